@@ -1,4 +1,4 @@
-"""Finds the code that runs the bodies of a plain list."""
+"""Finds the code that runs the bodies of other programs, from a plain list or a queue of RabbitMQ."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from goworkers_py.config.options import QueueConfig
 from goworkers_py.config.user_code import resolve
 from goworkers_py.core.errors import ConfigError, UnknownJob
 from goworkers_py.policy.registry import QueueHandler, Registry
-from goworkers_py.wire.codecs import NAMED, Codec, codec_from, decoded
+from goworkers_py.wire.codecs import NAMED, Codec, codec_from
+from goworkers_py.wire.content import decoded_body, uncompressed
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.plain_message import body_of
 from goworkers_py.wire.typed_body import TypedBody
@@ -21,7 +22,7 @@ def plain_handler(queue: QueueConfig, registry: Registry) -> tuple[QueueHandler,
     for them."""
     place = f"[queue:{queue.name}]"
     if queue.handler:
-        codec = _codec(queue.codec, f"{place} codec")
+        codec = _codec(queue.codec, f"{place} codec") if queue.codec else None
         return _decoding(resolve(queue.handler, f"{place} handler"), codec, queue), NOTHING_SAID
     typed = [(spec, body) for spec in registry.jobs_of(queue.name) if (body := typed_body_of(spec.function))]
     if len(typed) != 1:
@@ -44,15 +45,15 @@ def _codec(name: str, place: str) -> Codec:
     return codec_from(resolve(name, place) if ":" in name and name not in NAMED else name, place)
 
 
-def _decoding(function: Callable[[Any], Any], codec: Codec, queue: QueueConfig) -> QueueHandler:
+def _decoding(function: Callable[[Any], Any], codec: Codec | None, queue: QueueConfig) -> QueueHandler:
     def run(message: Message) -> Any:
         body = body_of(message.fields)
         if body is None:
             raise UnknownJob(
-                f"queue {queue.name} takes the bodies of the list {queue.list_} only, and this is a job of class "
+                f"queue {queue.name} takes the bodies of {queue.list_} only, and this is a job of class "
                 f"{message.job_class!r}: push it into another queue"
             )
-        return function(decoded(codec, body))
+        return function(decoded_body(body, message.properties, codec))
 
     return run
 
@@ -61,7 +62,7 @@ def _resolving(typed: TypedBody, queue: QueueConfig) -> QueueHandler:
     def run(message: Message) -> Any:
         body = body_of(message.fields)
         if body is not None:
-            return typed.unmarshal(body).resolve()
+            return typed.unmarshal(uncompressed(body, message.properties)).resolve()
         # Sent with a delay or with options: a job, as in every other queue.
         args = message.args if isinstance(message.args, list) else []
         return typed.from_arg(args[0] if args else None).resolve()

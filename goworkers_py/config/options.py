@@ -74,11 +74,17 @@ class QueueConfig:
         one_of("sidekiq", PLAIN),
         "sidekiq, or plain: other programs push bare bodies to `list`, see docs/plain-lists.md",
     )
-    list_: str = option("", text, "for format = plain: the list in Redis with the bodies, such as demo.prepare")
+    list_: str = option(
+        "",
+        text,
+        "for format = plain: list in Redis, or queue in RabbitMQ, with the bodies; empty: that of this name",
+    )
     in_progress: str = option(
         "", text, "for format = plain: the lists of the other program's consumers, such as demo.doing{n}; empty: none"
     )
-    codec: str = option("json", text, "for format = plain: json, text, bytes, msgpack, or module:Class with decode")
+    codec: str = option(
+        "", text, "for format = plain: json, text, bytes, msgpack or module:Class; empty: by content type, else json"
+    )
 
 
 @dataclass(frozen=True, slots=True)

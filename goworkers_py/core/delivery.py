@@ -26,6 +26,7 @@ class Delivery:
     stage = FETCHED
     begun_at = 0.0  # epoch seconds by the server's clock; set by the worker that begins the job
     receipt: Any = None  # only the broker reads it
+    properties: Any = None  # set by the broker: what a message of plain format says beside its body, for its reader
     message: Any = None  # the parsed payload; set by the worker that begins the job
     tracked: TrackedRun | None = None  # set by the worker that begins the job
     shown: str | None = None  # the payload as `/stats` shows it; set by the first thread that asks, see `running_jobs`

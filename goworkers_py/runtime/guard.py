@@ -44,8 +44,8 @@ class Guard:
         aggregation: Run | None = None,
     ) -> None:
         """`aggregation` is the chain around a function that aggregates a group; None: that of all jobs."""
-        # Makes the message of a payload in a queue. Replaced before the start for the bodies of a plain list.
-        self.read: Callable[[bytes, str], Message] = Message
+        # Makes the message of a body that is no payload. Set before the start for the bodies of other programs.
+        self.read: Callable[[Delivery], Message] | None = None
         self._chain = chain
         self._aggregation = aggregation or chain
         self._needs = needs
@@ -58,7 +58,8 @@ class Guard:
 
     def run(self, delivery: Delivery) -> Outcome:
         try:
-            message = self.read(delivery.payload, delivery.queue)
+            read = self.read
+            message = Message(delivery.payload, delivery.queue) if read is None else read(delivery)
         except UnreadablePayload as error:
             log.error("queue %s: a payload is no job and goes to the dead set: %s", delivery.queue, error)
             return self._runs.unreadable(delivery.payload, error)

@@ -1,9 +1,10 @@
-"""Reads the bodies of a plain list as jobs, see `wire.plain_message`."""
+"""Reads the bodies of other programs as jobs, see `wire.plain_message`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.levels import base_of
 from goworkers_py.wire.message import Message, Timestamps
 from goworkers_py.wire.plain_message import wrapped
@@ -16,6 +17,7 @@ class PlainReader:
         self._wall = wall
         self._timestamps = timestamps
 
-    def __call__(self, body: bytes, queue: str) -> Message:
-        name = base_of(queue)
-        return Message(wrapped(body, name, self._timestamps.write(self._wall())), name)
+    def __call__(self, delivery: Delivery) -> Message:
+        name = base_of(delivery.queue)
+        at = self._timestamps.write(self._wall())
+        return Message(wrapped(delivery.payload, name, at, delivery.properties), name)

@@ -16,9 +16,11 @@ from goworkers_py.core.election import Term
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.held_pushes import HeldPushes, Home
 from goworkers_py.core.joining import Join, JoinedBatch
+from goworkers_py.core.levels import plain_list_of
 from goworkers_py.core.tracked_run import TrackedRun
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import batch_of
+from goworkers_py.wire.properties import Properties
 
 # Sidekiq 8 writes integer milliseconds, every other program seconds. Epoch milliseconds passed this number in 1973,
 # epoch seconds will in the year 5138.
@@ -120,6 +122,13 @@ class Message:
         self.fields["kwargs"] = kwargs
 
     @property
+    def properties(self) -> Properties | None:
+        """What another program has said beside the body of its message in RabbitMQ, such as
+        `workers.current_message().properties.headers` and `.reply_to`. A retry has them too. None for a job, and for a
+        body from a list of Redis."""
+        return Properties.of(self.fields)
+
+    @property
     def retry_count(self) -> int | None:
         """How many retries have failed: None before the first failure, 0 after the first failure."""
         return whole_number(self.fields.get("retry_count"))
@@ -187,7 +196,9 @@ reset_current = _current.reset
 
 
 def describe_job(raw: bytes, queue: str) -> str:
-    """Class, jid and queue of a payload, for log lines."""
+    """Class, jid and queue of a payload, for log lines. A body of plain format has neither class nor jid."""
+    if plain_list_of(queue):
+        return f"a body queue={queue}"
     try:
         message = Message(raw, queue)
     except UnreadablePayload:

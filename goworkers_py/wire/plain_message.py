@@ -1,4 +1,5 @@
-"""A body from a plain list, as a job: other programs push bodies to lists, without class, jid or options.
+"""A body from a plain list, as a job: other programs push bodies to lists of Redis, or to queues of RabbitMQ, without
+class, jid or options.
 
 A body becomes such a job in memory, to be run. Only where it must wait, among the retries or the dead jobs, is the job
 stored. Then Ruby's pages can show it, it comes back into the queue of that name, and the same code runs it. Every byte
@@ -18,18 +19,18 @@ from typing import Any
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import new_jid
 from goworkers_py.wire.needs import is_version
+from goworkers_py.wire.properties import FIELD, PROPERTIES, Properties, V
 
 CLASS = "pyworkers.PlainMessage"
-FIELD = "plain"  # in the job: {"v": 1, "as": "text" or "base64"}
-V = 1
 
 
-def wrapped(body: bytes, queue: str, at: float) -> bytes:
+def wrapped(body: bytes, queue: str, at: float, properties: Properties | None = None) -> bytes:
     """The payload of the job. `at` is the time of the fetch, as payloads have it."""
     try:
         form, argument = "text", body.decode("utf-8")
     except UnicodeDecodeError:
         form, argument = "base64", base64.b64encode(body).decode()
+    told = {} if properties is None else {PROPERTIES: properties.record()}
     return payload.write(
         {
             "class": CLASS,
@@ -38,7 +39,7 @@ def wrapped(body: bytes, queue: str, at: float) -> bytes:
             "queue": queue,
             "created_at": at,
             "enqueued_at": at,
-            FIELD: {"v": V, "as": form},
+            FIELD: {"v": V, "as": form, **told},
         }
     )
 

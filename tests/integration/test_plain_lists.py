@@ -50,7 +50,7 @@ def forget() -> None:
     ran.clear()
 
 
-def plain(handler: Any = run, codec: str = "json", **options: Any) -> QueueConfig:
+def plain(handler: Any = run, codec: str = "", **options: Any) -> QueueConfig:
     name = f"{__name__}:{handler.__name__}" if handler else ""
     return QueueConfig("demo", concurrency=2, handler=name, format="plain", list_=LIST, codec=codec, **options)
 
@@ -367,7 +367,6 @@ def test_bodies_that_a_release_without_lists_has_recovered_go_back_into_the_list
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
-        ("format = plain", "format = plain needs the list with the bodies, such as list = demo.prepare"),
         ("list = demo", r"\[queue:q\] list: add format = plain"),
         ("codec = text", r"\[queue:q\] codec: add format = plain"),
         ("format = plain\nlist = demo\nin_progress = demo.doing", r"in_progress must have \{n\}"),
@@ -379,6 +378,14 @@ def test_a_wrong_section_says_what_to_write(tmp_path: Path, lines: str, told: st
     file.write_text(f"[queue:q]\n{lines}\n")
     with pytest.raises(ConfigError, match=told):
         load(file, {})
+
+
+def test_a_section_without_a_list_takes_the_bodies_of_the_list_of_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "conf.ini"
+    file.write_text("[queue:q]\nformat = plain\n[queue:other]\nformat = plain\nlist = demo\n[queue:jobs]\n")
+    assert [(queue.name, queue.list_) for queue in load(file, {}).queues] == [
+        ("q", "q"), ("other", "demo"), ("jobs", ""),
+    ]  # fmt: skip
 
 
 def test_a_wrong_codec_says_which_there_are(redis_url: str) -> None:

@@ -37,6 +37,7 @@ class RabbitBroker(Broker):
 
         names = Names(config.namespace, (config.dead_max_jobs, config.dead_timeout))
         names.one_consumer = config.standby
+        names.plain = {queue.name: queue.list_ for queue in config.queues if queue.list_}
         return cls(RabbitTransport(parameters, names))
 
     @classmethod

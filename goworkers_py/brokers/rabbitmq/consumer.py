@@ -112,11 +112,14 @@ class Consumer:
         inbox, held, queue = flow.inbox, link.held, flow.queue
         for _ in range(min(most, len(inbox))):
             try:
-                tag, body, headers = inbox.popleft()
+                tag, body, told = inbox.popleft()
             except IndexError:  # the link's thread has just given them back
                 return
             held[tag] = flow
-            taken.append(Delivery(body, queue, identity, Receipt(link, tag, headers)))
+            delivery = Delivery(body, queue, identity, Receipt(link, tag, None if flow.is_foreign else told))
+            if flow.is_foreign:
+                delivery.properties = told
+            taken.append(delivery)
 
     # --- windows
 

@@ -20,9 +20,12 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from goworkers_py.brokers.rabbitmq.declarer import Declarer
+from goworkers_py.brokers.rabbitmq.foreign import is_of_stream, properties_of
+from goworkers_py.brokers.rabbitmq.foreign_connection import ForeignConnection
 from goworkers_py.brokers.rabbitmq.link import Link
 from goworkers_py.brokers.rabbitmq.names import Names
-from goworkers_py.core.errors import BrokerError, BrokerUnavailable
+from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
+from goworkers_py.core.levels import plain_list_of
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +36,7 @@ CONSUME_S = 3.0
 END_S = 5.0
 LARGEST_WINDOW = 65_535  # of one consumer
 
-Received = tuple[int, bytes, Any]  # delivery tag, body, headers
+Received = tuple[int, bytes, Any]  # delivery tag, body, headers; the Properties of a body of plain format
 
 
 class Flow:
@@ -41,6 +44,8 @@ class Flow:
 
     def __init__(self, queue: str) -> None:
         self.queue = queue
+        self.is_foreign = bool(plain_list_of(queue))  # other programs publish to it
+        self.name = plain_list_of(queue) or queue  # for people
         self.inbox: deque[Received] = deque()
         self.window = 0  # of all its consumers; fetcher's thread only
         self.tags: list[str] = []  # of its consumers; link's thread only
@@ -54,6 +59,8 @@ class ConsumingLink(Link):
         """`bell` gets False when a job comes while `awaited` is set, or the connection ends."""
         super().__init__(parameters, "consumer")
         self._names, self._bell = names, bell
+        if names.plain:
+            self.connect = ForeignConnection
         self.awaited = False  # set by the fetcher's thread
         # Deliveries that were handed out and not settled, by tag, with their flow. The fetcher's thread adds, the
         # settler's removes: each a single step.
@@ -134,16 +141,19 @@ class ConsumingLink(Link):
     def _check_answer(self, flow: Flow, answered: Sequence[Any]) -> None:
         """A node that has just started may lose the question, because the queue has no leader yet."""
         if not answered and not flow.is_closed:
-            self._end(BrokerUnavailable(f"the server does not let us consume from queue {flow.queue}: no leader yet?"))
+            self._end(BrokerUnavailable(f"the server does not let us consume from queue {flow.name}: no leader yet?"))
 
     def _receive(
         self, flow: Flow, put: Callable[[Received], None], unacknowledged: dict[int, None], channel: Any, method: Any,
         properties: Any, body: bytes,
     ) -> None:  # fmt: skip
+        if flow.is_foreign and is_of_stream(properties):
+            self._end(BrokerRefused(f"queue {flow.name} is a stream, which keeps no account of what was acknowledged"))
+            return
         tag = method.delivery_tag
         unacknowledged[tag] = None
         flow.came += 1
-        put((tag, body, properties.headers))
+        put((tag, body, properties_of(method, properties) if flow.is_foreign else properties.headers))
         if self.awaited:
             self.awaited = False
             self._bell.put(False)
@@ -169,7 +179,7 @@ class ConsumingLink(Link):
             self._close_flows([flow.queue], lambda: self._bell.put(False))
             log.warning(
                 "queue %s: RabbitMQ has cancelled the consumer, because the queue was deleted or has lost its leader; "
-                "consuming again", flow.queue,
+                "consuming again", flow.name,
             )  # fmt: skip
 
     def _look(self) -> None:

@@ -6,6 +6,7 @@ declared it with other arguments, which RabbitMQ would refuse.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 from goworkers_py.brokers.rabbitmq.names import DELAY, Message, Names
 from goworkers_py.brokers.rabbitmq.translation import translated
 from goworkers_py.core.errors import BrokerError
+
+log = logging.getLogger(__name__)
 
 Then = Callable[[], None]
 Fail = Callable[[BrokerError], None]
@@ -47,6 +50,11 @@ class Declarer:
 
         def make(channel: Any) -> None:
             arguments = self._names.arguments(name, self._version)
+            if self._names.is_foreign(name):
+                log.warning(
+                    "queue %s of other programs is not there: declaring it as a durable quorum queue; a program that "
+                    "declares it with other arguments is refused (PRECONDITION_FAILED)", name,
+                )  # fmt: skip
             channel.queue_declare(
                 name, durable=True, arguments=arguments, callback=lambda frame: self._done(name, channel)
             )

@@ -29,6 +29,8 @@ class Link:
     """A subclass opens its channels in `opened`, and ends what waits for it in `ended`: both are called by the thread
     of the link, as is everything that begins with an underscore."""
 
+    connect: Callable[..., Any] = pika.SelectConnection
+
     def __init__(self, parameters: Any, name: str) -> None:
         self._name = name
         self._parameters = parameters
@@ -77,7 +79,7 @@ class Link:
         if not self._begun.acquire(blocking=False):
             return
         try:
-            self._connection = pika.SelectConnection(
+            self._connection = self.connect(
                 self._parameters,
                 on_open_callback=self.opened,
                 on_open_error_callback=self._closed,

@@ -8,6 +8,9 @@ A job waits in a quorum queue of its queue's name. A job that waits for a time g
 RabbitMQ keeps a job where it is until the next queue has it. Of the jobs that a queue cannot hand on it looks at a few
 only, and the others wait behind them. So when `mail` was deleted, or is full, its jobs wait in `pyworkers.due.mail`,
 behind which no job of another queue waits. When that queue was deleted too, they go to the dead jobs.
+
+A queue of plain format takes its bodies from a queue of other programs. Their other consumers must not get our jobs, so
+the retries of `orders` wait in a queue of their own, `pyworkers.jobs.orders`.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.levels import plain_list_of
 
 # AMQP writes the length of a name into one byte.
 LONGEST_NAME = 255
@@ -51,14 +55,21 @@ class Names:
         )
         self._dead_limits = dead_limits
         self.one_consumer = False  # whether RabbitMQ is to give the jobs of a queue to one process at a time
+        self.plain: Mapping[str, str] = {}  # by the queues of plain format: the names of the queues with their bodies
 
     def of(self, queue: str) -> str:
-        name = self._prefix + queue
+        foreign = plain_list_of(queue)  # other programs chose the name: they know of no namespace
+        ours = f"{self._prefix}pyworkers.jobs.{queue}" if queue in self.plain else self._prefix + queue
+        name = foreign or ours
         if len(name.encode()) > LONGEST_NAME:
             raise BrokerRefused(f"RabbitMQ takes names of up to {LONGEST_NAME} bytes; queue {queue[:40]}... has more")
-        if name.startswith("amq."):
+        if name.startswith("amq.") and not foreign:
             raise BrokerRefused(f"RabbitMQ keeps names that begin with amq. for itself: rename the queue {queue}")
         return name
+
+    def is_foreign(self, name: str) -> bool:
+        """Whether other programs publish to the queue of this name in RabbitMQ."""
+        return name in self.plain.values()
 
     def delay(self, delay_ms: int) -> str:
         return f"{self.delays}.{delay_ms / 1000:g}s"

@@ -12,8 +12,10 @@ from goworkers_py.brokers.rabbitmq.publisher import Publisher, Request
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import PostJobs, Push, PushEcho, PushJobs
 from goworkers_py.core.errors import BrokerError, UnreadablePayload
+from goworkers_py.core.levels import base_of, plain_list_of
 from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.wire import payload
+from goworkers_py.wire.plain_message import wrapped
 
 
 class Settlement:
@@ -84,13 +86,12 @@ class Settlement:
             elif isinstance(effect, PushEcho):
                 yield Message(self._names.of(effect.queue), effect.payload)
         if isinstance(outcome, Retry | Reschedule):
-            queue = _queue_of(outcome.payload) or delivery.queue
+            queue = _queue_of(outcome.payload) or _home(delivery)
             yield self._names.later(self._names.of(queue), outcome.payload, outcome.at, time.time())
         elif isinstance(outcome, Dead):
             yield Message(self._names.dead, outcome.payload)
         elif isinstance(outcome, Requeue) and not _goes_to_the_front(outcome):
-            body = delivery.payload if outcome.payload is None else outcome.payload
-            yield Message(self._names.of(delivery.queue), body)
+            yield Message(self._names.of(_home(delivery)), outcome.payload or _as_job(delivery))
 
     def _of_push(self, push: Push) -> Message:
         name = self._names.of(push.queue)
@@ -130,6 +131,17 @@ def _acknowledge(finished: Iterable[Finished]) -> None:
 
 def _goes_to_the_front(outcome: Outcome) -> bool:
     return isinstance(outcome, Requeue) and outcome.payload is None and not outcome.last
+
+
+def _home(delivery: Delivery) -> str:
+    """The queue for our own jobs, where the delivery came from a queue of other programs; else its queue."""
+    return base_of(delivery.queue) if plain_list_of(delivery.queue) else delivery.queue
+
+
+def _as_job(delivery: Delivery) -> bytes:
+    if not plain_list_of(delivery.queue):
+        return delivery.payload
+    return wrapped(delivery.payload, _home(delivery), time.time(), delivery.properties)
 
 
 def _queue_of(raw: bytes) -> str:

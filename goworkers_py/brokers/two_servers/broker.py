@@ -70,5 +70,7 @@ class TwoServers(Broker):
 
 
 def _configs(config: Config) -> tuple[Config, Config]:
-    """Of the queue service, and of the store."""
-    return replace(config, store=""), replace(config, broker=config.store, store="", broker_password_file="")
+    """Of the queue service, and of the store, which has no lists of other programs."""
+    in_store = tuple(replace(queue, list_="", in_progress="") for queue in config.queues)
+    store = replace(config, broker=config.store, store="", broker_password_file="", queues=in_store)
+    return replace(config, store=""), store

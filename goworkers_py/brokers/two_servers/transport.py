@@ -3,7 +3,7 @@
 A plain push goes to the queue service. The store takes the jobs that it alone can keep: those that wait for a time, and
 those with an id, a record, a lock, a batch, a group or a limit. When their time has come, they are in the queues of the
 store, where other programs may push jobs too. Each job is settled on the server that it came from; those of the queue
-service as `StoreFirst` says.
+service as `StoreFirst` says. Bodies of plain format come from the queue service only.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from goworkers_py.brokers.two_servers.store_watch import StoreWatch
 from goworkers_py.core.delivery import FETCHED, Delivery
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerError, BrokerRefused
+from goworkers_py.core.levels import plain_list_of
 from goworkers_py.core.outcome import REQUEUE
 from goworkers_py.policy.priorities import Ask
 
@@ -89,7 +90,7 @@ class TwoServerTransport(Transport):
 
     def _take_stored(self, pool: Pool, identity: str, asks: Sequence[Ask], limit: int) -> list[Delivery]:
         try:
-            return _marked(self._stored.consume(identity, asks, limit, 0.0))
+            return _marked(self._stored.consume(identity, _of_store(asks), limit, 0.0))
         except BrokerError:
             self._cut_short.update(pool.queues)  # the caller may not see this error
             raise
@@ -98,7 +99,7 @@ class TwoServerTransport(Transport):
         return self._of_service(self._service.consume(identity, asks, limit, 0.0))
 
     def _wait(self, pool: Pool, identity: str, asks: Sequence[Ask], limit: int, wait_s: float) -> list[Delivery]:
-        pool.watch.watch(cast(Pollable, self._stored).begin_waits(identity, asks))
+        pool.watch.watch(cast(Pollable, self._stored).begin_waits(identity, _of_store(asks)))
         if woken := self._woken & pool.queues:  # before the two were asked: the service has forgotten it
             self._woken -= woken
             return []
@@ -130,9 +131,13 @@ class TwoServerTransport(Transport):
         return taken
 
     def end_waits(self, queues: Sequence[str]) -> list[Delivery]:
-        return [*_marked(self._stored.end_waits(queues)), *self._of_service(self._service.end_waits(queues))]
+        in_store = [queue for queue in queues if not plain_list_of(queue)]
+        taken = _marked(self._stored.end_waits(in_store)) if in_store else []
+        return [*taken, *self._of_service(self._service.end_waits(queues))]
 
     def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:
+        if plain_list_of(queue):
+            return []
         of_store = [one for one in known if is_stored(one)]
         lost = _marked(self._stored.lost_replies(identity, queue, of_store, thorough or queue in self._cut_short))
         self._cut_short.discard(queue)
@@ -172,6 +177,11 @@ class TwoServerTransport(Transport):
 def is_stored(delivery: Delivery) -> bool:
     """Whether it was fetched from the store. Any other one is of the queue service."""
     return delivery.receipt is STORED
+
+
+def _of_store(asks: Sequence[Ask]) -> list[Ask]:
+    """Other programs push their bodies to the queue service: in the store, a list of that name is somebody else's."""
+    return [(queue, most) for queue, most in asks if not plain_list_of(queue)]
 
 
 def _marked(of_store: list[Delivery]) -> list[Delivery]:

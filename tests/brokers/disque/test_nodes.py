@@ -18,7 +18,7 @@ from goworkers_py.brokers.disque.address import Address, read_address
 from goworkers_py.brokers.disque.broker import DisqueBroker
 from goworkers_py.brokers.disque.nodes import error_of
 from goworkers_py.brokers.disque.transport import DisqueTransport
-from goworkers_py.config.options import Config
+from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerUnavailable, BrokerUnreachable, ConfigError
@@ -130,6 +130,12 @@ def test_a_wrong_address_is_refused_before_anything_starts(address: str, error: 
     with pytest.raises(ConfigError, match="broker") as refused:
         DisqueBroker.check(Config(broker=address))
     assert error in str(refused.value)
+
+
+def test_a_queue_of_plain_format_is_refused() -> None:
+    queue = QueueConfig("orders", format="plain", list_="orders")
+    with pytest.raises(ConfigError, match=r"\[queue:orders\] format = plain: Disque has no such queues"):
+        DisqueBroker.check(Config(broker="disque://host", queues=(queue,)))
 
 
 @pytest.mark.parametrize("told", ["NOREPL Not enough reachable nodes", "LEAVING node", "PAUSED Queue paused in input"])

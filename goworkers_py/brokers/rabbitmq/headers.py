@@ -1,0 +1,107 @@
+"""Reads the headers of a message as other programs have written them.
+
+pika reads them too. But it makes a whole number of 1.5, and it gives up the connection at a time after the year 9999,
+which is what a program sends that writes milliseconds, or at a NaN. RabbitMQ would deliver that message again and
+again, and no other message of the queue would be read.
+"""
+
+from __future__ import annotations
+
+import struct
+from datetime import datetime, timezone
+from decimal import Decimal
+from typing import Any
+
+from goworkers_py.wire.properties import UNREADABLE
+
+# The kinds of values of one size, as RabbitMQ writes them: the format of `struct`.
+_OF_ONE_SIZE = {
+    b"t": ">?", b"b": ">b", b"B": ">B", b"s": ">h", b"U": ">h", b"u": ">H", b"I": ">i", b"i": ">I", b"l": ">q",
+    b"L": ">q", b"f": ">f", b"d": ">d", b"T": ">Q", b"D": ">Bi",
+}  # fmt: skip
+_HAS_CONTENT_TYPE, _HAS_CONTENT_ENCODING, _HAS_HEADERS = 1 << 15, 1 << 14, 1 << 13
+
+
+def headers_at(properties: bytes) -> tuple[int, int]:
+    """Where the headers begin and end in the bytes of the properties. Both are equal where there are none."""
+    [flags] = struct.unpack_from(">H", properties)
+    at = 2
+    for before in (_HAS_CONTENT_TYPE, _HAS_CONTENT_ENCODING):
+        if flags & before:
+            at += 1 + properties[at]
+    return at, at + 4 + _length(properties, at) if flags & _HAS_HEADERS else at
+
+
+def read_headers(raw: bytes) -> dict[Any, Any]:
+    """Those that cannot be read are kept as they are, under one name."""
+    try:
+        return _table(raw, 0)
+    except (ValueError, LookupError, struct.error, RecursionError):
+        return {UNREADABLE: raw}
+
+
+def _table(raw: bytes, at: int) -> dict[Any, Any]:
+    end = at + 4 + _length(raw, at)
+    at += 4
+    found = {}
+    while at < end:
+        after_name = at + 1 + raw[at]
+        name = _text(raw[at + 1 : after_name])
+        found[name], at = _value(raw, after_name)
+    return found
+
+
+def _value(raw: bytes, at: int) -> tuple[Any, int]:
+    """The value, and where it ends."""
+    kind, at = raw[at : at + 1], at + 1
+    if kind in _OF_ONE_SIZE:
+        form = _OF_ONE_SIZE[kind]
+        return _of_one_size(kind, struct.unpack_from(form, raw, at)), at + struct.calcsize(form)
+    if kind == b"V":
+        return None, at
+    end = at + 4 + _length(raw, at)
+    if end > len(raw):
+        raise ValueError("the headers end too early")
+    match kind:
+        case b"F":
+            return _table(raw, at), end
+        case b"A":
+            return _array(raw, at + 4, end), end
+        case b"S":
+            return _text(raw[at + 4 : end]), end
+        case b"x":
+            return raw[at + 4 : end], end
+    raise ValueError(f"there is no kind of value {kind!r}")
+
+
+def _of_one_size(kind: bytes, numbers: tuple[Any, ...]) -> Any:
+    if kind == b"D":
+        decimals, number = numbers
+        return Decimal(number).scaleb(-decimals)
+    [value] = numbers
+    if kind == b"T":
+        try:
+            return datetime.fromtimestamp(value, timezone.utc)
+        except (ValueError, OverflowError, OSError):
+            return value
+    return value
+
+
+def _array(raw: bytes, at: int, end: int) -> list[Any]:
+    found = []
+    while at < end:
+        value, at = _value(raw, at)
+        found.append(value)
+    return found
+
+
+def _length(raw: bytes, at: int) -> int:
+    [length] = struct.unpack_from(">I", raw, at)
+    return int(length)
+
+
+def _text(raw: bytes) -> str | bytes:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw
