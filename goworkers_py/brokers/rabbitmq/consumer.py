@@ -160,7 +160,8 @@ class Consumer:
 
     def end_waits(self, queues: Collection[str]) -> list[Delivery]:
         link = self._link
-        if link is None or link.error is not None:
+        # With `standby`, another process would get the queues, while jobs run here: see `ConsumingLink`.
+        if link is None or link.error is not None or self._names.one_consumer:
             return []
         link.close_flows(queues)
         taken: list[Delivery] = []

@@ -5,6 +5,9 @@ queue, with a window for as many jobs as the fetcher has room for. To widen a fl
 consumer keeps its window for life. Jobs wait in the inbox of the flow until the fetcher takes them. When it does not
 ask for a second, the flow is closed, and the jobs in its inbox go back: another process may be free for them.
 
+With `standby`, a closed flow hands the queue over to another process. So it stays open while this process has jobs of
+the queue.
+
 A delivery tag belongs to its connection. When that has ended, RabbitMQ delivers its jobs again, and nothing of it is
 acknowledged any more.
 """
@@ -45,7 +48,8 @@ class Flow:
         self.window = 0  # of all its consumers; fetcher's thread only
         self.tags: list[str] = []  # of its consumers; link's thread only
         self.is_closed = False  # set by the link's thread; the fetcher opens another flow then
-        self.asked_at = self.opened_at = time.monotonic()  # `asked_at`: set by the fetcher's thread
+        # `asked_at`: set by the fetcher's thread, and with `standby` by the link's thread, in single steps.
+        self.asked_at = self.opened_at = time.monotonic()
         self.came = 0  # link's thread only
 
 
@@ -174,9 +178,12 @@ class ConsumingLink(Link):
 
     def _look(self) -> None:
         """Closes flows with jobs that nobody asks for."""
-        long_ago = time.monotonic() - UNASKED_S
+        now = time.monotonic()
+        in_use = {*self.held.copy().values()} if self._names.one_consumer else ()
         for flow in list(self._open.values()):
-            if flow.inbox and flow.asked_at < long_ago:
+            if flow in in_use:
+                flow.asked_at = now
+            elif flow.inbox and flow.asked_at < now - UNASKED_S:
                 self._close_flows([flow.queue], partial(self._give_back, flow.inbox))
         self._loop.call_later(LOOK_EVERY_S, self._look)
 

@@ -16,6 +16,7 @@ from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Batch, Published
 from goworkers_py.brokers.rabbitmq import publisher, transport
+from goworkers_py.brokers.rabbitmq.consuming_link import UNASKED_S
 from goworkers_py.brokers.rabbitmq.names import Names
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Push, PushJobs
@@ -123,6 +124,20 @@ def test_jobs_that_nobody_asks_for_go_to_another_process(me: Process, other: Pro
     me.settle((first, DONE))  # there is room for another job, which comes and is not asked for
     me.publish(job("later"))
     assert payloads(other.consume(1)) == [job("later")]
+
+
+def test_with_standby_a_queue_is_handed_over_when_no_job_of_it_is_held_any_more(rabbit_url: str) -> None:
+    config = Config(broker=rabbit_url, standby=True)
+    leading, following = Process(config), Process(config)
+    with closing(leading.broker), closing(following.broker):
+        leading.publish(job("runs"))
+        [runs] = leading.broker.transport.consume("l", [("q", 2)], 2)
+        assert following.broker.transport.consume("f", [("q", 1)], 1, 0.1) == []
+        leading.publish(job("waits"))  # it comes to the leading process, which does not ask for it
+        assert leading.broker.transport.end_waits(["q"]) == []  # as the fetcher does every ten seconds
+        assert following.broker.transport.consume("f", [("q", 1)], 1, 4 * UNASKED_S) == []
+        leading.settle((runs, DONE))
+        assert payloads(following.consume(1)) == [job("waits")]
 
 
 def test_a_job_given_back_comes_again(me: Process) -> None:
