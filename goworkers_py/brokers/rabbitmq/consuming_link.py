@@ -24,7 +24,7 @@ from typing import Any
 
 from goworkers_py.brokers.rabbitmq.declarer import Declarer
 from goworkers_py.brokers.rabbitmq.link import Link
-from goworkers_py.brokers.rabbitmq.names import Names
+from goworkers_py.brokers.rabbitmq.names import Message, Names
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 
 log = logging.getLogger(__name__)
@@ -170,11 +170,19 @@ class ConsumingLink(Link):
         cancelled = frame.method.consumer_tag
         for flow in [flow for flow in self._open.values() if cancelled in flow.tags]:
             flow.tags.remove(cancelled)
-            self._close_flows([flow.queue], lambda: self._bell.put(False))
+            self._close_flows([flow.queue], partial(self._after_cancel, flow))
             log.warning(
                 "queue %s: RabbitMQ has cancelled the consumer, because the queue was deleted or has lost its leader; "
                 "consuming again", flow.queue,
             )  # fmt: skip
+
+    def _after_cancel(self, flow: Flow) -> None:
+        """The flow that the fetcher opens next asks again whether there is such a queue: to consume from one that is
+        not there would end the channel, and the leases of all jobs of the pool with it."""
+        assert self._declarer is not None
+        self._declarer.forget(Message(self._names.of(flow.queue), b""))
+        self._give_back(flow.inbox)
+        self._bell.put(False)
 
     def _look(self) -> None:
         """Closes flows with jobs that nobody asks for."""

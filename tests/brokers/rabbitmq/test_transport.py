@@ -19,6 +19,7 @@ from goworkers_py.brokers.rabbitmq import publisher, transport
 from goworkers_py.brokers.rabbitmq.consuming_link import UNASKED_S
 from goworkers_py.brokers.rabbitmq.names import Names
 from goworkers_py.config.options import Config
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.errors import BrokerFull, BrokerRefused, BrokerUnavailable, ConfigError
 from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Done, Reschedule, Retry
@@ -269,6 +270,25 @@ def test_a_deleted_queue_is_declared_again_and_its_consumer_goes_on(
     assert eventually(lambda: "RabbitMQ has cancelled the consumer" in caplog.text)
     me.publish(job(2))
     assert payloads(me.consume(1)) == [job(2)]
+
+
+def test_a_deleted_queue_takes_no_running_job_of_another_queue_away(
+    me: Process, rabbit_server: RabbitServer, rabbit_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    me.publish(*jobs(2), queue="deleted")
+    me.publish(job("runs"), queue="stays")
+    asks = [("stays", 2), ("deleted", 2)]
+    taken = list[Delivery]()
+    assert eventually(lambda: taken.extend(me.broker.transport.consume("me", asks, 4)) or len(taken) == 3)
+    rabbit_server.ask("DELETE", f"queues/{urlsplit(rabbit_url).path[1:]}/deleted")
+    assert eventually(lambda: "RabbitMQ has cancelled the consumer" in caplog.text)
+    for _ in range(2):
+        assert me.broker.transport.consume("me", asks, 4, 0.2) == []
+    me.publish(job("again"), queue="deleted")
+    [again] = me.broker.transport.consume("me", asks, 4)
+    assert again.payload == job("again")
+    [runs] = [one for one in taken if one.queue == "stays"]
+    assert me.settle((runs, DONE)) == [True]
 
 
 def test_a_queue_that_somebody_else_has_declared_is_used_as_it_is(
