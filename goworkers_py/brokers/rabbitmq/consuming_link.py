@@ -67,6 +67,7 @@ class ConsumingLink(Link):
         self._declarer: Declarer | None = None
         self._open: dict[str, Flow] = {}  # by queue
         self._before: list[Callable[[], None]] = []  # tasks that wait for the channel
+        self._answered_at = 0.0  # monotonic: when the server has last let us consume
         self._unacknowledged: dict[int, None] = {}  # all tags, in the order in which they came
 
     # --- the fetcher's thread
@@ -132,12 +133,22 @@ class ConsumingLink(Link):
             )  # of the consumers that begin from now on
             receive = partial(self._receive, flow, flow.inbox.append, self._unacknowledged)
             answered: list[Any] = []
-            flow.tags.append(self._channel.basic_consume(name, receive, callback=answered.append))
+            flow.tags.append(self._channel.basic_consume(name, receive, callback=partial(self._on_answer, answered)))
             self._loop.call_later(CONSUME_S, partial(self._check_answer, flow, answered))
 
+    def _on_answer(self, answered: list[Any], frame: Any) -> None:
+        answered.append(frame)
+        self._answered_at = time.monotonic()
+
     def _check_answer(self, flow: Flow, answered: Sequence[Any]) -> None:
-        """A node that has just started may lose the question, because the queue has no leader yet."""
-        if not answered and not flow.is_closed:
+        """A node that has just started may lose the question, because the queue has no leader yet. Questions are
+        answered one by one: those of many queues on a slow network take longer than CONSUME_S."""
+        if answered or flow.is_closed:
+            return
+        left_s = self._answered_at + CONSUME_S - time.monotonic()
+        if left_s > 0:
+            self._loop.call_later(left_s, partial(self._check_answer, flow, answered))
+        else:
             self._end(BrokerUnavailable(f"the server does not let us consume from queue {flow.queue}: no leader yet?"))
 
     def _receive(

@@ -15,7 +15,7 @@ from raw_proxy import RawProxy
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Batch, Published
-from goworkers_py.brokers.rabbitmq import publisher, transport
+from goworkers_py.brokers.rabbitmq import consuming_link, publisher, transport
 from goworkers_py.brokers.rabbitmq.consuming_link import UNASKED_S
 from goworkers_py.brokers.rabbitmq.names import Names
 from goworkers_py.config.options import Config
@@ -289,6 +289,20 @@ def test_a_deleted_queue_takes_no_running_job_of_another_queue_away(
     assert again.payload == job("again")
     [runs] = [one for one in taken if one.queue == "stays"]
     assert me.settle((runs, DONE)) == [True]
+
+
+def test_a_pool_of_many_queues_consumes_over_a_slow_network(
+    me: Process, proxied: Process, proxy: RawProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consuming_link, "CONSUME_S", 0.7)
+    queues = [f"q{number}" for number in range(20)]
+    me.broker.transport.publish([Push(queue, job(1)) for queue in queues])
+    proxy.delay_s = 0.025
+    asks = [(queue, 1) for queue in queues]
+    taken = list[Delivery]()
+    while len(taken) < len(queues):
+        taken += proxied.broker.transport.consume("me", asks, len(queues))
+    proxy.delay_s = 0.0
 
 
 def test_a_queue_that_somebody_else_has_declared_is_used_as_it_is(
