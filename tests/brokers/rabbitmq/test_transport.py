@@ -15,9 +15,10 @@ from raw_proxy import RawProxy
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Batch, Published
-from goworkers_py.brokers.rabbitmq import consuming_link, publisher, transport
+from goworkers_py.brokers.rabbitmq import consuming_link, declarer, publisher, transport
+from goworkers_py.brokers.rabbitmq.address import parameters_of
 from goworkers_py.brokers.rabbitmq.consuming_link import UNASKED_S
-from goworkers_py.brokers.rabbitmq.names import Names
+from goworkers_py.brokers.rabbitmq.names import Message, Names
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push, PushJobs
@@ -101,6 +102,14 @@ def declare_full(server: RabbitServer, url: str, queue: str) -> str:
     limits = '{"x-max-length": 0, "x-overflow": "reject-publish"}'
     server.ask("PUT", path, '{"durable": true, "arguments": ' + limits + "}")
     return path
+
+
+def test_a_push_declares_more_queues_than_a_connection_has_channels(rabbit_url: str) -> None:
+    parameters = parameters_of(Config(broker=rabbit_url))
+    parameters.channel_max = declarer.MOST_CHANNELS + 2  # that of the publisher, and one that is just closed
+    names = [f"q{number}" for number in range(2 * parameters.channel_max)]
+    with closing(publisher.Publisher(parameters, Names("", (1, 1.0)))) as one:
+        one.publish([Message(name, b"{}") for name in names])
 
 
 def test_a_push_over_a_lost_connection_is_an_error_and_the_next_one_works(proxied: Process, proxy: RawProxy) -> None:
