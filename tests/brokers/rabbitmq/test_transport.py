@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -193,6 +194,12 @@ def test_a_push_for_later_comes_then(me: Process) -> None:
     me.publish(job(2), at=time.time() - 100)
     assert payloads(me.consume(2)) == [job(2), job(1)]
     assert time.time() >= due - 0.1
+
+
+@pytest.mark.parametrize("at", [1e17, math.inf])
+def test_a_push_for_the_end_of_time_takes_no_connection_away(me: Process, at: float) -> None:
+    me.publish(job(1))
+    me.publish(job(1), at=at)
 
 
 def test_a_job_whose_next_step_is_refused_comes_at_its_time(
