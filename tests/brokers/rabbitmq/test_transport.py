@@ -78,20 +78,20 @@ def test_a_batch_whose_retry_was_confirmed_is_not_published_again(proxied: Proce
     assert proxied.broker.transport.consume("me", [("pyworkers.dead", 1)], 1, 0.2) == []
 
 
-def test_a_queue_that_is_full_does_not_double_what_else_its_batch_leaves(
+def test_a_queue_that_is_full_holds_up_no_other_job_and_doubles_nothing(
     me: Process, rabbit_server: RabbitServer, rabbit_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publisher, "REFUSED_FOR_S", 0.1)
     full = declare_full(rabbit_server, rabbit_url, "full")
-    me.publish(*jobs(2))
-    one, another = me.consume(2)
+    me.publish(*jobs(3))
+    one, another, third = me.consume(3)
     push = PushJobs("jid", (Push("side", job("side")), Push("full", job("pushed"))))
-    finished = [(one, Dead(job("dead"))), (another, Done(effects=(push,)))]
-    for number in (1, 1, 2):  # the settler asks again, and later in other batches
-        with pytest.raises(BrokerFull):
-            me.broker.transport.settle(Batch("settler", number, finished))
+    finished = [(one, Dead(job("dead"))), (another, Done(effects=(push,))), (third, DONE)]
+    refused = "RabbitMQ refused a message for queue full: full, or without a leader"
+    assert list(me.broker.transport.settle(Batch("settler", 1, finished))) == [True, refused, True]
+    assert list(me.broker.transport.settle(Batch("settler", 2, finished[1:2]))) == [refused]
     rabbit_server.ask("DELETE", full)
-    assert list(me.broker.transport.settle(Batch("settler", 3, finished))) == [True, True]
+    assert list(me.broker.transport.settle(Batch("settler", 3, finished[1:2]))) == [True]
     for queue, payload in [("pyworkers.dead", job("dead")), ("side", job("side")), ("full", job("pushed"))]:
         assert payloads(me.consume(1, queue)) == [payload]
         assert me.broker.transport.consume("me", [(queue, 1)], 1, 0.1) == []
