@@ -64,8 +64,9 @@ class Consumer:
             if taken or self._woken():
                 return taken
             left_s = give_up_at - time.monotonic()
-            # A flow that RabbitMQ has closed is opened by the next call.
-            if left_s <= 0 or any(flow.is_closed for flow in self._flows.values()) or self._await(link, asks, left_s):
+            # A flow that RabbitMQ has closed is opened by the next call. That of a paused queue stays closed.
+            closed = any(self._flows[queue].is_closed for queue, most in asks if most > 0)
+            if left_s <= 0 or closed or self._await(link, asks, left_s):
                 return []
             if link.error is not None:
                 raise again(link.error)

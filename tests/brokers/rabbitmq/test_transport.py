@@ -137,6 +137,15 @@ def test_jobs_that_nobody_asks_for_go_to_another_process(me: Process, other: Pro
     assert payloads(other.consume(1)) == [job("later")]
 
 
+def test_a_paused_queue_does_not_end_the_wait_for_the_others(me: Process) -> None:
+    transport = me.broker.transport
+    assert transport.consume("me", [("paused", 1), ("q", 1)], 1, 0.1) == []
+    transport.end_waits(["paused"])
+    began = time.monotonic()
+    assert transport.consume("me", [("paused", 0), ("q", 1)], 1, 0.5) == []
+    assert time.monotonic() - began > 0.4
+
+
 def test_with_standby_a_queue_is_handed_over_when_no_job_of_it_is_held_any_more(rabbit_url: str) -> None:
     config = Config(broker=rabbit_url, standby=True)
     leading, following = Process(config), Process(config)
