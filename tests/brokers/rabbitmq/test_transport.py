@@ -146,6 +146,21 @@ def test_a_paused_queue_does_not_end_the_wait_for_the_others(me: Process) -> Non
     assert time.monotonic() - began > 0.4
 
 
+def test_a_job_whose_turn_does_not_come_goes_to_another_process(me: Process, other: Process) -> None:
+    asks = [("high", 1), ("low", 1)]
+    me.publish(*jobs(500), queue="high")
+    assert eventually(lambda: me.settle(*((one, DONE) for one in me.broker.transport.consume("me", asks, 1))))
+    me.publish(job("low"), queue="low")  # it comes to `me`, where jobs of the queue `high` always go before it
+
+    def run_one_and_let_the_other_look() -> list[Delivery]:
+        [high] = me.broker.transport.consume("me", asks, 1)
+        assert high.queue == "high"
+        me.settle((high, DONE))
+        return other.broker.transport.consume("other", [("low", 1)], 1, 0.05)
+
+    assert payloads(eventually(run_one_and_let_the_other_look)) == [job("low")]
+
+
 def test_with_standby_a_queue_is_handed_over_when_no_job_of_it_is_held_any_more(rabbit_url: str) -> None:
     config = Config(broker=rabbit_url, standby=True)
     leading, following = Process(config), Process(config)
