@@ -114,6 +114,9 @@ class Elector(BrokerService):
     def _follow(self) -> float:
         asked_at, standing = awake_and_asleep(), self._leadership.look(self._election)
         self.standing, self.epoch = standing, max(self.epoch, standing.epoch)
+        candidate = self._candidate
+        if candidate is not None and standing.leader is not None and standing.leader.identity == candidate[0]:
+            return self._bid(*candidate, standing, asked_at)  # it has won, and the reply was lost: it gets it again
         if standing.leader is not None:
             self._without_leader_since = 0.0
             self._watch(standing.leader)
@@ -135,7 +138,8 @@ class Elector(BrokerService):
         if not epoch:
             return 0.0
         fence.epoch = self.epoch = epoch
-        fence.hold(asked_at + self._lease_s * (1 - MARGIN))
+        left_s = self._lease_s if standing.leader is None else standing.leader.left_s
+        fence.hold(asked_at + left_s - self._lease_s * MARGIN)
         fence.on_fall = self.wake
         self.standing = Standing(Leader(identity, epoch, self._prefers, time.time(), self._lease_s), epoch, identity)
         self._leads = True

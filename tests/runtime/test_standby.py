@@ -187,6 +187,25 @@ def test_a_leader_whose_farewell_the_server_held_up_bids_again(
         daemon.stop()
 
 
+def test_a_process_that_has_won_leads_when_the_reply_was_lost(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, epochs = RedisLeadership.win, list[int]()
+
+    def lose_the_first_reply(*args: Any) -> int:
+        epochs.append(real(*args))
+        if len(epochs) == 1:
+            raise BrokerUnavailable("no answer")
+        return epochs[-1]
+
+    monkeypatch.setattr(RedisLeadership, "win", lose_the_first_reply)
+    ran = threading.Event()
+    with own_app(redis_url, standby=True, leader_lease=60) as app:
+        app.process("q", lambda message: ran.set(), 1)
+        with working(app):
+            app.enqueue("q", "J", [])
+            assert ran.wait(20)
+    assert epochs == [1, 1]
+
+
 def test_a_fence_that_has_fallen_stays_so() -> None:
     fence = Fence("main", "token")
     with pytest.raises(Fenced):

@@ -1,10 +1,11 @@
-"""A TCP proxy that knows no protocol: it cuts connections, refuses them, or goes silent."""
+"""A TCP proxy that knows no protocol: it cuts connections, refuses them, goes silent, or is slow."""
 
 from __future__ import annotations
 
 import socket
 import struct
 import threading
+import time
 from contextlib import AbstractContextManager, suppress
 
 
@@ -20,6 +21,7 @@ class RawProxy(AbstractContextManager["RawProxy"]):
         self._passes = threading.Event()
         self._passes.set()
         self.connections = 0
+        self.delay_s = 0.0  # of all that passes, in each direction
         self._acceptor = threading.Thread(target=self._accept, name="raw proxy", daemon=True)
         self._acceptor.start()
 
@@ -81,6 +83,7 @@ class RawProxy(AbstractContextManager["RawProxy"]):
         with suppress(OSError):
             while received := source.recv(65_536):
                 self._passes.wait()
+                time.sleep(self.delay_s)
                 target.sendall(received)
         for end in (source, target):
             with suppress(OSError):

@@ -39,6 +39,7 @@ class Consumer:
         self._bell: SimpleQueue[bool] = SimpleQueue()  # True: somebody wakes the fetcher; False: a look is worth it
         self._link: ConsumingLink | None = None
         self._flows: dict[str, Flow] = {}
+        self._taken_at = 0.0  # monotonic: when jobs were last taken from the inboxes
         self._identity = ""  # of the last `consume`
 
     def wake(self) -> None:
@@ -64,8 +65,9 @@ class Consumer:
             if taken or self._woken():
                 return taken
             left_s = give_up_at - time.monotonic()
-            # A flow that RabbitMQ has closed is opened by the next call.
-            if left_s <= 0 or any(flow.is_closed for flow in self._flows.values()) or self._await(link, asks, left_s):
+            # A flow that RabbitMQ has closed is opened by the next call. That of a paused queue stays closed.
+            closed = any(self._flows[queue].is_closed for queue, most in asks if most > 0)
+            if left_s <= 0 or closed or self._await(link, asks, left_s):
                 return []
             if link.error is not None:
                 raise again(link.error)
@@ -98,11 +100,13 @@ class Consumer:
         return woken
 
     def _take(self, link: ConsumingLink, identity: str, asks: Sequence[Ask], limit: int) -> list[Delivery]:
+        """A queue that is not reached, because those before it have jobs enough, counts as not asked for: its jobs go
+        back, and its flow is opened again when it is reached."""
         taken: list[Delivery] = []
-        now = time.monotonic()
+        now = self._taken_at = time.monotonic()
         for queue, most in asks:
             flow = self._flows.get(queue)
-            if most <= 0 or flow is None:
+            if most <= 0 or flow is None or len(taken) >= limit:
                 continue
             flow.asked_at = now
             self._pop(link, flow, identity, min(most, limit - len(taken)), taken)
@@ -131,6 +135,8 @@ class Consumer:
         opened = False
         for queue, most in wanted.items():
             flow = self._flows.get(queue)
+            if flow is not None and flow.is_closed and flow.asked_at < self._taken_at:
+                continue
             if most > 0 and (flow is None or flow.is_closed):
                 fast = flow is not None and _flows_fast(flow)
                 most, opened = max(min(most, limit), flow.window if flow is not None and fast else 0), True
@@ -163,7 +169,8 @@ class Consumer:
 
     def end_waits(self, queues: Collection[str]) -> list[Delivery]:
         link = self._link
-        if link is None or link.error is not None:
+        # With `standby`, another process would get the queues, while jobs run here: see `ConsumingLink`.
+        if link is None or link.error is not None or self._names.one_consumer:
             return []
         link.close_flows(queues)
         taken: list[Delivery] = []

@@ -5,6 +5,9 @@ queue, with a window for as many jobs as the fetcher has room for. To widen a fl
 consumer keeps its window for life. Jobs wait in the inbox of the flow until the fetcher takes them. When it does not
 ask for a second, the flow is closed, and the jobs in its inbox go back: another process may be free for them.
 
+With `standby`, a closed flow hands the queue over to another process. So it stays open while this process has jobs of
+the queue.
+
 A delivery tag belongs to its connection. When that has ended, RabbitMQ delivers its jobs again, and nothing of it is
 acknowledged any more.
 """
@@ -23,7 +26,7 @@ from goworkers_py.brokers.rabbitmq.declarer import Declarer
 from goworkers_py.brokers.rabbitmq.foreign import is_of_stream, properties_of
 from goworkers_py.brokers.rabbitmq.foreign_connection import ForeignConnection
 from goworkers_py.brokers.rabbitmq.link import Link
-from goworkers_py.brokers.rabbitmq.names import Names
+from goworkers_py.brokers.rabbitmq.names import Message, Names
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
 from goworkers_py.core.levels import plain_list_of
 
@@ -50,7 +53,8 @@ class Flow:
         self.window = 0  # of all its consumers; fetcher's thread only
         self.tags: list[str] = []  # of its consumers; link's thread only
         self.is_closed = False  # set by the link's thread; the fetcher opens another flow then
-        self.asked_at = self.opened_at = time.monotonic()  # `asked_at`: set by the fetcher's thread
+        # `asked_at`: set by the fetcher's thread, and with `standby` by the link's thread, in single steps.
+        self.asked_at = self.opened_at = time.monotonic()
         self.came = 0  # link's thread only
 
 
@@ -70,6 +74,7 @@ class ConsumingLink(Link):
         self._declarer: Declarer | None = None
         self._open: dict[str, Flow] = {}  # by queue
         self._before: list[Callable[[], None]] = []  # tasks that wait for the channel
+        self._answered_at = 0.0  # monotonic: when the server has last let us consume
         self._unacknowledged: dict[int, None] = {}  # all tags, in the order in which they came
 
     # --- the fetcher's thread
@@ -135,12 +140,22 @@ class ConsumingLink(Link):
             )  # of the consumers that begin from now on
             receive = partial(self._receive, flow, flow.inbox.append, self._unacknowledged)
             answered: list[Any] = []
-            flow.tags.append(self._channel.basic_consume(name, receive, callback=answered.append))
+            flow.tags.append(self._channel.basic_consume(name, receive, callback=partial(self._on_answer, answered)))
             self._loop.call_later(CONSUME_S, partial(self._check_answer, flow, answered))
 
+    def _on_answer(self, answered: list[Any], frame: Any) -> None:
+        answered.append(frame)
+        self._answered_at = time.monotonic()
+
     def _check_answer(self, flow: Flow, answered: Sequence[Any]) -> None:
-        """A node that has just started may lose the question, because the queue has no leader yet."""
-        if not answered and not flow.is_closed:
+        """A node that has just started may lose the question, because the queue has no leader yet. Questions are
+        answered one by one: those of many queues on a slow network take longer than CONSUME_S."""
+        if answered or flow.is_closed:
+            return
+        left_s = self._answered_at + CONSUME_S - time.monotonic()
+        if left_s > 0:
+            self._loop.call_later(left_s, partial(self._check_answer, flow, answered))
+        else:
             self._end(BrokerUnavailable(f"the server does not let us consume from queue {flow.name}: no leader yet?"))
 
     def _receive(
@@ -176,17 +191,28 @@ class ConsumingLink(Link):
         cancelled = frame.method.consumer_tag
         for flow in [flow for flow in self._open.values() if cancelled in flow.tags]:
             flow.tags.remove(cancelled)
-            self._close_flows([flow.queue], lambda: self._bell.put(False))
+            self._close_flows([flow.queue], partial(self._after_cancel, flow))
             log.warning(
                 "queue %s: RabbitMQ has cancelled the consumer, because the queue was deleted or has lost its leader; "
                 "consuming again", flow.name,
             )  # fmt: skip
 
+    def _after_cancel(self, flow: Flow) -> None:
+        """The flow that the fetcher opens next asks again whether there is such a queue: to consume from one that is
+        not there would end the channel, and the leases of all jobs of the pool with it."""
+        assert self._declarer is not None
+        self._declarer.forget(Message(self._names.of(flow.queue), b""))
+        self._give_back(flow.inbox)
+        self._bell.put(False)
+
     def _look(self) -> None:
         """Closes flows with jobs that nobody asks for."""
-        long_ago = time.monotonic() - UNASKED_S
+        now = time.monotonic()
+        in_use = {*self.held.copy().values()} if self._names.one_consumer else ()
         for flow in list(self._open.values()):
-            if flow.inbox and flow.asked_at < long_ago:
+            if flow in in_use:
+                flow.asked_at = now
+            elif flow.inbox and flow.asked_at < now - UNASKED_S:
                 self._close_flows([flow.queue], partial(self._give_back, flow.inbox))
         self._loop.call_later(LOOK_EVERY_S, self._look)
 

@@ -7,6 +7,7 @@ declared it with other arguments, which RabbitMQ would refuse.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -20,6 +21,8 @@ log = logging.getLogger(__name__)
 Then = Callable[[], None]
 Fail = Callable[[BrokerError], None]
 _NOT_FOUND = 404
+# A connection has 2047 channels, and many servers allow fewer.
+MOST_CHANNELS = 16
 
 
 class Declarer:
@@ -29,6 +32,8 @@ class Declarer:
         self._connection, self._names, self._version = connection, names, version
         self._known: set[str] = set()
         self._waiting: dict[str, list[tuple[Then, Fail]]] = {}  # by the name of what is being declared
+        self._channels = 0  # that are open
+        self._later: deque[Callable[[], None]] = deque()  # steps that wait for a channel
 
     def declare(self, message: Message, then: Then, fail: Fail) -> None:
         """Calls `then` when the queue of the message is there, and the queues through which it comes there."""
@@ -106,15 +111,22 @@ class Declarer:
 
     def _open(self, name: str, step: Callable[[Any], None], on_missing: Callable[[], None] | None) -> None:
         def closed(channel: Any, reason: Any) -> None:
+            self._channels -= 1
             if getattr(reason, "reply_code", 0) == _NOT_FOUND and on_missing is not None:
                 on_missing()
             elif name in self._waiting:
                 self._fail(name, translated(reason))
+            if self._later and self._connection.is_open:
+                self._later.popleft()()
 
         def opened(channel: Any) -> None:
             channel.add_on_close_callback(closed)
             step(channel)
 
+        if self._channels >= MOST_CHANNELS:
+            self._later.append(partial(self._open, name, step, on_missing))
+            return
+        self._channels += 1
         self._connection.channel(on_open_callback=opened)
 
     def _done(self, name: str, channel: Any) -> None:

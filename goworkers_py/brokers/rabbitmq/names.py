@@ -29,6 +29,7 @@ _SECONDS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 432
             2592000)  # fmt: skip
 STEPS_MS = (100, 200, 500, *(1000 * seconds for seconds in _SECONDS))
 MOST_TTL_MS = 2**32 - 1
+MOST_DUE_MS = 2**62  # AMQP writes it with 64 bits
 
 # Headers of our messages.
 DUE = "pyworkers-due"  # epoch milliseconds, because pika writes no float: a job that comes earlier waits again
@@ -86,8 +87,9 @@ class Names:
         rest_ms = (at - now) * 1000
         if rest_ms <= 0:
             return Message(queue, body)
+        due_ms = int(min(at * 1000, MOST_DUE_MS))
         step = max([STEPS_MS[0], *(step for step in STEPS_MS if step <= rest_ms)])
-        return Message(queue, body, {DUE: int(at * 1000), DELAY: step}, step)
+        return Message(queue, body, {DUE: due_ms, DELAY: step}, step)
 
     def arguments(self, name: str, version: tuple[int, ...]) -> dict[str, Any]:
         """Those with which a queue is declared that is not there. `version` is that of the server."""

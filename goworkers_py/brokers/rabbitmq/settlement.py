@@ -36,7 +36,8 @@ class Settlement:
         if number == batch.number:
             return results
         verdicts = [_verdict(delivery, outcome) for delivery, outcome in batch.finished]
-        self._publish(batch, verdicts)
+        refused = self._publish(batch, verdicts)
+        verdicts = [refused.get(one, verdict) for (one, _), verdict in zip(batch.finished, verdicts, strict=True)]
         results = [
             _release(delivery) if verdict is True else verdict
             for (delivery, _), verdict in zip(batch.finished, verdicts, strict=True)
@@ -45,7 +46,8 @@ class Settlement:
         self._done[batch.settler] = (batch.number, results)
         return results
 
-    def _publish(self, batch: Batch, verdicts: Sequence[Settled]) -> None:
+    def _publish(self, batch: Batch, verdicts: Sequence[Settled]) -> dict[Delivery, str]:
+        """The deliveries of which a message is refused, by a queue that is full, say; and why."""
         asked = [
             (delivery, number, message)
             for (delivery, outcome), verdict in zip(batch.finished, verdicts, strict=True)
@@ -54,16 +56,21 @@ class Settlement:
             if number not in self._confirmed.get(delivery, ())
         ]
         request = Request([message for _, _, message in asked])
+        refused: dict[Delivery, str] = {}
         try:
             self._publisher.send(request)
-        except BrokerError:
+        except BrokerError as error:
             for place, (delivery, number, _) in enumerate(asked):
                 if place not in request.unconfirmed:
                     self._confirmed.setdefault(delivery, set()).add(number)
-            raise
+            if request.undecided:  # the connection is lost, or the server takes no messages at all
+                raise
+            refused = {asked[place][0]: str(error) for place in request.unconfirmed}
         if self._confirmed:
             for delivery, _ in batch.finished:
-                self._confirmed.pop(delivery, None)
+                if delivery not in refused:
+                    self._confirmed.pop(delivery, None)
+        return refused
 
     def move(self, moves: Iterable[tuple[Delivery, Message]]) -> None:
         """Publishes a message in the place of each delivery. One that is not confirmed goes back to its queue."""

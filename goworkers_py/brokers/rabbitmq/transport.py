@@ -36,6 +36,7 @@ class RabbitTransport(Transport):
         self._consumers: dict[str, Consumer] = {}
         self._woken: set[str] = set()  # queues that were woken before their first consume
         self._ids: dict[str, float] = {}  # of pushes that this process has published, with their time (monotonic)
+        self._most_ids = MOST_IDS  # when there are more, those that are too old are dropped
 
     # --- publishing
 
@@ -49,8 +50,8 @@ class RabbitTransport(Transport):
     def _unknown(self, pushes: Sequence[Push]) -> Iterator[bool]:
         """For each push whether this process has published none with its id within a day."""
         long_ago = time.monotonic() - ID_LIFE_S
-        if len(self._ids) > MOST_IDS:
-            self._ids = {name: at for name, at in self._ids.copy().items() if at > long_ago}
+        if len(self._ids) > self._most_ids:
+            self._drop_ids(long_ago)
         seen = set[str]()
         for push in pushes:
             if push.track or push.lock or push.batch or push.group or push.slot:
@@ -60,6 +61,12 @@ class RabbitTransport(Transport):
                 )
             yield not push.id or not (self._ids.get(push.id, long_ago) > long_ago or push.id in seen)
             seen.add(push.id)
+
+    def _drop_ids(self, long_ago: float) -> None:
+        """Of other threads, each use of an id is one step."""
+        for name in [name for name, at in self._ids.copy().items() if at <= long_ago]:
+            self._ids.pop(name, None)
+        self._most_ids = max(MOST_IDS, 2 * len(self._ids))  # else each push would look at all of them
 
     def _message(self, push: Push) -> Message:
         name = self._names.of(push.queue)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -15,9 +16,12 @@ from raw_proxy import RawProxy
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Batch, Published
-from goworkers_py.brokers.rabbitmq import publisher, transport
-from goworkers_py.brokers.rabbitmq.names import Names
+from goworkers_py.brokers.rabbitmq import consuming_link, declarer, publisher, transport
+from goworkers_py.brokers.rabbitmq.address import parameters_of
+from goworkers_py.brokers.rabbitmq.consuming_link import UNASKED_S
+from goworkers_py.brokers.rabbitmq.names import Message, Names
 from goworkers_py.config.options import Config
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.errors import BrokerFull, BrokerRefused, BrokerUnavailable, ConfigError
 from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Done, Reschedule, Retry
@@ -74,20 +78,20 @@ def test_a_batch_whose_retry_was_confirmed_is_not_published_again(proxied: Proce
     assert proxied.broker.transport.consume("me", [("pyworkers.dead", 1)], 1, 0.2) == []
 
 
-def test_a_queue_that_is_full_does_not_double_what_else_its_batch_leaves(
+def test_a_queue_that_is_full_holds_up_no_other_job_and_doubles_nothing(
     me: Process, rabbit_server: RabbitServer, rabbit_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publisher, "REFUSED_FOR_S", 0.1)
     full = declare_full(rabbit_server, rabbit_url, "full")
-    me.publish(*jobs(2))
-    one, another = me.consume(2)
+    me.publish(*jobs(3))
+    one, another, third = me.consume(3)
     push = PushJobs("jid", (Push("side", job("side")), Push("full", job("pushed"))))
-    finished = [(one, Dead(job("dead"))), (another, Done(effects=(push,)))]
-    for number in (1, 1, 2):  # the settler asks again, and later in other batches
-        with pytest.raises(BrokerFull):
-            me.broker.transport.settle(Batch("settler", number, finished))
+    finished = [(one, Dead(job("dead"))), (another, Done(effects=(push,))), (third, DONE)]
+    refused = "RabbitMQ refused a message for queue full: full, or without a leader"
+    assert list(me.broker.transport.settle(Batch("settler", 1, finished))) == [True, refused, True]
+    assert list(me.broker.transport.settle(Batch("settler", 2, finished[1:2]))) == [refused]
     rabbit_server.ask("DELETE", full)
-    assert list(me.broker.transport.settle(Batch("settler", 3, finished))) == [True, True]
+    assert list(me.broker.transport.settle(Batch("settler", 3, finished[1:2]))) == [True]
     for queue, payload in [("pyworkers.dead", job("dead")), ("side", job("side")), ("full", job("pushed"))]:
         assert payloads(me.consume(1, queue)) == [payload]
         assert me.broker.transport.consume("me", [(queue, 1)], 1, 0.1) == []
@@ -99,6 +103,14 @@ def declare_full(server: RabbitServer, url: str, queue: str) -> str:
     limits = '{"x-max-length": 0, "x-overflow": "reject-publish"}'
     server.ask("PUT", path, '{"durable": true, "arguments": ' + limits + "}")
     return path
+
+
+def test_a_push_declares_more_queues_than_a_connection_has_channels(rabbit_url: str) -> None:
+    parameters = parameters_of(Config(broker=rabbit_url))
+    parameters.channel_max = declarer.MOST_CHANNELS + 2  # that of the publisher, and one that is just closed
+    names = [f"q{number}" for number in range(2 * parameters.channel_max)]
+    with closing(publisher.Publisher(parameters, Names("", (1, 1.0)))) as one:
+        one.publish([Message(name, b"{}") for name in names])
 
 
 def test_a_push_over_a_lost_connection_is_an_error_and_the_next_one_works(proxied: Process, proxy: RawProxy) -> None:
@@ -123,6 +135,44 @@ def test_jobs_that_nobody_asks_for_go_to_another_process(me: Process, other: Pro
     me.settle((first, DONE))  # there is room for another job, which comes and is not asked for
     me.publish(job("later"))
     assert payloads(other.consume(1)) == [job("later")]
+
+
+def test_a_paused_queue_does_not_end_the_wait_for_the_others(me: Process) -> None:
+    transport = me.broker.transport
+    assert transport.consume("me", [("paused", 1), ("q", 1)], 1, 0.1) == []
+    transport.end_waits(["paused"])
+    began = time.monotonic()
+    assert transport.consume("me", [("paused", 0), ("q", 1)], 1, 0.5) == []
+    assert time.monotonic() - began > 0.4
+
+
+def test_a_job_whose_turn_does_not_come_goes_to_another_process(me: Process, other: Process) -> None:
+    asks = [("high", 1), ("low", 1)]
+    me.publish(*jobs(500), queue="high")
+    assert eventually(lambda: me.settle(*((one, DONE) for one in me.broker.transport.consume("me", asks, 1))))
+    me.publish(job("low"), queue="low")  # it comes to `me`, where jobs of the queue `high` always go before it
+
+    def run_one_and_let_the_other_look() -> list[Delivery]:
+        [high] = me.broker.transport.consume("me", asks, 1)
+        assert high.queue == "high"
+        me.settle((high, DONE))
+        return other.broker.transport.consume("other", [("low", 1)], 1, 0.05)
+
+    assert payloads(eventually(run_one_and_let_the_other_look)) == [job("low")]
+
+
+def test_with_standby_a_queue_is_handed_over_when_no_job_of_it_is_held_any_more(rabbit_url: str) -> None:
+    config = Config(broker=rabbit_url, standby=True)
+    leading, following = Process(config), Process(config)
+    with closing(leading.broker), closing(following.broker):
+        leading.publish(job("runs"))
+        [runs] = leading.broker.transport.consume("l", [("q", 2)], 2)
+        assert following.broker.transport.consume("f", [("q", 1)], 1, 0.1) == []
+        leading.publish(job("waits"))  # it comes to the leading process, which does not ask for it
+        assert leading.broker.transport.end_waits(["q"]) == []  # as the fetcher does every ten seconds
+        assert following.broker.transport.consume("f", [("q", 1)], 1, 4 * UNASKED_S) == []
+        leading.settle((runs, DONE))
+        assert payloads(following.consume(1)) == [job("waits")]
 
 
 def test_a_job_given_back_comes_again(me: Process) -> None:
@@ -168,6 +218,12 @@ def test_a_push_for_later_comes_then(me: Process) -> None:
     me.publish(job(2), at=time.time() - 100)
     assert payloads(me.consume(2)) == [job(2), job(1)]
     assert time.time() >= due - 0.1
+
+
+@pytest.mark.parametrize("at", [1e17, math.inf])
+def test_a_push_for_the_end_of_time_takes_no_connection_away(me: Process, at: float) -> None:
+    me.publish(job(1))
+    me.publish(job(1), at=at)
 
 
 def test_a_job_whose_next_step_is_refused_comes_at_its_time(
@@ -254,6 +310,39 @@ def test_a_deleted_queue_is_declared_again_and_its_consumer_goes_on(
     assert eventually(lambda: "RabbitMQ has cancelled the consumer" in caplog.text)
     me.publish(job(2))
     assert payloads(me.consume(1)) == [job(2)]
+
+
+def test_a_deleted_queue_takes_no_running_job_of_another_queue_away(
+    me: Process, rabbit_server: RabbitServer, rabbit_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    me.publish(*jobs(2), queue="deleted")
+    me.publish(job("runs"), queue="stays")
+    asks = [("stays", 2), ("deleted", 2)]
+    taken = list[Delivery]()
+    assert eventually(lambda: taken.extend(me.broker.transport.consume("me", asks, 4)) or len(taken) == 3)
+    rabbit_server.ask("DELETE", f"queues/{urlsplit(rabbit_url).path[1:]}/deleted")
+    assert eventually(lambda: "RabbitMQ has cancelled the consumer" in caplog.text)
+    for _ in range(2):
+        assert me.broker.transport.consume("me", asks, 4, 0.2) == []
+    me.publish(job("again"), queue="deleted")
+    [again] = me.broker.transport.consume("me", asks, 4)
+    assert again.payload == job("again")
+    [runs] = [one for one in taken if one.queue == "stays"]
+    assert me.settle((runs, DONE)) == [True]
+
+
+def test_a_pool_of_many_queues_consumes_over_a_slow_network(
+    me: Process, proxied: Process, proxy: RawProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consuming_link, "CONSUME_S", 0.7)
+    queues = [f"q{number}" for number in range(20)]
+    me.broker.transport.publish([Push(queue, job(1)) for queue in queues])
+    proxy.delay_s = 0.025
+    asks = [(queue, 1) for queue in queues]
+    taken = list[Delivery]()
+    while len(taken) < len(queues):
+        taken += proxied.broker.transport.consume("me", asks, len(queues))
+    proxy.delay_s = 0.0
 
 
 def test_a_queue_that_somebody_else_has_declared_is_used_as_it_is(
