@@ -21,7 +21,7 @@ from typing import Any
 
 from goworkers_py.brokers.rabbitmq.declarer import Declarer
 from goworkers_py.brokers.rabbitmq.link import Link
-from goworkers_py.brokers.rabbitmq.names import Names
+from goworkers_py.brokers.rabbitmq.names import MESSAGE_ID, Names
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 
 log = logging.getLogger(__name__)
@@ -143,7 +143,7 @@ class ConsumingLink(Link):
         tag = method.delivery_tag
         unacknowledged[tag] = None
         flow.came += 1
-        put((tag, body, properties.headers))
+        put((tag, body, _with_id(properties) if method.redelivered else properties.headers))
         if self.awaited:
             self.awaited = False
             self._bell.put(False)
@@ -211,3 +211,8 @@ class ConsumingLink(Link):
         for flow in self._open.values():
             flow.is_closed = True
         self._bell.put(False)
+
+
+def _with_id(properties: Any) -> Any:
+    """The headers of a message that comes again, with its id: by both its marks are found, see `death_marks`."""
+    return {**(properties.headers or {}), MESSAGE_ID: properties.message_id}

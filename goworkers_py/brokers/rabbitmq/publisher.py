@@ -22,6 +22,7 @@ import pika  # type: ignore[import-untyped]
 from goworkers_py.brokers.rabbitmq.declarer import Declarer
 from goworkers_py.brokers.rabbitmq.link import Link
 from goworkers_py.brokers.rabbitmq.names import Message, Names
+from goworkers_py.brokers.rabbitmq.question import Question
 from goworkers_py.brokers.rabbitmq.translation import translated
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerUnavailable
 
@@ -72,6 +73,31 @@ class Publisher:
         link.ready.put(None)
         if link.error is not None:
             raise again(link.error)
+
+    def ask(self, question: Question) -> int:
+        """Returns the answer of RabbitMQ."""
+        self.check()
+        link = self._serving()
+        link.call(partial(link.begin, question))
+        give_up_at = time.monotonic() + CONFIRM_S
+        while True:
+            try:
+                answer = question.answer.get(timeout=0.1)
+            except Empty:
+                if link.error is not None:
+                    raise again(link.error) from None
+                if time.monotonic() > give_up_at:
+                    raise BrokerUnavailable("the server does not answer") from None
+            else:
+                if isinstance(answer, BrokerError):
+                    raise again(answer)
+                return answer
+
+    @property
+    def serves(self) -> bool:
+        """Whether there is a connection now."""
+        link = self._link
+        return link is not None and link.serves and not link.ready.empty()
 
     def close(self) -> None:
         link, self._link = self._link, None
@@ -153,6 +179,9 @@ class PublishingLink(Link):
             request.end(self.error)
 
     # --- the thread
+
+    def begin(self, question: Question) -> None:
+        question.begin(self._connection)
 
     def opened(self, connection: Any) -> None:
         self._connection = connection
