@@ -6,8 +6,8 @@ The steps of a job that has a mark's name, see `contracts.death_marks`:
 2. With `poison_limit` marks, and that of a run alone, the job waits for GRACE_S without a run. A process that has only
    lost its connection takes the mark of its run alone back within that time. If that mark still stands then, the job is
    buried.
-3. With one mark less than `poison_limit`, or more, the job is a suspect and runs in quarantine, which leaves the mark of
-   the run alone.
+3. With one mark less than `poison_limit`, or more, the job is a suspect and runs in quarantine, which leaves the mark
+   of the run alone.
 4. A mark is left, the job runs, and when the run has ended all its marks are taken back.
 
 A crash between steps 3 and 4 leaves no mark that counts. After a crash between the end of the run and the end of step 4
