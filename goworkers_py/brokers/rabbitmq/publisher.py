@@ -76,22 +76,12 @@ class Publisher:
 
     def ask(self, question: Question) -> int:
         """Returns the answer of RabbitMQ."""
-        self.check()
         link = self._serving()
         link.call(partial(link.begin, question))
-        give_up_at = time.monotonic() + CONFIRM_S
-        while True:
-            try:
-                answer = question.answer.get(timeout=0.1)
-            except Empty:
-                if link.error is not None:
-                    raise again(link.error) from None
-                if time.monotonic() > give_up_at:
-                    raise BrokerUnavailable("the server does not answer") from None
-            else:
-                if isinstance(answer, BrokerError):
-                    raise again(answer)
-                return answer
+        answer = question.wait(link, ANSWER_S)
+        if isinstance(answer, BrokerError):
+            raise again(answer)
+        return answer
 
     @property
     def serves(self) -> bool:
@@ -164,6 +154,7 @@ class PublishingLink(Link):
         # The link's thread only:
         self._channel: Any = None
         self._declarer: Declarer | None = None
+        self._questions: list[Question] = []  # that wait for the connection
         self._tags = itertools.count(1)
         self._numbers = itertools.count()
         self._nonce = secrets.token_hex(6)
@@ -181,7 +172,10 @@ class PublishingLink(Link):
     # --- the thread
 
     def begin(self, question: Question) -> None:
-        question.begin(self._connection)
+        if self._channel is None:
+            self._questions.append(question)
+        else:
+            question.begin(self._connection)
 
     def opened(self, connection: Any) -> None:
         self._connection = connection
@@ -205,6 +199,9 @@ class PublishingLink(Link):
         self._channel = channel
         self.ready.put(None)
         self._take()
+        for question in self._questions:
+            question.begin(self._connection)
+        self._questions.clear()
 
     def _take(self) -> None:
         while self._channel is not None and self._requests:

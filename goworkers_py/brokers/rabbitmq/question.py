@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
+from goworkers_py.brokers.rabbitmq.link import Link
 from goworkers_py.brokers.rabbitmq.translation import translated
-from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 
+LOOK_EVERY_S = 0.1
 _NOT_FOUND = 404
 
 
 class Question:
-    """The thread of a link asks it; `answer` gets a number or an error. It gets nothing when the connection ends."""
+    """The thread of the link calls all but `wait`. No answer comes when its connection ends."""
 
     def __init__(self, step: Callable[[Any, Callable[[Any], None]], None], number: Callable[[Any], int]) -> None:
         self._step, self._number = step, number
-        self.answer: SimpleQueue[int | BrokerError] = SimpleQueue()
+        self._answer: SimpleQueue[int | BrokerError] = SimpleQueue()
+
+    def wait(self, link: Link, timeout_s: float) -> int | BrokerError:
+        """In the thread that asks."""
+        give_up_at = time.monotonic() + timeout_s
+        while time.monotonic() < give_up_at:
+            try:
+                return self._answer.get(timeout=LOOK_EVERY_S)
+            except Empty:
+                if link.error is not None:
+                    return link.error
+        return BrokerUnavailable("the server does not answer")
 
     def begin(self, connection: Any) -> None:
         if connection.is_open:
@@ -29,12 +43,12 @@ class Question:
         self._step(channel, partial(self._on_answer, channel))
 
     def _on_answer(self, channel: Any, frame: Any) -> None:
-        self.answer.put(self._number(frame.method))
+        self._answer.put(self._number(frame.method))
         channel.close()
 
     def _on_closed(self, channel: Any, reason: Any) -> None:
         """Also after an answer, when nobody waits any more."""
-        self.answer.put(0 if getattr(reason, "reply_code", 0) == _NOT_FOUND else translated(reason))
+        self._answer.put(0 if getattr(reason, "reply_code", 0) == _NOT_FOUND else translated(reason))
 
 
 def count(queue: str) -> Question:
