@@ -37,6 +37,7 @@ from goworkers_py.policy.poison import PoisonPolicy, mark_of, verdict_at
 from goworkers_py.runtime.lone_mark import LoneMark
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.wire.message import Message, describe_job
+from goworkers_py.wire.ruby import ruby_flaw
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +97,8 @@ class MarkedRuns:
 
     def _judge(self, counted: Message, deaths: int) -> Outcome:
         now, at = self._wall(), verdict_at(counted)
-        if at is None or now < at:
+        # A job that Ruby cannot read must not wait in the schedule of a store, which Ruby reads: it is buried at once.
+        if (at is None or now < at) and not ruby_flaw(counted.raw):
             at = now + GRACE_S if at is None else min(at, now + GRACE_S)
             log.warning("suspected of having crashed %d processes: waits %.0f s for one that may have lost its "
                         "connection only, and is buried then", deaths, at - now)  # fmt: skip

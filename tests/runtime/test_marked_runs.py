@@ -281,3 +281,9 @@ def test_no_other_job_begins_while_the_mark_of_a_run_alone_may_stand(ward: Ward)
     ward.marks.error = None
     ward.beat()
     assert (ward.marks.alone, ward.quarantine.closed) == (set(), False)
+
+
+def test_a_job_that_ruby_cannot_read_is_buried_without_a_wait_in_the_schedule(ward: Ward) -> None:
+    raw = job(jid="j1").replace(b'"jid"', b'"big":1e999,"jid"')
+    assert [ward.die(raw) for _ in range(3)] == [False, False, True]
+    assert isinstance(ward.run(raw, never), Dead)
