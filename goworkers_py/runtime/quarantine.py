@@ -63,8 +63,11 @@ class _Suspect:
     def is_over(self, now: float) -> bool:
         # A worker that an exception from outside broke off settles its delivery without coming back to `run` here.
         ended = self.delivery.stage in (Stage.ENDED, Stage.KEPT)
-        lost = self.mark is not None and not self.mark.is_ours
-        return self.over or ended or lost or now >= self.alone_until
+        return self.over or ended or self.is_lost or now >= self.alone_until
+
+    @property
+    def is_lost(self) -> bool:
+        return self.mark is not None and not self.mark.is_ours
 
 
 class Quarantine:
@@ -208,8 +211,8 @@ class Quarantine:
                 return
             self._open()
         if not (suspect.over or suspect.delivery.stage is Stage.ENDED):
-            log.warning("suspect has run alone for long, or was given to another process; other jobs run beside it "
-                        "now: %s", suspect.about)  # fmt: skip
+            why = "was given to another process" if suspect.is_lost else "has run alone for long"
+            log.warning("suspect %s; other jobs run beside it now: %s", why, suspect.about)
 
     def _open(self) -> None:
         """Under the lock."""
