@@ -14,6 +14,7 @@ from goworkers_py.brokers.contracts.cancels import Cancels
 from goworkers_py.brokers.contracts.chains import Chains
 from goworkers_py.brokers.contracts.configurations import Configurations
 from goworkers_py.brokers.contracts.control import Control
+from goworkers_py.brokers.contracts.death_marks import DeathMarks
 from goworkers_py.brokers.contracts.groups import Groups
 from goworkers_py.brokers.contracts.leadership import Leadership
 from goworkers_py.brokers.contracts.limits import Limits
@@ -95,6 +96,8 @@ class Broker:
     admin: Admin
     neighbours: Neighbours | None = None
     configurations: Configurations | None = None
+    # Of a broker that delivers jobs again by itself. Without them it buries no job that kills its processes.
+    death_marks: DeathMarks | None = None
     fence: Fence | None = None  # every write of this broker passes it, see `open_fenced`
 
     @classmethod

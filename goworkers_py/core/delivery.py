@@ -29,6 +29,8 @@ class Delivery:
     properties: Any = None  # set by the broker: what a message of plain format says beside its body, for its reader
     message: Any = None  # the parsed payload; set by the worker that begins the job
     tracked: TrackedRun | None = None  # set by the worker that begins the job
+    # The name of its marks, for a job that came again and again, see `contracts.death_marks`; set by the broker.
+    mark = ""
     shown: str | None = None  # the payload as `/stats` shows it; set by the first thread that asks, see `running_jobs`
 
     def __init__(self, payload: bytes, queue: str, identity: str, receipt: Any = None) -> None:

@@ -27,7 +27,7 @@ from goworkers_py.wire.plain_message import wrapped
 log = logging.getLogger(__name__)
 
 # In the payload: {"v", "count": deaths, "since": epoch seconds of the first death, "rounds": waits to run alone that
-# failed}.
+# failed, "mark": the name of its marks and "verdict": when it may be buried, see `contracts.death_marks`}.
 FIELD = "recovered"
 V = 1
 # PATIENCE_S: how long a suspect waits for the other jobs of its process to end, in its first and each later round.
@@ -85,6 +85,19 @@ class PoisonPolicy:
         changes = {"queue": message.queue, **jid_where_missing(message)}
         return payload.splice(raw, changes, drop=("at",))
 
+    def counted(self, message: Message, mark: str, deaths: int, now: float) -> Message | None:
+        """The job with a record of the deaths of which its marks tell. None if its record is of a later version."""
+        record = _Record.of(message)
+        if record is None:
+            return None
+        since = now if record.since is None else record.since
+        counted = dataclasses.replace(record, count=deaths, since=since, mark=mark)
+        return Message(counted.put_into(message), message.queue)
+
+    def awaiting_verdict(self, message: Message, at: float | None) -> bytes:
+        """The payload of a counted job that waits until `at` for its verdict; None: it waits no more."""
+        return dataclasses.replace(_Record.of(message) or _Record(), verdict=at).put_into(message)
+
     def judge(self, raw: bytes, queue: str, dead_owner: str, begun: bool, alone: str, now: float) -> RecoveryDecision:
         """`begun`: the job can have been running when `dead_owner` died. `alone`: the name of the suspect that was in
         quarantine there, or empty. Never raises, so that the other jobs are recovered whatever strangers wrote."""
@@ -110,7 +123,7 @@ class PoisonPolicy:
             record = _Record(since=now)
         count = record.count + 1
         if alone and count >= self.limit:
-            return self._bury(message, dead_owner, count, now)
+            return self.bury(message, count, now, f" ({dead_owner})")
         return RecoveryDecision(_Record(count, record.since).put_into(message))
 
     def _judge_body(self, body: bytes, queue: str, begun: bool, now: float) -> RecoveryDecision:
@@ -131,10 +144,10 @@ class PoisonPolicy:
     def _severity(self, message: Message) -> int:
         return int(4 ** min(max(0, self._deaths_beyond_suspicion(message)), MOST_STEPS))
 
-    def _bury(self, message: Message, dead_owner: str, count: int, now: float) -> RecoveryDecision:
+    def bury(self, message: Message, count: int, now: float, last: str = "") -> RecoveryDecision:
         """Buries the job even with `dead: false`: that option is for failures, which the application's handlers get."""
         error = PoisonPill(
-            f"{count} processes died while they ran this job, the last one ({dead_owner}) while it ran nothing else; "
+            f"{count} processes died while they ran this job, the last one{last} while it ran nothing else; "
             "it is not retried"
         )
         changes = failure_fields(message, error, self.timestamps.write(now))
@@ -149,6 +162,8 @@ class _Record:
     count: int = 0
     since: float | None = None
     rounds: int = 0
+    mark: str = ""
+    verdict: float | None = None
 
     @classmethod
     def of(cls, message: Message) -> _Record | None:
@@ -161,16 +176,30 @@ class _Record:
         since = epoch(record.get("since"))
         count, rounds = (max(0, whole_number(record.get(name)) or 0) for name in ("count", "rounds"))
         # A count without the time of the first death does not count.
-        return cls(count, since, rounds) if since is not None else cls()
+        if since is None:
+            return cls()
+        mark = record.get("mark")
+        return cls(count, since, rounds, mark if isinstance(mark, str) else "", epoch(record.get("verdict")))
 
     def put_into(self, message: Message) -> bytes:
         record: dict[str, Any] = {"v": V, "count": self.count, "since": self.since}
-        if self.rounds:
-            record["rounds"] = self.rounds
+        more = {"rounds": self.rounds, "mark": self.mark, "verdict": self.verdict}
+        record |= {name: value for name, value in more.items() if value}
         if not isinstance(message.get(FIELD), dict):
             return payload.splice(message.raw, {FIELD: record})
         # Keeps the fields that a later release has written into the record.
-        return payload.splice_into(message.raw, FIELD, record, drop=() if self.rounds else ("rounds",))
+        return payload.splice_into(message.raw, FIELD, record, drop=[name for name in more if not more[name]])
+
+
+def mark_of(message: Message) -> str:
+    """The name of its marks; empty if it has none."""
+    record = _Record.of(message)
+    return "" if record is None else record.mark
+
+
+def verdict_at(message: Message) -> float | None:
+    record = _Record.of(message)
+    return None if record is None else record.verdict
 
 
 def name_of(message: Message) -> str:

@@ -55,6 +55,7 @@ from goworkers_py.runtime.lock_begin import LockBegin
 from goworkers_py.runtime.lock_keeper import LockKeeper
 from goworkers_py.runtime.lost_jobs import lost_jobs
 from goworkers_py.runtime.manager import Manager
+from goworkers_py.runtime.marked_runs import MarkedRuns
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.own_commands import OwnCommands
 from goworkers_py.runtime.pauses import Pauses
@@ -180,9 +181,18 @@ class _Assembly:
         if (fence := self._broker.fence) is not None:
             plan = replace(plan, term=Term(fence, self._broker))
         lanes = [lane_of(plan, pool, queue, self._watchdog, shared, runs) for queue in pool.queues]
+        if (marked_runs := self._marked_runs()) is not None:
+            for lane in lanes:
+                lane.guard.run_suspect = marked_runs.run
         if isinstance(settler, SerialSettler):
             return SerialManager(pool, lanes, settler, transport, shared)
         return Manager(pool, lanes, settler, transport, shared)
+
+    def _marked_runs(self) -> MarkedRuns | None:
+        if (marks := self._broker.death_marks) is None:
+            return None
+        shared, handlers = self._shared, self._plan.handlers
+        return MarkedRuns(marks, self._poison, shared.quarantine, handlers, shared.counters, shared.clock)
 
     def _services(self) -> Services:
         plan, broker, outage = self._plan, self._broker, self._shared.outage

@@ -4,9 +4,9 @@ has passed, and suspects."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Protocol
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import UnreadablePayload
@@ -31,6 +31,10 @@ _NEEDS, _POISON, _EXPIRES_AT, _EXPIRY, _TRACK, _RETAIN = (
 )  # fmt: skip
 
 
+class RunSuspect(Protocol):
+    def __call__(self, message: Message, delivery: Delivery, chain: Run) -> Outcome: ...
+
+
 class Guard:
     """Shared by all workers of a queue."""
 
@@ -50,7 +54,8 @@ class Guard:
         self._aggregation = aggregation or chain
         self._needs = needs
         self._members = BatchMembers(needs)
-        self._quarantine = quarantine
+        # Runs a job that may be a suspect. Replaced before the start where the broker keeps marks of deaths.
+        self.run_suspect: RunSuspect = quarantine.run
         self._expiry = expiry
         self._timely = expiry.around(chain)
         self._runs = runs
@@ -72,7 +77,8 @@ class Guard:
             # One `in` for each is quicker than a set of them.
             if (
                 _NEEDS in fields or _EXPIRES_AT in fields or _EXPIRY in fields or _TRACK in fields or _RETAIN in fields
-                or _POISON in fields or self._runs.alert or (self._ruby is not None and self._ruby.marked(fields))
+                or _POISON in fields or delivery.mark or self._runs.alert
+                or (self._ruby is not None and self._ruby.marked(fields))
             ):  # fmt: skip
                 return self._run_special(message, delivery)
             outcome = self._chain(message)
@@ -85,7 +91,7 @@ class Guard:
         """A job that is more than its class and arguments; or one of a class that is tracked; or any job while jobs are
         to be cancelled."""
         fields = message.fields
-        if (member := self._members.batch_of(fields)) is not None and self._is_special_by_need_only(fields):
+        if (member := self._members.batch_of(fields)) is not None and self._is_special_by_need_only(message, delivery):
             return self._runs.run_member(message, member, self._chain)
         if _NEEDS in fields and (unmet := self._needs.unmet(message)) is not None:
             return self._runs.run(message, delivery, lambda message: unmet, self._expiry.run_stats)
@@ -113,10 +119,11 @@ class Guard:
             timely = self._expiry.around(chain)
         return self._run_with(message, delivery, chain, timely)
 
-    def _is_special_by_need_only(self, fields: Mapping[str, Any]) -> bool:
+    def _is_special_by_need_only(self, message: Message, delivery: Delivery) -> bool:
+        fields = message.fields
         return not (
             _EXPIRES_AT in fields or _EXPIRY in fields or _TRACK in fields or _RETAIN in fields or _POISON in fields
-            or self._runs.alert_for_ties or self._ruby is not None
+            or delivery.mark or self._runs.alert_for_ties or self._ruby is not None
         )  # fmt: skip
 
     def _run_with(self, message: Message, delivery: Delivery, chain: Run, timely: Run) -> Outcome:
@@ -125,8 +132,8 @@ class Guard:
         expires = _EXPIRES_AT in fields or _EXPIRY in fields
         if expires:
             chain = timely
-        if _POISON in fields:  # rare; `Quarantine.run` decides whether the job is a suspect
-            chain = partial(self._quarantine.run, delivery=delivery, chain=chain)
+        if _POISON in fields or delivery.mark:  # rare; `run_suspect` decides whether the job is a suspect
+            chain = partial(self.run_suspect, delivery=delivery, chain=chain)
             if expires:  # the job may expire before it waits to run alone, too
                 chain = self._expiry.around(chain)
         return self._runs.run(message, delivery, chain, self._expiry.run_stats)

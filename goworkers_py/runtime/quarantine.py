@@ -13,6 +13,9 @@ A suspect was running when earlier processes died, see `poison`. The worker that
 
 A crash before step 3 or after step 5 leaves no name, and a crash between them happens while nothing else runs. A stop
 takes the name back too: a kill during a stop proves nothing about the job.
+
+Where the broker delivers jobs again by itself, nobody looks at the name. Then the suspect has a `LoneMark` beside it,
+which the thread that beats leaves and takes back together with the name.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from goworkers_py.links.chain import Run
 from goworkers_py.observe.health_report import OF_SUSPECT
 from goworkers_py.policy.poison import PoisonPolicy, name_of
 from goworkers_py.runtime.lease import Lease
+from goworkers_py.runtime.lone_mark import LoneMark
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.ruby import ruby_flaw
 
@@ -51,6 +55,7 @@ class _Suspect:
     delivery: Delivery
     name: str
     about: str  # class and jid, for people
+    mark: LoneMark | None = None
     announced: bool = False  # the broker may have the name
     over: bool = False  # its worker has released it
     alone_until: float = math.inf  # monotonic
@@ -58,7 +63,11 @@ class _Suspect:
     def is_over(self, now: float) -> bool:
         # A worker that an exception from outside broke off settles its delivery without coming back to `run` here.
         ended = self.delivery.stage in (Stage.ENDED, Stage.KEPT)
-        return self.over or ended or now >= self.alone_until
+        return self.over or ended or self.is_lost or now >= self.alone_until
+
+    @property
+    def is_lost(self) -> bool:
+        return self.mark is not None and not self.mark.is_ours
 
 
 class Quarantine:
@@ -100,14 +109,14 @@ class Quarantine:
             return ""
         return f"has begun no other jobs for {seconds:.0f} s, {OF_SUSPECT} {suspect.about}"
 
-    def run(self, message: Message, delivery: Delivery, chain: Run) -> Outcome:
+    def run(self, message: Message, delivery: Delivery, chain: Run, mark: LoneMark | None = None) -> Outcome:
         """In a worker's thread. Runs a suspect as the module tells; any other job goes into the chain at once."""
         if not self._policy.is_suspect(message):
             return chain(message)
         patience_s = self._policy.patience_s(message)
         if patience_s is None and self._others_run(delivery):
             return _run_beside(message, chain, "this process is never without other jobs")
-        suspect = _Suspect(delivery, name_of(message), f"class={message.job_class} jid={message.jid}")
+        suspect = _Suspect(delivery, name_of(message), f"class={message.job_class} jid={message.jid}", mark)
         try:
             if not self._admit(suspect):
                 return REQUEUE_LAST
@@ -190,18 +199,38 @@ class Quarantine:
             return suspect.name
 
     def announced(self, name: str) -> None:
-        """The broker has confirmed a beat with this name; an empty one takes the earlier name back."""
+        """The broker has confirmed a beat with this name; an empty one takes the earlier name back. Only one thread at
+        a time beats, so the mark is not left while it is taken back."""
+        suspect = self._suspect
+        if suspect is None:
+            return
+        if suspect.mark is not None and not _move_mark(suspect.mark, left=bool(name)):
+            return
         with self._lock:
-            suspect = self._suspect
-            if name or suspect is None or not suspect.is_over(self._clock.monotonic()):
+            if name or self._suspect is not suspect or not suspect.is_over(self._clock.monotonic()):
                 return
             self._open()
         if not (suspect.over or suspect.delivery.stage is Stage.ENDED):
-            log.warning("suspect has run alone for long; other jobs run beside it now: %s", suspect.about)
+            why = "was given to another process" if suspect.is_lost else "has run alone for long"
+            log.warning("suspect %s; other jobs run beside it now: %s", why, suspect.about)
 
     def _open(self) -> None:
         """Under the lock."""
         self._suspect, self.closed = None, False
+
+
+def _move_mark(mark: LoneMark, left: bool) -> bool:
+    """False when a mark that is to be taken back may still stand: the next beat tries again. Raises BrokerError when it
+    could not be left, so the suspect does not run."""
+    if left:
+        mark.leave()
+        return True
+    try:
+        mark.take_back()
+    except BrokerError as error:
+        log.debug("cannot take back the mark of a suspect: %s", error)
+        return False
+    return True
 
 
 def _run_beside(message: Message, chain: Run, why: str) -> Outcome:

@@ -29,16 +29,17 @@ class RabbitBroker(Broker):
 
     def __init__(self, transport: RabbitTransport) -> None:
         self.transport = self._transport = transport
+        self.death_marks = transport.marks
 
     @classmethod
     def open(cls, config: Config) -> RabbitBroker:
         parameters = _parameters(config)
         from goworkers_py.brokers.rabbitmq.transport import RabbitTransport  # without pika it cannot be imported
 
-        names = Names(config.namespace, (config.dead_max_jobs, config.dead_timeout))
+        names = Names(config.namespace, (config.dead_max_jobs, config.dead_timeout), config.poison_window)
         names.one_consumer = config.standby
         names.plain = {queue.name: queue.list_ for queue in config.queues if queue.list_}
-        return cls(RabbitTransport(parameters, names))
+        return cls(RabbitTransport(parameters, names, marks_deaths=config.poison_limit > 0))
 
     @classmethod
     def check(cls, config: Config) -> None:

@@ -26,7 +26,7 @@ from goworkers_py.brokers.rabbitmq.declarer import Declarer
 from goworkers_py.brokers.rabbitmq.foreign import is_of_stream, properties_of
 from goworkers_py.brokers.rabbitmq.foreign_connection import ForeignConnection
 from goworkers_py.brokers.rabbitmq.link import Link
-from goworkers_py.brokers.rabbitmq.names import Message, Names
+from goworkers_py.brokers.rabbitmq.names import MESSAGE_ID, Message, Names
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
 from goworkers_py.core.levels import plain_list_of
 
@@ -168,7 +168,7 @@ class ConsumingLink(Link):
         tag = method.delivery_tag
         unacknowledged[tag] = None
         flow.came += 1
-        put((tag, body, properties_of(method, properties) if flow.is_foreign else properties.headers))
+        put((tag, body, properties_of(method, properties) if flow.is_foreign else _headers_of(method, properties)))
         if self.awaited:
             self.awaited = False
             self._bell.put(False)
@@ -247,3 +247,10 @@ class ConsumingLink(Link):
         for flow in self._open.values():
             flow.is_closed = True
         self._bell.put(False)
+
+
+def _headers_of(method: Any, properties: Any) -> Any:
+    """With the message's id when it comes again: by both its marks are found, see `death_marks`."""
+    if not method.redelivered:
+        return properties.headers
+    return {**(properties.headers or {}), MESSAGE_ID: properties.message_id}

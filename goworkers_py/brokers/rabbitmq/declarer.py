@@ -65,7 +65,7 @@ class Declarer:
             )
 
         # With `standby`, a queue that several processes may consume from at once is refused.
-        checks = self._names.one_consumer and name != self._names.dead
+        checks = self._names.one_consumer and self._names.holds_jobs(name)
         self._begin(name, make if checks else ask, make, then, fail)
 
     def _delay(self, delay_ms: int, then: Then, fail: Fail) -> None:

@@ -33,6 +33,7 @@ MOST_DUE_MS = 2**62  # AMQP writes it with 64 bits
 
 # Headers of our messages.
 DUE = "pyworkers-due"  # epoch milliseconds, because pika writes no float: a job that comes earlier waits again
+MESSAGE_ID = "pyworkers-message-id"  # added here to the headers of a delivery, for its marks
 DELAY = "pyworkers-delay"  # by it the exchange of delays chooses the queue
 
 
@@ -46,7 +47,7 @@ class Message(NamedTuple):
 
 
 class Names:
-    def __init__(self, namespace: str, dead_limits: tuple[int, float]) -> None:
+    def __init__(self, namespace: str, dead_limits: tuple[int, float], marks_life_s: float = 72 * 3600.0) -> None:
         self._prefix = f"{namespace}:" if namespace else ""
         self.dead = f"{self._prefix}pyworkers.dead"
         # Exchanges. `delays` leads to the queues of the delays, `due` from there to the queues of due jobs, and
@@ -54,7 +55,9 @@ class Names:
         self.delays, self.due, self.undeliverable = (
             f"{self._prefix}pyworkers.{name}" for name in ("delays", "due", "undeliverable")
         )
-        self._dead_limits = dead_limits
+        self._dead_limits, self._marks_life_s = dead_limits, marks_life_s
+        # Queues of marks, see `contracts.death_marks`.
+        self._runs, self._alone = f"{self._prefix}pyworkers.runs.", f"{self._prefix}pyworkers.alone."
         self.one_consumer = False  # whether RabbitMQ is to give the jobs of a queue to one process at a time
         self.plain: Mapping[str, str] = {}  # by the queues of plain format: the names of the queues with their bodies
 
@@ -82,6 +85,16 @@ class Names:
             return due
         return f"{self.due}.{hashlib.sha1(name.encode(), usedforsecurity=False).hexdigest()}"
 
+    def runs_of(self, mark: str) -> str:
+        return self._runs + mark
+
+    def alone_of(self, mark: str) -> str:
+        return self._alone + mark
+
+    def holds_jobs(self, name: str) -> bool:
+        """Whether the queue of this name in RabbitMQ is one that workers consume from."""
+        return name != self.dead and not name.startswith((self._runs, self._alone))
+
     def later(self, queue: str, body: bytes, at: float, now: float) -> Message:
         """The message of a job that waits until `at`. Its last step may end up to a tenth of a second late."""
         rest_ms = (at - now) * 1000
@@ -93,6 +106,9 @@ class Names:
 
     def arguments(self, name: str, version: tuple[int, ...]) -> dict[str, Any]:
         """Those with which a queue is declared that is not there. `version` is that of the server."""
+        if name.startswith((self._runs, self._alone)):
+            life_ms = max(1, min(int(self._marks_life_s * 1000), MOST_TTL_MS))
+            return {"x-queue-type": "classic", "x-expires": life_ms, "x-message-ttl": life_ms}
         told: dict[str, Any] = {"x-queue-type": "quorum"}
         if version >= (4,):
             told["x-delivery-limit"] = -1  # by default it would drop a job that came for the twentieth time

@@ -22,6 +22,7 @@ import pika  # type: ignore[import-untyped]
 from goworkers_py.brokers.rabbitmq.declarer import Declarer
 from goworkers_py.brokers.rabbitmq.link import Link
 from goworkers_py.brokers.rabbitmq.names import Message, Names
+from goworkers_py.brokers.rabbitmq.question import Question
 from goworkers_py.brokers.rabbitmq.translation import translated
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerUnavailable
 
@@ -72,6 +73,21 @@ class Publisher:
         link.ready.put(None)
         if link.error is not None:
             raise again(link.error)
+
+    def ask(self, question: Question) -> int:
+        """Returns the answer of RabbitMQ."""
+        link = self._serving()
+        link.call(partial(link.begin, question))
+        answer = question.wait(link, ANSWER_S)
+        if isinstance(answer, BrokerError):
+            raise again(answer)
+        return answer
+
+    @property
+    def serves(self) -> bool:
+        """Whether there is a connection now."""
+        link = self._link
+        return link is not None and link.serves and not link.ready.empty()
 
     def close(self) -> None:
         link, self._link = self._link, None
@@ -138,6 +154,7 @@ class PublishingLink(Link):
         # The link's thread only:
         self._channel: Any = None
         self._declarer: Declarer | None = None
+        self._questions: list[Question] = []  # that wait for the connection
         self._tags = itertools.count(1)
         self._numbers = itertools.count()
         self._nonce = secrets.token_hex(6)
@@ -153,6 +170,12 @@ class PublishingLink(Link):
             request.end(self.error)
 
     # --- the thread
+
+    def begin(self, question: Question) -> None:
+        if self._channel is None:
+            self._questions.append(question)
+        else:
+            question.begin(self._connection)
 
     def opened(self, connection: Any) -> None:
         self._connection = connection
@@ -176,6 +199,9 @@ class PublishingLink(Link):
         self._channel = channel
         self.ready.put(None)
         self._take()
+        for question in self._questions:
+            question.begin(self._connection)
+        self._questions.clear()
 
     def _take(self) -> None:
         while self._channel is not None and self._requests:

@@ -74,7 +74,7 @@ class Settlement:
 
     def move(self, moves: Iterable[tuple[Delivery, Message]]) -> None:
         """Publishes a message in the place of each delivery. One that is not confirmed goes back to its queue."""
-        moved = [(delivery, message) for delivery, message in moves if _is_held(delivery)]
+        moved = [(delivery, message) for delivery, message in moves if is_held(delivery)]
         request = Request([message for _, message in moved])
         try:
             self._publisher.send(request)
@@ -107,7 +107,7 @@ class Settlement:
 
 def _verdict(delivery: Delivery, outcome: Outcome) -> Settled:
     """True where the delivery may be settled."""
-    if not _is_held(delivery):
+    if not is_held(delivery):
         return False
     if isinstance(outcome, Park):
         return "RabbitMQ has no lines of limits: push such jobs to a partition on Redis"
@@ -116,7 +116,7 @@ def _verdict(delivery: Delivery, outcome: Outcome) -> Settled:
     return True
 
 
-def _is_held(delivery: Delivery) -> bool:
+def is_held(delivery: Delivery) -> bool:
     link: ConsumingLink = delivery.receipt.link
     return link.error is None and delivery.receipt.tag in link.held
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from goworkers_py.brokers.contracts.transport import Batch, Published, PublishResult, Settled, Transport
 from goworkers_py.brokers.rabbitmq.consumer import Consumer
+from goworkers_py.brokers.rabbitmq.death_marks import RabbitDeathMarks, name_marks
 from goworkers_py.brokers.rabbitmq.names import DUE, Message, Names
 from goworkers_py.brokers.rabbitmq.publisher import Publisher
 from goworkers_py.brokers.rabbitmq.settlement import Settlement
@@ -28,10 +29,11 @@ MOST_IDS = 100_000
 
 
 class RabbitTransport(Transport):
-    def __init__(self, parameters: Any, names: Names) -> None:
+    def __init__(self, parameters: Any, names: Names, marks_deaths: bool = True) -> None:
         self._parameters, self._names = parameters, names
         self._publisher = Publisher(parameters, names)
         self._settlement = Settlement(self._publisher, names)
+        self.marks = RabbitDeathMarks(self._publisher, names) if marks_deaths else None
         # By each of their queues. Changed by fetchers' threads, one for each pool, in single steps.
         self._consumers: dict[str, Consumer] = {}
         self._woken: set[str] = set()  # queues that were woken before their first consume
@@ -81,7 +83,12 @@ class RabbitTransport(Transport):
     def _due(self, taken: list[Delivery]) -> list[Delivery]:
         """Without the jobs whose time takes several steps: they go to the next step, or come again when they cannot.
         An error is raised only if nobody has to know of other jobs."""
-        early = [one for one in taken if one.receipt.headers and _is_early(one.receipt.headers)]
+        with_headers = [one for one in taken if one.receipt.headers]
+        if not with_headers:
+            return taken
+        for one in with_headers if self.marks is not None else ():
+            name_marks(one, one.receipt.headers)
+        early = [one for one in with_headers if _is_early(one.receipt.headers)]
         if not early:
             return taken
         now = time.time()
@@ -131,6 +138,8 @@ class RabbitTransport(Transport):
         return self._settlement.settle(batch)
 
     def close(self) -> None:
+        if self.marks is not None:
+            self.marks.take_all_back()
         for consumer in {id(one): one for one in self._consumers.values()}.values():
             consumer.close()
         self._publisher.close()

@@ -28,6 +28,7 @@ class TwoServers(Broker):
         self.transport = self._transport = TwoServerTransport(service.transport, store.transport, store.store)
         self.recoverable = StoreLeases(store.recoverable)
         self.neighbours, self.configurations = store.neighbours, store.configurations
+        self.death_marks = service.death_marks
 
     def __getattr__(self, part: str) -> object:  # type: ignore[override]
         """The other parts are those of the store."""

@@ -1,0 +1,141 @@
+"""Marks in RabbitMQ: which jobs get them, and how long they stand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from harness import Process, job
+from rabbit import RabbitServer
+from raw_proxy import RawProxy
+from waiting import eventually
+
+from goworkers_py.brokers.contracts.death_marks import DeathMarks
+from goworkers_py.brokers.rabbitmq.death_marks import MARKED_FROM
+from goworkers_py.config.options import Config
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.core.outcome import REQUEUE
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def me(rabbit_url: str) -> Iterator[Process]:
+    one = Process(Config(broker=rabbit_url))
+    with closing(one.broker):
+        yield one
+
+
+@pytest.fixture
+def other(rabbit_url: str) -> Iterator[Process]:
+    one = Process(Config(broker=rabbit_url))
+    with closing(one.broker):
+        yield one
+
+
+def marks_of(process: Process) -> DeathMarks:
+    marks = process.broker.death_marks
+    assert marks is not None
+    return marks
+
+
+def after_returns(process: Process, count: int) -> Delivery:
+    for _ in range(count):
+        [delivery] = process.consume(1)
+        assert process.settle((delivery, REQUEUE)) == [True]
+    [delivery] = process.consume(1)
+    return delivery
+
+
+def test_a_job_that_came_back_often_has_the_name_of_its_marks_and_its_bytes_as_they_were(me: Process) -> None:
+    me.publish(job(1))
+    assert after_returns(me, MARKED_FROM - 1).mark == ""
+    me.publish(job(2))
+    delivery = after_returns(me, MARKED_FROM)
+    assert (len(delivery.mark), delivery.payload) == (40, job(2))
+
+
+def test_each_delivery_of_a_job_has_the_same_name_and_an_equal_job_another_one(me: Process) -> None:
+    me.publish(job(1))
+    first = after_returns(me, MARKED_FROM)
+    me.publish(job(1))
+    second = after_returns(me, MARKED_FROM)
+    assert first.mark != second.mark
+    assert me.settle((first, REQUEUE)) == [True]
+    [again] = me.consume(1)
+    assert again.mark == first.mark
+
+
+def test_without_poison_limit_no_job_has_marks(rabbit_url: str) -> None:
+    process = Process(Config(broker=rabbit_url, poison_limit=0))
+    with closing(process.broker):
+        process.publish(job(1))
+        assert after_returns(process, MARKED_FROM).mark == ""
+        assert process.broker.death_marks is None
+
+
+def test_marks_are_counted_until_they_are_taken_back(me: Process, other: Process) -> None:
+    mine, theirs = marks_of(me), marks_of(other)
+    assert (theirs.runs("m"), theirs.ran_alone("m")) == (0, False)
+    mine.leave("m")
+    mine.leave("m")
+    mine.leave_alone("m")
+    assert eventually(lambda: (theirs.runs("m"), theirs.ran_alone("m")) == (2, True))
+    assert (theirs.runs("another"), theirs.ran_alone("another")) == (0, False)
+    theirs.take_back_alone("m")
+    theirs.take_back_alone("m")
+    assert (mine.runs("m"), mine.ran_alone("m")) == (2, False)
+    theirs.clear("m")
+    theirs.clear("m")
+    assert mine.runs("m") == 0
+    mine.leave("m")
+    assert theirs.runs("m") == 1
+
+
+def test_marks_go_away_by_themselves(rabbit_url: str) -> None:
+    process = Process(Config(broker=rabbit_url, poison_window=1.0))
+    with closing(process.broker):
+        marks = marks_of(process)
+        marks.leave("m")
+        until = time.monotonic() + 5
+        while marks.runs("m") and time.monotonic() < until:  # also while somebody looks at them
+            time.sleep(0.2)
+        assert marks.runs("m") == 0
+
+
+def test_marks_of_a_process_that_ends_by_itself_are_taken_back(me: Process, rabbit_url: str) -> None:
+    process = Process(Config(broker=rabbit_url))
+    marks = marks_of(process)
+    marks.leave("m")
+    marks.leave_alone("m")
+    process.broker.close()
+    assert (marks_of(me).runs("m"), marks_of(me).ran_alone("m")) == (0, False)
+
+
+def test_marks_outlive_their_process_and_the_server() -> None:
+    with closing(RabbitServer()) as server:
+        process = Process(Config(broker=server.url))
+        marks_of(process).leave("m")
+        marks_of(process).leave_alone("m")
+        server.kill()
+        process.broker.close()
+        server.start()
+        with closing(Process(Config(broker=server.url)).broker) as broker:
+            assert broker.death_marks is not None
+            assert (broker.death_marks.runs("m"), broker.death_marks.ran_alone("m")) == (1, True)
+
+
+def test_a_delivery_is_ours_until_its_connection_is_lost(rabbit_url: str, rabbit_server: RabbitServer) -> None:
+    with RawProxy(rabbit_server.port) as proxy:
+        process = Process(Config(broker=rabbit_url.replace(str(rabbit_server.port), str(proxy.port))))
+        with closing(process.broker):
+            process.publish(job(1))
+            [delivery] = process.consume(1)
+            assert marks_of(process).is_ours(delivery)
+            proxy.cut()
+            assert eventually(lambda: not marks_of(process).is_ours(delivery))
+    with pytest.raises(BrokerUnavailable):
+        marks_of(process).runs("m")

@@ -1,0 +1,289 @@
+"""A job that came again and again runs under marks, alone if need be, and is buried when the marks prove its guilt."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter as Counts
+from collections.abc import Callable
+
+import pytest
+from apps import fresh_lease, job
+
+from goworkers_py.core.clock import Clock
+from goworkers_py.core.delivery import Delivery, Stage
+from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable, PoisonPill
+from goworkers_py.core.outcome import DONE, Dead, Outcome, Requeue, Reschedule
+from goworkers_py.links.retry import Handlers
+from goworkers_py.observe.counters import Counters
+from goworkers_py.policy.poison import PoisonPolicy
+from goworkers_py.runtime.marked_runs import GRACE_S, MarkedRuns
+from goworkers_py.runtime.quarantine import Quarantine
+from goworkers_py.wire.message import Message
+
+
+class Marks:
+    """A server that keeps marks, and fails as the test wants."""
+
+    def __init__(self) -> None:
+        self.of_runs, self.alone = Counts[str](), set[str]()
+        self.error: BrokerError | None = None
+        self.lost: list[Delivery] = []
+
+    def _serve(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+    def runs(self, name: str) -> int:
+        self._serve()
+        return self.of_runs[name]
+
+    def ran_alone(self, name: str) -> bool:
+        self._serve()
+        return name in self.alone
+
+    def leave(self, name: str) -> None:
+        self._serve()
+        self.of_runs[name] += 1
+
+    def leave_alone(self, name: str) -> None:
+        self._serve()
+        self.alone.add(name)
+
+    def take_back_alone(self, name: str) -> None:
+        self._serve()
+        self.alone.discard(name)
+
+    def clear(self, name: str) -> None:
+        self._serve()
+        self.of_runs[name] = 0
+        self.alone.discard(name)
+
+    def is_ours(self, delivery: Delivery) -> bool:
+        return delivery not in self.lost
+
+
+class Killed(BaseException):
+    """The process dies in the run: nothing of it goes on, as far as the server can see."""
+
+
+class Wall(Clock):
+    now = 1_000_000.0
+
+    def wall(self) -> float:
+        return self.now
+
+
+class Ward:
+    def __init__(self) -> None:
+        self.marks, self.clock = Marks(), Wall()
+        self.others = 0
+        self.deaths: list[tuple[str, BaseException]] = []
+        self.handlers = Handlers(death=[lambda message, error: self.deaths.append((message.jid, error))])
+        self.start_process()
+
+    def start_process(self) -> None:
+        self.lease = fresh_lease()
+        self.quarantine = Quarantine(
+            PoisonPolicy(), self.lease, Clock(), self.beat, lambda delivery: self.others > 0, lambda: None
+        )
+        self.runs = MarkedRuns(self.marks, PoisonPolicy(), self.quarantine, self.handlers, Counters(), self.clock)
+
+    def beat(self) -> None:
+        self.quarantine.announced(self.quarantine.announcement())
+
+    def run(
+        self, raw: bytes = job(jid="j1"), chain: Callable[[Message], Outcome] = lambda message: DONE, mark: str = "m"
+    ) -> Outcome:
+        self.delivery = Delivery(raw, "q", self.lease.identity)
+        self.delivery.mark = mark
+        return self.runs.run(Message(raw, "q"), self.delivery, chain)
+
+    def die(self, raw: bytes = job(jid="j1")) -> bool:
+        """Runs the job in a process that it kills. Whether it ran alone."""
+        alone: list[bool] = []
+
+        def run(message: Message) -> Outcome:
+            alone.append(self.quarantine.closed)
+            self.marks.error = BrokerUnavailable("the process is dead")
+            raise Killed
+
+        with pytest.raises(Killed):
+            self.run(raw, run)
+        self.marks.error = None
+        self.start_process()
+        return alone[0]
+
+
+@pytest.fixture
+def ward() -> Ward:
+    return Ward()
+
+
+def record_of(outcome: Outcome) -> dict[str, object]:
+    assert isinstance(outcome, Requeue | Reschedule)
+    assert outcome.payload is not None
+    record: dict[str, object] = json.loads(outcome.payload)["recovered"]
+    return record
+
+
+def never(message: Message) -> Outcome:
+    pytest.fail("it ran")
+
+
+def test_a_job_without_the_name_of_marks_leaves_none(ward: Ward) -> None:
+    ward.marks.error = BrokerUnavailable("not asked")
+    assert ward.run(mark="") is DONE
+
+
+def test_a_mark_stands_while_the_job_runs(ward: Ward) -> None:
+    def run(message: Message) -> Outcome:
+        assert (ward.marks.of_runs["m"], ward.marks.alone) == (1, set())
+        assert message.raw == job(jid="j1"), "the job sees nothing of it"
+        return DONE
+
+    assert ward.run(chain=run) is DONE
+    assert ward.marks.of_runs["m"] == 0
+
+
+def test_a_job_that_kills_its_process_runs_alone_at_last_and_is_buried_after_a_time_of_grace(ward: Ward) -> None:
+    assert [ward.die() for _ in range(3)] == [False, False, True]
+    waits = ward.run(chain=never)
+    assert isinstance(waits, Reschedule)
+    assert waits.at == ward.clock.now + GRACE_S
+    assert record_of(waits) == {
+        "v": 1, "count": 3, "since": ward.clock.now, "mark": "m", "verdict": waits.at,
+    }  # fmt: skip
+    ward.clock.now += GRACE_S + 1
+    buried = ward.run(waits.payload, never, mark="")
+    assert isinstance(buried, Dead)
+    fields = json.loads(buried.payload)
+    assert fields["error_class"] == "goworkers_py.PoisonPill"
+    assert "recovered" not in fields
+    assert [(jid, type(error)) for jid, error in ward.deaths] == [("j1", PoisonPill)]
+
+
+def test_a_job_whose_time_of_grace_is_not_over_waits_on(ward: Ward) -> None:
+    assert [ward.die() for _ in range(3)]
+    waits = ward.run(chain=never)
+    assert isinstance(waits, Reschedule)
+    ward.clock.now += 1
+    again = ward.run(waits.payload, never, mark="")
+    assert isinstance(again, Reschedule)
+    assert again.at == waits.at
+
+
+def test_a_mark_that_is_taken_back_in_the_time_of_grace_saves_the_job_and_the_next_one_has_its_own(ward: Ward) -> None:
+    assert [ward.die() for _ in range(3)]
+    waits = ward.run(chain=never)
+    assert isinstance(waits, Reschedule)
+    ward.marks.alone.clear()
+    ward.clock.now += GRACE_S + 1
+    back = ward.run(waits.payload, never, mark="")
+    assert isinstance(back, Requeue)
+    assert back.payload is not None
+    assert back.last
+    assert "verdict" not in record_of(back)
+    assert ward.die(back.payload)
+    assert isinstance(ward.run(back.payload, never, mark=""), Reschedule)
+
+
+@pytest.mark.parametrize("deaths", range(3))
+def test_a_run_that_ends_takes_all_marks_back(ward: Ward, deaths: int) -> None:
+    assert len([ward.die() for _ in range(min(deaths, 2))]) == deaths
+    assert ward.run() is DONE
+    assert (ward.marks.of_runs["m"], ward.marks.alone, ward.quarantine.closed) == (0, set(), False)
+
+
+def test_marks_of_runs_beside_other_jobs_convict_none(ward: Ward) -> None:
+    ward.marks.of_runs["m"] = 20
+    assert ward.run() is DONE
+
+
+def test_a_suspect_that_cannot_run_alone_keeps_the_name_of_its_marks(ward: Ward) -> None:
+    assert [ward.die() for _ in range(2)] == [False, False]
+    ward.others = 1
+    later = ward.run(chain=never)
+    assert record_of(later) == {"v": 1, "count": 2, "since": ward.clock.now, "mark": "m", "rounds": 1}
+    assert ward.marks.of_runs["m"] == 2
+
+
+def test_a_job_that_cannot_be_run_now_goes_back_with_the_name_of_its_marks(ward: Ward) -> None:
+    assert [ward.die() for _ in range(2)]
+    other = Delivery(job(jid="other"), "q", "another identity")
+    for refused in ("the marks cannot be read", "the delivery is of an identity that was declared dead"):
+        ward.marks.error = BrokerUnavailable("gone") if refused.startswith("the marks") else None
+        other.mark = "m"
+        outcome = ward.runs.run(Message(other.payload, "q"), other, never)
+        assert isinstance(outcome, Requeue)
+        assert outcome.last
+        assert record_of(outcome)["mark"] == "m"
+
+
+def test_no_job_begins_whose_mark_cannot_be_left(ward: Ward) -> None:
+    def fail(name: str) -> None:
+        raise BrokerUnavailable("gone")
+
+    ward.marks.leave = fail  # type: ignore[method-assign]
+    outcome = ward.run(chain=never)
+    assert isinstance(outcome, Requeue)
+    assert record_of(outcome)["mark"] == "m"
+
+
+def test_a_server_that_refuses_marks_does_not_keep_the_job_from_running(ward: Ward) -> None:
+    ward.marks.error = BrokerRefused("no permission")
+    assert ward.run() is DONE
+
+
+def test_a_suspect_does_not_run_when_the_mark_of_its_run_alone_cannot_be_left(ward: Ward) -> None:
+    ward.marks.of_runs["m"] = 2
+    leave_alone = ward.marks.leave_alone
+
+    def unsure(name: str) -> None:
+        leave_alone(name)
+        raise BrokerUnavailable("the reply was lost")
+
+    ward.marks.leave_alone = unsure  # type: ignore[method-assign]
+    assert isinstance(ward.run(chain=never), Requeue)
+    assert (ward.marks.alone, ward.quarantine.closed) == (set(), False)
+
+
+@pytest.mark.parametrize("why", ["it was given to another process", "the process stops"])
+def test_the_mark_of_a_run_alone_is_taken_back_when_it_proves_nothing_any_more(ward: Ward, why: str) -> None:
+    ward.marks.of_runs["m"] = 2
+
+    def run(message: Message) -> Outcome:
+        assert ward.marks.alone == {"m"}
+        ward.beat()
+        assert ward.marks.alone == {"m"}
+        if why == "the process stops":
+            ward.quarantine.stop()
+        else:
+            ward.marks.lost.append(ward.delivery)
+        ward.beat()
+        assert ward.marks.alone == set()
+        assert ward.quarantine.closed is (why == "the process stops")
+        return DONE
+
+    assert ward.run(chain=run) is DONE
+
+
+def test_no_other_job_begins_while_the_mark_of_a_run_alone_may_stand(ward: Ward) -> None:
+    ward.marks.of_runs["m"] = 2
+
+    def run(message: Message) -> Outcome:
+        ward.marks.error = BrokerUnavailable("gone")
+        return DONE
+
+    assert ward.run(chain=run) is DONE
+    ward.delivery.stage = Stage.ENDED
+    ward.beat()
+    assert (ward.marks.alone, ward.quarantine.closed) == ({"m"}, True)
+    ward.marks.error = None
+    ward.beat()
+    assert (ward.marks.alone, ward.quarantine.closed) == (set(), False)
+
+
+def test_a_job_that_ruby_cannot_read_is_buried_without_a_wait_in_the_schedule(ward: Ward) -> None:
+    raw = job(jid="j1").replace(b'"jid"', b'"big":1e999,"jid"')
+    assert [ward.die(raw) for _ in range(3)] == [False, False, True]
+    assert isinstance(ward.run(raw, never), Dead)
