@@ -99,7 +99,8 @@ class OwnBook:
                 if task is not None:
                     self._timers.put(task)
                 raise
-            self._timers.remove(task_id)  # of a run that has begun: its end changes nothing any more
+            if task is None:
+                self._timers.remove(task_id)  # of a run that has begun: its end changes nothing any more
             return task is not None
 
     def move(self, task_id: str, due: float) -> bool:

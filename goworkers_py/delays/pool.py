@@ -86,4 +86,6 @@ class DelayWorker(Service):
         if self._timers.begin(firing.task):
             again = self._runs.run(firing.task)
             self._ends.end(firing, again)
+            if again is not None and again.is_dead:
+                self._runs.held(again)  # after its end: a function of `on_held` may move or cancel it
         self._room.set()

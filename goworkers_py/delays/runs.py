@@ -68,9 +68,7 @@ class Runs:
                 told,
                 exc_info=error,
             )
-            dead = task.with_notes({**_failure(outcome.payload), DEAD_AT: now}, NEVER)
-            self.held(dead)
-            return dead
+            return task.with_notes({**_failure(outcome.payload), DEAD_AT: now}, NEVER)
         log.warning("a delayed task failed, and is dropped as its options say %s", told, exc_info=error)
         return None
 

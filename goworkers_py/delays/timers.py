@@ -75,12 +75,10 @@ class Timers:
     def take_out(self, key: str) -> DelayTask | None:
         """The task that was removed, which does not begin any more. None for one that has begun, which goes on."""
         with self._lock:
-            found = self._find(key)
-            if found is None or key in self._begun:
-                return None
-            if self._wheel.remove(key) is None:
-                self._forget(key)
-            return found
+            found = self._wheel.remove(key)
+            if found is not None:
+                return DelayTask(*found)
+            return None if key in self._begun else self._forget(key)
 
     def get(self, key: str) -> DelayTask | None:
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -68,6 +69,20 @@ def test_what_cannot_be_kept_is_refused(queues: Queues, task_type: Any, params: 
     with pytest.raises(ArgumentError):
         queue.push(1, task_type, params, task_id)
     assert queue.pending() == []
+
+
+def test_a_push_keeps_its_task_under_an_id_of_its_own_and_other_values_than_texts_as_json(queues: Queues) -> None:
+    """The original counted in whole seconds, so that a delay below one was refused."""
+    kept = workers.MemoryPersistence()
+    queue = queues.made({}, kept)
+    given: list[Any] = ["[1]", [1], {"user": 7}, 5, None, True]
+    before = time.time()
+    ids = [queue.push(0.4, "remind", params) for params in given]
+    found = {task.id: task for task in kept.list()}
+    assert [found[each].params for each in ids] == given  # a text that looks like JSON stays a text
+    assert [json.loads(found[each].to_json())["params"] for each in ids] == given
+    assert len(set(ids)) == len(given)
+    assert all(0.39 < task.due - before < 20 for task in found.values())
 
 
 def test_a_cancelled_task_does_not_run(queues: Queues) -> None:

@@ -165,6 +165,30 @@ def test_a_task_that_failed_for_the_last_time_is_kept_and_told_and_can_run_again
     assert (len(tries), kept.list()) == (2, [])
 
 
+@pytest.mark.parametrize("verb", ["move", "cancel"])
+def test_a_function_of_on_held_moves_or_cancels_the_task_that_has_just_died(queues: Queues, verb: str) -> None:
+    ran: list[int] = []
+    told: list[bool] = []
+    kept = workers.MemoryPersistence()
+
+    def fail_once(params: object) -> None:
+        ran.append(1)
+        if len(ran) == 1:
+            raise workers.KillJob
+
+    queue = queues.made({"remind": fail_once}, kept)
+
+    @queue.on_held
+    def held(task: workers.DelayTask) -> None:
+        told.append(queue.move(task.id, 0) if verb == "move" else queue.cancel(task.id))
+
+    queue.start()
+    queue.push(0, "remind", 1, "a")
+    assert eventually(lambda: told == [True])
+    assert eventually(lambda: list(kept.list()) == [] and len(queue) == 0)
+    assert len(ran) == (2 if verb == "move" else 1)
+
+
 @pytest.mark.parametrize("error", [workers.DiscardJob(), SystemExit(3)])
 def test_a_task_may_end_as_jobs_do(queues: Queues, error: BaseException) -> None:
     def fail(params: object) -> None:
