@@ -10,14 +10,17 @@ from pathlib import Path
 
 import pytest
 import redis as redis_py
-from apps import own_app
+from apps import own_app, started
 from daemon import Daemon, pyworkers
 from proxy import Proxy
 from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py.api.app import App
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.call import Call, Target
+from goworkers_py.wire.call_record import written_call
 
 JOBS = """
     import os
@@ -84,6 +87,36 @@ def test_commands_that_are_given_while_connections_are_cut_are_each_obeyed_once(
             assert sorted(noted(tmp_path, daemon)) == [*given, 5_000]
             assert eventually(lambda: app.broker.calls.answers("call-5000"))
             assert all(len(app.broker.calls.answers(f"call-{number}")) == 1 for number in given), "answered, in the end"
+
+
+def test_a_command_whose_message_was_lost_is_found_by_the_next_look(
+    app: App, redis_url: str, redis: redis_py.Redis
+) -> None:
+    with own_app(redis_url, QueueConfig("q")) as other:
+        other.command("note")(lambda number: number)
+        with started(other):
+            assert eventually(lambda: any(one.commands for one in app.inspector.processes()))
+            given = Call("call-1", "note", [1], Target(), "the test", 60.0)
+            redis.xadd(Keys().calls, {"call": written_call(given)})  # and no PUBLISH
+            assert eventually(lambda: [one.value for one in app.broker.calls.answers("call-1")] == [1])
+
+
+def test_an_answer_that_the_server_did_not_get_is_given_again(app: App, redis_url: str) -> None:
+    port, _, database = redis_url.rpartition(":")[2].partition("/")
+    with (
+        Proxy(int(port)) as proxy,
+        own_app(f"redis://127.0.0.1:{proxy.port}/{database}", QueueConfig("q")) as behind,
+    ):
+
+        @behind.command("lose")
+        def lose() -> int:
+            proxy.drop_command(b"RPUSH")  # the answer to this command
+            return 7
+
+        with started(behind):
+            assert eventually(lambda: any(one.commands for one in app.inspector.processes()))
+            app.broker.calls.give(Call("call-lose", "lose", [], Target(), "the test", 60.0))
+            assert eventually(lambda: [one.value for one in app.broker.calls.answers("call-lose")] == [7])
 
 
 def test_a_process_that_stood_still_obeys_what_has_not_expired_and_nothing_else(

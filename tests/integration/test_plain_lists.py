@@ -258,9 +258,11 @@ def test_a_typed_message_reads_the_bodies_of_its_channel_and_sends_bare_ones(
         assert app.send(note("a", {"k": "v"})) is None
         assert redis.lrange(LIST, 0, -1) == [b'{"name":"a","content":{"k":"v"}}']
         redis.lpush(LIST, b'{"name": "b", "content": {}}')
-        app.send(note("c", {}), retry=1)
+        assert isinstance(app.send(note("c", {}), retry=1), str)  # as a job: a bare body has no options
+        assert isinstance(app.send(note("d", {}), delay=3_600), str)
         with working(app):
             assert eventually(lambda: len(ran) == 3 and not in_progress(redis))
+    assert redis.zcard("schedule") == 1
     assert sorted(one.name for one, _ in ran) == ["a", "b", "c"]
     assert {channel for _, channel in ran} == {"demo"}
 

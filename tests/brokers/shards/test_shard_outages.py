@@ -18,6 +18,7 @@ from goworkers_py.brokers.contracts.transport import Batch, Published, Push
 from goworkers_py.brokers.shards import consumer
 from goworkers_py.brokers.shards.placement import Placement
 from goworkers_py.config.options import Config
+from goworkers_py.core.call import Call, Target
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import PushJobs, Tracked
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, BrokerUnreachable
@@ -260,6 +261,30 @@ def test_a_settlement_whose_reply_was_lost_is_told_when_its_shard_is_back(me: Pr
 def size_in_progress(server: RedisServer, process: Process) -> int:
     with server.client() as client:
         return client.llen(f"queue:q:{process.identity}:inprogress")
+
+
+def test_a_command_that_a_shard_brings_late_is_read_once_and_none_of_before_the_start(
+    me: Process, b: RedisServer
+) -> None:
+    calls, shard = me.broker.calls, me.broker.transport._shards.all[1]
+    first, second = (Call(name, "flush", [], Target(), "the test", 60.0) for name in ("first", "second"))
+
+    def is_back() -> bool:
+        b.resume()
+        return eventually(lambda: not shard.away)
+
+    began = calls.end()
+    calls.give(first)
+    b.pause()
+    position, found = calls.after(began)
+    assert ([*found], shard.away) == ([first], True)
+    late = calls.end()  # of a process that starts now: it knows nothing of the calls that b has
+    assert is_back()
+    position, found = calls.after(position)
+    late, found_late = calls.after(late)
+    assert ([*found], [*found_late]) == ([], [])
+    calls.give(second)
+    assert [[*calls.after(at)[1]] for at in (position, late)] == [[second], [second]]
 
 
 def test_a_held_push_with_a_guarantee_elsewhere_happens_there_and_once(me: Process) -> None:
