@@ -39,6 +39,9 @@ from __future__ import annotations
 import datetime
 import math
 
+# A job that needs a part of the broker which cannot serve now is tried again after so long.
+PART_PAUSE_S = 3.0
+
 
 class WorkersError(Exception):
     """Base of all exceptions of this package."""
@@ -152,7 +155,9 @@ class BrokerError(WorkersError):
 
 
 class BrokerUnavailable(BrokerError):
-    pass
+    # A part of the broker cannot serve, and the rest does: a server of several. A job that needs this part waits in the
+    # schedule. Back in its queue, it would be fetched again at once, and again.
+    of_part = False
 
 
 class BrokerUnreachable(BrokerUnavailable):

@@ -16,7 +16,9 @@ from harness_shards import ShardServers
 from waiting import eventually
 
 from goworkers_py.api.app import App
-from goworkers_py.core.errors import BrokerError
+from goworkers_py.brokers.shards.placement import Placement
+from goworkers_py.config.enqueue_options import EnqueueOptions
+from goworkers_py.core.errors import PART_PAUSE_S, BrokerError
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -112,3 +114,33 @@ def test_the_commands_show_all_shards_as_one(tmp_path: Path, servers: ShardServe
     servers.servers[0].kill()
     doctor = pyworkers("doctor", "--broker", servers.address, cwd=tmp_path)
     assert "shard a is away" in doctor.stdout
+
+
+ITERABLE = """
+import goworkers_py as workers
+
+@workers.job("Pages", queue="q")
+def pages(count, *, cursor=None):
+    for number in range(count):
+        yield number
+    print("read all", flush=True)
+"""
+
+
+def test_an_iterable_job_whose_cursor_is_away_waits_and_does_not_run_in_a_circle(
+    tmp_path: Path, servers: ShardServers
+) -> None:
+    home = Placement(["a", "b", "c"]).home
+    jid = next(jid for jid in (f"{number:024x}" for number in range(100)) if home(jid) == 1)
+    app = App()
+    app.configure(broker=servers.address)
+    with closing(app.broker), Daemon(tmp_path, servers.address, ITERABLE, "--queue", "q=2") as daemon:
+        daemon.ready()
+        servers.servers[1].kill()
+        app.enqueue_with_options("q", "Pages", [3], EnqueueOptions(jid=jid))
+        assert eventually(lambda: "its cursor cannot be read now" in daemon.output)
+        time.sleep(2 * PART_PAUSE_S)
+        assert daemon.output.count("its cursor cannot be read now") <= 4
+        servers.servers[1].start()
+        assert eventually(lambda: "read all" in daemon.output)
+        assert daemon.stop() == 0

@@ -33,7 +33,9 @@ class ShardList:
         try:
             return shard.ask(verb)
         except BrokerUnavailable as error:
-            raise type(error)(f"{what} lives on shard {shard.name}, which cannot serve now: {error}") from error
+            told = type(error)(f"{what} lives on shard {shard.name}, which cannot serve now: {error}")
+            told.of_part = any(not one.away for one in self.all if one is not shard)
+            raise told from error
 
     def each(self, verb: Verb[T]) -> list[tuple[Shard, T]]:
         """The answers of the shards that serve. Raises BrokerUnavailable when none does."""
