@@ -12,7 +12,9 @@ import pytest
 pika = pytest.importorskip("pika")
 
 from goworkers_py.brokers.rabbitmq.headers import headers_at, read_headers  # noqa: E402
-from goworkers_py.wire.properties import UNREADABLE  # noqa: E402
+from goworkers_py.wire.message import Message  # noqa: E402
+from goworkers_py.wire.plain_message import wrapped  # noqa: E402
+from goworkers_py.wire.properties import UNREADABLE, Properties  # noqa: E402
 
 AT = datetime(2026, 1, 2, tzinfo=timezone.utc)
 HEADERS = {
@@ -83,10 +85,26 @@ def test_headers_that_cannot_be_read_are_kept(raw: bytes) -> None:
     assert read_headers(raw) == {UNREADABLE: raw}
 
 
-def test_headers_that_are_nested_too_deep_are_kept() -> None:
+def nested(levels: int) -> bytes:
+    """Headers with an array in an array, so many of them."""
     raw = b""
-    for _ in range(5000):
+    for _ in range(levels):
         raw = b"A" + struct.pack(">I", len(raw)) + raw
-    pair = b"\x01x" + raw
-    raw = struct.pack(">I", len(pair)) + pair
-    assert read_headers(raw) == {UNREADABLE: raw}
+    return table(raw[:1], raw[1:])
+
+
+def test_headers_that_are_nested_too_deep_are_kept() -> None:
+    for levels in (41, 5000):
+        assert read_headers(nested(levels)) == {UNREADABLE: nested(levels)}
+
+
+def test_the_deepest_headers_that_are_read_go_into_a_job() -> None:
+    headers = read_headers(nested(40))
+    job = Message(wrapped(b"1", "orders", 1.0, Properties(headers=headers)), "orders")
+    assert job.properties == Properties(headers=headers)
+    assert UNREADABLE not in headers
+    told: Any = 1
+    for _ in range(40):
+        told = {"$time": told}  # the name of a tag: it costs two levels
+    job = Message(wrapped(b"1", "orders", 1.0, Properties(headers={"x": told})), "orders")
+    assert job.properties == Properties(headers={"x": told})
