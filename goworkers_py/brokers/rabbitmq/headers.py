@@ -24,14 +24,16 @@ MOST_LEVELS = 40
 _HAS_CONTENT_TYPE, _HAS_CONTENT_ENCODING, _HAS_HEADERS = 1 << 15, 1 << 14, 1 << 13
 
 
-def headers_at(properties: bytes) -> tuple[int, int]:
-    """Where the headers begin and end in the bytes of the properties. Both are equal where there are none."""
-    [flags] = struct.unpack_from(">H", properties)
-    at = 2
+def headers_at(raw: bytes, at: int) -> tuple[int, int]:
+    """Where the headers begin and end in the properties, which begin at `at`. Both are equal where there are none."""
+    [flags] = struct.unpack_from(">H", raw, at)
+    at += 2
+    if not flags & _HAS_HEADERS:
+        return at, at
     for before in (_HAS_CONTENT_TYPE, _HAS_CONTENT_ENCODING):
         if flags & before:
-            at += 1 + properties[at]
-    return at, at + 4 + _length(properties, at) if flags & _HAS_HEADERS else at
+            at += 1 + raw[at]
+    return at, at + 4 + _length(raw, at)
 
 
 def read_headers(raw: bytes) -> dict[Any, Any]:

@@ -11,6 +11,7 @@ import pytest
 
 pika = pytest.importorskip("pika")
 
+from goworkers_py.brokers.rabbitmq.foreign_connection import _with_headers  # noqa: E402
 from goworkers_py.brokers.rabbitmq.headers import headers_at, read_headers  # noqa: E402
 from goworkers_py.wire.message import Message  # noqa: E402
 from goworkers_py.wire.plain_message import wrapped  # noqa: E402
@@ -38,9 +39,9 @@ def raw_properties(**properties: Any) -> bytes:
 )
 def test_headers_that_pika_writes_are_read(more: dict[str, Any]) -> None:
     raw = raw_properties(headers=HEADERS, **more)
-    begin, end = headers_at(raw)
+    begin, end = headers_at(raw, 0)
     assert read_headers(raw[begin:end]) == HEADERS
-    begin, end = headers_at(raw_properties(**more))
+    begin, end = headers_at(raw_properties(**more), 0)
     assert begin == end
 
 
@@ -108,3 +109,14 @@ def test_the_deepest_headers_that_are_read_go_into_a_job() -> None:
         told = {"$time": told}  # the name of a tag: it costs two levels
     job = Message(wrapped(b"1", "orders", 1.0, Properties(headers={"x": told})), "orders")
     assert job.properties == Properties(headers={"x": told})
+
+
+def test_a_frame_that_has_not_come_whole_is_left_to_pika() -> None:
+    told = pika.BasicProperties(content_type="text/plain", headers=HEADERS, message_id="m1")
+    raw = pika.frame.Header(1, 7, told).marshal()
+    assert not any(_with_headers(raw[:size]) for size in range(len(raw)))
+    size, frame = _with_headers(raw + raw) or (0, None)
+    assert (size, frame.body_size, frame.channel_number) == (len(raw), 7, 1)
+    assert (frame.properties.headers, frame.properties.message_id) == (HEADERS, "m1")
+    assert _with_headers(pika.frame.Header(1, 7, pika.BasicProperties(message_id="m1")).marshal()) is None
+    assert _with_headers(pika.frame.Heartbeat().marshal()) is None
