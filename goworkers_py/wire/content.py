@@ -10,6 +10,7 @@ import gzip
 import io
 import zlib
 from email.message import Message as Header
+from functools import cache, lru_cache
 from typing import Any
 
 from goworkers_py.core.errors import UnreadableBody
@@ -32,12 +33,12 @@ def decoded_body(body: bytes, properties: Properties | None, codec: Codec | None
     body = uncompressed(body, properties)
     if codec is not None:
         return decoded(codec, body)
-    kind, charset = _content_type(told)
+    kind, charset = _content_type(_text(told.content_type), _text(told.content_encoding))
     name = codec_name(kind)
     if name in ("json", "text") and charset not in ("", "utf-8"):
         body = _transcoded(body, charset)
     try:
-        return decoded(NAMED[name](), body)
+        return decoded(_codec(name), body)
     except UnreadableBody as error:
         why = f"content type {kind}" if kind else "no content type, so it was read as JSON"
         raise UnreadableBody(f"{error} ({why}; `codec` of the queue names another codec)") from error
@@ -82,13 +83,18 @@ def uncompressed(body: bytes, properties: Properties | None) -> bytes:
     return whole
 
 
-def _content_type(told: Properties) -> tuple[str, str]:
-    """The content type in lower case, and the character set."""
+@cache
+def _codec(name: str) -> Codec:
+    return NAMED[name]()
+
+
+@lru_cache(256)
+def _content_type(told: str, encoding: str) -> tuple[str, str]:
+    """The content type without its parameters, and the character set."""
     header = Header()
-    header["content-type"] = _text(told.content_type)
+    header["content-type"] = told
     kind, *parameters = header.get_params(failobj=[("", "")])
     charset = next((str(value) for name, value in parameters if name == "charset"), "")
-    encoding = _text(told.content_encoding)
     if not charset and encoding not in _AS_IT_IS + _GZIP + _DEFLATE:
         charset = encoding
     return kind[0].strip(), charset.strip().lower()

@@ -56,8 +56,7 @@ class Properties:
 
     def record(self) -> dict[str, Any]:
         """As JSON, without those that are not set."""
-        values = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
-        return {name: _written(value) for name, value in values.items() if _is_set(value)}
+        return {name: _written(value) for name in _NAMES if _is_set(value := getattr(self, name))}
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Properties | None:
@@ -68,7 +67,7 @@ class Properties:
         if not isinstance(record, dict):
             return None
         try:
-            told = {one.name: _read(record[one.name]) for one in dataclasses.fields(cls) if one.name in record}
+            told = {name: _read(value) for name, value in record.items() if name in _NAMES}
         except (ValueError, TypeError, ArithmeticError, OSError):
             return None
         if not isinstance(told.get("headers", {}), dict):
@@ -76,11 +75,16 @@ class Properties:
         return cls(**told)
 
 
+_NAMES = dict.fromkeys(one.name for one in dataclasses.fields(Properties))
+
+
 def _is_set(value: Any) -> bool:
     return value is not None and value is not False and value != {}
 
 
 def _written(value: Any) -> Any:
+    if type(value) is str or type(value) is int:  # nearly all
+        return value
     match value:
         case bytes() | bytearray():
             return {"$base64": base64.b64encode(value).decode()}

@@ -251,6 +251,24 @@ def test_a_header_at_which_pika_gives_up_is_read(
     assert "connection to RabbitMQ lost" not in daemon.output
 
 
+def test_a_body_with_headers_that_cannot_be_read_goes_to_dead_and_blocks_nobody(
+    start: Start, channel: Channel, tmp_path: Path
+) -> None:
+    deep: list[Any] = []
+    for _ in range(300):
+        deep = [deep]
+    daemon = start()
+    publish(channel, b"[1]", headers={"tenant": "a", "deep": deep})
+    publish(channel, b"7")
+    assert eventually(lambda: noted(tmp_path) == [7]), daemon.output
+    daemon.says("the headers of the message cannot be read")
+    assert daemon.stop() == 0
+    [job] = dead(channel)
+    assert body_of(job) == b"[1]"
+    [raw] = job["plain"]["properties"]["headers"].values()
+    assert b"tenant" in base64.b64decode(raw["$base64"])
+
+
 def test_bodies_of_a_daemon_that_is_killed_run_in_another(start: Start, channel: Channel, tmp_path: Path) -> None:
     channel.queue_declare("orders", durable=True)
     for number in range(200):

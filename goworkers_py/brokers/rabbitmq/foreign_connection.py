@@ -23,21 +23,20 @@ _NO_HEADERS = bytes(4)  # the length of the headers
 
 class ForeignConnection(pika.SelectConnection):  # type: ignore[misc]
     def _read_frame(self) -> tuple[int, Any]:
-        try:
-            size, frame = super()._read_frame()
-            if type(frame) is not frames.Header or not frame.properties.headers:
-                return size, frame
-        except Exception:
-            if not self._frame_buffer or self._frame_buffer[0] != _OF_PROPERTIES:
-                raise
-        return _read(self._frame_buffer)
+        return _with_headers(self._frame_buffer) or super()._read_frame()
 
 
-def _read(buffer: bytes) -> tuple[int, Any]:
-    """The first frame in the buffer, and its size there. pika gets it without the headers."""
+def _with_headers(buffer: bytes) -> tuple[int, Any] | None:
+    """The first frame in the buffer, and its size there, if it has headers. pika gets it without these."""
+    if len(buffer) < _BEGIN.size or buffer[0] != _OF_PROPERTIES:
+        return None
     kind, channel, length = _BEGIN.unpack_from(buffer)
     size = _BEGIN.size + length + 1
-    begin, end = (_PROPERTIES_AT + at for at in headers_at(buffer[_PROPERTIES_AT:size]))
+    if len(buffer) < size:
+        return None
+    begin, end = headers_at(buffer, _PROPERTIES_AT)
+    if begin == end:
+        return None
     changed = buffer[_BEGIN.size : begin] + _NO_HEADERS + buffer[end:size]
     _, frame = frames.decode_frame(_BEGIN.pack(kind, channel, len(changed) - 1) + changed)
     frame.properties.headers = read_headers(buffer[begin:end])

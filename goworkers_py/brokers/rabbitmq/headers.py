@@ -19,40 +19,44 @@ _OF_ONE_SIZE = {
     b"t": ">?", b"b": ">b", b"B": ">B", b"s": ">h", b"U": ">h", b"u": ">H", b"I": ">i", b"i": ">I", b"l": ">q",
     b"L": ">q", b"f": ">f", b"d": ">d", b"T": ">Q", b"D": ">Bi",
 }  # fmt: skip
+# A table or an array within another is one level. A job can carry so many: Ruby's JSON reads 100.
+MOST_LEVELS = 40
 _HAS_CONTENT_TYPE, _HAS_CONTENT_ENCODING, _HAS_HEADERS = 1 << 15, 1 << 14, 1 << 13
 
 
-def headers_at(properties: bytes) -> tuple[int, int]:
-    """Where the headers begin and end in the bytes of the properties. Both are equal where there are none."""
-    [flags] = struct.unpack_from(">H", properties)
-    at = 2
+def headers_at(raw: bytes, at: int) -> tuple[int, int]:
+    """Where the headers begin and end in the properties, which begin at `at`. Both are equal where there are none."""
+    [flags] = struct.unpack_from(">H", raw, at)
+    at += 2
+    if not flags & _HAS_HEADERS:
+        return at, at
     for before in (_HAS_CONTENT_TYPE, _HAS_CONTENT_ENCODING):
         if flags & before:
-            at += 1 + properties[at]
-    return at, at + 4 + _length(properties, at) if flags & _HAS_HEADERS else at
+            at += 1 + raw[at]
+    return at, at + 4 + _length(raw, at)
 
 
 def read_headers(raw: bytes) -> dict[Any, Any]:
     """Those that cannot be read are kept as they are, under one name."""
     try:
-        return _table(raw, 0)
-    except (ValueError, LookupError, struct.error, RecursionError):
+        return _table(raw, 0, MOST_LEVELS)
+    except (ValueError, LookupError, struct.error):
         return {UNREADABLE: raw}
 
 
-def _table(raw: bytes, at: int) -> dict[Any, Any]:
+def _table(raw: bytes, at: int, levels: int) -> dict[Any, Any]:
     end = at + 4 + _length(raw, at)
     at += 4
     found = {}
     while at < end:
         after_name = at + 1 + raw[at]
         name = _text(raw[at + 1 : after_name])
-        found[name], at = _value(raw, after_name)
+        found[name], at = _value(raw, after_name, levels)
     return found
 
 
-def _value(raw: bytes, at: int) -> tuple[Any, int]:
-    """The value, and where it ends."""
+def _value(raw: bytes, at: int, levels: int) -> tuple[Any, int]:
+    """The value, and where it ends. It may have so many levels."""
     kind, at = raw[at : at + 1], at + 1
     if kind in _OF_ONE_SIZE:
         form = _OF_ONE_SIZE[kind]
@@ -62,16 +66,20 @@ def _value(raw: bytes, at: int) -> tuple[Any, int]:
     end = at + 4 + _length(raw, at)
     if end > len(raw):
         raise ValueError("the headers end too early")
+    return _of_any_size(kind, raw, at, end, levels), end
+
+
+def _of_any_size(kind: bytes, raw: bytes, at: int, end: int, levels: int) -> Any:
     match kind:
-        case b"F":
-            return _table(raw, at), end
-        case b"A":
-            return _array(raw, at + 4, end), end
         case b"S":
-            return _text(raw[at + 4 : end]), end
+            return _text(raw[at + 4 : end])
         case b"x":
-            return raw[at + 4 : end], end
-    raise ValueError(f"there is no kind of value {kind!r}")
+            return raw[at + 4 : end]
+        case b"F" if levels:
+            return _table(raw, at, levels - 1)
+        case b"A" if levels:
+            return _array(raw, at + 4, end, levels - 1)
+    raise ValueError(f"nested too deep, or no kind of value: {kind!r}")
 
 
 def _of_one_size(kind: bytes, numbers: tuple[Any, ...]) -> Any:
@@ -87,10 +95,10 @@ def _of_one_size(kind: bytes, numbers: tuple[Any, ...]) -> Any:
     return value
 
 
-def _array(raw: bytes, at: int, end: int) -> list[Any]:
+def _array(raw: bytes, at: int, end: int, levels: int) -> list[Any]:
     found = []
     while at < end:
-        value, at = _value(raw, at)
+        value, at = _value(raw, at, levels)
         found.append(value)
     return found
 

@@ -11,8 +11,11 @@ import pytest
 
 pika = pytest.importorskip("pika")
 
+from goworkers_py.brokers.rabbitmq.foreign_connection import _with_headers  # noqa: E402
 from goworkers_py.brokers.rabbitmq.headers import headers_at, read_headers  # noqa: E402
-from goworkers_py.wire.properties import UNREADABLE  # noqa: E402
+from goworkers_py.wire.message import Message  # noqa: E402
+from goworkers_py.wire.plain_message import wrapped  # noqa: E402
+from goworkers_py.wire.properties import UNREADABLE, Properties  # noqa: E402
 
 AT = datetime(2026, 1, 2, tzinfo=timezone.utc)
 HEADERS = {
@@ -36,9 +39,9 @@ def raw_properties(**properties: Any) -> bytes:
 )
 def test_headers_that_pika_writes_are_read(more: dict[str, Any]) -> None:
     raw = raw_properties(headers=HEADERS, **more)
-    begin, end = headers_at(raw)
+    begin, end = headers_at(raw, 0)
     assert read_headers(raw[begin:end]) == HEADERS
-    begin, end = headers_at(raw_properties(**more))
+    begin, end = headers_at(raw_properties(**more), 0)
     assert begin == end
 
 
@@ -83,10 +86,37 @@ def test_headers_that_cannot_be_read_are_kept(raw: bytes) -> None:
     assert read_headers(raw) == {UNREADABLE: raw}
 
 
-def test_headers_that_are_nested_too_deep_are_kept() -> None:
+def nested(levels: int) -> bytes:
+    """Headers with an array in an array, so many of them."""
     raw = b""
-    for _ in range(5000):
+    for _ in range(levels):
         raw = b"A" + struct.pack(">I", len(raw)) + raw
-    pair = b"\x01x" + raw
-    raw = struct.pack(">I", len(pair)) + pair
-    assert read_headers(raw) == {UNREADABLE: raw}
+    return table(raw[:1], raw[1:])
+
+
+def test_headers_that_are_nested_too_deep_are_kept() -> None:
+    for levels in (41, 5000):
+        assert read_headers(nested(levels)) == {UNREADABLE: nested(levels)}
+
+
+def test_the_deepest_headers_that_are_read_go_into_a_job() -> None:
+    headers = read_headers(nested(40))
+    job = Message(wrapped(b"1", "orders", 1.0, Properties(headers=headers)), "orders")
+    assert job.properties == Properties(headers=headers)
+    assert UNREADABLE not in headers
+    told: Any = 1
+    for _ in range(40):
+        told = {"$time": told}  # the name of a tag: it costs two levels
+    job = Message(wrapped(b"1", "orders", 1.0, Properties(headers={"x": told})), "orders")
+    assert job.properties == Properties(headers={"x": told})
+
+
+def test_a_frame_that_has_not_come_whole_is_left_to_pika() -> None:
+    told = pika.BasicProperties(content_type="text/plain", headers=HEADERS, message_id="m1")
+    raw = pika.frame.Header(1, 7, told).marshal()
+    assert not any(_with_headers(raw[:size]) for size in range(len(raw)))
+    size, frame = _with_headers(raw + raw) or (0, None)
+    assert (size, frame.body_size, frame.channel_number) == (len(raw), 7, 1)
+    assert (frame.properties.headers, frame.properties.message_id) == (HEADERS, "m1")
+    assert _with_headers(pika.frame.Header(1, 7, pika.BasicProperties(message_id="m1")).marshal()) is None
+    assert _with_headers(pika.frame.Heartbeat().marshal()) is None
