@@ -20,6 +20,7 @@ from goworkers_py.brokers.rabbitmq import consuming_link, declarer, publisher, t
 from goworkers_py.brokers.rabbitmq.address import parameters_of
 from goworkers_py.brokers.rabbitmq.consuming_link import UNASKED_S
 from goworkers_py.brokers.rabbitmq.names import Message, Names
+from goworkers_py.brokers.rabbitmq.transport import RabbitTransport
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push, PushJobs
@@ -95,6 +96,20 @@ def test_a_queue_that_is_full_holds_up_no_other_job_and_doubles_nothing(
     for queue, payload in [("pyworkers.dead", job("dead")), ("side", job("side")), ("full", job("pushed"))]:
         assert payloads(me.consume(1, queue)) == [payload]
         assert me.broker.transport.consume("me", [(queue, 1)], 1, 0.1) == []
+
+
+def test_a_server_that_takes_no_messages_takes_the_ends_of_jobs(me: Process) -> None:
+    me.publish(*jobs(2))
+    ends, dies = me.consume(2)
+    transport = me.broker.transport
+    assert isinstance(transport, RabbitTransport)
+    link = transport._publisher._link
+    assert link is not None
+    link.blocked = "low on memory"  # as the server says when its alarm begins
+    assert me.settle((dies, Dead(job("dead"))), (ends, DONE)) == ["RabbitMQ takes no messages: low on memory", True]
+    link.blocked = ""
+    assert me.settle((dies, Dead(job("dead")))) == [True]
+    assert payloads(me.consume(1, "pyworkers.dead")) == [job("dead")]
 
 
 def declare_full(server: RabbitServer, url: str, queue: str) -> str:
