@@ -161,14 +161,19 @@ def test_a_paused_queue_does_not_end_the_wait_for_the_others(me: Process) -> Non
     assert time.monotonic() - began > 0.4
 
 
-def test_a_job_whose_turn_does_not_come_goes_to_another_process(me: Process, other: Process) -> None:
-    asks = [("high", 1), ("low", 1)]
+def test_a_job_whose_turn_does_not_come_goes_to_another_process(
+    me: Process, other: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consuming_link, "UNREACHED_S", UNASKED_S)
+    asks, transport = [("high", 20), ("low", 1)], me.broker.transport
+    assert isinstance(transport, RabbitTransport)
     me.publish(*jobs(500), queue="high")
-    assert eventually(lambda: me.settle(*((one, DONE) for one in me.broker.transport.consume("me", asks, 1))))
+    assert eventually(lambda: me.settle(*((one, DONE) for one in transport.consume("me", asks, 20))))
+    assert eventually(lambda: len(transport._consumers["high"]._flows["high"].inbox) > 5)
     me.publish(job("low"), queue="low")  # it comes to `me`, where jobs of the queue `high` always go before it
 
     def run_one_and_let_the_other_look() -> list[Delivery]:
-        [high] = me.broker.transport.consume("me", asks, 1)
+        [high] = transport.consume("me", asks, 1)
         assert high.queue == "high"
         me.settle((high, DONE))
         return other.broker.transport.consume("other", [("low", 1)], 1, 0.05)
