@@ -53,6 +53,7 @@ class Jobs:
     def __init__(self) -> None:
         self._jobs: dict[bytes, Job] = {}
         self._paused: set[bytes] = set()  # queues that take no jobs
+        self._leaving = False
         self._changed = threading.Condition()
 
     def call(self, command: Sequence[bytes]) -> object:
@@ -84,9 +85,18 @@ class Jobs:
         timeout_s = int(options[options.index(b"TIMEOUT") + 1]) / 1000 if b"TIMEOUT" in options else 1e6
         deadline = time.monotonic() + (0 if b"NOHANG" in options else timeout_s)
         while not (found := list(itertools.islice(self._round(queues), count))) and time.monotonic() < deadline:
+            if self._leaving:
+                break
             self._changed.wait(max(0.0, min(0.01, deadline - time.monotonic())))
+        if not found and self._leaving and b"NOHANG" not in options:
+            raise Refused("LEAVING This node is leaving the cluster, please connect to a different one")
         counted = b"WITHCOUNTERS" in options
         return [self._delivered(job, counted) for job in found] or None
+
+    def cluster(self, word: bytes, value: bytes) -> bytes:
+        """LEAVING, which is all that it knows."""
+        self._leaving = value == b"yes"
+        return b"OK"
 
     def _round(self, queues: Sequence[bytes]) -> Iterator[Job]:
         """One job of each queue in turn."""

@@ -80,6 +80,7 @@ class Consumer:
         except BrokerUnavailable:
             self._nodes.leave(node)
             raise
+        self._nodes.heed(node, [reply])
         return list(self._fetched(checked(reply) or (), node))
 
     def _fetched(self, jobs: Sequence[Sequence[Any]], node: int) -> Iterator[Fetched]:

@@ -61,9 +61,13 @@ class Nodes:
         except BrokerUnavailable:
             self.leave(node)
             raise
+        self.heed(node, replies)
+        return replies
+
+    def heed(self, node: int, replies: Sequence[object]) -> None:
+        """Leaves a node that says in one of its replies that it leaves its cluster."""
         if any(_LEAVING.match(refusal_in(reply)) for reply in replies):
             self.leave(node)
-        return replies
 
     def close(self) -> None:
         for connections in self._all:

@@ -100,15 +100,18 @@ class Consumer:
         return woken
 
     def _take(self, link: ConsumingLink, identity: str, asks: Sequence[Ask], limit: int) -> list[Delivery]:
-        """A queue that is not reached, because those before it have jobs enough, counts as not asked for: its jobs go
-        back, and its flow is opened again when it is reached."""
+        """A queue is not reached while those before it have jobs enough. After UNREACHED_S its jobs go back, and the
+        flow is opened again when it is reached."""
         taken: list[Delivery] = []
         now = self._taken_at = time.monotonic()
         for queue, most in asks:
             flow = self._flows.get(queue)
-            if most <= 0 or flow is None or len(taken) >= limit:
+            if most <= 0 or flow is None:
                 continue
             flow.asked_at = now
+            if len(taken) >= limit:
+                continue
+            flow.reached_at = now
             self._pop(link, flow, identity, min(most, limit - len(taken)), taken)
         return taken
 
@@ -135,7 +138,7 @@ class Consumer:
         opened = False
         for queue, most in wanted.items():
             flow = self._flows.get(queue)
-            if flow is not None and flow.is_closed and flow.asked_at < self._taken_at:
+            if flow is not None and flow.is_closed and flow.reached_at < self._taken_at:
                 continue
             if most > 0 and (flow is None or flow.is_closed):
                 fast = flow is not None and _flows_fast(flow)

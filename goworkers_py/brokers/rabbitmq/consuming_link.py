@@ -34,6 +34,9 @@ log = logging.getLogger(__name__)
 
 # A job that nobody asks for goes back after this time.
 UNASKED_S = 1.0
+# So does one that is asked for while jobs of other queues always go before it: long before the consumer timeout of the
+# server, which is 30 minutes, and long after the turn of a queue with a small weight.
+UNREACHED_S = 600.0
 LOOK_EVERY_S = 0.5
 CONSUME_S = 3.0
 END_S = 5.0
@@ -53,8 +56,8 @@ class Flow:
         self.window = 0  # of all its consumers; fetcher's thread only
         self.tags: list[str] = []  # of its consumers; link's thread only
         self.is_closed = False  # set by the link's thread; the fetcher opens another flow then
-        # `asked_at`: set by the fetcher's thread, and with `standby` by the link's thread, in single steps.
-        self.asked_at = self.opened_at = time.monotonic()
+        # `asked_at`, `reached_at`: set by the fetcher's thread, and with `standby` by the link's, in single steps.
+        self.asked_at = self.reached_at = self.opened_at = time.monotonic()
         self.came = 0  # link's thread only
 
 
@@ -211,8 +214,8 @@ class ConsumingLink(Link):
         in_use = {*self.held.copy().values()} if self._names.one_consumer else ()
         for flow in list(self._open.values()):
             if flow in in_use:
-                flow.asked_at = now
-            elif flow.inbox and flow.asked_at < now - UNASKED_S:
+                flow.asked_at = flow.reached_at = now
+            elif flow.inbox and (flow.asked_at < now - UNASKED_S or flow.reached_at < now - UNREACHED_S):
                 self._close_flows([flow.queue], partial(self._give_back, flow.inbox))
         self._loop.call_later(LOOK_EVERY_S, self._look)
 

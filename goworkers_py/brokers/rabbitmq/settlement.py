@@ -11,7 +11,7 @@ from goworkers_py.brokers.rabbitmq.names import Message, Names
 from goworkers_py.brokers.rabbitmq.publisher import Publisher, Request
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import PostJobs, Push, PushEcho, PushJobs
-from goworkers_py.core.errors import BrokerError, UnreadablePayload
+from goworkers_py.core.errors import BrokerError, BrokerFull, UnreadablePayload
 from goworkers_py.core.levels import base_of, plain_list_of
 from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.wire import payload
@@ -47,7 +47,7 @@ class Settlement:
         return results
 
     def _publish(self, batch: Batch, verdicts: Sequence[Settled]) -> dict[Delivery, str]:
-        """The deliveries of which a message is refused, by a queue that is full, say; and why."""
+        """The deliveries of which a message is refused, and why: a queue is full, or the server low on memory."""
         asked = [
             (delivery, number, message)
             for (delivery, outcome), verdict in zip(batch.finished, verdicts, strict=True)
@@ -63,8 +63,8 @@ class Settlement:
             for place, (delivery, number, _) in enumerate(asked):
                 if place not in request.unconfirmed:
                     self._confirmed.setdefault(delivery, set()).add(number)
-            if request.undecided:  # the connection is lost, or the server takes no messages at all
-                raise
+            if request.undecided and not isinstance(error, BrokerFull):
+                raise  # the connection is lost, perhaps
             refused = {asked[place][0]: str(error) for place in request.unconfirmed}
         if self._confirmed:
             for delivery, _ in batch.finished:

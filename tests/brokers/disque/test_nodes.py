@@ -58,6 +58,19 @@ def test_a_push_goes_to_the_next_node_when_the_first_one_is_away(server: DisqueS
     assert payloads(take(transport)) == [job(1)]
 
 
+def test_a_node_that_leaves_its_cluster_is_left_by_those_who_wait_for_jobs(
+    new_server: NewServer, open_transport: Open
+) -> None:
+    first, second = new_server(), new_server()
+    transport = open_transport(f"{first.url},127.0.0.1:{second.port}")
+    with first.client() as client:
+        client.execute_command("CLUSTER", "LEAVING", "yes")
+    open_transport(second.url).publish([Push("q", job(1))])
+    with pytest.raises(BrokerUnavailable, match="LEAVING"):
+        take(transport)
+    assert payloads(take(transport)) == [job(1)]
+
+
 def test_a_server_that_is_away_is_unreachable(open_transport: Open) -> None:
     transport = open_transport("disque://127.0.0.1:1,127.0.0.1:2")
     with pytest.raises(BrokerUnreachable):

@@ -20,6 +20,7 @@ from goworkers_py.brokers.rabbitmq import consuming_link, declarer, publisher, t
 from goworkers_py.brokers.rabbitmq.address import parameters_of
 from goworkers_py.brokers.rabbitmq.consuming_link import UNASKED_S
 from goworkers_py.brokers.rabbitmq.names import Message, Names
+from goworkers_py.brokers.rabbitmq.transport import RabbitTransport
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push, PushJobs
@@ -97,6 +98,20 @@ def test_a_queue_that_is_full_holds_up_no_other_job_and_doubles_nothing(
         assert me.broker.transport.consume("me", [(queue, 1)], 1, 0.1) == []
 
 
+def test_a_server_that_takes_no_messages_takes_the_ends_of_jobs(me: Process) -> None:
+    me.publish(*jobs(2))
+    ends, dies = me.consume(2)
+    transport = me.broker.transport
+    assert isinstance(transport, RabbitTransport)
+    link = transport._publisher._link
+    assert link is not None
+    link.blocked = "low on memory"  # as the server says when its alarm begins
+    assert me.settle((dies, Dead(job("dead"))), (ends, DONE)) == ["RabbitMQ takes no messages: low on memory", True]
+    link.blocked = ""
+    assert me.settle((dies, Dead(job("dead")))) == [True]
+    assert payloads(me.consume(1, "pyworkers.dead")) == [job("dead")]
+
+
 def declare_full(server: RabbitServer, url: str, queue: str) -> str:
     """A queue that takes no job. Returns its path."""
     path = f"queues/{urlsplit(url).path[1:]}/{quote(queue)}"
@@ -146,14 +161,19 @@ def test_a_paused_queue_does_not_end_the_wait_for_the_others(me: Process) -> Non
     assert time.monotonic() - began > 0.4
 
 
-def test_a_job_whose_turn_does_not_come_goes_to_another_process(me: Process, other: Process) -> None:
-    asks = [("high", 1), ("low", 1)]
+def test_a_job_whose_turn_does_not_come_goes_to_another_process(
+    me: Process, other: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consuming_link, "UNREACHED_S", UNASKED_S)
+    asks, transport = [("high", 20), ("low", 1)], me.broker.transport
+    assert isinstance(transport, RabbitTransport)
     me.publish(*jobs(500), queue="high")
-    assert eventually(lambda: me.settle(*((one, DONE) for one in me.broker.transport.consume("me", asks, 1))))
+    assert eventually(lambda: me.settle(*((one, DONE) for one in transport.consume("me", asks, 20))))
+    assert eventually(lambda: len(transport._consumers["high"]._flows["high"].inbox) > 5)
     me.publish(job("low"), queue="low")  # it comes to `me`, where jobs of the queue `high` always go before it
 
     def run_one_and_let_the_other_look() -> list[Delivery]:
-        [one] = me.broker.transport.consume("me", asks, 1)
+        [one] = transport.consume("me", asks, 1)
         # On a loaded machine the next job of `high` is not always there in time.
         me.settle((one, DONE if one.queue == "high" else REQUEUE))
         return other.broker.transport.consume("other", [("low", 1)], 1, 0.05)
