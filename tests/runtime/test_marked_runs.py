@@ -287,3 +287,9 @@ def test_a_job_that_ruby_cannot_read_is_buried_without_a_wait_in_the_schedule(wa
     raw = job(jid="j1").replace(b'"jid"', b'"big":1e999,"jid"')
     assert [ward.die(raw) for _ in range(3)] == [False, False, True]
     assert isinstance(ward.run(raw, never), Dead)
+
+
+def test_a_record_of_a_later_version_is_left_alone(ward: Ward) -> None:
+    ward.marks.of_runs["m"] = 20
+    ward.marks.alone.add("m")
+    assert ward.run(job(jid="j1", recovered={"v": 2, "count": 20, "since": 1.0, "mark": "m"})) is DONE
