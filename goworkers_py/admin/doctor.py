@@ -208,7 +208,7 @@ class Doctor:
             if outbox.latency_s > LONG_POSTED_S:
                 pushes = counted(outbox.size, "push", "pushes")
                 what = f"{pushes} to {outbox.name} wait in the outbox, the first for {outbox.latency_s:.0f} s"
-                todo = "look whether it serves; if it is another broker, start a process whose code configures an App for it"
+                todo = "look whether it serves; another broker also needs a process whose code configures an App for it"
                 yield Advice(PROBLEM, what, todo)
 
     def _periodic(self) -> Iterator[Advice]:
