@@ -19,8 +19,9 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.levels import plain_list_of
 
-# A header that a quorum queue sets: how often the job has come back to it, for whatever reason.
-RETURNS = "x-delivery-count"
+# Headers that a quorum queue sets: how often the job has come back to it, for whatever reason. From RabbitMQ 4.3 on the
+# first one counts some reasons only, and the second one is there.
+RETURNS = ("x-delivery-count", "x-acquired-count")
 # Of a job that came back so often, the runs are marked. A job that only waits in a process comes back once when that
 # process stops or dies, and a mark costs some milliseconds. A job that kills its process costs so many processes more.
 MARKED_FROM = 2
@@ -67,7 +68,7 @@ class RabbitDeathMarks(DeathMarks):
 def name_marks(delivery: Delivery, headers: Any) -> None:
     """Names the marks of a job that came back often. Not its jid: two jobs may have the same one, or none. A plain body
     has no field for the name, which it needs while it waits for a time."""
-    returns = headers.get(RETURNS, 0)
-    if isinstance(returns, int) and returns >= MARKED_FROM and not plain_list_of(delivery.queue):
+    counts = [count for name in RETURNS if isinstance(count := headers.get(name), int)]
+    if max(counts, default=0) >= MARKED_FROM and not plain_list_of(delivery.queue):
         text = f"{delivery.queue}\n{headers.get(MESSAGE_ID)}\n".encode() + delivery.payload
         delivery.mark = hashlib.sha1(text, usedforsecurity=False).hexdigest()
