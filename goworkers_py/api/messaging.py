@@ -41,7 +41,7 @@ class Messaging:
     def send(self, message: TypedMessage, *, delay: Delay | None = None, **options: Unpack[SetOptions]) -> str | None:
         """`workers.send(Mail(to="ada@example.com"), delay=60)` returns the jid, or None when a client link stopped the
         push. `delay` is in seconds or a timedelta; the options are those of `Job.set`, such as `at=`, in epoch seconds
-        or a datetime. To a plain list, see docs/plain-lists.md, it pushes the bare body, which has no jid."""
+        or a datetime. To a queue of plain format, see docs/plain-lists.md, it pushes the bare body without a jid."""
         kind = type_of(message)
         partition = self._partition_of(kind)
         plain = next((queue for queue in partition.config.queues if queue.name == kind.channel and queue.list_), None)

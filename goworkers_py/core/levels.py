@@ -1,7 +1,8 @@
 """The levels of a queue with priorities: `mail@high`, `mail` and `mail@low`, which are queues as all others are.
 
 A queue of plain format has a level for its list, into which other programs push bare bodies: `mail@plain:demo.prepare`
-is the list `demo.prepare`. The name says it all, so that every process can recover bodies, whatever its configuration.
+is the list `demo.prepare`, or the queue of that name in RabbitMQ. The name says it all, so that every
+process can recover bodies, whatever its configuration.
 """
 
 from __future__ import annotations
