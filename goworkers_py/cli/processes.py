@@ -29,7 +29,7 @@ def processes() -> None:
 @as_json
 @connected
 def list_(app: App, as_json: bool) -> None:
-    """Lists the processes with their threads, state, partition and queues. With --partition: its processes."""
+    """Lists the processes with their threads, state and queues. With --partition: its processes."""
     show_all(reached(app, Target(partition=named_partition(app))), as_json, _show, "processes")
 
 

@@ -220,7 +220,7 @@ def test_a_stop_keeps_the_claim_on_the_task_that_still_runs(redis_url: str) -> N
         assert eventually(lambda: not any(one.name == "delay dispatcher" for one in threading.enumerate()))
         assert other.claims is not None
         other.claims.beat("other", 60)
-        assert not eventually(lambda: other.claims and other.claims.take("other", ["a"], time.time() + 60), 0.3)
+        assert not eventually(lambda: other.claims and other.claims.take("other", "x", ["a"], time.time() + 60), 0.3)
         go_on.set()
         ending.join(20)
         assert list(other.list()) == []

@@ -16,6 +16,7 @@ PROGRAM = """
 import os, signal, sys, time
 import goworkers_py as workers
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # the tests may run where this signal is ignored
 workers.configure(redis=sys.argv[1])
 ledger = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 

@@ -52,7 +52,7 @@ FEATURES: dict[str, dict[str, dict[str, Any]]] = {
     "wide": {"wide": {}},
     "rate": {"rate": {}},
     "push": {
-        "group": {"group_grace": 0.05}, "first": {}, "middle": {}, "last": {}, "part": {}, "callback": {},
+        "group": {"group_grace": 0.5}, "first": {}, "middle": {}, "last": {}, "part": {}, "callback": {},
         "periodic": {},
     },
     "batch": {"batch": {}, "nested": {}},
