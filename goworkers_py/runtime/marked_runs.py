@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable
 
 from goworkers_py.brokers.contracts.death_marks import DeathMarks
@@ -43,6 +44,8 @@ log = logging.getLogger(__name__)
 
 # As with a lease: a process that was cut off from its broker for so long counts as dead.
 GRACE_S = TIMING.lease_s
+# A connection of its own brings the jobs. When the network is cut, that one is known to be lost a moment later.
+KNOWN_LOST_S = 0.5
 
 
 class MarkedRuns:
@@ -76,12 +79,13 @@ class MarkedRuns:
             return chain(message)
         except BrokerError as error:
             log.warning("not run now, requeued: its marks cannot be read: %s", error)
+            time.sleep(KNOWN_LOST_S)
             deaths, alone = -1, False
         counted = self._policy.counted(message, name, max(deaths, 0), self._wall())
         if counted is None:
             return chain(message)
         if deaths < 0:
-            return Requeue(counted.raw, last=True)
+            return self._requeued(counted, delivery)
         if alone and deaths >= self._policy.limit:
             return self._judge(counted, deaths)
         if verdict_at(counted) is not None:  # so the next verdict has its own time of grace
@@ -92,8 +96,13 @@ class MarkedRuns:
         run = _MarkedRun(self._marks, name, message, chain)
         outcome = self._quarantine.run(counted, delivery, run, LoneMark(self._marks, name, delivery))
         if isinstance(outcome, Requeue) and outcome.last and not run.begun:
-            return Requeue(counted.raw, last=True)  # a new message, whose name is only in its payload
+            return self._requeued(counted, delivery)
         return outcome
+
+    def _requeued(self, counted: Message, delivery: Delivery) -> Requeue:
+        """A new message, whose name is only in its payload. None for a delivery that is lost: it comes again by itself,
+        and would run beside the new message."""
+        return Requeue(counted.raw, last=True) if self._marks.is_ours(delivery) else Requeue()
 
     def _judge(self, counted: Message, deaths: int) -> Outcome:
         now, at = self._wall(), verdict_at(counted)
@@ -126,6 +135,7 @@ class _MarkedRun:
             log.warning("it came again and again, but no mark can be left, so no death is counted: %s", error)
         except BrokerError as error:
             log.warning("not run now, requeued: no mark can be left: %s", error)
+            time.sleep(KNOWN_LOST_S)
             return Requeue(last=True)
         self.begun = True
         try:

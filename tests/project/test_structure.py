@@ -213,11 +213,12 @@ def test_no_loop_sleeps_past_a_stop() -> None:
     # The modules of EMBEDDED wait for a server before there is anything to stop. A service sleeps after a fault in its
     # own code. An exchange with a cluster sleeps for two seconds at most. A worker with a suspect looks at the stop
     # after each sleep of some milliseconds. A log line without room waits for a second. A worker that waits until its
-    # lease is confirmed has a time limit.
+    # lease is confirmed has a time limit. One whose server is away sleeps for half a second before it gives a job back.
     assert sleepers <= {
         *EMBEDDED,
         "brokers.redis.redirects",
         "runtime.lease",
+        "runtime.marked_runs",
         "runtime.service",
         "runtime.quarantine",
         "system.output",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter as Counts
 from collections.abc import Callable
 
@@ -217,6 +218,18 @@ def test_a_job_that_cannot_be_run_now_goes_back_with_the_name_of_its_marks(ward:
         assert isinstance(outcome, Requeue)
         assert outcome.last
         assert record_of(outcome)["mark"] == "m"
+
+
+@pytest.mark.parametrize("verb", ["runs", "leave"])
+def test_no_second_message_is_made_of_a_delivery_that_was_lost_with_the_marks(ward: Ward, verb: str) -> None:
+    """The network is cut, which the connection that brings the jobs notices a moment later."""
+
+    def fail(name: str) -> None:
+        threading.Timer(0.05, lambda: ward.marks.lost.append(ward.delivery)).start()
+        raise BrokerUnavailable("gone")
+
+    setattr(ward.marks, verb, fail)
+    assert ward.run(chain=never) == Requeue()
 
 
 def test_no_job_begins_whose_mark_cannot_be_left(ward: Ward) -> None:

@@ -12,10 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pika.exceptions import ChannelClosedByClient  # type: ignore[import-untyped]
-
 from goworkers_py.brokers.rabbitmq.names import DELAY, Message, Names
-from goworkers_py.brokers.rabbitmq.translation import translated
+from goworkers_py.brokers.rabbitmq.translation import is_own_close, translated
 from goworkers_py.core.errors import BrokerError
 
 log = logging.getLogger(__name__)
@@ -116,7 +114,7 @@ class Declarer:
             self._channels -= 1
             if getattr(reason, "reply_code", 0) == _NOT_FOUND and on_missing is not None:
                 on_missing()
-            elif name in self._waiting and not isinstance(reason, ChannelClosedByClient):
+            elif name in self._waiting and not is_own_close(reason):
                 self._fail(name, translated(reason))  # not for our own close: somebody asks for this name again
             if self._later and self._connection.is_open:
                 self._later.popleft()()

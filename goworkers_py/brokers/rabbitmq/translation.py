@@ -67,3 +67,8 @@ def _causes(error: object) -> Iterator[BaseException]:
         for one in inner:
             for deeper in one if isinstance(one, list | tuple) else [one]:
                 yield from _causes(deeper)
+
+
+def is_own_close(reason: object) -> bool:
+    """Whether a channel was closed because we asked for that."""
+    return isinstance(reason, exceptions.ChannelClosedByClient)
