@@ -30,6 +30,10 @@ REFUSED = {
 }
 
 
+# Traced, they would take a tenth of the time of all tests.
+pytestmark = pytest.mark.usefixtures("untraced")
+
+
 @pytest.fixture
 def app(broker_address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
     monkeypatch.setattr(firer, "LOOK_EVERY_S", 0.3)
@@ -86,7 +90,6 @@ def test_each_feature_keeps_its_promise_beside_each_other_one(app: App, ending: 
         pass
 
 
-@pytest.mark.usefixtures("untraced")
 def test_each_feature_keeps_its_promise_when_the_job_is_cancelled_while_it_runs(app: App) -> None:
     with ended_pairs(app, World(app, "cancel_running")):
         pass
