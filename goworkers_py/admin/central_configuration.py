@@ -77,7 +77,8 @@ def configurations_of(broker: Broker) -> Configurations:
 
 def unknown(name: str, stored: Configurations) -> str:
     known = ", ".join(sorted(stored.newest())) or "none"
-    return f"there is no central configuration {name!r}; there are: {known}"
+    told = f"there is no central configuration {name!r}; there are: {known}"
+    return f"{told}; `pyworkers config push FILE --name {name}` stores one"
 
 
 def check(name: str, text: str, where: str) -> None:

@@ -79,6 +79,7 @@ class Broker:
     spreads: bool = False
     # For the table of brokers: what it can lose, and restrictions of its capabilities.
     reliability: Reliability = Reliability()
+    remedy = "set another broker"  # what to do where a capability is missing
     remarks: ClassVar[Mapping[Capability, str]] = MappingProxyType({})
     transport: Transport
     store: Store
@@ -127,7 +128,7 @@ class Broker:
     def require(self, *needed: Capability) -> None:
         """Raises ConfigError when this broker lacks one of the `needed` capabilities."""
         if lacking := [one.value for one in needed if one not in self.capabilities]:
-            raise ConfigError(f"broker: {self.name} has no {' and no '.join(lacking)}: set another broker")
+            raise ConfigError(f"broker: {self.name} has no {' and no '.join(lacking)}: {self.remedy}")
 
     def warn_at_start(self) -> None:
         """Logs a warning for each setting that may lose jobs. A daemon calls it once, after the server has answered."""

@@ -9,7 +9,7 @@ import configparser
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +194,9 @@ def _parse_all(
     parsed: dict[str, Any] = {}
     for name, value in values.items():
         if name not in rows:
-            raise ConfigError(f"{name_of(name)} is not an option{_elsewhere(name, table) or did_you_mean(name, rows)}")
+            raise ConfigError(
+                f"{name_of(name)} is not an option{_elsewhere(name, table) or _nearest(name, table, rows)}"
+            )
         row = rows[name]
         if row.name in parsed:
             # The first name has its file and section, so the second one is given without.
@@ -268,6 +270,13 @@ def _names(queues: Iterable[QueueConfig]) -> list[str]:
 
 def _distinct(queues: tuple[QueueConfig, ...]) -> tuple[QueueConfig, ...]:
     return tuple({queue.name: queue for queue in queues}.values())
+
+
+def _nearest(name: str, table: type[Any], rows: Collection[str]) -> str:
+    """The option that was probably meant. People look for those of a queue in [pyworkers]."""
+    here = did_you_mean(name, rows)
+    anywhere = did_you_mean(name, {*rows, *options_by_any_name(QueueConfig)}) if table is Config else here
+    return here if anywhere == here else f"{anywhere} It belongs in a section [queue:NAME]"
 
 
 def _elsewhere(name: str, table: type[Any]) -> str:

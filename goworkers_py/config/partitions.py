@@ -60,7 +60,10 @@ def working(config: Config, partitions: Iterable[str]) -> Config:
 
 def _unknown(name: str, known: Sequence[str]) -> str:
     if not known:
-        return f"there is no partition {name!r}: no section [partition:{name}] was read; name the file with -c"
+        return (
+            f"there is no partition {name!r}: no section [partition:{name}] was read; write one, or name the file with "
+            "-c, PYWORKERS_CONFIG or configure('FILE')"
+        )
     return f"there is no partition {name!r}; there are {', '.join(known)}{did_you_mean(name, known)}"
 
 

@@ -68,7 +68,7 @@ def test_a_number_never_returns_after_a_delete(push, call: Call) -> None:  # typ
     assert "add --yes" in call("config", "delete", "--name", "billing").stderr
     assert call("config", "delete", "--name", "billing", "--yes").stdout == "billing is deleted\n"
     assert (
-        "there is no central configuration 'billing'; there are: none"
+        "there is no central configuration 'billing'; there are: none; `pyworkers config push FILE --name billing`"
         in call("config", "show", "--name", "billing").stderr
     )
     assert call("config", "list").stdout == ""

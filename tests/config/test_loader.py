@@ -434,6 +434,7 @@ def test_a_second_password_is_refused(address: str) -> None:
         ("[pool:web]\nqueue = a, b", "[pool:web] queue is not an option; did you mean 'queues'?"),
         ("[pool:web]\nhandler = a:b", "handler is not an option; it belongs in a section [queue:NAME] for each queue"),
         ("[pool:web]\ntimeout = 5", "timeout is not an option; it belongs in the section [pyworkers]"),
+        ("[pyworkers]\nconcurency = 5", "did you mean 'concurrency'? It belongs in a section [queue:NAME]"),
         ("[queue:web]\nweights = 5", "weights is not an option; it belongs in a section [pool:NAME]"),
         ("[pool:web]\nqueues = a, b, a", "[pool:web] queues: 'a' is named twice; name each queue once, in one pool"),
         ("[pool:web]\nqueues = a\n[pool:b]\nqueues = b, a", "[pool:b] queues: 'a' is in [pool:web] too; name each"),

@@ -142,5 +142,7 @@ def test_a_variable_for_an_unknown_partition_is_refused(refusal: Any) -> None:
 def test_an_unknown_partition_is_told_with_those_that_there_are(read: Any) -> None:
     with pytest.raises(ConfigError, match="there is no partition 'biling'; there are billing; did you mean 'billing'"):
         of_partition(read(BILLING), "biling")
-    with pytest.raises(ConfigError, match=r"no section \[partition:x\] was read; name the file with -c"):
+    with pytest.raises(
+        ConfigError, match=r"no section \[partition:x\] was read; write one, or name the file with -c, "
+    ):
         of_partition(read(""), "x")

@@ -144,3 +144,11 @@ def test_all_processes_on_a_file_count_the_time_by_one_clock(tmp_path: Path, mon
     monkeypatch.setattr("time.time", lambda: real() + 3_600)
     with opened(lambda: workers.SQLitePersistence(tmp_path / "delays.db")) as later:
         assert 0 <= later.time() - before < 600  # type: ignore[attr-defined]
+
+
+def test_an_address_in_the_environment_that_is_no_redis_is_told_with_its_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYWORKERS_BROKER", "embedded")
+    with pytest.raises(ConfigError, match=r"^RedisPersistence: the server's address is not valid: .* PYWORKERS_BROKER"):
+        workers.RedisPersistence()

@@ -521,3 +521,13 @@ def test_python_that_is_shown_uses_public_names_only() -> None:
         if block.language == "python":
             used = set(re.findall(r"\bworkers\.([a-zA-Z_]\w*)", block.text))
             assert used <= set(goworkers_py.__all__), str(block)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_names_within_a_sentence_are_public_too(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    used = {
+        name for code in re.findall(r"`([^`\n]+)`", prose) for name in re.findall(r"(?<![-\w])workers\.(\w+)", code)
+    }
+    of_go = {"Enqueue"}
+    assert used <= set(goworkers_py.__all__) | of_go

@@ -16,6 +16,7 @@ from goworkers_py.core.errors import ConfigError
 
 class DisqueBroker(Broker):
     name = "Disque"
+    remedy = "set a Redis beside it (store = redis://host:port/db), or another broker"
     reliability = Reliability(
         "nothing: Disque delivers its jobs again after a time",
         "nothing while another node has a copy; of a single node all, unless it has appendonly yes",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 class RabbitBroker(Broker):
     name = "RabbitMQ"
+    remedy = "set a Redis beside it (store = redis://host:port/db), or another broker"
     reliability = Reliability(
         "nothing: RabbitMQ delivers its jobs again at once",
         "nothing: a push is confirmed when a majority of the nodes has it on disk",

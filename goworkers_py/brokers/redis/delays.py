@@ -47,7 +47,11 @@ class RedisPersistence:
             raise ConfigError(f"RedisPersistence: there is no layout {layout!r}; use {OURS!r} or {DELAYTK!r}")
         is_ours, keys = layout == OURS, Keys(namespace)
         address = os.environ.get("PYWORKERS_BROKER") or DEFAULT_URL if is_ours else address_of_environment()
-        self._connections = Connections(url or address, "pyworkers-delays")
+        try:
+            self._connections = Connections(url or address, "pyworkers-delays")
+        except ConfigError as error:
+            whose = "" if url or not is_ours else " of PYWORKERS_BROKER; give another one, or another persistence"
+            raise ConfigError(f"RedisPersistence: {error}{whose}") from None
         self._clock = Clock()  # as the server counts, after the first call of `time`
         records = _Records(self._connections, keys.delays(name))
         self.claims: Claims | None = records if is_ours else None

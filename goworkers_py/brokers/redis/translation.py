@@ -58,7 +58,8 @@ def translated(error: BaseException, keys: Sequence[Any] = ()) -> BaseException:
     if isinstance(error, BrokerError) or not isinstance(error, redis.RedisError | OSError):
         return error
     if isinstance(error, redis.AuthenticationError | redis.exceptions.AuthorizationError):
-        return BrokerRefused(f"the server refused the login: {error}")
+        told = f"the server refused the login: {str(error).rstrip('.')}"
+        return BrokerRefused(f"{told}; check user and password of the address, or broker_password_file")
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return BrokerRefused(

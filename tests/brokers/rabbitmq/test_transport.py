@@ -15,6 +15,7 @@ from rabbit import RabbitServer
 from raw_proxy import RawProxy
 from waiting import eventually
 
+from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.transport import Batch, Published
 from goworkers_py.brokers.rabbitmq import consuming_link, declarer, publisher, transport
 from goworkers_py.brokers.rabbitmq.address import parameters_of
@@ -409,3 +410,8 @@ def test_a_wrong_address_is_refused(address: str) -> None:
     process = Config(broker=address)
     with pytest.raises(ConfigError, match="the server's address is not valid"):
         Process(process)
+
+
+def test_a_redis_beside_it_is_advised_where_rabbitmq_lacks_something(me: Process) -> None:
+    with pytest.raises(ConfigError, match=r"^broker: RabbitMQ has no lists of jobs: set a Redis beside it \(store = "):
+        me.broker.require(Capability.ADMIN)
