@@ -104,6 +104,7 @@ batches = app.batches
 chain = app.chain
 chains = app.chains
 parallel = app.parallel
+partition = app.partition
 stats_server = app.stats_server
 run = app.run
 start = app.start
@@ -227,6 +228,7 @@ __all__ = [
     "on_health",
     "on_lead",
     "parallel",
+    "partition",
     "periodic",
     "process",
     "quit",
