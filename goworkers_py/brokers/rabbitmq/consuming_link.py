@@ -84,8 +84,9 @@ class ConsumingLink(Link):
 
     def widen(self, flow: Flow, window: int) -> None:
         """Lets so many more jobs come."""
+        name = self._names.of(flow.queue)  # here: in the link's thread, its error would end the connection
         flow.window += window
-        self.call(partial(self._when_ready, partial(self._widen, flow, window)))
+        self.call(partial(self._when_ready, partial(self._widen, flow, name, window)))
 
     def close_flows(self, queues: Iterable[str]) -> None:
         """Returns when no more jobs of these queues come."""
@@ -129,10 +130,9 @@ class ConsumingLink(Link):
         elif self._channel.is_open:
             task()
 
-    def _widen(self, flow: Flow, window: int) -> None:
+    def _widen(self, flow: Flow, name: str, window: int) -> None:
         if not flow.is_closed:
             self._open[flow.queue] = flow
-            name = self._names.of(flow.queue)
             assert self._declarer is not None
             self._declarer.queue(name, partial(self._consume, flow, name, window), self._end)
 
