@@ -62,12 +62,12 @@ class Flow:
 
 
 class ConsumingLink(Link):
+    connect = ForeignConnection  # other programs publish jobs too, with headers that pika cannot read
+
     def __init__(self, parameters: Any, names: Names, bell: SimpleQueue[bool]) -> None:
         """`bell` gets False when a job comes while `awaited` is set, or the connection ends."""
         super().__init__(parameters, "consumer")
         self._names, self._bell = names, bell
-        if names.plain:
-            self.connect = ForeignConnection
         self.awaited = False  # set by the fetcher's thread
         # Deliveries that were handed out and not settled, by tag, with their flow. The fetcher's thread adds, the
         # settler's removes: each a single step.
