@@ -112,7 +112,7 @@ class ConsumingLink(Link):
 
     def opened(self, connection: Any) -> None:
         self._connection = connection
-        self._declarer = Declarer(connection, self._names, self._version())
+        self._declarer = Declarer(connection, self._names, self._version(), self._end)
         connection.channel(on_open_callback=self._on_channel)
         self._loop.call_later(LOOK_EVERY_S, self._look)
 
