@@ -9,7 +9,8 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.rabbitmq.names import Names
 from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.options import Config
-from goworkers_py.core.errors import ConfigError
+from goworkers_py.core.errors import BrokerRefused, ConfigError
+from goworkers_py.core.levels import plain_level
 
 if TYPE_CHECKING:
     from goworkers_py.brokers.rabbitmq.transport import RabbitTransport
@@ -37,17 +38,28 @@ class RabbitBroker(Broker):
         parameters = _parameters(config)
         from goworkers_py.brokers.rabbitmq.transport import RabbitTransport  # without pika it cannot be imported
 
-        names = Names(config.namespace, (config.dead_max_jobs, config.dead_timeout), config.poison_window)
-        names.one_consumer = config.standby
-        names.plain = {queue.name: queue.list_ for queue in config.queues if queue.list_}
-        return cls(RabbitTransport(parameters, names, marks_deaths=config.poison_limit > 0))
+        return cls(RabbitTransport(parameters, _names(config), marks_deaths=config.poison_limit > 0))
 
     @classmethod
     def check(cls, config: Config) -> None:
         _parameters(config)
+        _names(config)
 
     def close(self) -> None:
         self._transport.close()
+
+
+def _names(config: Config) -> Names:
+    names = Names(config.namespace, (config.dead_max_jobs, config.dead_timeout), config.poison_window)
+    names.one_consumer = config.standby
+    names.plain = {queue.name: queue.list_ for queue in config.queues if queue.list_}
+    for queue in config.queues:
+        try:
+            names.of(queue.name)
+            names.of(plain_level(queue.name, queue.list_))
+        except BrokerRefused as error:
+            raise ConfigError(f"a queue has a name that RabbitMQ cannot have: {error}") from None
+    return names
 
 
 def _parameters(config: Config) -> Any:

@@ -62,12 +62,12 @@ class Flow:
 
 
 class ConsumingLink(Link):
+    connect = ForeignConnection  # other programs publish jobs too, with headers that pika cannot read
+
     def __init__(self, parameters: Any, names: Names, bell: SimpleQueue[bool]) -> None:
         """`bell` gets False when a job comes while `awaited` is set, or the connection ends."""
         super().__init__(parameters, "consumer")
         self._names, self._bell = names, bell
-        if names.plain:
-            self.connect = ForeignConnection
         self.awaited = False  # set by the fetcher's thread
         # Deliveries that were handed out and not settled, by tag, with their flow. The fetcher's thread adds, the
         # settler's removes: each a single step.
@@ -84,8 +84,9 @@ class ConsumingLink(Link):
 
     def widen(self, flow: Flow, window: int) -> None:
         """Lets so many more jobs come."""
+        name = self._names.of(flow.queue)  # here: in the link's thread, its error would end the connection
         flow.window += window
-        self.call(partial(self._when_ready, partial(self._widen, flow, window)))
+        self.call(partial(self._when_ready, partial(self._widen, flow, name, window)))
 
     def close_flows(self, queues: Iterable[str]) -> None:
         """Returns when no more jobs of these queues come."""
@@ -111,7 +112,7 @@ class ConsumingLink(Link):
 
     def opened(self, connection: Any) -> None:
         self._connection = connection
-        self._declarer = Declarer(connection, self._names, self._version())
+        self._declarer = Declarer(connection, self._names, self._version(), self._end)
         connection.channel(on_open_callback=self._on_channel)
         self._loop.call_later(LOOK_EVERY_S, self._look)
 
@@ -129,10 +130,9 @@ class ConsumingLink(Link):
         elif self._channel.is_open:
             task()
 
-    def _widen(self, flow: Flow, window: int) -> None:
+    def _widen(self, flow: Flow, name: str, window: int) -> None:
         if not flow.is_closed:
             self._open[flow.queue] = flow
-            name = self._names.of(flow.queue)
             assert self._declarer is not None
             self._declarer.queue(name, partial(self._consume, flow, name, window), self._end)
 

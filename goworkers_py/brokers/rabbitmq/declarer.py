@@ -14,7 +14,7 @@ from typing import Any
 
 from goworkers_py.brokers.rabbitmq.names import DELAY, Message, Names
 from goworkers_py.brokers.rabbitmq.translation import is_own_close, translated
-from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -23,13 +23,16 @@ Fail = Callable[[BrokerError], None]
 _NOT_FOUND = 404
 # A connection has 2047 channels, and many servers allow fewer.
 MOST_CHANNELS = 16
+# Long for an answer, and less than a push waits, see `publisher.ANSWER_S`.
+ANSWER_S = 15.0
 
 
 class Declarer:
     """Used by the thread of one link."""
 
-    def __init__(self, connection: Any, names: Names, version: tuple[int, ...]) -> None:
-        self._connection, self._names, self._version = connection, names, version
+    def __init__(self, connection: Any, names: Names, version: tuple[int, ...], end: Fail) -> None:
+        """`end` ends the connection, when the server does not answer."""
+        self._connection, self._names, self._version, self._end = connection, names, version, end
         self._known: set[str] = set()
         self._waiting: dict[str, list[tuple[Then, Fail]]] = {}  # by the name of what is being declared
         self._channels = 0  # that are open
@@ -127,7 +130,13 @@ class Declarer:
             self._later.append(partial(self._open, name, step, on_missing))
             return
         self._channels += 1
-        self._connection.channel(on_open_callback=opened)
+        channel = self._connection.channel(on_open_callback=opened)
+        self._connection.ioloop.call_later(ANSWER_S, partial(self._check_answer, name, channel))
+
+    def _check_answer(self, name: str, channel: Any) -> None:
+        """Each channel is closed after its answer. Without one, nobody could use the queue over this connection."""
+        if not channel.is_closed:
+            self._end(BrokerUnavailable(f"the server does not answer whether there is a queue {name}"))
 
     def _done(self, name: str, channel: Any) -> None:
         self._known.add(name)

@@ -64,9 +64,7 @@ class Names:
     def of(self, queue: str) -> str:
         foreign = plain_list_of(queue)  # other programs chose the name: they know of no namespace
         ours = f"{self._prefix}pyworkers.jobs.{queue}" if queue in self.plain else self._prefix + queue
-        name = foreign or ours
-        if len(name.encode()) > LONGEST_NAME:
-            raise BrokerRefused(f"RabbitMQ takes names of up to {LONGEST_NAME} bytes; queue {queue[:40]}... has more")
+        name = _checked(foreign or ours)
         if name.startswith("amq.") and not foreign:
             raise BrokerRefused(f"RabbitMQ keeps names that begin with amq. for itself: rename the queue {queue}")
         return name
@@ -86,10 +84,10 @@ class Names:
         return f"{self.due}.{hashlib.sha1(name.encode(), usedforsecurity=False).hexdigest()}"
 
     def runs_of(self, mark: str) -> str:
-        return self._runs + mark
+        return _checked(self._runs + mark)  # a job of another program may name any mark
 
     def alone_of(self, mark: str) -> str:
-        return self._alone + mark
+        return _checked(self._alone + mark)
 
     def holds_jobs(self, name: str) -> bool:
         """Whether the queue of this name in RabbitMQ is one that workers consume from."""
@@ -126,6 +124,19 @@ class Names:
 
     def due_arguments(self) -> dict[str, Any]:
         return _leaving(0, "")
+
+
+def _checked(name: str) -> str:
+    """The name, if a queue can have it. In the thread of a link, an error of such a name would end the connection."""
+    if "\n" in name or "\r" in name:  # RabbitMQ declares the queue without them, and finds none of the name with them
+        raise BrokerRefused(f"RabbitMQ takes no line breaks in names: rename the queue {name[:40]!r}")
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise BrokerRefused(f"queue {name[:40]!r}: the name holds half of a surrogate pair, no text") from None
+    if size > LONGEST_NAME:
+        raise BrokerRefused(f"RabbitMQ takes names of up to {LONGEST_NAME} bytes; queue {name[:40]!r}... has more")
+    return name
 
 
 def _leaving(after_ms: int, exchange: str) -> dict[str, Any]:

@@ -181,7 +181,7 @@ class PublishingLink(Link):
         self._connection = connection
         connection.add_on_connection_blocked_callback(self._on_blocked)
         connection.add_on_connection_unblocked_callback(self._on_unblocked)
-        self._declarer = Declarer(connection, self._names, self._version())
+        self._declarer = Declarer(connection, self._names, self._version(), self._unanswered)
         connection.channel(on_open_callback=self._on_channel)
 
     def _on_blocked(self, connection: Any, frame: Any) -> None:
@@ -189,6 +189,10 @@ class PublishingLink(Link):
 
     def _on_unblocked(self, connection: Any, frame: Any) -> None:
         self.blocked = ""
+
+    def _unanswered(self, error: BrokerError) -> None:
+        if not self.blocked:  # else the server reads nothing now, and answers later
+            self._end(error)
 
     def _on_channel(self, channel: Any) -> None:
         channel.add_on_close_callback(lambda channel, reason: self._end(reason))

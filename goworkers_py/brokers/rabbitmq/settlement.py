@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled
 from goworkers_py.brokers.rabbitmq.consuming_link import ConsumingLink
@@ -11,7 +12,7 @@ from goworkers_py.brokers.rabbitmq.names import Message, Names
 from goworkers_py.brokers.rabbitmq.publisher import Publisher, Request
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import PostJobs, Push, PushEcho, PushJobs
-from goworkers_py.core.errors import BrokerError, BrokerFull, UnreadablePayload
+from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, UnreadablePayload
 from goworkers_py.core.levels import base_of, plain_list_of
 from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.wire import payload
@@ -93,12 +94,18 @@ class Settlement:
             elif isinstance(effect, PushEcho):
                 yield Message(self._names.of(effect.queue), effect.payload)
         if isinstance(outcome, Retry | Reschedule):
-            queue = _queue_of(outcome.payload) or _home(delivery)
-            yield self._names.later(self._names.of(queue), outcome.payload, outcome.at, time.time())
+            yield self._names.later(self._place(delivery, outcome.payload), outcome.payload, outcome.at, time.time())
         elif isinstance(outcome, Dead):
             yield Message(self._names.dead, outcome.payload)
         elif isinstance(outcome, Requeue) and not _goes_to_the_front(outcome):
             yield Message(self._names.of(_home(delivery)), outcome.payload or _as_job(delivery))
+
+    def _place(self, delivery: Delivery, raw: bytes) -> str:
+        """The queue in RabbitMQ that a payload names; that of its delivery, where RabbitMQ cannot have the name."""
+        with suppress(BrokerRefused):
+            if queue := _queue_of(raw):
+                return self._names.of(queue)
+        return self._names.of(_home(delivery))
 
     def _of_push(self, push: Push) -> Message:
         name = self._names.of(push.queue)
@@ -157,4 +164,4 @@ def _queue_of(raw: bytes) -> str:
         queue = payload.read(raw).get("queue")
     except UnreadablePayload:
         return ""
-    return queue if isinstance(queue, str) and payload.encodable(queue) else ""
+    return queue if isinstance(queue, str) else ""
