@@ -4,7 +4,7 @@ a shard that is away for long, and servers whose clocks differ."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 
 import pytest
@@ -21,7 +21,7 @@ from goworkers_py.brokers.shards.moving_records import MovingRecords
 from goworkers_py.brokers.shards.placement import Placement, key_of_slot
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import NoteState, Push, Tracked
+from goworkers_py.core.effect import FreeRubyLock, NoteState, Push, TakeRubyLock, Tracked
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.limit import LimitSettings, Slot, Waits
 from goworkers_py.core.outcome import Done, Requeue
@@ -227,3 +227,23 @@ def test_the_record_moves_of_a_job_that_is_tracked_by_its_class_only(
     relay_of(me).run_once()
     assert first.record(JIDS[0]) is None
     assert second.record(JIDS[0]).state == "waiting"
+
+
+def test_the_lock_of_ruby_of_a_job_that_has_moved_is_freed_where_ruby_has_taken_it(
+    start: Start, servers: ShardServers, quiet: None
+) -> None:
+    me, digest = start("abc"), "uniquejobs:1"
+    first = me.broker._shards.all[0].broker.store
+    taken = TakeRubyLock(JIDS[0], digest, 1, 0)
+    first.apply(Batch("test", 1, [(Delivery(b"", "", ""), Requeue(effects=(taken,)))]))
+    assert holders(servers, digest) == [JIDS[0]]
+    move(me, slot_on("b"), job(JIDS[0]), JIDS[0])
+    relay_of(me).run_once()
+    [one] = me.consume(1)
+    assert me.settle((one, Done(effects=(FreeRubyLock(JIDS[0], digest),)))) == [True]
+    assert holders(servers, digest) == []
+
+
+def holders(servers: ShardServers, digest: str) -> Sequence[str]:
+    with servers.servers[0].client() as client:
+        return [jid.decode() for jid in client.hkeys(f"{digest}:LOCKED")]
