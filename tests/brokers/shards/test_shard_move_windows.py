@@ -13,6 +13,8 @@ from harness import Process, job
 from harness_shards import ShardServers
 from waiting import eventually
 
+from goworkers_py.admin.cancelling import Canceller
+from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.brokers.contracts.limits import SlotWish
 from goworkers_py.brokers.contracts.transport import Batch
 from goworkers_py.brokers.shards import move_relay
@@ -247,3 +249,18 @@ def test_the_lock_of_ruby_of_a_job_that_has_moved_is_freed_where_ruby_has_taken_
 def holders(servers: ShardServers, digest: str) -> Sequence[str]:
     with servers.servers[0].client() as client:
         return [jid.decode() for jid in client.hkeys(f"{digest}:LOCKED")]
+
+
+@pytest.mark.parametrize("more", [{}, {"track": True}], ids=["plain", "tracked"])
+def test_a_job_in_the_middle_of_its_move_is_not_told_as_absent_and_can_be_cancelled(
+    start: Start, servers: ShardServers, quiet: None, more: dict[str, bool]
+) -> None:
+    """Else a second push with its jid takes its record, and both run."""
+    me = start("abc")
+    move(me, slot_on("b"), job(JIDS[0], **more), JIDS[0])
+    status = JobLookup(me.broker).status(JIDS[0])
+    assert (status.state, status.absent) == ("waiting", False)
+    assert Canceller(me.broker, lambda message: None).cancel(JIDS[0], retry=False, timeout=0.1) == "requested"
+    relay_of(me).run_once()
+    assert copies(servers, JIDS[0]) == ["b"]
+    assert me.broker.cancels.stands(JIDS[0]), "the worker that begins the job meets the tombstone"
