@@ -3,6 +3,8 @@
 Mostly a job lies beside its guarantee, and none of its effects is foreign. These may be: a push that a job has held
 back and that has a guarantee of its own; the tombstone and the cursor of a job, which live on the home of its jid,
 while the job is beside its lock or batch, or was pushed elsewhere in an outage; the lock of a job that Ruby has pushed.
+A lock of sidekiq-unique-jobs is freed on every shard: Ruby has taken it where it has pushed the job, and a job with a
+limit moves from there.
 
 No step covers two shards. A process that is killed between the two leaves the job in progress. It runs again, and its
 foreign effects happen once all the same, because their shard knows their ids: see `Store.apply`.
@@ -24,6 +26,7 @@ from goworkers_py.core.effect import (
     REPEATABLE,
     Effect,
     FreeLock,
+    FreeRubyLock,
     KeepLock,
     MeetTombstone,
     Push,
@@ -68,6 +71,11 @@ class ForeignEffects:
     def _divided(self, effect: Effect, shard: Shard, foreign: _Foreign) -> Iterator[Effect]:
         if isinstance(effect, PushJobs):
             yield from self._divided_pushes(effect, shard, foreign)
+        elif isinstance(effect, FreeRubyLock):
+            yield effect
+            for other in self._shards.all:
+                if other is not shard:
+                    foreign.setdefault(other, []).append(effect)
         elif (key := _key_of(effect)) and (home := self._shards.home(key)) is not shard:
             foreign.setdefault(home, []).append(effect)
         else:

@@ -66,7 +66,7 @@ class ShardedLimits(Limits):
             return self._shards.bound(home, f"the limit {names}", lambda broker: broker.limits.begin(wish))
         if why := self.refusal(wish.slots, _beside(wish.delivery)):
             return Apart(why)
-        return Waits(slot.line) if self._moves.move(wish.delivery, wish.jid, shard, slot) else Lost()
+        return Waits(slot.line) if self._moves.move(wish, shard, home) else Lost()
 
     def take(self, slot: Slot, jid: str, owner: str) -> bool | Undeclared:
         return self._at_home(slot, lambda broker: broker.limits.take(slot, jid, owner))

@@ -1,8 +1,12 @@
 """Publishes jobs that move at the homes of their limits, from the outboxes in which they are, see `moves`.
 
 Several processes relay at once, and each may be killed between the two steps, so a push has an id, which its shard
-knows for `MovingPush.id_life_s`. The id begins with the placement key of the limit: a relay finds the home by the
-shards that it knows now, also when these have changed meanwhile.
+knows for `MovingPush.id_life_s`.
+
+Each shard has an outbox for each other one. It names the shard to which its jobs move, so all relays publish them
+there, also those that know other shards: if that shard is not the home of the limit any more, the job moves again when
+it begins there. The id of a push begins with the placement key of the limit: where the outbox names a shard that is
+none any more, a relay finds the home by the shards that it knows.
 """
 
 from __future__ import annotations
@@ -23,7 +27,9 @@ from goworkers_py.core.errors import BrokerError, BrokerRefused
 
 log = logging.getLogger(__name__)
 
-OUTBOX = "shards"
+# The outbox of jobs that move to shard b is named "shard b". The address of another broker, which names an outbox of
+# other pushes, has no blank.
+OUTBOX = "shard "
 # How often to look for jobs that other processes have left there.
 LOOK_EVERY_S = 5.0
 AT_ONCE = 200
@@ -37,6 +43,10 @@ class MovingPush(Push):
 
     __slots__ = ()
     id_life_s: ClassVar[int] = 3_600
+
+
+def outbox_to(goal: Shard) -> str:
+    return OUTBOX + goal.name
 
 
 def id_of_move(key: str) -> str:
@@ -54,7 +64,9 @@ class MoveRelay:
         self._thread: threading.Thread | None = None  # under the lock, as the next one
         self._pid = 0
         self._records = MovingRecords()
-        self._refused: set[str] = set()  # ids that were told; the thread's
+        # The ids of the moves that were refused in this look at all outboxes, and in the one before; the thread's.
+        self._refused: set[str] = set()
+        self._told_refused: set[str] = set()
 
     def wake(self) -> None:
         self._told.set()
@@ -78,26 +90,38 @@ class MoveRelay:
             self.run_once()
 
     def run_once(self) -> None:
+        self._told_refused, self._refused = self._refused, set()
         for shard in self._shards.all:
-            if not (shard.away or self._closed):
+            for outbox in self._outboxes(shard):
                 try:
-                    self._empty(shard)
+                    self._empty(shard, outbox)
                 except BrokerError as error:  # the jobs are in the outbox; the shard tells its outage itself
-                    log.debug("the jobs that move from shard %s wait: %s", shard.name, error)
+                    log.debug("the jobs of outbox %s of shard %s wait: %s", outbox, shard.name, error)
 
-    def _empty(self, shard: Shard) -> None:
+    def _outboxes(self, shard: Shard) -> list[str]:
+        if shard.away or self._closed:
+            return []
+        try:
+            found = shard.ask(lambda broker: broker.admin.outboxes())
+        except BrokerError as error:
+            log.debug("the jobs that move from shard %s wait: %s", shard.name, error)
+            return []
+        return [one.name for one in found if one.name.startswith(OUTBOX)]
+
+    def _empty(self, shard: Shard, outbox: str) -> None:
+        goal = next((one for one in self._shards.all if outbox_to(one) == outbox), None)
         staying = 0
-        while staying < MOST_STAYING and not self._closed:
-            posted = shard.ask(lambda broker, passed=staying: broker.store.posted(OUTBOX, AT_ONCE, passed))  # type: ignore[misc]
+        while staying < MOST_STAYING and not (self._closed or (goal is not None and goal.away)):
+            posted = shard.ask(lambda broker, passed=staying: broker.store.posted(outbox, AT_ONCE, passed))  # type: ignore[misc]
             if not posted:
                 return
-            by_home: dict[Shard, list[Posted]] = {}
+            by_goal: dict[Shard, list[Posted]] = {}
             for one in posted:
-                by_home.setdefault(self._shards.home(one.push.id.rpartition("#")[0]), []).append(one)
-            for home, several in by_home.items():
-                taken = self._publish(shard, home, several)
+                by_goal.setdefault(goal or self._shards.home(one.push.id.rpartition("#")[0]), []).append(one)
+            for to, several in by_goal.items():
+                taken = self._publish(shard, to, several)
                 if taken:
-                    shard.ask(lambda broker, taken=taken: broker.store.sent(OUTBOX, taken))  # type: ignore[misc]
+                    shard.ask(lambda broker, taken=taken: broker.store.sent(outbox, taken))  # type: ignore[misc]
                 staying += len(several) - len(taken)
 
     def _publish(self, source: Shard, home: Shard, posted: Sequence[Posted]) -> Sequence[Posted]:
@@ -112,8 +136,8 @@ class MoveRelay:
         except BrokerRefused as error:
             if len(posted) > 1:
                 return [one for each in posted for one in self._publish(source, home, [each])]
-            if pushes[0].id not in self._refused:
-                self._refused.add(pushes[0].id)
+            self._refused.add(pushes[0].id)
+            if pushes[0].id not in self._told_refused:
                 log.error("a job of queue %s cannot move to shard %s: %s", pushes[0].queue, home.name, error)
         except BrokerError as error:  # an id of the push makes it safe to try again
             log.debug("jobs wait until they can move to shard %s: %s", home.name, error)

@@ -16,16 +16,18 @@ import secrets
 import threading
 from collections.abc import Collection
 
+from goworkers_py.brokers.contracts.limits import SlotWish
 from goworkers_py.brokers.contracts.transport import Batch, Settled
-from goworkers_py.brokers.shards.move_relay import OUTBOX, MoveRelay, id_of_move
+from goworkers_py.brokers.shards.move_relay import MoveRelay, id_of_move, outbox_to
 from goworkers_py.brokers.shards.placement import key_of_slot
 from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.brokers.shards.shard_list import ShardList
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import PostJobs, Push
+from goworkers_py.core.effect import NoteState, PostJobs, Push
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, BrokerUnreachable
-from goworkers_py.core.limit import Slot
 from goworkers_py.core.outcome import CANCELLED
+from goworkers_py.wire import payload
+from goworkers_py.wire.job_record import TRACK, tracked_in
 
 
 @dataclasses.dataclass
@@ -44,11 +46,12 @@ class Moves:
         # By the delivery. Each dict operation is one step.
         self.unanswered: dict[Delivery, _Move] = {}
 
-    def move(self, one: Delivery, jid: str, shard: Shard, slot: Slot) -> bool:
+    def move(self, wish: SlotWish, shard: Shard, home: Shard) -> bool:
         """False when the job is no longer in progress here. Raises BrokerUnavailable when nobody knows, and
         BrokerRefused when it stays in progress."""
-        push = Push(one.queue, one.payload, id=id_of_move(key_of_slot(slot)))
-        outcome = dataclasses.replace(CANCELLED, effects=(PostJobs(jid, OUTBOX, (push,)),))
+        one = wish.delivery
+        push = Push(one.queue, _payload_of(wish), id=id_of_move(key_of_slot(wish.slots[0])))
+        outcome = dataclasses.replace(CANCELLED, effects=(PostJobs(wish.jid, outbox_to(home), (push,)),))
         move = self.unanswered[one] = _Move(shard, Batch(*self._next(), [(one, outcome)]))
         try:
             told = self._ask(move)
@@ -103,3 +106,11 @@ class Moves:
         if told is True:
             self.relay.wake()
         return told
+
+
+def _payload_of(wish: SlotWish) -> bytes:
+    """Where only the code of its class says that a job is tracked, its payload says it from now on: the record moves
+    with the job, see `MovingRecords`."""
+    raw = wish.delivery.payload
+    is_tracked = any(isinstance(effect, NoteState) for effect in wish.effects)
+    return payload.splice(raw, {TRACK: True}) if is_tracked and tracked_in(raw) is None else raw

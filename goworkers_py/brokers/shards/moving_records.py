@@ -27,20 +27,23 @@ class MovingRecords:
     def __init__(self) -> None:
         self._settler, self._number = f"records:{secrets.token_hex(6)}", 0
 
-    def copy(self, pushes: Sequence[Push], source: Shard, home: Shard) -> list[Tracked]:
-        """Makes records at the home, before the jobs come there. Returns the jobs whose records on `source` are to be
-        dropped when they have. A job that runs at the home already has a newer record, which stays."""
-        jobs = filter(None, (tracked_in(push.payload) for push in pushes))
-        return [job for job in jobs if self._copied(job, source, home)]
+    def copy(self, pushes: Sequence[Push], source: Shard, goal: Shard) -> list[Tracked]:
+        """Makes records at the goal, before the jobs come there. Returns the jobs whose records on `source` are to be
+        dropped when they have. A record of this very move stays: another relay has made it, and the job may run."""
+        if source is goal:  # the list of shards has changed
+            return []
+        tracked = ((push, job) for push in pushes if (job := tracked_in(push.payload)) is not None)
+        return [job for push, job in tracked if self._copied(push, job, source, goal)]
 
-    def _copied(self, job: Tracked, source: Shard, home: Shard) -> bool:
+    def _copied(self, push: Push, job: Tracked, source: Shard, goal: Shard) -> bool:
+        move = push.id.rpartition("#")[2]
         with suppress(BrokerRefused):  # a record that is damaged holds up no job
-            there = source.ask(lambda broker: broker.store.record(job.jid))
-            if there is None:
+            if source.ask(lambda broker: broker.store.record(job.jid)) is None:
                 return False
-            here = home.ask(lambda broker: broker.store.record(job.jid))
-            if here is None or here.at < there.at:
-                self._note(home, NoteState(job, "waiting", REASON, LIVE_S))
+            there = goal.ask(lambda broker: broker.store.record(job.jid))
+            if there is None or there.moved_by != move:
+                fields = (("queue", push.queue), ("moved_by", move))
+                self._note(goal, NoteState(job, "waiting", REASON, LIVE_S, fields))
             return True
         return False
 

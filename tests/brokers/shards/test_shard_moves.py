@@ -67,7 +67,7 @@ def places(servers: ShardServers, me: Process) -> list[str]:
     found = []
     for name, server in zip(NAMES, servers.servers, strict=True):
         with server.client() as client:
-            for key in ("queue:q", f"queue:q:{me.identity}:inprogress", "pyworkers:outbox:shards"):
+            for key in ("queue:q", f"queue:q:{me.identity}:inprogress", "pyworkers:outbox:shard b"):
                 found += [f"{name} {key.replace(me.identity, 'me')}"] * client.llen(key)
     return found
 
@@ -158,7 +158,7 @@ def test_while_the_home_is_away_the_job_waits_in_the_outbox_and_not_in_a_circle(
 ) -> None:
     servers.servers[1].kill()
     assert me.broker.limits.begin(wish(held)) == Waits(SLOT.line)
-    assert places_of_a(servers, me) == ["a pyworkers:outbox:shards"]
+    assert places_of_a(servers, me) == ["a pyworkers:outbox:shard b"]
     assert me.broker.admin.stats().outbox == 1
     servers.servers[1].start()
     assert eventually(lambda: not any(shard.away for shard in me.broker._shards.all))
@@ -167,7 +167,7 @@ def test_while_the_home_is_away_the_job_waits_in_the_outbox_and_not_in_a_circle(
 
 def places_of_a(servers: ShardServers, me: Process) -> list[str]:
     with servers.servers[0].client() as client:
-        keys = ("queue:q", f"queue:q:{me.identity}:inprogress", "pyworkers:outbox:shards")
+        keys = ("queue:q", f"queue:q:{me.identity}:inprogress", "pyworkers:outbox:shard b")
         return [f"a {key}" for key in keys for _ in range(client.llen(key))]
 
 
@@ -176,7 +176,7 @@ def test_a_job_that_a_dead_process_has_left_in_the_outbox_is_moved_by_any_other_
 ) -> None:
     monkeypatch.setattr(MoveRelay, "wake", lambda relay: None)  # it is killed here
     assert me.broker.limits.begin(wish(held)) == Waits(SLOT.line)
-    assert places(servers, me) == ["a pyworkers:outbox:shards"]
+    assert places(servers, me) == ["a pyworkers:outbox:shard b"]
     monkeypatch.undo()
     others = [Process(Config(broker=servers.address)).begin() for _ in range(3)]
     try:
