@@ -62,12 +62,23 @@ def test_a_delay_that_is_no_number_of_seconds_is_refused(queues: Queues, delay: 
 
 @pytest.mark.parametrize(
     ("task_type", "params", "task_id"),
-    [("", 1, None), (None, 1, None), ("t", object(), None), ("t", {1: 2}, None), ("t", 1, ""), ("t", 1, 7)],
+    [
+        ("", 1, None),
+        (None, 1, None),
+        ("t", object(), None),
+        ("t", {1: 2}, None),
+        ("t", 1, ""),
+        ("t", 1, 7),
+        ("t", 1, "\ud800"),
+        ("\ud800", 1, None),
+    ],
 )
 def test_what_cannot_be_kept_is_refused(queues: Queues, task_type: Any, params: Any, task_id: Any) -> None:
     queue = queues.made({})
     with pytest.raises(ArgumentError):
         queue.push(1, task_type, params, task_id)
+    with pytest.raises(ArgumentError):
+        queue.push_many([(1, task_type, params, task_id)])
     assert queue.pending() == []
 
 
