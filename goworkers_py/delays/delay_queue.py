@@ -148,6 +148,8 @@ class DelayQueue:
     def stop(self, timeout: float = STOP_S) -> bool:
         """Begins no more tasks, and waits at most so many seconds for those that run. The others stay in the
         persistence. True when none runs any more."""
+        if self._machinery is not None and self._machinery.runs_here:
+            raise WorkersError("a task cannot stop its own delay queue, which waits for it: stop it in another thread")
         with self._lock:
             self._stopped, machinery = True, self._machinery
             if machinery is not None:

@@ -463,6 +463,24 @@ def test_a_task_that_still_runs_may_push_and_move_during_the_stop(queues: Queues
     assert {task.id for task in queue.pending()} == {"other", "more"}
 
 
+def test_a_task_that_stops_its_own_queue_is_refused_and_the_queue_goes_on(queues: Queues) -> None:
+    told, ran = list[str](), list[Any]()
+
+    def stop(params: object) -> None:
+        try:
+            queue.stop(20)
+        except WorkersError as error:
+            told.append(str(error))
+
+    queue = queues.started({"stop": stop, "remind": ran.append})
+    queue.push(0, "stop")
+    assert eventually(lambda: len(told) == 1)
+    assert told[0].startswith("a task cannot stop its own delay queue")
+    queue.push(0, "remind", "next")
+    assert eventually(lambda: ran == ["next"])
+    assert queue.stop(20)
+
+
 def test_a_function_of_on_held_may_run_the_task_again_at_the_start(queues: Queues) -> None:
     ran: list[Any] = []
     kept = workers.MemoryPersistence()
