@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -86,22 +86,25 @@ class Caller:
 
     def give(self, name: str, *arguments: Any) -> None:
         """Prints the answers. The command fails when a process did not obey, or did not answer, or when none obeyed. A
-        process that lacks the pool or the queue of the command is no failure while another one has it."""
+        process that lacks the pool or the queue of the command, or stands by, is no failure while another one obeys."""
         if not self._chosen and replace(self._target, partition="") == Target([]):
             click.echo(f"0 processes asked to {name}")
             return
         if not self._chosen:
             fail("there is no such process; `pyworkers processes list` shows all", FAILED)
-        others = [one for one in self._chosen if not one.commands]
-        asked = self._ask_by_signal(name, others)
-        answers = self._answers(name, arguments)
-        for answer in answers:
+        obeyed = lacking = 0
+        for answer in self._give(name, arguments):
             self._print(answer)
-        lacking = [answer for answer in answers if not answer.here]
-        if lacking and len(lacking) == len(self._chosen):
-            fail("no process has obeyed: none has this pool or queue", FAILED)
-        obeyed = len(asked) + sum(answer.ok for answer in answers)
-        sys.exit(0 if obeyed + len(lacking) == len(self._chosen) else FAILED)
+            obeyed += answer.ok
+            lacking += not answer.here
+        if lacking == len(self._chosen):
+            why = "all of them stand by" if all(one.standby for one in self._chosen) else "none has this pool or queue"
+            fail(f"no process has obeyed: {why}", FAILED)
+        sys.exit(0 if obeyed + lacking == len(self._chosen) else FAILED)
+
+    def _give(self, name: str, arguments: Sequence[Any]) -> Iterator[Answer]:
+        yield from self._ask_by_signal(name, [one for one in self._chosen if not one.commands])
+        yield from self._answers(name, arguments)
 
     def _answers(self, name: str, arguments: Sequence[Any]) -> list[Answer]:
         """Also of the processes that did not answer: then it is an error."""
@@ -116,19 +119,18 @@ class Caller:
         error = f"no answer within {self._within_s:g} s"
         return [*done.answers, *(Answer(identity, error=error) for identity in done.silent)]
 
-    def _ask_by_signal(self, name: str, others: Sequence[Process]) -> list[Process]:
+    def _ask_by_signal(self, name: str, others: Sequence[Process]) -> Iterator[Answer]:
         able = [one for one in others if name in SIGNALS and not one.embedded]
         asked = self._app.inspector.ask(able, SIGNALS[name]) if able else []
         for one in others:
             if one in asked:
-                self._print(Answer(one.identity, "asked; this program does not answer"))
+                yield Answer(one.identity, "asked; this program does not answer")
             elif one.embedded and name in SIGNALS:
-                self._print(Answer(one.identity, error=f"part of another program; only that program can {name} it"))
+                yield Answer(one.identity, error=f"part of another program; only that program can {name} it")
             elif one.standby:
-                self._print(Answer(one.identity, error=f"stands by; it obeys {name} only while it leads"))
+                yield Answer(one.identity, error=f"stands by; it obeys {name} only while it leads", here=False)
             else:
-                self._print(Answer(one.identity, error=f"{one.version or 'this program'} does not know {name}"))
-        return asked
+                yield Answer(one.identity, error=f"{one.version or 'this program'} does not know {name}")
 
     def _print(self, answer: Answer) -> None:
         if self._json:

@@ -21,6 +21,7 @@ from goworkers_py.delays.machinery import Machinery, Settings
 from goworkers_py.delays.timers import Timers
 from goworkers_py.policy.wheel import FEWEST_SLOTS
 from goworkers_py.wire.delay_task import DelayTask, packed
+from goworkers_py.wire.payload import encodable
 
 SHORTEST_TICK_S = 0.01
 STOP_S = 25.0
@@ -99,10 +100,9 @@ class DelayQueue:
         due = now + delay if is_usual else max(now, after(delay, now))  # type: ignore[operator]
         if id is None:
             id = secrets.token_hex(12)  # noqa: A001
-        elif not id or type(id) is not str:
-            raise ArgumentError(f"the id of a task must be a text, is {id!r}")
-        if not task_type or type(task_type) is not str:
-            raise ArgumentError(f"the type of a task must be a text, is {task_type!r}")
+        else:
+            _id(id)
+        _type(task_type)
         # In half the time of a call of the class: a million pushes are a usual number here.
         book.save(_new(DelayTask, (id, due, task_type, packed(params), None)))
         return id
@@ -148,6 +148,8 @@ class DelayQueue:
     def stop(self, timeout: float = STOP_S) -> bool:
         """Begins no more tasks, and waits at most so many seconds for those that run. The others stay in the
         persistence. True when none runs any more."""
+        if self._machinery is not None and self._machinery.runs_here:
+            raise WorkersError("a task cannot stop its own delay queue, which waits for it: stop it in another thread")
         with self._lock:
             self._stopped, machinery = True, self._machinery
             if machinery is not None:
@@ -197,12 +199,12 @@ def _task(row: tuple[Any, ...], now: float) -> DelayTask:
 
 
 def _id(given: str) -> str:
-    if type(given) is not str or not given:
+    if type(given) is not str or not given or not encodable(given):
         raise ArgumentError(f"the id of a task must be a text, is {given!r}")
     return given
 
 
 def _type(given: str) -> str:
-    if type(given) is not str or not given:
+    if type(given) is not str or not given or not encodable(given):
         raise ArgumentError(f"the type of a task must be a text, is {given!r}")
     return given

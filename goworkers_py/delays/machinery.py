@@ -61,6 +61,11 @@ class Machinery:
         self._dispatcher.start()
         self._wheel.start()
 
+    @property
+    def runs_here(self) -> bool:
+        """The calling thread runs a task."""
+        return self._pool.runs_here
+
     def stop(self, timeout: float) -> bool:
         deadline = Deadline(timeout)
         for service in (self._wheel, self._dispatcher):

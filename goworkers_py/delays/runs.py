@@ -17,8 +17,10 @@ log = logging.getLogger(__name__)
 Find = Callable[[str], Code | None]
 Report = Callable[[DelayTask], None]
 
-# The fields of a failed job that a task keeps.
-_OF_FAILURE = ("retry_count", "error_class", "error_message", "error_backtrace", "failed_at", "retried_at")
+# The fields of a failed job that a task keeps. The last one is since when its arguments do not fit.
+_OF_FAILURE = (
+    "retry_count", "error_class", "error_message", "error_backtrace", "failed_at", "retried_at", "unfit_since",
+)  # fmt: skip
 
 
 class Runs:

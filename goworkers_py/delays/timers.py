@@ -133,7 +133,8 @@ class Timers:
     def renew(self, task: DelayTask, current: DelayTask) -> bool:
         """The task that runs is `current`, as the persistence has it."""
         with self._lock:
-            if self._running.get(task.id) is not task:
+            # Not `is not`: when a claim is asked for once more, `current` of the first time is there, which is equal.
+            if self._running.get(task.id) != task:
                 return False
             self._running[task.id] = current
             return True

@@ -2,7 +2,8 @@
 
 It reads the end of the stream of calls before the process starts to work, and then what comes after. Each call is read
 once: the position moves before the first of the calls that were read is obeyed, and those that are not obeyed yet wait
-in `_to_obey`. An answer that cannot be given now waits in `_answers`, until the caller waits for it no more.
+in `_to_obey`, each with the end of its life: a process may stand still between the two. An answer that cannot be given
+now waits in `_answers`, until the caller waits for it no more.
 
 The commands that every process knows (`BuiltInCommands`) are done at once, in this thread. Those of the program run in
 threads of their own (`OwnCommands`). A name that is neither is answered with an error: nothing that comes in is run.
@@ -21,7 +22,7 @@ from typing import Any
 
 from goworkers_py.brokers.contracts.calls import Calls
 from goworkers_py.core.call import Answer, Call
-from goworkers_py.core.clock import Deadline
+from goworkers_py.core.clock import Deadline, awake_and_asleep
 from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerRefused, NotHere, WorkersError
 from goworkers_py.core.escaping import one_line
 from goworkers_py.runtime.own_commands import OwnCommands, check_arguments
@@ -58,7 +59,7 @@ class Commands(BrokerService):
         self._facts = facts
         self._lease = shared.lease
         self._position: str | None = None  # of the last call that was read; None before the first look
-        self._to_obey: deque[Call] = deque()
+        self._to_obey: deque[tuple[float, Call]] = deque()  # each with its end, on the clock `awake_and_asleep`
         # Added to by this thread and those of own commands, taken by this thread. Each with the time of its end.
         self._answers: deque[tuple[float, Call, Answer]] = deque()
         self._warned = False
@@ -94,10 +95,15 @@ class Commands(BrokerService):
         if self._position is None:  # the broker has refused until now
             self.begin()
         else:
+            asked_at = awake_and_asleep()
             self._position, found = self._calls.after(self._position)
-            self._to_obey.extend(call for call in found if self._is_for_me(call))
+            self._to_obey.extend((asked_at + call.life_s, call) for call in found if self._is_for_me(call))
         while self._to_obey:
-            self._obey(self._to_obey.popleft())
+            until, call = self._to_obey.popleft()
+            if awake_and_asleep() < until:
+                self._obey(call)
+            else:
+                log.warning("command from %s expired, not obeyed: %s", _shown(call.asker), _shown(call.name))
         self._give_answers()
 
     def _is_for_me(self, call: Call) -> bool:

@@ -38,7 +38,9 @@ class ConfigTaker(Service):
         self._broker = broker
         self._launchers = launchers
         # This thread only, from here on.
-        self._started = self._applied = started
+        self._started = started
+        # The configuration that is in force. After a fault in our own code, also those of which some may be in force.
+        self._applied = [started]
         self._seen = source.version
         self._warned = False
         self.in_force = ConfigInForce(source.name, source.version, source.version)
@@ -73,9 +75,12 @@ class ConfigTaker(Service):
         if newest is None or newest == self._seen:  # none: it was deleted, and this process goes on as it is
             return
         found = stored.read(self._source.name, newest)
-        self._seen = newest  # before it is taken: a fault in our own code must not come back every second
-        if found is not None:
-            self._take(found)
+        try:
+            if found is not None:
+                self._take(found)
+            self._seen = newest
+        except Exception:  # a fault in our own code: it must not come back every second
+            log.exception("%s cannot be taken, or not all of it; next try in %.0f s", found, self.look_every_s)
 
     def _warn(self, error: BrokerRefused) -> None:
         if not self._warned:
@@ -91,10 +96,12 @@ class ConfigTaker(Service):
                 "config rollback --name %s`: %s", found, self.in_force.applied, found.name, error,
             )  # fmt: skip
             return
-        differing = differences(self._applied, new)
-        done = changed(self._launchers, self._applied, new)
+        differing = differences(self._applied[0], new)
+        if new not in self._applied:
+            self._applied.append(new)
+        done = set[str]().union(*(changed(self._launchers, one, new) for one in self._applied))
         waiting = ((set(self.in_force.waiting) - done) | (differing - done)) & differences(self._started, new)
-        self._applied = new
+        self._applied = [new]
         self.in_force = ConfigInForce(found.name, self._source.version, found.version, tuple(sorted(waiting)))
         log.info("%s by %s is in force: %s", found, found.by, ", ".join(sorted(differing & done)) or "no change")
         if waiting:

@@ -55,6 +55,7 @@ class Elector(BrokerService):
         self._prefers = config.prefer_leader
         self._every_s = config.leader_lease / RENEWALS
         self.on_won: Callable[[], None] = lambda: None  # called by this thread
+        self.on_lost: Callable[[], None] = lambda: None  # called by this thread: the term is over before its end
         self.on_asked: Callable[[str], None] = lambda by: None  # called by this thread: to step down
         self._asked = threading.Event()
         # The identity and the fence with which it bids; None while it must not. Replaced in single steps: `offer` by
@@ -189,6 +190,7 @@ class Elector(BrokerService):
             "leader no more: %s; the jobs of %s are given to the next leader; epoch=%d", why, identity, fence.epoch
         )
         fence.fall(why)
+        self.on_lost()
 
     def _resign(self) -> float:
         assert self._candidate is not None

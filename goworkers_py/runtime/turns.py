@@ -49,6 +49,7 @@ class Turns(Service):
         self._shown = shown
         self.on_quiet_asked: Callable[[], None] = self.end_term  # set by `Standby`
         elector.on_won = self.wake
+        elector.on_lost = self._abandon
         elector.on_asked = self._step_down
         self._woken = threading.Event()
         self._end = threading.Event()  # the work of the term is to end. Set by any thread
@@ -151,6 +152,11 @@ class Turns(Service):
     def end_term(self) -> None:
         """The leader steps down when its jobs have ended."""
         self._end.set()
+
+    def _abandon(self) -> None:
+        """In the elector's thread. The launcher may be waiting for its last jobs, because the leader steps down."""
+        if (turn := self.now) is not None:
+            turn.launcher.abandon()
 
     def _step_down(self, by: str) -> None:
         """In the elector's thread, with each renewal."""

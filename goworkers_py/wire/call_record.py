@@ -10,6 +10,7 @@ A report:  {"v": 1, "name": ..., "identity": ..., "body": {...}}
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import simplejson
@@ -57,6 +58,13 @@ def read_call(raw: bytes) -> Call | None:
         if is_version(told["v"], V) and set(to) <= _TARGET and isinstance(told["args"], list):
             return Call(str(told["id"]), str(told["name"]), told["args"], target, str(told["by"]), life_s)
     return None
+
+
+def living_call(raw: bytes, age_s: float) -> Call | None:
+    """The call with what is left of its life. None for one that has expired, too."""
+    call = read_call(raw)
+    left_s = 0.0 if call is None else call.life_s - max(0.0, age_s)
+    return None if call is None or left_s < 0 else replace(call, life_s=left_s)
 
 
 def written_answer(answer: Answer) -> str:

@@ -9,7 +9,7 @@ import pytest
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py import testing
+from goworkers_py import TypedMessage, testing
 from goworkers_py.api.app import App
 from goworkers_py.core.errors import ArgumentError, BrokerUnavailable, ConfigError
 
@@ -63,6 +63,19 @@ def test_a_push_goes_to_the_partition_of_its_job_and_of_set(app: App, invoice: A
     invoice.set(retry=3).enqueue(5)  # keeps its partition
     assert sizes(app, "billing") == {"invoices": 3}
     assert sizes(app) == {"invoices": 1, "mail": 1}
+
+
+def test_a_receiver_takes_its_messages_from_the_partition_of_their_class(app: App, ran: list[Any]) -> None:
+    class Order(TypedMessage, channel="invoices", partition="billing", app=app):
+        number: int
+
+        def resolve(self) -> None:
+            ran.append(self.number)
+
+    app.send(Order(1))
+    assert sizes(app, "billing") == {"invoices": 1}
+    with app.receive(Order, consumers=1):
+        assert eventually(lambda: ran == [1])
 
 
 def test_a_partition_has_the_methods_of_the_app(app: App) -> None:

@@ -270,7 +270,25 @@ def test_a_process_that_stands_by_is_in_its_partition_and_obeys_signals_alone(re
         told = call("processes", "dump", follower.identity, "--partition", "main")
         assert told.returncode == 1
         told = call("processes", "resume", follower.identity)
-        assert one_line(told.stderr) == f"{follower.identity}: stands by; it obeys resume only while it leads"
+        stands_by = f"{follower.identity}: stands by; it obeys resume only while it leads\n"
+        assert (told.returncode, told.stdout) == (1, stands_by)
+        assert one_line(told.stderr) == "no process has obeyed: all of them stand by"
+
+
+def test_a_process_that_stands_by_is_no_failure_while_the_leader_obeys(redis_url: str, call: Call) -> None:
+    with (
+        own_app(redis_url, QueueConfig("q", concurrency=1), standby=True) as first,
+        own_app(redis_url, QueueConfig("q", concurrency=1), standby=True) as second,
+        working(first),
+        working(second),
+    ):
+        assert eventually(lambda: sorted(bool(one.commands) for one in first.inspector.processes()) == [False, True])
+        told = call("processes", "concurrency", "2", "--all")
+        assert (told.returncode, told.stderr) == (0, "")
+        by_identity = dict(line.split(": ", 1) for line in told.stdout.splitlines())
+        for one in first.inspector.processes():
+            wanted = "stands by; it obeys concurrency only while it leads" if one.standby else '{"q": [1, 2]}'
+            assert by_identity[one.identity] == wanted
 
 
 def test_processes_that_do_not_answer_are_asked_by_a_signal(redis: redis_py.Redis, call: Call) -> None:

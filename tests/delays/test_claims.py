@@ -19,6 +19,7 @@ import goworkers_py as workers
 from goworkers_py.brokers.contracts.persistence import Persistence
 from goworkers_py.brokers.redis import delays
 from goworkers_py.brokers.redis.exchange import Script
+from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.delays import keeper
 
 Open = Callable[[], Persistence]
@@ -160,3 +161,32 @@ def test_a_cancel_of_a_task_that_another_process_runs_says_so(queues: Queues, op
     assert eventually(lambda: gate.began == ["a"])
     assert not other.cancel("a")
     gate.open()
+
+
+def test_a_step_that_fails_after_some_of_its_tasks_were_claimed_costs_none_of_them(
+    queues: Queues, tmp_path: Path, short_looks: None
+) -> None:
+    """The second of two tasks was replaced while both were claimed, and its claim cannot be given back at once."""
+    kept = workers.SQLitePersistence(tmp_path / "delays.db")
+    ran: list[Any] = []
+    queue = queues.made({"remind": ran.append}, kept)
+    real_take, real_end, refused = kept.claims.take, kept.claims.end, list[str]()
+
+    def take(owner: str, claim: str, ids: Any, now: float) -> Any:
+        found = real_take(owner, claim, ids, now)
+        if len(found) == 2 and not refused:
+            queue.push(3_600, "remind", "later", "b")
+        return found
+
+    def end(owner: str, claim: str, done: Any, again: Any, free: Any) -> None:
+        if free and not refused:
+            refused.append(free[0])
+            raise BrokerUnavailable("for a moment")
+        real_end(owner, claim, done, again, free)
+
+    kept.claims.take, kept.claims.end = take, end  # type: ignore[method-assign]
+    queue.push_many([(0, "remind", "a", "a"), (0, "remind", "b", "b")])
+    queue.start()
+    assert eventually(lambda: ran == ["a"])
+    assert refused == ["b"]
+    assert eventually(lambda: [task.params for task in queue.pending()] == ["later"])

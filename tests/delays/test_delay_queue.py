@@ -62,12 +62,23 @@ def test_a_delay_that_is_no_number_of_seconds_is_refused(queues: Queues, delay: 
 
 @pytest.mark.parametrize(
     ("task_type", "params", "task_id"),
-    [("", 1, None), (None, 1, None), ("t", object(), None), ("t", {1: 2}, None), ("t", 1, ""), ("t", 1, 7)],
+    [
+        ("", 1, None),
+        (None, 1, None),
+        ("t", object(), None),
+        ("t", {1: 2}, None),
+        ("t", 1, ""),
+        ("t", 1, 7),
+        ("t", 1, "\ud800"),
+        ("\ud800", 1, None),
+    ],
 )
 def test_what_cannot_be_kept_is_refused(queues: Queues, task_type: Any, params: Any, task_id: Any) -> None:
     queue = queues.made({})
     with pytest.raises(ArgumentError):
         queue.push(1, task_type, params, task_id)
+    with pytest.raises(ArgumentError):
+        queue.push_many([(1, task_type, params, task_id)])
     assert queue.pending() == []
 
 
@@ -450,6 +461,24 @@ def test_a_task_that_still_runs_may_push_and_move_during_the_stop(queues: Queues
     ending.join(20)
     assert ended == [True]
     assert {task.id for task in queue.pending()} == {"other", "more"}
+
+
+def test_a_task_that_stops_its_own_queue_is_refused_and_the_queue_goes_on(queues: Queues) -> None:
+    told, ran = list[str](), list[Any]()
+
+    def stop(params: object) -> None:
+        try:
+            queue.stop(20)
+        except WorkersError as error:
+            told.append(str(error))
+
+    queue = queues.started({"stop": stop, "remind": ran.append})
+    queue.push(0, "stop")
+    assert eventually(lambda: len(told) == 1)
+    assert told[0].startswith("a task cannot stop its own delay queue")
+    queue.push(0, "remind", "next")
+    assert eventually(lambda: ran == ["next"])
+    assert queue.stop(20)
 
 
 def test_a_function_of_on_held_may_run_the_task_again_at_the_start(queues: Queues) -> None:

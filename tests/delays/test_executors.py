@@ -247,3 +247,19 @@ def test_a_held_task_can_be_cancelled(queues: Queues) -> None:
     assert eventually(lambda: [task.held != "" for task in queue.pending()] == [True])
     assert queue.cancel("a")
     assert queue.pending() == []
+
+
+def test_a_job_whose_parameters_do_not_fit_is_held_after_ten_minutes(queues: Queues) -> None:
+    app, clock = workers.App(), SetClock(1_764_086_400.0)
+
+    @app.job("Invoice")
+    def invoice(day: datetime.date) -> None: ...
+
+    queue = queues.started(app, clock=clock)
+    queue.push(0, "Invoice", ["no date"], "a")
+    for _ in range(15):
+        before = clock.now
+        assert eventually(lambda before=before: queue.pending()[0].due > before)  # a minute at most, until it is held
+        clock.now += 61
+    [task] = queue.pending()
+    assert task.is_dead

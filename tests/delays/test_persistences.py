@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
@@ -134,6 +135,18 @@ def test_a_file_of_a_newer_release_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_refuses_the_save(tmp_path: Path) -> None:
     with pytest.raises(BrokerUnavailable, match="nothing was changed"):
         workers.SQLitePersistence(tmp_path / "no" / "folder.db").save(task())
+
+
+def test_a_process_waits_for_another_one_that_makes_the_file_just_now(tmp_path: Path) -> None:
+    path = tmp_path / "delays.db"
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        ending = threading.Timer(0.3, other.execute, ["COMMIT"])
+        ending.start()
+        with opened(lambda: workers.SQLitePersistence(path)) as persistence:
+            persistence.save(task())
+            assert [one.id for one in persistence.list()] == [task().id]
+        ending.join()
 
 
 def test_all_processes_on_a_file_count_the_time_by_one_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

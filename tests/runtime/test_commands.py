@@ -368,6 +368,35 @@ def test_a_command_reaches_the_processes_of_its_target_only(app: App, launcher: 
         assert done.silent == []
 
 
+def test_a_command_that_expires_after_it_was_read_is_not_obeyed(app: App, caplog: pytest.LogCaptureFixture) -> None:
+    """As in a process that stands still between the two."""
+    ran, begun, go_on = list[str](), threading.Semaphore(0), threading.Semaphore(0)
+    app.command("note")(ran.append)
+
+    def obey(command: Command, who: str) -> None:  # in the thread that reads the commands
+        begun.release()
+        assert go_on.acquire(timeout=30)
+
+    def give(number: int, name: str, *arguments: Any, life_s: float = 60.0) -> None:
+        app.broker.calls.give(Call(f"id-{number}", name, arguments, Target(), "test", life_s))
+
+    with started(app, obey):
+        assert eventually(app.inspector.processes)
+        give(1, "stop")
+        assert begun.acquire(timeout=20)
+        give(2, "stop")
+        give(3, "note", "late", life_s=1.0)
+        give(4, "note", "in time")
+        go_on.release()
+        assert begun.acquire(timeout=20), "the three were read"
+        time.sleep(1.0)
+        go_on.release()
+        assert eventually(lambda: app.broker.calls.answers("id-4"))
+        assert ran == ["in time"]
+        assert app.broker.calls.answers("id-3") == []
+        assert "expired, not obeyed: note" in caplog.text
+
+
 def test_a_command_waits_for_a_minute_at_most(app: App, launcher: Launcher) -> None:
     for wrong in (0, -1, 61):
         with pytest.raises(ArgumentError):

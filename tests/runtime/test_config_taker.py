@@ -4,14 +4,14 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from apps import own_app
+from apps import own_app, running
 from servers import RedisServer
 
 from goworkers_py.api.app import App
 from goworkers_py.config.central import CentralSource
 from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import load
-from goworkers_py.config.options import Config
+from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.stored_config import ConfigInForce
 from goworkers_py.runtime.config_taker import ConfigTaker
@@ -73,3 +73,40 @@ def test_a_version_of_a_later_release_is_left_alone_and_told_once(
     [told] = caplog.messages
     assert "this release cannot read version 2" in told
     assert taker.in_force == ConfigInForce("billing", 1, 1)
+
+
+def test_a_version_that_a_fault_has_left_half_in_force_is_tried_again_and_can_be_rolled_back(
+    own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def text(threads: int, limit: int) -> str:
+        return f"[queue:q]\nconcurrency = {threads}\n[limit:api]\nconcurrent = {limit}\n"
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a fault")
+
+    with own_app(own_redis.url, QueueConfig("q", concurrency=1)) as app, running(app.launcher(None)) as launcher:
+        stored = app.inspector.configurations
+        first = stored.push("billing", text(1, 1))
+        source = CentralSource("billing", first.version, app.config, read)
+        taker = ConfigTaker(source, app.broker, read(ConfigText(first.text, "it")), [launcher])
+        with monkeypatch.context() as patch:
+            patch.setattr(launcher, "set_limits", fail)
+            stored.push("billing", text(3, 2))
+            taker.run_once()
+            assert launcher.managers[0].concurrency == 3, "half of it"
+            assert "billing version 2 cannot be taken" in caplog.text
+        assert taker.in_force == ConfigInForce("billing", 1, 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(launcher, "set_limits", fail)
+            stored.push("billing", text(3, 3))
+            taker.run_once()
+        stored.rollback("billing", 1)
+        taker.run_once()
+        assert launcher.managers[0].concurrency == 1
+        assert taker.in_force == ConfigInForce("billing", 1, 4)
+        with monkeypatch.context() as patch:
+            patch.setattr(launcher, "set_limits", fail)
+            stored.push("billing", text(3, 2))
+            taker.run_once()
+        taker.run_once()
+        assert taker.in_force == ConfigInForce("billing", 1, 5), "without another push"

@@ -18,7 +18,7 @@ from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.brokers.redis.leadership import RedisLeadership
 from goworkers_py.core.clock import awake_and_asleep
 from goworkers_py.core.election import Fence, LeaderChange, News
-from goworkers_py.core.errors import BrokerUnavailable, ConfigError, Fenced
+from goworkers_py.core.errors import BrokerUnavailable, ConfigError, Fenced, LeaseLost
 from goworkers_py.runtime.standby import Standby
 from goworkers_py.wire.message import current_message
 
@@ -136,6 +136,38 @@ def test_a_job_that_outlives_its_term_pushes_nothing(app: App, redis: redis_py.R
         app.enqueue("mine", "J", [])
         assert redis.llen("queue:mine") == 1
     assert redis.llen("queue:other") == 0
+
+
+def test_a_job_is_interrupted_when_the_term_is_lost_while_the_leader_hands_over(
+    redis_url: str, redis: redis_py.Redis
+) -> None:
+    begun, told = threading.Event(), list[type]()
+    with own_app(redis_url, standby=True, leader_lease=0.6, timeout=60) as app:
+
+        @app.job("J", queue="q", retry=False)
+        def long() -> None:
+            begun.set()
+            try:
+                while True:
+                    time.sleep(0.01)
+            except BaseException as error:
+                told.append(type(error))
+                raise
+
+        daemon = app.daemon()
+        assert daemon.start(threading.Event())
+        try:
+            standby = daemon.main
+            assert isinstance(standby, Standby)
+            long.enqueue()
+            assert begun.wait(20)
+            standby.quiet()
+            assert eventually(lambda: any(one.state.deadline is not None for one in standby._turns.launchers))
+            redis.delete(LEASE)  # as if it had ended by the server's clock
+            assert eventually(lambda: told == [LeaseLost])
+        finally:
+            standby.hurry()
+            daemon.stop()
 
 
 def test_the_command_quiet_has_a_leader_hand_over(app: App, redis: redis_py.Redis) -> None:

@@ -28,7 +28,8 @@ class Calls(Protocol):
 
     def after(self, position: str) -> tuple[str, Sequence[Call]]:
         """Returns the calls after this position, the oldest first, and the position of the last of them. Leaves out
-        those that are older than their `life_s`, by the broker's clock, and those that this release cannot read."""
+        those that are older than their `life_s`, by the broker's clock, and those that this release cannot read. The
+        `life_s` of a call that it returns is what is left of it."""
 
     def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Calls `changed` soon after this call, and at each call that is given. It is called in another thread, and

@@ -30,6 +30,7 @@ class Keeper:
         # By the id of a job: when to ask for it next (monotonic). The fetchers add, the settlers remove, the keeper's
         # thread changes what is there; each is one step on the dict.
         self._next: dict[bytes, float] = {}
+        self._unanswered = False  # the last WORKING had no reply; keeper's thread only
         self._stopped = threading.Event()
         self._lock = threading.Lock()  # for `_thread`
         self._thread: threading.Thread | None = None
@@ -56,6 +57,8 @@ class Keeper:
 
     def _sleep_s(self) -> float:
         """Until the next job needs time. A job that is added meanwhile does not need it within half of `_first_s`."""
+        if self._unanswered:  # the jobs of before are all due: a node that is away is not asked again and again
+            return self._first_s / 2
         rest_s = min(self._next.copy().values(), default=math.inf) - time.monotonic()
         return max(SHORTEST_SLEEP_S, min(rest_s, self._first_s / 2))
 
@@ -63,7 +66,9 @@ class Keeper:
         now = time.monotonic()
         due = [job_id for job_id, at in self._next.copy().items() if at <= now]
         if due:
+            self._unanswered = True
             replies = self._nodes.exchange([("WORKING", job_id) for job_id in due])
+            self._unanswered = False
             for job_id, reply in zip(due, replies, strict=True):
                 self._heed(job_id, reply, now)
 

@@ -9,8 +9,8 @@ from goworkers_py.brokers.memory.state import State
 from goworkers_py.core.call import Answer, Call, Report
 from goworkers_py.wire.call_record import (
     first_of_each,
+    living_call,
     read_answer,
-    read_call,
     read_report,
     written_answer,
     written_call,
@@ -38,9 +38,8 @@ class MemoryCalls(Calls):
     def after(self, position: str) -> tuple[str, Sequence[Call]]:
         with self._state.lock:
             entries, now = self._state.channels.calls.after(position), self._state.clock()
-        calls = [(entry.at, read_call(entry.value)) for entry in entries]
-        fresh = [call for at, call in calls if call is not None and now - at <= call.life_s]
-        return (str(entries[-1].number) if entries else position), fresh
+        calls = [living_call(entry.value, now - entry.at) for entry in entries]
+        return (str(entries[-1].number) if entries else position), [call for call in calls if call is not None]
 
     def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
         return self._heard_by(changed, self._state.channels.calls.heard)

@@ -24,7 +24,7 @@ from typing import Any
 
 from goworkers_py.brokers.rabbitmq.declarer import Declarer
 from goworkers_py.brokers.rabbitmq.foreign import is_of_stream, properties_of
-from goworkers_py.brokers.rabbitmq.foreign_connection import ForeignConnection
+from goworkers_py.brokers.rabbitmq.foreign_connection import ForeignConnection, JobConnection
 from goworkers_py.brokers.rabbitmq.link import Link
 from goworkers_py.brokers.rabbitmq.names import MESSAGE_ID, Message, Names
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
@@ -62,11 +62,10 @@ class Flow:
 
 
 class ConsumingLink(Link):
-    connect = ForeignConnection  # other programs publish jobs too, with headers that pika cannot read
-
     def __init__(self, parameters: Any, names: Names, bell: SimpleQueue[bool]) -> None:
         """`bell` gets False when a job comes while `awaited` is set, or the connection ends."""
         super().__init__(parameters, "consumer")
+        self.connect = ForeignConnection if names.plain else JobConnection
         self._names, self._bell = names, bell
         self.awaited = False  # set by the fetcher's thread
         # Deliveries that were handed out and not settled, by tag, with their flow. The fetcher's thread adds, the

@@ -12,8 +12,8 @@ from goworkers_py.brokers.redis.listener import Listener
 from goworkers_py.core.call import Answer, Call, Report
 from goworkers_py.wire.call_record import (
     first_of_each,
+    living_call,
     read_answer,
-    read_call,
     read_report,
     written_answer,
     written_call,
@@ -48,9 +48,8 @@ class RedisCalls(Calls):
             [("XRANGE", self._keys.calls, f"({position}", "+"), ("TIME",)]
         )
         now = int(seconds) + int(micros) / 1e6
-        calls = [(given_at(name), read_call(_field(fields))) for name, fields in entries]
-        fresh = [call for at, call in calls if call is not None and now - at <= call.life_s]
-        return (text(entries[-1][0]) if entries else position), fresh
+        calls = [living_call(_field(fields), now - given_at(name)) for name, fields in entries]
+        return (text(entries[-1][0]) if entries else position), [call for call in calls if call is not None]
 
     def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
         return self._listener.listen(self._keys.calls, lambda told: changed())

@@ -105,7 +105,7 @@ class SQLitePersistence:
             [version] = connection.execute("PRAGMA user_version").fetchone()
             if version not in (0, V):
                 raise ConfigError(f"{self._path} is of another release (version {version}); this one knows {V}")
-            connection.execute("PRAGMA journal_mode = WAL")
+            _write_ahead(connection)
             connection.execute("PRAGMA synchronous = FULL")
             if version == 0:
                 connection.executescript(_TABLES)
@@ -172,6 +172,20 @@ class SQLiteClaims:
             asked = (step.execute("SELECT id, record FROM delay_tasks WHERE id = ?", (one,)).fetchone() for one in ids)
             found = [row for row in asked if row is not None]
         return [read_or_held(task_id, record) for task_id, record in found]
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """For this one command SQLite does not wait while another process makes the file. It waits for a transaction."""
+    give_up_at = time.monotonic() + BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() >= give_up_at:
+                raise
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("COMMIT")
 
 
 def _lives(step: sqlite3.Connection, owner: str) -> bool:

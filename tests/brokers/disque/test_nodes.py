@@ -79,6 +79,25 @@ def test_a_server_that_is_away_is_unreachable(open_transport: Open) -> None:
         take(transport)
 
 
+def test_a_node_that_is_away_is_not_asked_for_more_time_again_and_again(
+    new_server: NewServer, open_transport: Open
+) -> None:
+    server = new_server()
+    transport = open_transport(f"{server.url}?retry=2")
+    transport.publish([Push("q", job(1))])
+    assert len(take(transport)) == 1
+    keeper = transport._keeper
+    keeper.close()  # the test is its thread
+    keeper._next = dict.fromkeys(keeper._next, 0.0)
+    server.kill()
+    with pytest.raises(BrokerUnavailable):
+        keeper.run_once()
+    assert keeper._sleep_s() == keeper._first_s / 2
+    server.start()
+    keeper.run_once()
+    assert not keeper._unanswered
+
+
 def test_a_batch_whose_reply_was_lost_is_asked_again_and_adds_nothing_twice(
     server: DisqueServer, open_transport: Open
 ) -> None:
