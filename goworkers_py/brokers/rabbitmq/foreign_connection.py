@@ -1,7 +1,7 @@
 """Connections that read any headers of a message, see `headers`.
 
-pika has no public place at which the bytes of the headers can be seen: these classes override a private method of it. If
-a later pika has no such method, it reads the headers by itself again, and a test of ours fails.
+pika has no public place at which the bytes of the headers can be seen: a private method of it is overridden here. If a
+later pika has no such method, it reads the headers by itself again, and a test of ours fails.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class JobConnection(pika.SelectConnection):  # type: ignore[misc]
 
     def _read_frame(self) -> tuple[int, Any]:
         try:
-            return super()._read_frame()
+            return super()._read_frame()  # type: ignore[no-any-return]
         except Exception:  # of many kinds: of the time, of Unicode, of struct, and pika's own
             found = _with_headers(self._frame_buffer)
             if found is None:
