@@ -122,10 +122,10 @@ def redis(redis_url: str) -> Iterator[redis_py.Redis]:
 
 @pytest.fixture
 def untraced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No coverage of this test, nor of the threads and processes that it starts.
+    """No coverage of this test, nor of the threads and processes that it starts: it takes more time than the test.
 
-    While an exception is pending for a thread in C code, no thread of a traced Python 3.11 gets past the first line of
-    a function: its RESUME instruction checks for pending exceptions again and again.
+    And while an exception is pending for a thread in C code, no thread of a traced Python 3.11 gets past the first
+    line of a function: its RESUME instruction checks for pending exceptions again and again.
     """
     # Coverage measures each thread with an object of its own: another thread with this one's would crash Python.
     own, threads = sys.gettrace(), threading.gettrace()

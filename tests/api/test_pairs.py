@@ -30,7 +30,7 @@ REFUSED = {
 }
 
 
-# Traced, they would take a tenth of the time of all tests.
+# Measured, they would take a tenth of the time of all tests.
 pytestmark = pytest.mark.usefixtures("untraced")
 
 

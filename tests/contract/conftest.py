@@ -33,6 +33,9 @@ def pytest_report_header() -> str:
 
 # Scope `session`: a server that a harness needs starts before the fixtures that check what a test leaves behind.
 SERVERS = ("redis", "cluster", "shards", "disque", "disque-protocol", "rabbitmq", "rabbitmq+redis")
+# Measured, the tests of this folder take three times as long. So they are measured on the other brokers: these run much
+# of the same code, and what is their own has tests of its own in tests/brokers.
+NOT_MEASURED = ("dir", "cluster", "shards", "disque", "rabbitmq+redis")
 OURS = ["memory", "dir", *(pytest.param(name, marks=pytest.mark.server) for name in SERVERS)]
 
 
@@ -77,6 +80,8 @@ def _on_rabbitmq(request: pytest.FixtureRequest) -> MakeHarness:
 def _place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     item = request.node
     harness = item.callspec.params.get("make_harness") if hasattr(item, "callspec") else None
+    if harness in NOT_MEASURED:
+        request.getfixturevalue("untraced")
     if harness == "rabbitmq+redis" and item.originalname in harness_two_servers.REFUSED:
         pytest.skip(harness_two_servers.REFUSED[item.originalname])
     if harness != "shards":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import time
 
 import pytest
 
@@ -43,9 +44,10 @@ def test_more_slots_than_one_look_fires_are_all_pushed(app: App) -> None:
     @app.job
     def tick() -> None: ...
 
+    began = time.time()
     with testing.fake(app):
         testing.travel(2_500, periodic=True)
-        assert len(testing.jobs(tick)) in (2_500, 2_501)
+        assert 2_500 <= len(testing.jobs(tick)) <= 2_501 + time.time() - began
 
 
 def test_inline_runs_them_at_once(app: App) -> None:
