@@ -36,7 +36,7 @@ class Pool:
     @property
     def runs_here(self) -> bool:
         """The calling thread is one of the workers."""
-        return any(worker.alive and worker.ident == threading.get_ident() for worker in self._workers)
+        return any(worker.runs_here for worker in self._workers)
 
     def room(self, running: int) -> int:
         """How many more tasks may be claimed, while so many are."""
@@ -73,13 +73,11 @@ class DelayWorker(Service):
     ) -> None:
         super().__init__(name)
         self._line, self._timers, self._runs, self._ends, self._room = parts
-        self.ident = 0  # of its thread, which assigns it
 
     def wake(self) -> None:
         self._line.put(None)
 
     def run(self) -> None:
-        self.ident = threading.get_ident()
         try:
             while not self.stopping.is_set():
                 firing = self._line.get()

@@ -70,6 +70,11 @@ class Service:
     def alive(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
+    @property
+    def runs_here(self) -> bool:
+        """The calling thread is that of this service."""
+        return self._thread is threading.current_thread()
+
     def run(self) -> None:
         raise NotImplementedError
 

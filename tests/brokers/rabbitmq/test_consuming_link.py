@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from contextlib import closing
 
 import pika  # type: ignore[import-untyped]
@@ -11,17 +10,9 @@ import pytest
 from harness import Process, job, payloads
 from pika import data  # type: ignore[import-untyped]
 
-from goworkers_py.config.options import Config
 from goworkers_py.core.outcome import DONE
 
 pytestmark = pytest.mark.server
-
-
-@pytest.fixture
-def me(rabbit_url: str) -> Iterator[Process]:
-    one = Process(Config(broker=rabbit_url))
-    with closing(one.broker):
-        yield one
 
 
 def test_a_job_with_headers_that_pika_cannot_read_holds_up_no_other_job(

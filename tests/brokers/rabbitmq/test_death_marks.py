@@ -23,13 +23,6 @@ pytestmark = pytest.mark.server
 
 
 @pytest.fixture
-def me(rabbit_url: str) -> Iterator[Process]:
-    one = Process(Config(broker=rabbit_url))
-    with closing(one.broker):
-        yield one
-
-
-@pytest.fixture
 def other(rabbit_url: str) -> Iterator[Process]:
     one = Process(Config(broker=rabbit_url))
     with closing(one.broker):

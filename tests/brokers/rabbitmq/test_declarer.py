@@ -86,13 +86,6 @@ def proxy(rabbit_server: RabbitServer) -> Iterator[ForgetfulProxy]:
         yield one
 
 
-@pytest.fixture
-def proxied(rabbit_url: str, rabbit_server: RabbitServer, proxy: RawProxy) -> Iterator[Process]:
-    one = Process(Config(broker=rabbit_url.replace(str(rabbit_server.port), str(proxy.port))))
-    with closing(one.broker):
-        yield one
-
-
 def test_a_consumer_asks_again_over_another_connection_when_no_answer_comes(
     proxied: Process, proxy: ForgetfulProxy, rabbit_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
-
 import pytest
 from harness import Process, job, payloads
 
@@ -17,13 +14,6 @@ pytestmark = pytest.mark.server
 
 # RabbitMQ declares the queue of a name with line breaks under the name without them.
 IMPOSSIBLE = ["line\nbreak", "carriage\rreturn", "half \ud800", "x" * 256]
-
-
-@pytest.fixture
-def me(rabbit_url: str) -> Iterator[Process]:
-    one = Process(Config(broker=rabbit_url))
-    with closing(one.broker):
-        yield one
 
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)

@@ -32,28 +32,8 @@ pytestmark = pytest.mark.server
 
 
 @pytest.fixture
-def me(rabbit_url: str) -> Iterator[Process]:
-    one = Process(Config(broker=rabbit_url))
-    with closing(one.broker):
-        yield one
-
-
-@pytest.fixture
 def other(rabbit_url: str) -> Iterator[Process]:
     one = Process(Config(broker=rabbit_url))
-    with closing(one.broker):
-        yield one
-
-
-@pytest.fixture
-def proxy(rabbit_server: RabbitServer) -> Iterator[RawProxy]:
-    with RawProxy(rabbit_server.port) as one:
-        yield one
-
-
-@pytest.fixture
-def proxied(rabbit_url: str, rabbit_server: RabbitServer, proxy: RawProxy) -> Iterator[Process]:
-    one = Process(Config(broker=rabbit_url.replace(str(rabbit_server.port), str(proxy.port))))
     with closing(one.broker):
         yield one
 

@@ -1,0 +1,33 @@
+"""Processes on the RabbitMQ of the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from harness import Process
+from rabbit import RabbitServer
+from raw_proxy import RawProxy
+
+from goworkers_py.config.options import Config
+
+
+@pytest.fixture
+def me(rabbit_url: str) -> Iterator[Process]:
+    one = Process(Config(broker=rabbit_url))
+    with closing(one.broker):
+        yield one
+
+
+@pytest.fixture
+def proxy(rabbit_server: RabbitServer) -> Iterator[RawProxy]:
+    with RawProxy(rabbit_server.port) as one:
+        yield one
+
+
+@pytest.fixture
+def proxied(rabbit_url: str, rabbit_server: RabbitServer, proxy: RawProxy) -> Iterator[Process]:
+    one = Process(Config(broker=rabbit_url.replace(str(rabbit_server.port), str(proxy.port))))
+    with closing(one.broker):
+        yield one
