@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -142,18 +143,20 @@ class Jobs:
         return filter(wanted.fits, itertools.chain.from_iterable(pages))
 
     def page(
-        self, place: Place, wanted: Wanted = ALL, *, after: str = "", limit: int = 50, most: int = MOST_FOR_A_PAGE
-    ) -> JobPage:
+        self, place: Place, wanted: Wanted = ALL, *, after: str = "", limit: int = 50, most: int = MOST_FOR_A_PAGE,
+        newest_first: bool | None = None,
+    ) -> JobPage:  # fmt: skip
         """Up to `limit` wanted jobs in the order of `jobs`, for programs that show a page at each request:
         `page = inspector.page(place)`, then `inspector.page(place, after=page.next)`.
 
         At most `most` jobs are looked at, so a page may hold fewer jobs than `limit`, even none, and not be the last.
         Jobs that come or go between two calls hide no other job while they are fewer than 500; beyond that, jobs of the
-        same time, or of a queue, may be shown twice.
+        same time, or of a queue, may be shown twice. `newest_first` turns the order of a place whose jobs have a time.
         """
         if limit < 1 or most < 1:
             raise ArgumentError(f"limit and most must be at least 1, are {limit} and {most}")
-        return page_of(self._admin.jobs_in(place), wanted, self._span(place, wanted), after, limit, most)
+        span = self._span(place, wanted, newest_first)
+        return page_of(self._admin.jobs_in(place), wanted, span, after, limit, most)
 
     def _span(self, place: Place, wanted: Wanted, newest_first: bool | None = None) -> Span:
         """What to read of a place, whose jobs are in the order of their times."""
@@ -207,9 +210,10 @@ class Jobs:
             raise ArgumentError("dead jobs cannot be killed again")
         return self._change(place, wanted, lambda job: Change(job, places.DEAD, job.payload), dry_run)
 
-    def delete(self, place: Place, wanted: Wanted, dry_run: bool = False) -> Steps:
-        """Deletes jobs: `list(inspector.delete(place, workers.Filter(jids=[jid])))`."""
-        return self._change(place, wanted, Change, dry_run)
+    def delete(self, place: Place, wanted: Wanted, dry_run: bool = False, start: int = 0) -> Steps:
+        """Deletes jobs: `list(inspector.delete(place, workers.Filter(jids=[jid])))`. It passes over the `start` first
+        jobs of a place whose jobs have no time, such as a queue, so that it can go on where another call ended."""
+        return self._change(place, wanted, Change, dry_run, start)
 
     def reschedule(self, place: Place, wanted: Wanted, at: Moment, dry_run: bool = False) -> Steps:
         """Lets jobs that are scheduled, or wait for a retry, wait for another time instead:
@@ -219,10 +223,12 @@ class Jobs:
         due = moment(at)
         return self._change(place, Refined(wanted, lambda job: job.at != due), lambda job: Change(job, at=due), dry_run)
 
-    def _change(self, place: Place, wanted: Wanted, how: Callable[[StoredJob], Change], dry_run: bool) -> Steps:
+    def _change(
+        self, place: Place, wanted: Wanted, how: Callable[[StoredJob], Change], dry_run: bool, start: int = 0
+    ) -> Steps:
         # A queue needs no limit: its jobs can only be deleted, and a deleted job does not come back.
         most = None if place.state is JobState.WAITING else self.count(place)
-        span = self._span(place, wanted, newest_first=False)
+        span = dataclasses.replace(self._span(place, wanted, newest_first=False), skip=start)
         return BulkChange(wanted, how, most, dry_run).steps(self._admin.jobs_in(place), span)
 
     def cancel_all(

@@ -1,1 +1,30 @@
-"""The HTTP port: probes, Prometheus, go-workers' figures."""
+"""The HTTP port: probes, Prometheus, go-workers' figures; and the pages, in which people see and steer the fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from goworkers_py.web.site.access import Access
+    from goworkers_py.web.site.application import Application
+    from goworkers_py.web.site.host import Host
+
+
+def application(
+    app: Host | None = None,
+    *,
+    authorize: Callable[[dict[str, Any], str], bool] | None = None,
+    title: str | None = None,
+    read_only: bool | None = None,
+    access: Access | None = None,
+) -> Application:
+    """The pages as a WSGI application, to be mounted under any path of yours: `application(authorize=may)`.
+
+    `may(environ, "view")` says whether the request may see the pages, `may(environ, "act")` whether it may change
+    something; without it nobody may. `environ["REMOTE_USER"]` is who, for the audit. `title` and `read_only` stand in
+    the section [web] otherwise. docs/web.md mounts it in Django, Flask and FastAPI.
+    """
+    from goworkers_py.web.site.assembly import assemble  # imports jinja2
+
+    return assemble(app, authorize, title, read_only, access)

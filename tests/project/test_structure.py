@@ -150,6 +150,7 @@ def test_only_declared_libraries_are_imported() -> None:
     for_type_checkers = {"typing_extensions"}  # type checkers bring it along
     # cronsim is for periodic jobs with a cron expression, and pika for RabbitMQ: imported where one is found.
     declared = {"goworkers_py", "redis", "hiredis", "simplejson", "click", "daemon", "cronsim", "msgpack", "pika"}
+    declared |= {"jinja2", "markupsafe"}  # of the extra `web`; jinja2 brings markupsafe along
     assert found - set(sys.stdlib_module_names) - for_type_checkers == declared
 
 
@@ -192,12 +193,13 @@ def test_only_modules_that_end_their_threads_start_threads() -> None:
     # thread of `health_handlers` runs functions of the user's, for which the end of the process does not wait either.
     # The probe of `shard` ends when its shard serves again, or its broker is closed. The `move_relay` ends with its
     # broker. The keeper of Disque ends when its broker is closed, which waits for it. The thread of a RabbitMQ `link`
-    # ends with its connection. A `store_watch` is ended by its broker, which waits for it.
+    # ends with its connection. A `store_watch` is ended by its broker, which waits for it. The threads of
+    # `snapshots` compute one value each, for a page.
     assert starters == {
         "brokers.disque.keeper", "brokers.redis.listener", "brokers.shards.move_relay", "brokers.shards.shard",
         "brokers.rabbitmq.link", "brokers.two_servers.store_watch", "runtime.service", "system.lifecycle",
         "runtime.launcher", "runtime.daemon", "system.parent_link", "web.server", "system.output",
-        "runtime.health_handlers",
+        "runtime.health_handlers", "web.site.snapshots",
     }  # fmt: skip
 
 

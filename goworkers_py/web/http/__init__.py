@@ -1,0 +1,1 @@
+"""HTTP as the pages need it: requests, answers, parameters. Knows nothing of jobs."""

@@ -1,0 +1,109 @@
+"""The parameters of views and the fields of actions. One description reads a value, checks it and documents it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import simplejson
+
+from goworkers_py.config.spoken_times import HOW, HOW_LONG, spoken_span, spoken_time
+from goworkers_py.core.errors import ArgumentError
+from goworkers_py.web.http.errors import bad_request
+from goworkers_py.web.http.request import Values
+
+LONGEST = 2_000  # characters of a text
+
+_YES = {"yes": True, "true": True, "on": True, "1": True, "no": False, "false": False, "off": False, "0": False}
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ArgumentError("must be a text")
+    if len(value) > LONGEST:
+        raise ArgumentError(f"must have at most {LONGEST:,} characters")
+    return value
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ArgumentError("must be a whole number")
+    try:
+        return int(value)
+    except ValueError:
+        raise ArgumentError(f"must be a whole number, is {value!r}") from None
+
+
+def _yes_or_no(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in _YES:
+        return _YES[value.lower()]
+    raise ArgumentError(f"must be yes or no, is {value!r}")
+
+
+def _time(value: Any) -> float:
+    return spoken_time(str(value) if isinstance(value, int | float) else _text(value))
+
+
+def _span(value: Any) -> float:
+    return spoken_span(str(value) if isinstance(value, int | float) else _text(value))
+
+
+def _json(value: Any) -> Any:
+    """A value of a JSON body as it came; the text of a form's field is read as JSON."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return simplejson.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise ArgumentError(f"must be JSON: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    read: Callable[[Any], Any]
+    schema: Mapping[str, Any]  # of OpenAPI
+    several: bool = False
+
+
+TEXT = Kind(_text, {"type": "string"})
+TEXTS = Kind(_text, {"type": "array", "items": {"type": "string"}}, several=True)
+WHOLE = Kind(_whole, {"type": "integer"})
+YES_NO = Kind(_yes_or_no, {"type": "boolean"})
+TIME = Kind(_time, {"type": "string", "description": HOW})
+SPAN = Kind(_span, {"type": "string", "description": HOW_LONG})
+JSON = Kind(_json, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter without a default must be given."""
+
+    name: str
+    about: str
+    kind: Kind = TEXT
+    default: Any = None
+    needed: bool = False
+    choices: Sequence[str] = ()
+
+    def read(self, given: Values) -> Any:
+        """The checked value; the default where nothing, or an empty text, was given."""
+        values = [value for value in given.get(self.name, ()) if value not in ("", None)]
+        if not values:
+            if self.needed:
+                raise bad_request(f"{self.name} is missing: {self.about}")
+            return [] if self.kind.several else self.default
+        try:
+            read = [self.kind.read(value) for value in (values if self.kind.several else values[-1:])]
+        except ArgumentError as error:
+            raise bad_request(f"{self.name}: {error}") from None
+        for value in read:
+            if self.choices and value not in self.choices:
+                raise bad_request(f"{self.name}: must be one of {', '.join(self.choices)}, is {value!r}")
+        return read if self.kind.several else read[0]
+
+
+def read_all(params: Sequence[Param], given: Values) -> dict[str, Any]:
+    return {param.name: param.read(given) for param in params}

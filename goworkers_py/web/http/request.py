@@ -1,0 +1,120 @@
+"""One request, read from a WSGI environ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+import simplejson
+
+from goworkers_py.web.http.errors import Refused, bad_request
+
+MOST_BYTES = 2_000_000  # of a body
+MOST_FIELDS = 2_000  # of a query or a form
+
+WITHOUT_PREFIX = {"CONTENT_TYPE", "CONTENT_LENGTH"}  # headers that an environ names so
+READING = {"GET", "HEAD"}  # methods
+
+Environ = dict[str, Any]
+Values = Mapping[str, Sequence[Any]]  # by name, all values that were given under it
+
+_FORM, _JSON = "application/x-www-form-urlencoded", "application/json"
+
+
+class Request:
+    """Used by one thread."""
+
+    def __init__(self, environ: Environ) -> None:
+        self.environ = environ
+        self.method: str = str(environ["REQUEST_METHOD"]).upper()
+        # The host's part of the path, under which the pages are mounted.
+        self.root = quote(_text(environ.get("SCRIPT_NAME") or "").rstrip("/"))
+        self.path = "/" + _text(environ.get("PATH_INFO") or "").strip("/")
+
+    def header(self, name: str) -> str:
+        key = name.upper().replace("-", "_")
+        value = self.environ.get(key if key in WITHOUT_PREFIX else f"HTTP_{key}", "")
+        return value if isinstance(value, str) else ""
+
+    @property
+    def changes(self) -> bool:
+        """Whether the method may change something."""
+        return self.method not in READING
+
+    @property
+    def is_secure(self) -> bool:
+        return bool(self.environ.get("wsgi.url_scheme") == "https")
+
+    @property
+    def of_htmx(self) -> bool:
+        """Whether htmx asks, to put a part of the answer into the page that is open."""
+        return self.header("HX-Request") == "true"
+
+    @property
+    def is_json(self) -> bool:
+        return self.header("Content-Type").partition(";")[0].strip().lower() == _JSON
+
+    @cached_property
+    def query(self) -> Values:
+        return _pairs(self.environ.get("QUERY_STRING") or "")
+
+    @cached_property
+    def cookies(self) -> Mapping[str, str]:
+        """Of a broken header those before the fault."""
+        jar = SimpleCookie()
+        for part in self.header("Cookie").split(";"):
+            try:
+                jar.load(part.strip())
+            except CookieError:
+                continue
+        return {name: morsel.value for name, morsel in jar.items()}
+
+    @cached_property
+    def form(self) -> Values:
+        """The fields of a form, or of a JSON object. Refuses any other body."""
+        if self.is_json:
+            return {name: value if isinstance(value, list) else [value] for name, value in self.json.items()}
+        kind = self.header("Content-Type").partition(";")[0].strip().lower()
+        if kind not in ("", _FORM):
+            raise Refused(415, f"the body must be {_JSON} or a form, is {kind}")
+        return _pairs(self._body.decode("utf-8", "replace"))
+
+    @cached_property
+    def json(self) -> Mapping[str, Any]:
+        try:
+            value = simplejson.loads(self._body or b"{}")
+        except (ValueError, RecursionError) as error:
+            raise bad_request(f"the body is no JSON: {error}") from None
+        if not isinstance(value, dict):
+            raise bad_request("the body must be a JSON object")
+        return value
+
+    @cached_property
+    def _body(self) -> bytes:
+        told = self.header("Content-Length") or "0"
+        if not told.isascii() or not told.isdigit():
+            raise bad_request("Content-Length must be a number")
+        if int(told) > MOST_BYTES:
+            raise Refused(413, f"the body must have at most {MOST_BYTES:,} bytes, has {int(told):,}")
+        raw: bytes = self.environ["wsgi.input"].read(int(told))
+        return raw
+
+
+def _text(path: str) -> str:
+    """WSGI gives the bytes of a path as characters of Latin-1."""
+    return path.encode("latin-1", "replace").decode("utf-8", "replace")
+
+
+def _pairs(text: str) -> Values:
+    try:
+        # A name that broke as UTF-8 comes back as the bytes that it had.
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="surrogateescape")
+    except ValueError:
+        raise bad_request(f"at most {MOST_FIELDS:,} fields may be sent at once") from None
+    found: dict[str, list[str]] = {}
+    for name, value in pairs:
+        found.setdefault(name, []).append(value)
+    return found

@@ -1,0 +1,1 @@
+"""The WSGI application around the views: rights, links, templates, snapshots."""

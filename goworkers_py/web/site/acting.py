@@ -1,0 +1,79 @@
+"""Makes a change: asks who may, and whether it is meant; carries it out, and notes it for the audit."""
+
+from __future__ import annotations
+
+import logging
+
+from goworkers_py.core.escaping import one_line
+from goworkers_py.web.http.errors import Refused
+from goworkers_py.web.http.params import read_all
+from goworkers_py.web.http.response import JSON_TYPE, Response, see_other
+from goworkers_py.web.site import csrf, notice
+from goworkers_py.web.site.page import Pages, back_of
+from goworkers_py.web.site.plain import as_json
+from goworkers_py.web.site.table import Action, Done, Table
+from goworkers_py.web.site.visit import Visit
+
+log = logging.getLogger(__name__)
+
+SURE = "_sure"
+MOST_PROBLEMS = 5
+
+
+class Acting:
+    """Made for one request."""
+
+    def __init__(self, table: Table, pages: Pages, read_only: bool) -> None:
+        self._table = table
+        self._pages = pages
+        self._read_only = read_only
+
+    def act(self, visit: Visit, path: str, of_api: bool) -> Response:
+        action = self._table.actions.get(path)
+        if action is None:
+            raise Refused(405 if path in self._table.views else 404, f"there is no action {path}")
+        self._check(visit)
+        visit.args = read_all(action.fields, visit.request.form)
+        unsure = action.question is not None and not of_api and SURE not in visit.request.form
+        if unsure and action.question is not None and (question := action.question(visit)):
+            return self._pages.question(visit, action, question)
+        done = action.run(visit)
+        visit.now_new()
+        _note(visit, action, done)
+        return self._told_as_json(visit, done) if of_api else self._told(visit, action, done)
+
+    def _check(self, visit: Visit) -> None:
+        if visit.request.method != "POST":
+            raise Refused(405, "changes are made by POST", (("Allow", "POST"),))
+        csrf.check(visit.request)
+        if self._read_only:
+            raise Refused(403, "these pages are read-only: nothing can be changed here")
+        if not visit.grant.act:
+            raise Refused(403, "you may look and not change: ask who runs these pages for the role `act`")
+
+    def _told_as_json(self, visit: Visit, done: Done) -> Response:
+        told = {"said": done.said, "count": done.count, "problems": done.problems, **done.result}
+        if done.go_on is not None:
+            told["go_on"] = done.go_on
+        return Response.of_text(as_json(told, visit.hiding), JSON_TYPE)
+
+    def _told(self, visit: Visit, action: Action, done: Done) -> Response:
+        if done.page is not None:
+            template, data = done.page
+            return self._pages.plain(visit, template, done.said, {**data, "back": back_of(visit)})
+        if done.go_on is not None:
+            data = {"done": done, "go_on": done.go_on, "path": action.path, "back": back_of(visit)}
+            return self._pages.plain(visit, "going_on.html", "At work", data)
+        said = " · ".join([done.said, *done.problems[:MOST_PROBLEMS]])
+        if len(done.problems) > MOST_PROBLEMS:
+            said += f" · and {len(done.problems) - MOST_PROBLEMS} more"
+        response = see_other(done.to or back_of(visit))
+        response.headers.append(notice.cookie(visit.request, said))
+        return response
+
+
+def _note(visit: Visit, action: Action, done: Done) -> None:
+    where = f" of partition {visit.partition}" if visit.partition else ""
+    source = visit.request.environ.get("REMOTE_ADDR") or ""
+    log.info("pages: %s: %s%s: %s who=%s source=%s", action.audit_name, one_line(visit.grant.who), where,
+             one_line(done.said), one_line(visit.grant.who), one_line(str(source)))  # fmt: skip

@@ -1,0 +1,35 @@
+"""Puts the application together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import goworkers_py
+from goworkers_py.web.site.access import Access, ByFunction, Closed
+from goworkers_py.web.site.application import Application
+from goworkers_py.web.site.host import Host
+from goworkers_py.web.site.settings import Settings
+from goworkers_py.web.views.all_views import TABLE
+
+
+def assemble(
+    app: Host | None,
+    authorize: Callable[[dict[str, Any], str], bool] | None,
+    title: str | None,
+    read_only: bool | None,
+    access: Access | None,
+) -> Application:
+    host = cast("Host", goworkers_py.app if app is None else app)
+    decides = access or (ByFunction(authorize) if authorize is not None else Closed())
+
+    def settings() -> Settings:
+        """The configuration may change after the application was made, by `configure`."""
+        of_config = getattr(host.config, "web", Settings())
+        return Settings(
+            title or of_config.title or "pyworkers",
+            of_config.read_only if read_only is None else read_only,
+            tuple(of_config.hide),
+        )
+
+    return Application(host, TABLE, lambda: decides, settings)

@@ -1,0 +1,57 @@
+"""Masks values that nobody should read on a page: those of arguments with a name like `password`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any
+
+from goworkers_py.wire import payload
+from goworkers_py.wire.stored_job import StoredJob
+
+MASK = "(hidden)"
+NAMES = (
+    "password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential", "private_key",
+    "credit_card", "cvv", "ssn",
+)  # fmt: skip
+DEEPEST = 100
+
+
+class Hiding:
+    """A name is masked that contains one of `names`, in any case: `userPassword` too."""
+
+    def __init__(self, names: Collection[str] = NAMES) -> None:
+        self._named = re.compile("|".join(map(re.escape, names)) or "(?!)", re.IGNORECASE).search
+
+    def hides(self, name: object) -> bool:
+        return isinstance(name, str) and self._named(name) is not None
+
+    def value(self, value: Any, depth: int = 0) -> Any:
+        """The value with all that is to be hidden masked, however deep."""
+        if depth > DEEPEST:
+            return value if not isinstance(value, dict | list) else "(too deep)"
+        if isinstance(value, dict):
+            return {name: MASK if self.hides(name) else self.value(one, depth + 1) for name, one in value.items()}
+        if isinstance(value, list):
+            return [self.value(one, depth + 1) for one in value]
+        return value
+
+    def may_hide(self, raw: bytes) -> bool:
+        """False: nothing in these bytes of JSON is to be hidden."""
+        text = raw.decode("utf-8", "replace")
+        return self._named(text) is not None or "\\u" in text
+
+    def job_as_json(self, job: StoredJob) -> str:
+        """The job as its list shows it, in one line of JSON. No number changes its digits where nothing is masked."""
+        if not self.may_hide(job.payload):
+            return job.as_json
+        if job.message is None or job.original is not None:
+            # Text without structure: nobody can tell where the value ends.
+            masked = payload.write({"jid": job.jid, "class": "(unreadable)", "args": [self.in_place_of(job)]})
+        else:
+            masked = payload.write(self.value(dict(job.message.fields)))
+        return StoredJob(masked, job.queue, job.at, job.line).as_json
+
+    def in_place_of(self, job: StoredJob) -> str:
+        """Shown for an unreadable payload that contains a hidden name."""
+        return f"{MASK}: {len(job.payload):,} unreadable bytes with a name that is hidden"

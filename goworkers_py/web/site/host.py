@@ -1,0 +1,29 @@
+"""The program whose jobs the pages show: what they need of an App."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from goworkers_py.admin.doctor import OurWork
+from goworkers_py.admin.inspector import Inspector
+from goworkers_py.config.options import Config
+
+
+class Part(Protocol):
+    """A partition."""
+
+    @property
+    def inspector(self) -> Inspector: ...
+
+
+class Host(Protocol):
+    @property
+    def config(self) -> Config: ...
+
+    @property
+    def inspector(self) -> Inspector: ...
+
+    def partition(self, name: str = "") -> Part: ...
+
+    def our_work(self) -> OurWork | None:
+        """The queues and classes of this program; None if its code is not known here."""

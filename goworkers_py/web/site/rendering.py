@@ -1,0 +1,54 @@
+"""Renders the templates. Every value is escaped, and made visible, wherever it comes from."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from goworkers_py.web.site.charts import CHARTS
+from goworkers_py.web.site.filters import FILTERS
+from goworkers_py.web.site.showing import shown
+
+FILES = Path(__file__).parents[1]
+STATIC = FILES / "static"
+KINDS = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+
+
+@cache
+def _templates() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(FILES / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    environment.filters.update(FILTERS)
+    environment.globals.update(CHARTS)
+    return environment
+
+
+def render(template: str, values: dict[str, Any]) -> str:
+    return _templates().get_template(template).render(values)
+
+
+@cache
+def static(name: str) -> tuple[bytes, str] | None:
+    """The bytes and the type of a file; None if there is none of this name."""
+    file = STATIC / name
+    if file.parent != STATIC or file.suffix not in KINDS or not file.is_file():
+        return None
+    return file.read_bytes(), KINDS[file.suffix]
+
+
+@cache
+def version_of(name: str) -> str:
+    """Changes with the file's content, so that browsers may keep the file for ever."""
+    found = static(name)
+    return "" if found is None else hashlib.sha1(found[0], usedforsecurity=False).hexdigest()[:12]

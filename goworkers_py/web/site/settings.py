@@ -1,0 +1,14 @@
+"""How the pages are to be: what `application(...)` was given, and the section [web] for the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from goworkers_py.web.site.hiding import NAMES
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    title: str = ""
+    read_only: bool = False
+    hide: tuple[str, ...] = NAMES

@@ -1,0 +1,90 @@
+"""Answers of the broker that several pages share for a moment, so that many open pages cost no more than one.
+
+A value that is too old is computed anew in a thread. Who asks waits for it, but not long: a count over a million jobs
+must not hold up its page, which shows the former value with its age, or says that the jobs are being counted.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+# Names hold what people typed into a query.
+MOST = 500
+
+
+@dataclass(slots=True)
+class Snapshot(Generic[T]):
+    value: T | None = None  # None until the first computation has ended
+    at: float = 0.0  # when it was computed, epoch seconds
+    error: Exception | None = None  # of the last computation
+
+    @property
+    def age_s(self) -> float:
+        return max(0.0, time.time() - self.at)
+
+
+class _Computation(Generic[T]):
+    """The value of one name. The lock is that of Snapshots."""
+
+    def __init__(self) -> None:
+        self.last: Snapshot[T] = Snapshot()
+        self.tried_at = -1e9  # monotonic
+        self.ended: threading.Event | None = None  # of the computation that runs
+
+
+class Snapshots:
+    """Threads share it."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._known: dict[str, _Computation[object]] = {}  # under the lock
+
+    def get(self, name: str, max_age_s: float, compute: Callable[[], T], wait_s: float = 10.0) -> Snapshot[T]:
+        """The value, at most `max_age_s` old if it can be computed within `wait_s`; else the last one. Raises what the
+        computation has raised when there is no value."""
+        if self._pid != os.getpid():  # a server has forked: its threads, and locks that they held, are not here
+            self.__init__()  # type: ignore[misc]
+        with self._lock:
+            known = self._known_as(name)
+            if time.monotonic() - known.tried_at > max_age_s and known.ended is None:
+                known.tried_at, known.ended = time.monotonic(), threading.Event()
+                threading.Thread(
+                    target=self._compute, args=(known, compute, known.ended), name=f"pages:{name[:40]}", daemon=True
+                ).start()
+            ended = known.ended
+        if ended is not None:
+            ended.wait(wait_s)
+        last = known.last
+        if last.value is None and last.error is not None:
+            raise last.error
+        return last  # type: ignore[return-value]
+
+    def forget(self) -> None:
+        """After a change: what it has changed must be seen on the next page."""
+        with self._lock:
+            for known in self._known.values():
+                known.tried_at = -1e9
+
+    def _known_as(self, name: str) -> _Computation[object]:
+        known = self._known.pop(name, None) or _Computation()
+        self._known[name] = known  # the last used ones are at the end
+        while len(self._known) > MOST:
+            del self._known[next(iter(self._known))]
+        return known
+
+    def _compute(self, known: _Computation[object], compute: Callable[[], object], ended: threading.Event) -> None:
+        try:
+            made = Snapshot(compute(), time.time())
+        except Exception as error:
+            made = Snapshot(known.last.value, known.last.at, error)
+        with self._lock:
+            known.last, known.ended = made, None
+        ended.set()

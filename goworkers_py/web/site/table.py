@@ -1,0 +1,69 @@
+"""What the application offers: views that show data, actions that change something. A view is a page and a JSON answer
+under `/api`; an action takes a form and, under `/api`, JSON. The OpenAPI file is made from the same table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from goworkers_py.web.http.params import Param
+
+if TYPE_CHECKING:
+    from goworkers_py.web.site.visit import Visit
+
+Data = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    path: str  # "/queues"
+    title: str
+    template: str
+    data: Callable[[Visit], Data]  # its docstring describes the view
+    query: Sequence[Param] = ()
+    section: str = ""  # the path of the view in the menu to which it belongs; empty: its own
+
+
+@dataclass(frozen=True, slots=True)
+class GoOn:
+    """An action that changes many jobs makes some of the changes at each request, and is asked again."""
+
+    fields: Data  # of the next request
+    looked_at: int  # until now
+    total: int  # about so many are to be looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What an action has done."""
+
+    said: str  # a sentence for people
+    count: int | None = None  # how many things were changed
+    to: str = ""  # where to go; empty: back
+    result: Data = field(default_factory=dict)  # for programs
+    problems: Sequence[str] = ()
+    go_on: GoOn | None = None
+    page: tuple[str, Data] | None = None  # a template and its data, to be shown instead of going anywhere
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    path: str  # "/queue/pause"
+    run: Callable[[Visit], Done]  # its docstring describes the action
+    fields: Sequence[Param] = ()
+    # Asks before a change that cannot be taken back: a question, or nothing when no question is needed.
+    question: Callable[[Visit], str] | None = None
+    name: str = ""  # for the audit; empty: made of the path
+
+    @property
+    def audit_name(self) -> str:
+        return self.name or self.path.strip("/").replace("/", " ")
+
+
+class Table:
+    """All views and actions, by path."""
+
+    def __init__(self, views: Iterable[View], actions: Iterable[Action]) -> None:
+        self.views = {view.path: view for view in views}
+        self.actions = {action.path: action for action in actions}

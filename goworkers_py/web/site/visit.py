@@ -1,0 +1,82 @@
+"""One request as the views see it: whose jobs, with which parameters and rights, and how links are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from goworkers_py.admin.inspector import Inspector
+from goworkers_py.core.errors import ConfigError
+from goworkers_py.web.http.errors import Refused
+from goworkers_py.web.http.request import Request
+from goworkers_py.web.site.access import Grant
+from goworkers_py.web.site.hiding import Hiding
+from goworkers_py.web.site.host import Host
+from goworkers_py.web.site.snapshots import Snapshot, Snapshots
+
+T = TypeVar("T")
+
+PARTITION = "partition"  # a parameter of every page
+
+
+class Visit:
+    """Used by one thread."""
+
+    def __init__(self, request: Request, host: Host, grant: Grant, snapshots: Snapshots, hiding: Hiding) -> None:
+        self.request = request
+        self.host = host
+        self.grant = grant
+        self.hiding = hiding
+        self._snapshots = snapshots
+        self.args: Mapping[str, Any] = {}  # the checked parameters
+        self.notes: list[str] = []  # shown above the page
+
+    @cached_property
+    def partition(self) -> str:
+        """Its name as people write it; empty for the main one."""
+        return str((self.request.query.get(PARTITION) or [""])[-1])
+
+    @cached_property
+    def inspector(self) -> Inspector:
+        if not self.partition:
+            return self.host.inspector
+        try:
+            found: Inspector = self.host.partition(self.partition).inspector
+        except ConfigError as error:
+            raise Refused(404, str(error)) from None
+        return found
+
+    def snapshot(self, name: str, max_age_s: float, compute: Callable[[], T], wait_s: float = 10.0) -> Snapshot[T]:
+        """What pages of this partition share for a moment."""
+        return self._snapshots.get(f"{self.partition}/{name}", max_age_s, compute, wait_s)
+
+    def now_new(self) -> None:
+        """Something was changed: the next pages show it."""
+        self._snapshots.forget()
+
+    def link(self, path: str, **query: Any) -> str:
+        """The address of a page of the same partition. Parameters that are empty are left out."""
+        return f"{self.request.root}{path}{_query({PARTITION: self.partition, **query})}"
+
+    def here(self, **changes: Any) -> str:
+        """The address of this page with some other parameters."""
+        return f"{self.request.root}{self.request.path}{_query({**self._asked, **changes})}"
+
+    @property
+    def as_json(self) -> str:
+        """The address of the JSON form of this page."""
+        return f"{self.request.root}/api{self.request.path}{_query(self._asked)}"
+
+    @property
+    def _asked(self) -> dict[str, Any]:
+        return {name: list(values) if len(values) > 1 else values[0] for name, values in self.request.query.items()}
+
+
+def _query(parameters: Mapping[str, Any]) -> str:
+    told = {name: value for name, value in parameters.items() if value not in ("", None, [], False)}
+    text = urlencode(
+        {name: "yes" if value is True else value for name, value in told.items()}, doseq=True, errors="surrogateescape"
+    )
+    return f"?{text}" if text else ""

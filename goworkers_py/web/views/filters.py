@@ -1,0 +1,65 @@
+"""The filter of a list of jobs: its parameters, and the places that people name by a state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from goworkers_py.admin import places
+from goworkers_py.admin.filter import Filter
+from goworkers_py.brokers.contracts.admin import Place
+from goworkers_py.core.job_state import JobState
+from goworkers_py.web.http.errors import bad_request
+from goworkers_py.web.http.params import TEXTS, TIME, Param
+from goworkers_py.web.site.visit import Visit
+
+# The words of the states whose jobs a place holds.
+PLACES: Mapping[str, Place] = {
+    "scheduled": places.SCHEDULED,
+    "limited": places.PARKED,
+    "retry": places.RETRIES,
+    "dead": places.DEAD,
+    "outbox": places.OUTBOX,
+}
+PLACED = ("waiting", *PLACES)
+
+QUEUE = Param("queue", "name of a queue")
+FILTER: Sequence[Param] = (
+    Param("class", "jobs of this class"),
+    Param("error", "a part of the error's class or message"),
+    Param("tag", "jobs with this tag"),
+    Param("argument", "a whole argument: a text, or JSON such as 42"),
+    Param("match", "a part of the payload, as it is written"),
+    Param("since", "due, dead or enqueued at this time or later", TIME),
+    Param("until", "due, dead or enqueued at this time or earlier", TIME),
+    Param("jid", "the job with this jid", TEXTS),
+)
+NAMES = [param.name for param in FILTER]
+
+
+def filter_of(visit: Visit, of_queue: str = "") -> Filter:
+    args = visit.args
+    return Filter(
+        job_class=args["class"] or "",
+        jids=tuple(args["jid"]),
+        error=args["error"] or "",
+        match=args["match"] or "",
+        tag=args["tag"] or "",
+        argument=args["argument"] or "",
+        queue=of_queue,
+        since=args["since"],
+        until=args["until"],
+    )
+
+
+def place_of(state: str, queue: str = "") -> Place:
+    if state == JobState.WAITING.value:
+        if not queue:
+            raise bad_request("queue is missing: name the queue whose jobs are meant")
+        return places.waiting_in(queue)
+    return PLACES[state]
+
+
+def asked(visit: Visit) -> dict[str, Any]:
+    """The filter as it was typed, to be kept in links and forms."""
+    return {name: list(visit.request.query.get(name, ())) for name in NAMES if visit.request.query.get(name)}

@@ -1,0 +1,149 @@
+"""Jobs by state: filter them, and act on one, on a selection or on all that fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from goworkers_py.admin.filter import Wanted
+from goworkers_py.admin.jobs import Steps
+from goworkers_py.brokers.contracts.admin import Place
+from goworkers_py.brokers.contracts.fleet import Running, Stats
+from goworkers_py.core.job_state import JobState
+from goworkers_py.web.http.params import TIME, WHOLE, Param
+from goworkers_py.web.site.table import Action, Data, Done, View
+from goworkers_py.web.site.visit import Visit
+from goworkers_py.web.views.bulk import FIELDS, Bulk, question
+from goworkers_py.web.views.filters import FILTER, PLACED, QUEUE, asked, filter_of, place_of
+from goworkers_py.web.views.rows import row_of
+from goworkers_py.web.views.shared import fleet_stats
+
+ENDED = ("completed", "cancelled", "expired")
+STATES = ("scheduled", "waiting", "limited", "grouped", "running", "retry", "dead", *ENDED)
+# So many jobs are looked at for one page: it must come soon where few of a million fit.
+MOST_LOOKED_AT = 3_000
+
+WAITING = JobState.WAITING.value
+
+
+def listed(visit: Visit) -> Data:
+    """The jobs of a state, in pages. `next` of a page is the `after` of the next one. At most some thousand jobs are
+    looked at for one page, so that a page may hold fewer jobs than `limit`, even none, and not be the last."""
+    args = visit.args
+    state = args["state"]
+    stats = fleet_stats(visit)
+    data: dict[str, Any] = {
+        "state": state, "queue": args["queue"] or "", "states": STATES, "counts": _counts(stats),
+        "filter": asked(visit), "order": args["order"], "queues": [one for one in stats.queues if one.size],
+        "jobs": [], "next": "", "looked_at": 0, "total": 0, "actions": _ACTIONS.get(state, ()),
+    }  # fmt: skip
+    if state == WAITING and not data["queue"]:
+        if not data["queues"]:
+            return data
+        data["queue"] = max(stats.queues, key=lambda one: one.size).name
+    if state in PLACED:
+        data |= _placed(visit, place_of(state, data["queue"]))
+    elif state == "running":
+        data |= _running(visit)
+    return data
+
+
+def _placed(visit: Visit, place: Place) -> dict[str, Any]:
+    args, wanted = visit.args, filter_of(visit)
+    page = visit.inspector.page(
+        place, wanted, after=args["after"] or "", limit=args["limit"], most=MOST_LOOKED_AT,
+        newest_first={"newest": True, "oldest": False}.get(args["order"] or ""),
+    )  # fmt: skip
+    return {
+        "jobs": [row_of(job, visit.hiding) for job in page.jobs],
+        "next": page.next,
+        "looked_at": page.looked_at,
+        "total": visit.inspector.count(place),
+    }
+
+
+def _running(visit: Visit) -> dict[str, Any]:
+    wanted, limit = filter_of(visit), visit.args["limit"]
+    found: list[Running] = visit.snapshot("running", 2, visit.inspector.running).value or []
+    fitting = [one for one in found if wanted.fits(one.job) and visit.args["queue"] in (None, "", one.queue)]
+    start = int(visit.args["after"] or 0)
+    rows = [
+        {"row": row_of(one.job, visit.hiding), "since": one.since, "process": one.identity, "queue": one.queue}
+        for one in fitting[start : start + limit]
+    ]
+    more = str(start + limit) if len(fitting) > start + limit else ""
+    return {"running": rows, "next": more, "looked_at": len(found), "total": len(found)}
+
+
+def _counts(stats: Stats) -> Mapping[str, int | None]:
+    return {
+        "scheduled": stats.scheduled,
+        "waiting": sum(queue.size for queue in stats.queues),
+        "limited": stats.parked,
+        "grouped": stats.grouped,
+        "running": stats.in_progress,
+        "retry": stats.retries,
+        "dead": stats.dead,
+    }
+
+
+# By state, what can be done to its jobs: the path, the label, whether jobs are lost by it.
+_RETRY, _KILL = ("/jobs/retry", "Run now", False), ("/jobs/kill", "Kill", True)
+_DELETE, _LATER = ("/jobs/delete", "Delete", True), ("/jobs/reschedule", "Change time", False)
+_ACTIONS: Mapping[str, Sequence[tuple[str, str, bool]]] = {
+    "scheduled": (_RETRY, _KILL, _DELETE),
+    "limited": (_RETRY, _KILL, _DELETE),
+    "retry": (_RETRY, _KILL, _DELETE),
+    "dead": (_RETRY, _DELETE),
+    "waiting": (_DELETE,),
+    "outbox": (_DELETE,),
+}
+
+
+def _retry(visit: Visit) -> Done:
+    """Puts jobs at the back of their queues, to run now."""
+    return _bulk(visit, lambda place, wanted, start: visit.inspector.retry(place, wanted), "put into their queues")
+
+
+def _kill(visit: Visit) -> Done:
+    """Moves jobs to the dead jobs."""
+    return _bulk(visit, lambda place, wanted, start: visit.inspector.kill(place, wanted), "killed")
+
+
+def _delete(visit: Visit) -> Done:
+    """Deletes jobs."""
+    return _bulk(visit, lambda place, wanted, start: visit.inspector.delete(place, wanted, start=start), "deleted")
+
+
+def _reschedule(visit: Visit) -> Done:
+    """Lets jobs that are scheduled, or wait for a retry, wait for another time instead."""
+    at = visit.args["at"]
+    return _bulk(visit, lambda place, wanted, start: visit.inspector.reschedule(place, wanted, at), "rescheduled")
+
+
+def _bulk(visit: Visit, verb: Callable[[Place, Wanted, int], Steps], done: str) -> Done:
+    return Bulk(visit, verb, done).run()
+
+
+VIEWS = [
+    View(
+        "/jobs", "Jobs", "jobs.html", listed,
+        (
+            Param("state", "the state of the jobs", default=WAITING, choices=STATES),
+            QUEUE,
+            *FILTER,
+            Param("order", "newest or oldest first", choices=("newest", "oldest")),
+            Param("after", "`next` of the former page"),
+            Param("limit", "jobs of a page, 500 at most", WHOLE, 50),
+        ),
+    ),
+]  # fmt: skip
+ACTIONS = [
+    Action("/jobs/retry", _retry, FIELDS, question("Run now")),
+    Action("/jobs/kill", _kill, FIELDS, question("Kill")),
+    Action("/jobs/delete", _delete, FIELDS, question("Delete")),
+    Action(
+        "/jobs/reschedule", _reschedule, [*FIELDS, Param("at", "the new time", TIME, needed=True)],
+        question("Change the time of"),
+    ),
+]  # fmt: skip

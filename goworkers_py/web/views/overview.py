@@ -1,0 +1,53 @@
+"""The first page: how much is done and fails, what waits, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from goworkers_py.admin.doctor import Doctor, Finding
+from goworkers_py.brokers.contracts.fleet import Day
+from goworkers_py.web.site.table import Action, Data, View
+from goworkers_py.web.site.visit import Visit
+from goworkers_py.web.views.queues import busy_by_queue, rows
+from goworkers_py.web.views.shared import fleet_processes, fleet_stats
+
+FINDINGS_AGE_S, HISTORY_AGE_S, SAMPLE_AGE_S = 30.0, 10.0, 60.0
+WAIT_S = 0.1
+MOST_QUEUES, MOST_KINDS = 10, 8
+DAYS = 30
+
+
+def overview(visit: Visit) -> Data:
+    """What the fleet does: counts by state, jobs by day, the fullest queues, what the doctor has found, and the
+    classes that fail most."""
+    stats, processes = fleet_stats(visit), fleet_processes(visit)
+    days: list[Day] = visit.snapshot("history", HISTORY_AGE_S, lambda: visit.inspector.history(DAYS)).value or []
+    fullest = sorted(stats.queues, key=lambda one: (-one.size, -one.latency_s, one.name))[:MOST_QUEUES]
+    retries = visit.snapshot(
+        "sample of retries", SAMPLE_AGE_S, lambda: visit.inspector.sample(visit.inspector.RETRIES), WAIT_S
+    )
+    dead = visit.snapshot("sample of dead", SAMPLE_AGE_S, lambda: visit.inspector.sample(visit.inspector.DEAD), WAIT_S)
+    return {
+        "stats": replace(stats, queues=[]),
+        "busy": sum(one.busy for one in processes),
+        "threads": sum(one.concurrency for one in processes),
+        "processes": len(processes),
+        "waiting": sum(queue.size for queue in stats.queues),
+        "latency_s": max((queue.latency_s for queue in stats.queues if queue.size), default=0.0),
+        "queues": rows(fullest, processes, busy_by_queue(visit)),
+        "number_of_queues": len(stats.queues),
+        "days": [{"date": day.date, "processed": day.processed, "failed": day.failed} for day in reversed(days)],
+        "findings": visit.snapshot("findings", FINDINGS_AGE_S, lambda: _findings(visit), WAIT_S),
+        "failing": {"retries": retries, "dead": dead},
+    }
+
+
+def _findings(visit: Visit) -> Sequence[Finding]:
+    """The problems first."""
+    work = visit.host.our_work() if not visit.partition else None
+    return sorted(Doctor(visit.inspector, work).findings(), key=lambda one: not one.problem)
+
+
+VIEWS = [View("/", "Overview", "overview.html", overview)]
+ACTIONS: list[Action] = []

@@ -1,0 +1,113 @@
+"""The queues: size, latency, growth, who works them; pause, resume, clear."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from goworkers_py.admin import places
+from goworkers_py.admin.filter import counted
+from goworkers_py.brokers.contracts.fleet import Process, QueueStats
+from goworkers_py.core.levels import base_of
+from goworkers_py.web.http.params import WHOLE, Param
+from goworkers_py.web.site.table import Action, Data, Done, View
+from goworkers_py.web.site.visit import Visit
+from goworkers_py.web.views.rows import row_of
+from goworkers_py.web.views.shared import fleet_processes, fleet_stats
+
+NAME = Param("name", "name of the queue", needed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    name: str
+    size: int
+    latency_s: float
+    paused: bool
+    processes: int  # that fetch from it
+    threads: int  # that may work it
+    busy: int  # jobs of it that run
+
+
+def rows(stats: Sequence[QueueStats], processes: Sequence[Process], busy: Mapping[str, int]) -> list[QueueRow]:
+    workers: dict[str, list[int]] = {}
+    for process in processes:
+        for queue in process.queues:
+            workers.setdefault(queue, []).append(_threads_for(process, queue))
+    return [
+        QueueRow(one.name, one.size, one.latency_s, one.paused, len(workers.get(one.name, ())),
+                 sum(workers.get(one.name, ())), busy.get(one.name, 0))
+        for one in stats
+    ]  # fmt: skip
+
+
+def _threads_for(process: Process, queue: str) -> int:
+    """A process of another program has one pool for all its queues."""
+    fitting = [pool.threads for pool in process.pools if queue in pool.queues or base_of(queue) in pool.queues]
+    return sum(fitting) if process.pools else process.concurrency
+
+
+def busy_by_queue(visit: Visit) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for one in visit.snapshot("running", 2, visit.inspector.running).value or []:
+        found[one.queue] = found.get(one.queue, 0) + 1
+    return found
+
+
+def listed(visit: Visit) -> Data:
+    """All queues: how many jobs wait, for how long the next one has waited, whether the queue is paused, and who works
+    it."""
+    return {"queues": rows(fleet_stats(visit).queues, fleet_processes(visit), busy_by_queue(visit))}
+
+
+def one(visit: Visit) -> Data:
+    """One queue, with the jobs that run next."""
+    name = visit.args["name"]
+    found = visit.inspector.queue(name) or QueueStats(name, 0, 0.0)
+    processes = [one for one in fleet_processes(visit) if name in one.queues]
+    jobs = visit.inspector.first(places.waiting_in(name), min(visit.args["limit"], 500))
+    days = visit.snapshot("history", 30, lambda: visit.inspector.history(14)).value or []
+    return {
+        "queue": rows([found], processes, busy_by_queue(visit))[0],
+        "processes": processes,
+        "jobs": [row_of(job, visit.hiding) for job in jobs],
+        "days": [{"date": day.date, **counts._asdict()} for day in days if (counts := day.queues.get(name))],
+    }
+
+
+def _pause(visit: Visit) -> Done:
+    """Pauses a queue: no process begins a job of it until `resume`. Running jobs go on."""
+    name = visit.args["name"]
+    changed = visit.inspector.pause(name)
+    return Done(f"queue {name} is paused" if changed else f"queue {name} was paused already", int(changed))
+
+
+def _resume(visit: Visit) -> Done:
+    """Ends the pause of a queue."""
+    name = visit.args["name"]
+    changed = visit.inspector.resume(name)
+    return Done(f"queue {name} goes on" if changed else f"queue {name} was not paused", int(changed))
+
+
+def _clear(visit: Visit) -> Done:
+    """Deletes all jobs that wait in a queue, and the queue itself."""
+    name = visit.args["name"]
+    gone = visit.inspector.clear(places.waiting_in(name))
+    return Done(f"{counted(gone)} of queue {name} deleted", gone, to=visit.link("/queues"))
+
+
+def _ask_clear(visit: Visit) -> str:
+    name = visit.args["name"]
+    return f"Delete all of {counted(visit.inspector.count(places.waiting_in(name)))} in queue {name} for good?"
+
+
+VIEWS = [
+    View("/queues", "Queues", "queues.html", listed),
+    View("/queue", "Queue", "queue.html", one,
+         (NAME, Param("limit", "jobs that are shown, 500 at most", WHOLE, 25)), "/queues"),
+]  # fmt: skip
+ACTIONS = [
+    Action("/queue/pause", _pause, (NAME,)),
+    Action("/queue/resume", _resume, (NAME,)),
+    Action("/queue/clear", _clear, (NAME,), _ask_clear),
+]

@@ -1,0 +1,93 @@
+"""A job as a row of a list, and as the fields of its page. Fields of a payload may have any type: what is shown is what
+could be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from goworkers_py.admin.filter import time_of
+from goworkers_py.web.site.hiding import Hiding
+from goworkers_py.wire import enclosure
+from goworkers_py.wire.message import Message, epoch
+from goworkers_py.wire.stored_job import StoredJob
+
+NAMELESS, UNREADABLE = "(none)", "(unreadable)"
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    jid: str
+    key: str  # names just this job in a form: its time and its jid
+    job_class: str
+    queue: str
+    args: Any  # with masked values
+    at: float | None  # due, died, parked or enqueued
+    enqueued_at: float | None
+    error_class: str
+    error_message: str
+    retry_count: int | None
+    tags: Sequence[str]
+    line: str
+    job: StoredJob
+
+
+def row_of(job: StoredJob, hiding: Hiding) -> JobRow:
+    message = job.message
+    fields = message.fields if message is not None else {}
+    count = fields.get("retry_count")
+    return JobRow(
+        jid=job.jid,
+        key=key_of(job),
+        job_class=shown_class(message),
+        queue=job.queue or _text(fields.get("queue")),
+        args=shown_args(job, hiding),
+        at=time_of(job),
+        enqueued_at=None if message is None else message.enqueued_at or message.created_at,
+        error_class=_text(fields.get("error_class")),
+        error_message=_text(fields.get("error_message")),
+        retry_count=count if isinstance(count, int) and not isinstance(count, bool) else None,
+        tags=[] if message is None else list(message.tags),
+        line=job.line,
+        job=job,
+    )
+
+
+def key_of(job: StoredJob) -> str:
+    return f"{'' if job.at is None else repr(job.at)}|{job.jid}"
+
+
+def time_and_jid(key: str) -> tuple[float | None, str]:
+    """The opposite of `key_of`. Raises ValueError."""
+    at, _, jid = key.partition("|")
+    return (float(at) if at else None), jid
+
+
+def shown_class(message: Message | None) -> str:
+    if message is None:
+        return UNREADABLE
+    if message.get("class") == enclosure.CLASS:
+        return _text(message.get("display_class")) or UNREADABLE
+    return message.job_class or NAMELESS
+
+
+def shown_args(job: StoredJob, hiding: Hiding) -> Any:
+    """Positional arguments, those of ActiveJob unwrapped, and the keyword arguments behind them as an object."""
+    message = job.message
+    if message is None or job.original is not None:
+        return [hiding.in_place_of(job) if hiding.may_hide(job.payload) else job.escaped]
+    args: Any = message.args
+    if "wrapped" in message and isinstance(args, list) and args and isinstance(args[0], dict):
+        args = args[0].get("arguments", args)
+    if message.kwargs:
+        args = [*(args if isinstance(args, list) else [args]), message.kwargs]
+    return hiding.value(args)
+
+
+def failed_at(message: Message | None) -> float | None:
+    return None if message is None else epoch(message.get("retried_at")) or epoch(message.get("failed_at"))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,17 @@
+"""What several pages ask the broker for."""
+
+from __future__ import annotations
+
+from goworkers_py.brokers.contracts.fleet import Process, Stats
+from goworkers_py.web.site.visit import Visit
+
+# Pages that many people look at ask the broker once in so many seconds.
+STATS_AGE_S, PROCESSES_AGE_S = 1.0, 2.0
+
+
+def fleet_stats(visit: Visit) -> Stats:
+    return visit.snapshot("stats", STATS_AGE_S, visit.inspector.stats).value or Stats.nothing()
+
+
+def fleet_processes(visit: Visit) -> list[Process]:
+    return visit.snapshot("processes", PROCESSES_AGE_S, visit.inspector.processes).value or []
