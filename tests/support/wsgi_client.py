@@ -1,5 +1,6 @@
-"""Asks a WSGI application as a browser does: with cookies, and the token of a form. Every call goes through the validator
-of the standard library."""
+"""Asks a WSGI application as a browser does: with cookies, and the token of a form.
+
+Every call goes through the validator of the standard library."""
 
 from __future__ import annotations
 
@@ -80,9 +81,9 @@ class Client:
         if self.cookies:
             environ["HTTP_COOKIE"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
         for name, value in {**self._headers, **(headers or {})}.items():
-            key = name.upper().replace("-", "_")
-            whole = key.startswith(("CONTENT_", "REMOTE_", "SCRIPT_", "PATH_", "WSGI.", "HTTP_"))
-            environ[key.replace("WSGI.", "wsgi.") if whole else f"HTTP_{key}"] = value
+            key = name if name.startswith("wsgi.") else name.upper().replace("-", "_")
+            whole = key.startswith(("CONTENT_", "REMOTE_", "SCRIPT_", "PATH_", "wsgi."))
+            environ[key if whole else f"HTTP_{key}"] = value
         return self._answer(environ)
 
     def _answer(self, environ: dict[str, Any]) -> Answer:

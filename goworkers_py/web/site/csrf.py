@@ -59,6 +59,7 @@ def _check_site(request: Request) -> None:
             raise Refused(403, "another site has sent this change, so it was not made")
         return
     origin = request.header("Origin")
-    # A browser tells no `Origin: null` for a page of ours.
-    if origin and urlsplit(origin).netloc not in (request.header("Host"), request.header("X-Forwarded-Host")):
+    # A browser tells no `Origin: null` for a page of ours. No other site can have it send X-Forwarded-Host.
+    ours = {request.header("Host"), request.header("X-Forwarded-Host")} - {""}
+    if origin and urlsplit(origin).netloc not in ours:
         raise Refused(403, f"the change comes from {origin} and not from this site, so it was not made")

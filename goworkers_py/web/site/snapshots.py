@@ -48,8 +48,7 @@ class Snapshots:
         self._known: dict[str, _Computation[object]] = {}  # under the lock
 
     def get(self, name: str, max_age_s: float, compute: Callable[[], T], wait_s: float = 10.0) -> Snapshot[T]:
-        """The value, at most `max_age_s` old if it can be computed within `wait_s`; else the last one. Raises what the
-        computation has raised when there is no value."""
+        """The value, at most `max_age_s` old if it can be computed within `wait_s`; else the last one."""
         if self._pid != os.getpid():  # a server has forked: its threads, and locks that they held, are not here
             self.__init__()  # type: ignore[misc]
         with self._lock:
@@ -62,10 +61,7 @@ class Snapshots:
             ended = known.ended
         if ended is not None:
             ended.wait(wait_s)
-        last = known.last
-        if last.value is None and last.error is not None:
-            raise last.error
-        return last  # type: ignore[return-value]
+        return known.last  # type: ignore[return-value]
 
     def forget(self) -> None:
         """After a change: what it has changed must be seen on the next page."""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from goworkers_py.admin.inspector import Inspector
-from goworkers_py.core.errors import ConfigError
+from goworkers_py.core.errors import BrokerUnavailable, ConfigError
 from goworkers_py.web.http.errors import Refused
 from goworkers_py.web.http.request import Request
 from goworkers_py.web.site.access import Grant
@@ -19,6 +19,7 @@ from goworkers_py.web.site.snapshots import Snapshot, Snapshots
 T = TypeVar("T")
 
 PARTITION = "partition"  # a parameter of every page
+LONGEST_WAIT_S, PANEL_WAIT_S = 10.0, 0.1
 
 
 class Visit:
@@ -48,9 +49,16 @@ class Visit:
             raise Refused(404, str(error)) from None
         return found
 
-    def snapshot(self, name: str, max_age_s: float, compute: Callable[[], T], wait_s: float = 10.0) -> Snapshot[T]:
-        """What pages of this partition share for a moment."""
-        return self._snapshots.get(f"{self.partition}/{name}", max_age_s, compute, wait_s)
+    def snapshot(self, name: str, max_age_s: float, compute: Callable[[], T]) -> T:
+        """What pages of this partition share for a moment. Raises what the computation raises."""
+        found = self._snapshots.get(f"{self.partition}/{name}", max_age_s, compute, LONGEST_WAIT_S)
+        if found.value is None:
+            raise found.error or BrokerUnavailable(f"no answer for {LONGEST_WAIT_S:g} s")
+        return found.value
+
+    def panel(self, name: str, max_age_s: float, compute: Callable[[], T]) -> Snapshot[T]:
+        """What a part of a page shows, with its age: the page does not wait for it, and is shown without it."""
+        return self._snapshots.get(f"{self.partition}/{name}", max_age_s, compute, PANEL_WAIT_S)
 
     def now_new(self) -> None:
         """Something was changed: the next pages show it."""

@@ -20,7 +20,7 @@ from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import TEXTS, TIME, WHOLE, YES_NO, Param
 from goworkers_py.web.site.table import Done, GoOn
 from goworkers_py.web.site.visit import Visit
-from goworkers_py.web.views.filters import FILTER, PLACED, QUEUE, asked, filter_of, place_of
+from goworkers_py.web.views.filters import FILTER, PLACED, QUEUE, filter_of, place_of
 from goworkers_py.web.views.rows import failed_at, key_of, time_and_jid
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -90,7 +90,7 @@ class Bulk:
         )
         chosen, left = set(keys), len(set(keys))
         total = Changed()
-        for _, changed in self.verb(self._place, Refined(wanted, lambda job: _is_chosen(job, chosen, self._place)), 0):
+        for _, changed in self.verb(self._place, Refined(wanted, lambda job: key_of(job) in chosen), 0):
             total.add(changed)
             left -= changed.done
             if left <= 0:
@@ -112,7 +112,7 @@ class Bulk:
         for read, step in self.verb(place, wanted, start):
             result.add(step)
             looked_at += read
-            if looked_at >= total:
+            if looked_at >= total and self._at_end(place, looked_at - changed - result.done):
                 break
             if time.monotonic() >= until:
                 ended = False
@@ -126,17 +126,20 @@ class Bulk:
         said = f"{counted(changed)} {self.done} so far"
         return Done(said, result.done, problems=problems, go_on=GoOn(fields, looked_at, total))
 
+    def _at_end(self, place: Place, stayed: int) -> bool:
+        """Whether what is left has come since the first request. The newest jobs of a queue are read first, so those
+        that were pushed meanwhile have moved others behind the place where this request began: `stayed`."""
+        return place in TIMED or stayed >= self.visit.inspector.count(place)
+
     def _next(self, place: Place, seen: _Seen, started: float) -> dict[str, object]:
         args = self.visit.args
         fields: dict[str, object] = {"state": args["state"], "queue": args["queue"] or "", "all": "yes", "_sure": "yes"}
         fields |= {name: args[name] for name in (param.name for param in FILTER) if args[name] not in (None, "", [])}
         if place in TIMED and seen.last_at is not None:
             fields["since"] = repr(seen.last_at)
+        if "at" in args:
+            fields["at"] = repr(args["at"])
         return fields | {"started": repr(started)}
-
-
-def _is_chosen(job: StoredJob, chosen: set[str], place: Place) -> bool:
-    return key_of(job) in chosen
 
 
 def _failed_before(started: float) -> Callable[[StoredJob], bool]:
@@ -164,6 +167,3 @@ def question(verb: str) -> Callable[[Visit], str]:
         return f"{verb} all jobs {wanted} among {counted(size)} in {state}?"
 
     return ask
-
-
-__all__ = ["FIELDS", "Bulk", "asked", "question"]

@@ -64,7 +64,7 @@ def _placed(visit: Visit, place: Place) -> dict[str, Any]:
 
 def _running(visit: Visit) -> dict[str, Any]:
     wanted, limit = filter_of(visit), visit.args["limit"]
-    found: list[Running] = visit.snapshot("running", 2, visit.inspector.running).value or []
+    found: list[Running] = visit.snapshot("running", 2, visit.inspector.running)
     fitting = [one for one in found if wanted.fits(one.job) and visit.args["queue"] in (None, "", one.queue)]
     start = int(visit.args["after"] or 0)
     rows = [

@@ -13,7 +13,6 @@ from goworkers_py.web.views.queues import busy_by_queue, rows
 from goworkers_py.web.views.shared import fleet_processes, fleet_stats
 
 FINDINGS_AGE_S, HISTORY_AGE_S, SAMPLE_AGE_S = 30.0, 10.0, 60.0
-WAIT_S = 0.1
 MOST_QUEUES, MOST_KINDS = 10, 8
 DAYS = 30
 
@@ -22,12 +21,10 @@ def overview(visit: Visit) -> Data:
     """What the fleet does: counts by state, jobs by day, the fullest queues, what the doctor has found, and the
     classes that fail most."""
     stats, processes = fleet_stats(visit), fleet_processes(visit)
-    days: list[Day] = visit.snapshot("history", HISTORY_AGE_S, lambda: visit.inspector.history(DAYS)).value or []
+    days: list[Day] = visit.snapshot("history", HISTORY_AGE_S, lambda: visit.inspector.history(DAYS))
     fullest = sorted(stats.queues, key=lambda one: (-one.size, -one.latency_s, one.name))[:MOST_QUEUES]
-    retries = visit.snapshot(
-        "sample of retries", SAMPLE_AGE_S, lambda: visit.inspector.sample(visit.inspector.RETRIES), WAIT_S
-    )
-    dead = visit.snapshot("sample of dead", SAMPLE_AGE_S, lambda: visit.inspector.sample(visit.inspector.DEAD), WAIT_S)
+    retries = visit.panel("sample of retries", SAMPLE_AGE_S, lambda: visit.inspector.sample(visit.inspector.RETRIES))
+    dead = visit.panel("sample of dead", SAMPLE_AGE_S, lambda: visit.inspector.sample(visit.inspector.DEAD))
     return {
         "stats": replace(stats, queues=[]),
         "busy": sum(one.busy for one in processes),
@@ -38,7 +35,7 @@ def overview(visit: Visit) -> Data:
         "queues": rows(fullest, processes, busy_by_queue(visit)),
         "number_of_queues": len(stats.queues),
         "days": [{"date": day.date, "processed": day.processed, "failed": day.failed} for day in reversed(days)],
-        "findings": visit.snapshot("findings", FINDINGS_AGE_S, lambda: _findings(visit), WAIT_S),
+        "findings": visit.panel("findings", FINDINGS_AGE_S, lambda: _findings(visit)),
         "failing": {"retries": retries, "dead": dead},
     }
 

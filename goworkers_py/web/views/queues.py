@@ -49,7 +49,7 @@ def _threads_for(process: Process, queue: str) -> int:
 
 def busy_by_queue(visit: Visit) -> dict[str, int]:
     found: dict[str, int] = {}
-    for one in visit.snapshot("running", 2, visit.inspector.running).value or []:
+    for one in visit.snapshot("running", 2, visit.inspector.running):
         found[one.queue] = found.get(one.queue, 0) + 1
     return found
 
@@ -66,7 +66,7 @@ def one(visit: Visit) -> Data:
     found = visit.inspector.queue(name) or QueueStats(name, 0, 0.0)
     processes = [one for one in fleet_processes(visit) if name in one.queues]
     jobs = visit.inspector.first(places.waiting_in(name), min(visit.args["limit"], 500))
-    days = visit.snapshot("history", 30, lambda: visit.inspector.history(14)).value or []
+    days = visit.snapshot("history", 30, lambda: visit.inspector.history(14))
     return {
         "queue": rows([found], processes, busy_by_queue(visit))[0],
         "processes": processes,

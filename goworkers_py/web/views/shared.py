@@ -10,8 +10,8 @@ STATS_AGE_S, PROCESSES_AGE_S = 1.0, 2.0
 
 
 def fleet_stats(visit: Visit) -> Stats:
-    return visit.snapshot("stats", STATS_AGE_S, visit.inspector.stats).value or Stats.nothing()
+    return visit.snapshot("stats", STATS_AGE_S, visit.inspector.stats)
 
 
 def fleet_processes(visit: Visit) -> list[Process]:
-    return visit.snapshot("processes", PROCESSES_AGE_S, visit.inspector.processes).value or []
+    return visit.snapshot("processes", PROCESSES_AGE_S, visit.inspector.processes)
