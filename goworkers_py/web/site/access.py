@@ -25,8 +25,8 @@ class ByFunction:
         self._authorize = authorize
 
     def decide(self, environ: dict[str, Any]) -> Grant:
-        who = environ.get("REMOTE_USER") or "somebody"
-        return Grant(who, bool(self._authorize(environ, "view")), bool(self._authorize(environ, "act")))
+        view, act = bool(self._authorize(environ, "view")), bool(self._authorize(environ, "act"))
+        return Grant(environ.get("REMOTE_USER") or "somebody", view, act)  # the function may have set it
 
 
 class Closed:
