@@ -64,10 +64,8 @@ def pages(request, rest=""):
 class AdminSite(admin.AdminSite):
     def get_urls(self):
         # `admin_view` sends to the login who is not of the staff.
-        return [
-            path("jobs/", self.admin_view(pages), name="jobs"),
-            path("jobs/<path:rest>", self.admin_view(pages)),
-        ] + (super().get_urls())
+        view = self.admin_view(pages)
+        return [path("jobs/", view, name="jobs"), path("jobs/<path:rest>", view), *super().get_urls()]
 
     def get_app_list(self, request, app_label=None):
         """The menu, with an entry for the pages."""

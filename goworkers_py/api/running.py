@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from goworkers_py.admin.doctor import OurWork
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.api.partition import Partition
 from goworkers_py.brokers.broker import Broker
@@ -16,7 +17,7 @@ from goworkers_py.config.central import CentralSource
 from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.command import Obey
-from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.errors import BrokerError, UnknownJob
 from goworkers_py.observe.health_report import STARTING, HealthReport, merged
 from goworkers_py.policy.aggregates import Aggregates
 from goworkers_py.policy.registry import Registry
@@ -25,9 +26,10 @@ from goworkers_py.runtime.daemon import Daemon
 from goworkers_py.runtime.interpreter import collect_garbage_less_often
 from goworkers_py.runtime.plan import Plan
 from goworkers_py.system.run_process import run
+from goworkers_py.wire.message import Message
 
 if TYPE_CHECKING:
-    from goworkers_py.web.server import StatsServer
+    from goworkers_py.web.server import WebServer
 
 log = logging.getLogger(__name__)
 
@@ -54,23 +56,44 @@ class Running:
     def open_broker(self, config: Config) -> Broker:
         raise NotImplementedError
 
+    def plan(self) -> Plan:
+        raise NotImplementedError
+
     def unworked(self, plan: Plan) -> dict[str, list[str]]:
         raise NotImplementedError
 
     def _replace(self, config: Config | None) -> None:
         raise NotImplementedError
 
-    def stats_server(self, port: int, host: str = "127.0.0.1") -> StatsServer:
+    def stats_server(self, port: int, host: str = "127.0.0.1") -> WebServer:
         """`workers.stats_server(8080)` serves go-workers' `/stats` and the other pages of `stats_port`, beside `run` or
         `start`, until `stop()` of the returned server."""
-        from goworkers_py.web.pages import serve  # a process without a port needs no http.server
+        from goworkers_py.web.probes import serve  # a process without a port needs no http.server
 
         return serve(host, port, self._report, self._stats)
+
+    def our_work(self) -> OurWork | None:
+        """What this program works, for the doctor. None where no code is registered: then this is no program that runs
+        jobs."""
+        daemon = self._daemon_built  # it has made its plans, and another thread may run it
+        plan = self.plan() if daemon is None else daemon.plans[0]
+        if not plan.registry.names() and not plan.registry.any_handlers:
+            return None
+
+        def knows(message: Message) -> bool:
+            try:
+                plan.registry.find(message)
+            except UnknownJob:
+                return False
+            return True
+
+        aggregates = {spec.name for spec in Aggregates(plan.registry).specs()}
+        return OurWork({queue.name for queue in plan.queues}, knows, aggregates, self.config.echo.queue)
 
     def run(self, ready: Callable[[], None] = lambda: None) -> int:
         """`sys.exit(workers.run())` runs jobs until a signal asks to stop. Returns the exit code."""
         try:
-            return run(self.config, self._daemon_of_command, self._stats, ready)
+            return run(self.config, self._daemon_of_command, self._stats, ready, self._open_pages)
         finally:
             self._replace(self._config)  # the daemon's broker is closed
 
@@ -85,6 +108,11 @@ class Running:
             log.warning("no jobs are registered, so every job will fail: name the modules with -r or `require`")
         self._warn_of_unworked(daemon)
         return daemon
+
+    def _open_pages(self, knows_code: bool) -> WebServer:
+        from goworkers_py.web.port import WithoutCode, open_port  # a process without pages needs no jinja2
+
+        return open_port(self if knows_code else WithoutCode(self), self.config.web)
 
     def _report(self) -> HealthReport:
         return self._daemon_built.report() if self._daemon_built else merged(STARTING, [])

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import click
 import simplejson
 
-from goworkers_py.admin.doctor import PROBLEM, Doctor, Finding, OurWork
+from goworkers_py.admin.doctor import PROBLEM, Doctor, Finding
 from goworkers_py.api.app import App
 from goworkers_py.brokers.open_broker import kind_of_broker
 from goworkers_py.cli.base import FAILED, with_jobs
@@ -17,9 +17,7 @@ from goworkers_py.cli.selection import as_json
 from goworkers_py.cli.tables import printable
 from goworkers_py.config.options import Config
 from goworkers_py.config.user_code import import_from_here, import_module
-from goworkers_py.core.errors import ConfigError, UnknownJob
-from goworkers_py.policy.aggregates import Aggregates
-from goworkers_py.wire.message import Message
+from goworkers_py.core.errors import ConfigError
 
 
 @click.command()
@@ -49,7 +47,7 @@ def _findings(app: App) -> Iterator[Finding]:
     work = None
     if not broken:
         try:
-            work = _our_work(app)
+            work = app.our_work()
         except ConfigError as error:
             broken = [_cannot_start(error)]
     yield from broken
@@ -64,23 +62,6 @@ def _broken_modules(config: Config) -> Iterator[Finding]:
             import_module(module, "require")
         except ConfigError as error:
             yield _cannot_start(error)
-
-
-def _our_work(app: App) -> OurWork | None:
-    """None where no code is registered: then this is no configuration of a process that runs jobs."""
-    plan = app.plan()
-    if not plan.registry.names() and not plan.registry.any_handlers:
-        return None
-
-    def knows(message: Message) -> bool:
-        try:
-            plan.registry.find(message)
-        except UnknownJob:
-            return False
-        return True
-
-    aggregates = {spec.name for spec in Aggregates(plan.registry).specs()}
-    return OurWork({queue.name for queue in plan.queues}, knows, aggregates, app.config.echo.queue)
 
 
 def _cannot_start(error: ConfigError) -> Finding:

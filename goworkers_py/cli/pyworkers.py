@@ -52,6 +52,7 @@ COMMANDS = {
     "version": "run",
     "completion": "completion",
     "config": "config",
+    "web": "web",
 }
 
 

@@ -23,6 +23,7 @@ def _values(config: Config) -> Iterator[tuple[tuple[str, str], Any]]:
     yield from _options("", config)
     yield from _options("[middleware]", config.middleware)
     yield from _options("[echo]", config.echo)
+    yield from _options("[web]", config.web)
     for kind, sections in (("periodic", config.periodic), ("limit", config.limits), ("partition", config.partitions)):
         for one in sections:
             yield from _section(kind, one)

@@ -25,6 +25,7 @@ from goworkers_py.config.options import (
     PeriodicConfig,
     PoolConfig,
     QueueConfig,
+    WebConfig,
     names_of,
     options_by_any_name,
 )
@@ -80,6 +81,7 @@ def load(
     of_flags = tuple(_queue_flag(flag, of_file) for flag in queues)
     links = MiddlewareConfig(**_section(file, "middleware", MiddlewareConfig, where))
     echo = EchoConfig(**_section(file, "echo", EchoConfig, where))
+    web = WebConfig(**_section(file, "web", WebConfig, where))
     chosen = _distinct(of_flags or tuple(queue for queue in of_file if not queue.partition))
     limits = _named_sections(file, "limit", LimitConfig, where)
     periodic = _named_sections(file, "periodic", PeriodicConfig, where)
@@ -94,6 +96,7 @@ def load(
         limits=limits,
         middleware=links,
         echo=echo,
+        web=web,
     )
     check_partitions(config, where)
     return config
@@ -149,7 +152,7 @@ def of_call(settings: Mapping[str, Any] | str | os.PathLike[str] | None, options
 
 
 def _refuse_unknown_sections(file: configparser.ConfigParser, where: str) -> None:
-    known = [SECTION, "middleware", "echo"]
+    known = [SECTION, "middleware", "echo", "web"]
     for section in file.sections():
         if section not in known and not section.startswith(_NAMED):
             hint = did_you_mean(section, [*known, *(f"{kind}NAME" for kind in _NAMED)])

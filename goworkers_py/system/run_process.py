@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.config.options import Config
 from goworkers_py.core.command import Obey
 from goworkers_py.core.errors import WorkersError
-from goworkers_py.observe.health_report import STARTING, HealthReport, merged
+from goworkers_py.observe.health_report import STARTING, merged
 from goworkers_py.runtime import forks
 from goworkers_py.runtime.daemon import Daemon
 from goworkers_py.system.child_process import own_command
@@ -20,6 +19,7 @@ from goworkers_py.system.inbox import Inbox
 from goworkers_py.system.logs import setup_logging
 from goworkers_py.system.main_loop import run_until_stopped
 from goworkers_py.system.parent_link import ParentLink
+from goworkers_py.system.ports import OpenPages, Ports
 from goworkers_py.system.supervisor import Supervisor
 from goworkers_py.system.systemd import SystemdNotifier
 
@@ -30,7 +30,8 @@ def run(
     config: Config,
     make_daemon: Callable[[Obey], Daemon],
     stats: Callable[[], Stats],
-    ready: Callable[[], None] = lambda: None,
+    ready: Callable[[], None],
+    open_pages: OpenPages,
 ) -> int:
     """`make_daemon` imports the user's code; `stats` asks the broker; `ready` is called when jobs are fetched."""
     parent = ParentLink.of_this_process(config.max_jobs, config.max_memory, stats if config.stats_port else None)
@@ -40,7 +41,7 @@ def run(
     command = own_command()
     with daemon_context(config):
         setup_logging(config.log_level, config.log_format, config.logfile)
-        return _run_main(config, command, make_daemon, stats, SystemdNotifier(ready=ready))
+        return _run_main(config, command, make_daemon, Ports(config, stats, open_pages), SystemdNotifier(ready=ready))
 
 
 def _tell_of_root() -> None:
@@ -64,31 +65,18 @@ def _run_main(
     config: Config,
     command: list[str],
     make_daemon: Callable[[Obey], Daemon],
-    stats: Callable[[], Stats],
+    ports: Ports,
     notifier: SystemdNotifier,
 ) -> int:
     if config.needs_a_parent:
         supervisor = Supervisor(config.processes, command, notifier)
-        with _port(config, supervisor.report, supervisor.stats):
+        with ports.probes(supervisor.report, supervisor.stats), ports.pages(knows_code=False):
             _tell_of_root()
             return supervisor.run()
     daemon: Daemon | None = None
-    with _port(config, lambda: daemon.report() if daemon else merged(STARTING, []), stats):
+    with ports.probes(lambda: daemon.report() if daemon else merged(STARTING, [])):
         inbox = Inbox()
         daemon = make_daemon(inbox.obey)
-        _tell_of_root()
-        return run_until_stopped(daemon, inbox, None, notifier)
-
-
-@contextmanager
-def _port(config: Config, report: Callable[[], HealthReport], stats: Callable[[], Stats]) -> Iterator[None]:
-    if not config.stats_port:
-        yield
-        return
-    from goworkers_py.web.pages import serve  # a process without a port needs no http.server
-
-    server = serve(config.stats_host, config.stats_port, report, stats)
-    try:
-        yield
-    finally:
-        server.stop()
+        with ports.pages(knows_code=True):
+            _tell_of_root()
+            return run_until_stopped(daemon, inbox, None, notifier)

@@ -1,4 +1,4 @@
-"""The HTTP port: serves pages by GET, on loopback unless `stats_host` says otherwise."""
+"""An HTTP port: serves a WSGI application, a thread for each request, without trusting its clients."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import errno
 import logging
 import socket
 import socketserver
+import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple
+from typing import Any
+from urllib.parse import unquote_to_bytes
+from wsgiref.handlers import SimpleHandler
 
-import simplejson
-
-from goworkers_py.core.errors import BrokerError, ConfigError
+from goworkers_py.core.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
@@ -28,31 +29,25 @@ NO_DESCRIPTOR_PAUSE_S = 0.2
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
-class Answer(NamedTuple):
-    status: int
-    text: str
-    kind: str = "text/plain; charset=utf-8"
+LONGEST_LINE = 65_536  # bytes of the first line of a request
+
+OF_BODY = {"HTTP_CONTENT_TYPE", "HTTP_CONTENT_LENGTH"}  # an environ names these two without the prefix
+
+Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 
-JSON = "application/json; charset=utf-8"
-Page = Callable[[], Answer]
-
-
-def as_json(body: Mapping[str, Any], status: int = 200) -> Answer:
-    return Answer(status, simplejson.dumps(body), JSON)
-
-
-class StatsServer:
-    def __init__(self, host: str, port: int, pages: Mapping[str, Page]) -> None:
-        handler = type("Handler", (_Handler,), {"pages": pages})
+class WebServer:
+    def __init__(self, host: str, port: int, application: Wsgi, name: str = "stats server") -> None:
+        """Listens from now on, and serves after `start`. `name` is for errors and the name of the thread."""
+        handler = type("Handler", (_Handler,), {"application": staticmethod(application), "listens": (host, port)})
         try:
             self._server = _Server((host, port), handler)
         except OSError as error:
-            raise ConfigError(f"stats server: cannot listen on {host}:{port}: {error.strerror}") from None
+            raise ConfigError(f"{name}: cannot listen on {host}:{port}: {error.strerror}") from None
         except OverflowError as error:
-            raise ConfigError(f"stats server: cannot listen on {host}:{port}: {error}") from None
+            raise ConfigError(f"{name}: cannot listen on {host}:{port}: {error}") from None
         self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, name="stats-server", daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, name=name.replace(" ", "-"), daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -129,29 +124,49 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    pages: Mapping[str, Page]
+    application: Wsgi
+    listens: tuple[str, int]
 
-    def do_GET(self) -> None:
-        page = self.pages.get(self.path.split("?")[0])
-        if page is None:
-            self._give(as_json({"error": f"no such page; the pages are {', '.join(self.pages)}"}, 404))
-            return
-        try:
-            answer = page()
-        except BrokerError as error:
-            answer = as_json({"error": str(error)}, 503)
-        except Exception as error:
-            log.exception("page %s failed", self.path)
-            answer = as_json({"error": str(error)}, 500)
-        self._give(answer)
+    def handle(self) -> None:
+        self.raw_requestline = self.rfile.readline(LONGEST_LINE + 1)
+        if len(self.raw_requestline) > LONGEST_LINE:
+            self.requestline = self.request_version = self.command = ""
+            self.send_error(414)
+        elif self.parse_request():
+            _Run(self.rfile, self.wfile, self._environ()).run(self.application)
 
-    def _give(self, answer: Answer) -> None:
-        body = answer.text.encode("utf-8", "replace")
-        self.send_response(answer.status)
-        self.send_header("Content-Type", answer.kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+    def _environ(self) -> dict[str, Any]:
+        path, _, query = self.path.partition("?")
+        environ: dict[str, Any] = {
+            "REQUEST_METHOD": self.command,
+            "SCRIPT_NAME": "",
+            "PATH_INFO": unquote_to_bytes(path).decode("latin-1"),
+            "QUERY_STRING": query,
+            "SERVER_PROTOCOL": self.request_version,
+            "SERVER_NAME": self.listens[0],
+            "SERVER_PORT": str(self.listens[1]),
+            "REMOTE_ADDR": self.client_address[0],
+            "CONTENT_TYPE": self.headers.get("Content-Type") or "",
+            "CONTENT_LENGTH": self.headers.get("Content-Length") or "",
+        }
+        for name, value in self.headers.items():
+            key = f"HTTP_{name.upper().replace('-', '_')}"
+            # A name with an underscore would look like another one: no browser and no proxy of repute sends it.
+            if "_" not in name and key not in OF_BODY:
+                environ[key] = f"{environ[key]},{value}" if key in environ else value
+        return environ
 
     def log_message(self, *_: Any) -> None:
         """Logs nothing: one line for each request of a monitor would bury the lines of the jobs."""
+
+
+class _Run(SimpleHandler):
+    """The run of the application for one request."""
+
+    os_environ: dict[str, str] = {}  # noqa: RUF012  # the environment of this process is not for applications
+
+    def __init__(self, reading: Any, writing: Any, environ: dict[str, Any]) -> None:
+        super().__init__(reading, writing, sys.stderr, environ, multithread=True, multiprocess=False)
+
+    def log_exception(self, exc_info: Any) -> None:
+        log.error("the HTTP port failed at %s", self.base_env.get("PATH_INFO"), exc_info=exc_info)

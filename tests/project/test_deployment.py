@@ -16,7 +16,7 @@ from goworkers_py.config.loader import load
 from goworkers_py.config.options import Config
 from goworkers_py.observe.health_report import merged
 from goworkers_py.runtime.launcher import Launcher
-from goworkers_py.web.pages import pages
+from goworkers_py.web.probes import pages
 
 CONF = Path(__file__).parents[2] / "conf"
 DOCKERFILE = (CONF / "docker/Dockerfile").read_text("utf-8")

@@ -135,7 +135,7 @@ def test_no_imports_go_in_a_circle() -> None:
         ),
         ("click", {module for module in MODULES if module.startswith("cli.") and module != "cli.__main__"}),
         ("subprocess", {"system.child_process", *EMBEDDED}),
-        ("signal", {*SIGNALLERS, "cli.daemon", "cli.top", EMBEDDED[1]}),
+        ("signal", {*SIGNALLERS, "cli.daemon", "cli.top", "cli.web", EMBEDDED[1]}),
         ("daemon", {"system.daemon"}),
         ("cronsim", {"policy.slots"}),
     ],

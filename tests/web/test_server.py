@@ -17,7 +17,8 @@ from waiting import eventually
 
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, ConfigError
 from goworkers_py.web import server as module
-from goworkers_py.web.server import StatsServer, as_json
+from goworkers_py.web.probes import Probes, as_json
+from goworkers_py.web.server import WebServer
 
 Source = Callable[[], dict[str, Any]]
 
@@ -32,11 +33,11 @@ def stops_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[Source], StatsServer]]:
-    servers: list[StatsServer] = []
+def serve() -> Iterator[Callable[[Source], WebServer]]:
+    servers: list[WebServer] = []
 
-    def serve(source: Source) -> StatsServer:
-        servers.append(StatsServer(LOOPBACK, 0, {"/stats": lambda: as_json(source())}))
+    def serve(source: Source) -> WebServer:
+        servers.append(WebServer(LOOPBACK, 0, Probes({"/stats": lambda: as_json(source())})))
         servers[-1].start()
         return servers[-1]
 
@@ -45,7 +46,7 @@ def serve() -> Iterator[Callable[[Source], StatsServer]]:
         server.stop()
 
 
-def get(server: StatsServer, path: str = "/stats") -> tuple[int, Any]:
+def get(server: WebServer, path: str = "/stats") -> tuple[int, Any]:
     connection = http.client.HTTPConnection(LOOPBACK, server.port, timeout=30)
     try:
         connection.request("GET", path)
@@ -57,26 +58,26 @@ def get(server: StatsServer, path: str = "/stats") -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize("path", ["/stats", "/stats?pretty=1"])
-def test_stats_are_one_json_object(serve: Callable[[Source], StatsServer], path: str) -> None:
+def test_stats_are_one_json_object(serve: Callable[[Source], WebServer], path: str) -> None:
     assert get(serve(lambda: {"processed": 5, "enqueued": {"é": "1"}}), path) == (
         200,
         {"processed": 5, "enqueued": {"é": "1"}},
     )
 
 
-def test_each_request_computes_the_page_again(serve: Callable[[Source], StatsServer]) -> None:
+def test_each_request_computes_the_page_again(serve: Callable[[Source], WebServer]) -> None:
     looks = iter(range(1, 10))
     server = serve(lambda: {"look": next(looks)})
     assert [get(server)[1]["look"] for _ in range(3)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("path", ["/", "/stats/", "/metrics", "/?/stats"])
-def test_any_other_path_is_404_and_names_the_pages(serve: Callable[[Source], StatsServer], path: str) -> None:
+def test_any_other_path_is_404_and_names_the_pages(serve: Callable[[Source], WebServer], path: str) -> None:
     assert get(serve(dict), path) == (404, {"error": "no such page; the pages are /stats"})
 
 
 def test_any_other_error_is_500_and_logged(
-    serve: Callable[[Source], StatsServer], caplog: pytest.LogCaptureFixture
+    serve: Callable[[Source], WebServer], caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail() -> dict[str, Any]:
         raise ConfigError("broker: files has no lists of jobs")
@@ -86,14 +87,14 @@ def test_any_other_error_is_500_and_logged(
 
 
 @pytest.mark.parametrize("error", [BrokerUnavailable("connection refused"), BrokerRefused("no permissions")])
-def test_a_broker_error_is_503_with_its_text(serve: Callable[[Source], StatsServer], error: Exception) -> None:
+def test_a_broker_error_is_503_with_its_text(serve: Callable[[Source], WebServer], error: Exception) -> None:
     def fail() -> dict[str, Any]:
         raise error
 
     assert get(serve(fail)) == (503, {"error": str(error)})
 
 
-def test_a_slow_request_delays_no_other(serve: Callable[[Source], StatsServer]) -> None:
+def test_a_slow_request_delays_no_other(serve: Callable[[Source], WebServer]) -> None:
     def slowly_at_first() -> dict[str, Any]:
         if first.acquire(blocking=False):
             asked.set()
@@ -111,31 +112,31 @@ def test_a_slow_request_delays_no_other(serve: Callable[[Source], StatsServer]) 
 
 
 def test_a_request_writes_nothing_to_stderr(
-    serve: Callable[[Source], StatsServer], capfd: pytest.CaptureFixture[str]
+    serve: Callable[[Source], WebServer], capfd: pytest.CaptureFixture[str]
 ) -> None:
     get(serve(dict))
     assert capfd.readouterr().err == ""
 
 
-def test_the_server_listens_on_its_one_address_only(serve: Callable[[Source], StatsServer]) -> None:
+def test_the_server_listens_on_its_one_address_only(serve: Callable[[Source], WebServer]) -> None:
     server = serve(dict)
     with pytest.raises(OSError, match="refused"):  # 127.0.0.2 is this machine too
         socket.create_connection(("127.0.0.2", server.port), 5)
 
 
-def test_a_port_in_use_is_a_configuration_error(serve: Callable[[Source], StatsServer]) -> None:
+def test_a_port_in_use_is_a_configuration_error(serve: Callable[[Source], WebServer]) -> None:
     port = serve(dict).port
     with pytest.raises(ConfigError, match=rf"cannot listen on 127\.0\.0\.1:{port}: Address already in use"):
-        StatsServer(LOOPBACK, port, {})
+        WebServer(LOOPBACK, port, Probes({}))
 
 
 @pytest.mark.parametrize(("host", "port"), [("no.such.host.invalid", 0), (LOOPBACK, 70_000)])
 def test_an_impossible_address_is_a_configuration_error(host: str, port: int) -> None:
     with pytest.raises(ConfigError, match=f"stats server: cannot listen on {host}:{port}: "):
-        StatsServer(host, port, {})
+        WebServer(host, port, Probes({}))
 
 
-def test_after_a_stop_connections_are_refused(serve: Callable[[Source], StatsServer]) -> None:
+def test_after_a_stop_connections_are_refused(serve: Callable[[Source], WebServer]) -> None:
     server = serve(dict)
     get(server)
     for _ in range(2):
@@ -146,7 +147,7 @@ def test_after_a_stop_connections_are_refused(serve: Callable[[Source], StatsSer
 
 
 def test_a_server_that_was_never_started_can_be_stopped() -> None:
-    server = StatsServer(LOOPBACK, 0, {})
+    server = WebServer(LOOPBACK, 0, Probes({}))
     stopper = threading.Thread(target=server.stop, daemon=True)
     stopper.start()
     stopper.join(5)
@@ -155,7 +156,7 @@ def test_a_server_that_was_never_started_can_be_stopped() -> None:
         socket.create_connection((LOOPBACK, server.port), 5)
 
 
-def test_a_client_that_sends_nothing_delays_no_stop(serve: Callable[[Source], StatsServer]) -> None:
+def test_a_client_that_sends_nothing_delays_no_stop(serve: Callable[[Source], WebServer]) -> None:
     server = serve(dict)
     with socket.create_connection((LOOPBACK, server.port), 5):
         assert get(server)[0] == 200
@@ -178,7 +179,7 @@ def requests() -> int:
 
 
 def test_idle_clients_take_few_threads_and_do_not_keep_a_monitor_from_its_answer(
-    serve: Callable[[Source], StatsServer], monkeypatch: pytest.MonkeyPatch
+    serve: Callable[[Source], WebServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_CLIENTS", 5)
     monkeypatch.setattr(module, "MOST_THREADS", 8)
@@ -194,7 +195,7 @@ def test_idle_clients_take_few_threads_and_do_not_keep_a_monitor_from_its_answer
 
 
 def test_requests_that_wait_for_a_slow_broker_take_few_threads(
-    serve: Callable[[Source], StatsServer], monkeypatch: pytest.MonkeyPatch
+    serve: Callable[[Source], WebServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def slowly() -> dict[str, Any]:
         enough.wait(30)
@@ -215,7 +216,7 @@ def test_requests_that_wait_for_a_slow_broker_take_few_threads(
         assert get(server) == (200, {})
 
 
-def test_a_client_that_sends_its_request_too_slowly_is_closed(serve: Callable[[Source], StatsServer]) -> None:
+def test_a_client_that_sends_its_request_too_slowly_is_closed(serve: Callable[[Source], WebServer]) -> None:
     server = serve(dict)
     server._server.longest_connection_s = 0.3
     with socket.create_connection((LOOPBACK, server.port), 5) as slow:
@@ -228,7 +229,7 @@ def test_a_client_that_sends_its_request_too_slowly_is_closed(serve: Callable[[S
 
 
 def test_without_a_free_descriptor_the_server_waits_instead_of_spinning(
-    serve: Callable[[Source], StatsServer], monkeypatch: pytest.MonkeyPatch
+    serve: Callable[[Source], WebServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries: list[None] = []
     get_request = module._Server.get_request

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import goworkers_py
 from goworkers_py.web.site.access import Access, ByFunction, Closed
@@ -20,16 +20,16 @@ def assemble(
     read_only: bool | None,
     access: Access | None,
 ) -> Application:
-    host = cast("Host", goworkers_py.app if app is None else app)
+    host: Host = goworkers_py.app if app is None else app
     decides = access or (ByFunction(authorize) if authorize is not None else Closed())
 
     def settings() -> Settings:
         """The configuration may change after the application was made, by `configure`."""
-        of_config = getattr(host.config, "web", Settings())
+        of_config = host.config.web
         return Settings(
             title or of_config.title or "pyworkers",
             of_config.read_only if read_only is None else read_only,
-            tuple(of_config.hide),
+            of_config.hide,
         )
 
     return Application(host, TABLE, lambda: decides, settings)

@@ -6,21 +6,18 @@ import re
 from collections.abc import Collection
 from typing import Any
 
+from goworkers_py.config.web_options import HIDDEN
 from goworkers_py.wire import payload
 from goworkers_py.wire.stored_job import StoredJob
 
 MASK = "(hidden)"
-NAMES = (
-    "password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential", "private_key",
-    "credit_card", "cvv", "ssn",
-)  # fmt: skip
 DEEPEST = 100
 
 
 class Hiding:
     """A name is masked that contains one of `names`, in any case: `userPassword` too."""
 
-    def __init__(self, names: Collection[str] = NAMES) -> None:
+    def __init__(self, names: Collection[str] = HIDDEN) -> None:
         self._named = re.compile("|".join(map(re.escape, names)) or "(?!)", re.IGNORECASE).search
 
     def hides(self, name: object) -> bool:

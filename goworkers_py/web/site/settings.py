@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from goworkers_py.web.site.hiding import NAMES
+from goworkers_py.config.web_options import HIDDEN
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     title: str = ""
     read_only: bool = False
-    hide: tuple[str, ...] = NAMES
+    hide: tuple[str, ...] = HIDDEN

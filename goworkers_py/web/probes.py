@@ -1,4 +1,4 @@
-"""The pages of the HTTP port.
+"""The pages of `stats_port`, for programs.
 
 /stats     go-workers' JSON: the jobs on the server, by place; the jobs that run here
 /metrics   the figures of this process, or of all of `processes`, for Prometheus
@@ -9,8 +9,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
+from typing import Any, NamedTuple
 
 import simplejson
 
@@ -19,7 +21,50 @@ from goworkers_py.core.errors import BrokerError
 from goworkers_py.observe.health_report import HealthReport, in_words, not_live, not_ready
 from goworkers_py.observe.running_jobs import Running
 from goworkers_py.web.prometheus import CONTENT_TYPE, exposition
-from goworkers_py.web.server import JSON, Answer, Page, StatsServer
+from goworkers_py.web.server import WebServer
+
+log = logging.getLogger(__name__)
+
+JSON = "application/json; charset=utf-8"
+
+
+class Answer(NamedTuple):
+    status: int
+    text: str
+    kind: str = "text/plain; charset=utf-8"
+
+
+Page = Callable[[], Answer]
+
+
+def as_json(body: Mapping[str, Any], status: int = 200) -> Answer:
+    return Answer(status, simplejson.dumps(body), JSON)
+
+
+class Probes:
+    """The WSGI application. Threads share it."""
+
+    def __init__(self, pages: Mapping[str, Page]) -> None:
+        self._pages = pages
+
+    def __call__(self, environ: Mapping[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
+        answer = self._answer(environ["PATH_INFO"])
+        body = answer.text.encode("utf-8", "replace")
+        headers = [("Content-Type", answer.kind), ("Content-Length", str(len(body)))]
+        start_response(f"{answer.status} {HTTPStatus(answer.status).phrase}", headers)
+        return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
+
+    def _answer(self, path: str) -> Answer:
+        page = self._pages.get(path)
+        if page is None:
+            return as_json({"error": f"no such page; the pages are {', '.join(self._pages)}"}, 404)
+        try:
+            return page()
+        except BrokerError as error:
+            return as_json({"error": str(error)}, 503)
+        except Exception as error:
+            log.exception("page %s failed", path)
+            return as_json({"error": str(error)}, 500)
 
 
 def _of_go_workers(on_server: Stats, here: HealthReport) -> Answer:
@@ -74,8 +119,8 @@ def pages(report: Callable[[], HealthReport], stats: Callable[[], Stats]) -> dic
     }
 
 
-def serve(host: str, port: int, report: Callable[[], HealthReport], stats: Callable[[], Stats]) -> StatsServer:
+def serve(host: str, port: int, report: Callable[[], HealthReport], stats: Callable[[], Stats]) -> WebServer:
     """Starts the HTTP port. `stats` is as in `pages`."""
-    server = StatsServer(host, port, pages(report, stats))
+    server = WebServer(host, port, Probes(pages(report, stats)))
     server.start()
     return server

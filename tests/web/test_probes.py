@@ -27,7 +27,7 @@ from goworkers_py.core.outcome import DONE
 from goworkers_py.core.version import __version__
 from goworkers_py.observe.health_report import COUNTERS, HealthReport, merged
 from goworkers_py.observe.run_stats import BOUNDS_S, RESULTS, RunStats
-from goworkers_py.web.pages import for_go_workers
+from goworkers_py.web.probes import for_go_workers
 from goworkers_py.web.prometheus import exposition
 
 DASHBOARD = Path(__file__).parents[2] / "conf/grafana/pyworkers.json"

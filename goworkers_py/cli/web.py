@@ -1,0 +1,106 @@
+"""`web`: the pages alone; `web grant` lets somebody use them."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from goworkers_py.api.app import App
+from goworkers_py.cli.base import USAGE, CommandGroup, fail, with_jobs
+from goworkers_py.config.user_code import import_from_here
+from goworkers_py.core.errors import ConfigError
+from goworkers_py.web.port import open_port
+
+DEFAULT_PORT = 8080
+
+
+class _Web(CommandGroup):
+    """`pyworkers web` without a command serves the pages."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+            args = ["serve", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_Web)
+def web() -> None:
+    """Serves the pages in which people see and steer the fleet."""
+
+
+@web.command()
+@click.option("--port", type=click.IntRange(0, 65_535), help=f"port; 0 chooses a free one [{DEFAULT_PORT}]")
+@click.option("--host", help="address to listen on; another one than loopback needs access_file")
+@click.option("--access-file", metavar="FILE", help="who may; `pyworkers web grant` prints its lines")
+@click.option("--read-only", is_flag=True, help="nobody can change anything")
+@with_jobs
+def serve(app: App, port: int | None, host: str | None, access_file: str | None, read_only: bool) -> None:
+    """Serves the pages until TERM or INT. Its options override the section [web]."""
+    web = app.config.web
+    said = {"host": host, "access_file": access_file, "read_only": read_only or None}
+    said["port"] = port if port is not None else web.port or DEFAULT_PORT  # type: ignore[assignment]
+    web = dataclasses.replace(web, **{name: value for name, value in said.items() if value is not None})  # type: ignore[arg-type]
+    app.use(dataclasses.replace(app.config, web=web), by_command=True)
+    try:
+        import_from_here()
+        app.import_jobs()
+    except ConfigError as error:
+        click.echo(f"pyworkers: the pages cannot tell which classes have code: {error}", err=True)
+    with _until_signal() as ended:
+        server = open_port(app, web)
+        click.echo(f"pages: http://{_shown(web.host)}:{server.port}/")
+        sys.stdout.flush()
+        ended.wait()
+        server.stop()
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+@contextmanager
+def _until_signal() -> Iterator[threading.Event]:
+    ended = threading.Event()
+    former = {one: signal.signal(one, lambda *_: ended.set()) for one in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield ended
+    finally:
+        for one, handler in former.items():
+            signal.signal(one, handler)
+
+
+@web.command()
+@click.argument("name")
+@click.option("--role", type=click.Choice(["view", "act"]), default="view", show_default=True, help="what NAME may do")
+@click.option("--password", is_flag=True, help="ask for a password, instead of making a token")
+def grant(name: str, role: str, password: bool) -> None:
+    """Prints a line for the access file.
+
+    \b
+    pyworkers web grant ci --role act >> access          makes a token, shown once
+    pyworkers web grant ada --password >> access         asks for a password
+    """
+    from goworkers_py.web.site.access_file import check_name, password_line, token_line  # needs no jinja2
+
+    try:
+        check_name(name)
+    except ValueError as error:
+        fail(str(error), USAGE)
+    if password:
+        if sys.stdin.isatty():
+            given = click.prompt(f"password of {name}", hide_input=True, confirmation_prompt=True, err=True)
+        else:
+            given = sys.stdin.readline().rstrip("\r\n")
+        if len(given) < 8:
+            fail("a password needs at least 8 characters", USAGE)
+        click.echo(password_line(name, role, given))
+        return
+    line, token = token_line(name, role)
+    click.echo(line)
+    click.echo(f"token of {name}, shown only now: {token}", err=True)

@@ -1,0 +1,186 @@
+"""`pyworkers web`: the pages alone, over real HTTP; `web grant`; and the pages beside the jobs of a daemon."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from apps import own_app
+from click.testing import CliRunner
+from daemon import Daemon, command, environment
+from servers import free_port
+from waiting import eventually
+
+from goworkers_py.cli.pyworkers import main
+from goworkers_py.core.errors import ConfigError
+from goworkers_py.web.site.access_file import read
+
+
+def get(address: str, **headers: str) -> tuple[int, str]:
+    asked = urllib.request.Request(address, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    try:
+        with urllib.request.urlopen(asked, timeout=20) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+@contextmanager
+def pages(redis_url: str, *flags: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    running = subprocess.Popen(
+        command("web", "--port", "0", "--broker", redis_url, *flags), env=environment(),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert running.stdout is not None
+        said = running.stdout.readline()
+        found = re.fullmatch(r"pages: (http://\S+:\d+)/\n", said)
+        assert found, (said, running.stderr.read() if running.stderr else "")
+        yield found[1], running
+    finally:
+        running.terminate()
+        running.communicate()
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
+def test_the_pages_are_served_until_a_signal(redis_url: str, ending: signal.Signals) -> None:
+    with own_app(redis_url) as app, pages(redis_url) as (address, running):
+        app.enqueue("mail", "MailJob", ["ada"])
+        status, text = get(f"{address}/queues")
+        assert status == 200
+        assert 'href="/queue?name=mail"' in text
+        assert get(f"{address}/queues", Host="evil.example")[0] == 403
+        running.send_signal(ending)
+        assert running.wait(20) == 0
+
+
+@pytest.mark.server
+def test_with_an_access_file_a_token_is_needed(redis_url: str, tmp_path: Path) -> None:
+    made = subprocess.run(
+        command("web", "grant", "ci", "--role", "act"), env=environment(), capture_output=True, text=True, check=True
+    )
+    file = tmp_path / "access"
+    file.write_text(made.stdout)
+    token = made.stderr.split()[-1]
+    with pages(redis_url, "--access-file", str(file)) as (address, _):
+        assert get(f"{address}/queues")[0] == 401
+        assert get(f"{address}/api/queues")[0] == 401
+        assert get(f"{address}/api/queues", Authorization=f"Bearer {token}") == (200, '{"queues": []}')
+        assert get(f"{address}/api/queues", Authorization=f"Bearer {token}x")[0] == 401
+
+
+def run(*arguments: str, told: str = "") -> tuple[int, str, str]:
+    result = CliRunner().invoke(main, ["web", *arguments], input=told)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_a_password_is_read_from_a_pipe_and_only_its_hash_is_printed(tmp_path: Path) -> None:
+    code, line, _ = run("grant", "ada", "--password", "--role", "act", told="correct horse\n")
+    assert code == 0
+    assert "correct" not in line
+    (tmp_path / "access").write_text(line)
+    (found,) = read(tmp_path / "access").values()
+    assert (found.name, found.role, found.fits("correct horse"), found.fits("wrong")) == ("ada", "act", True, False)
+
+
+def test_a_short_password_and_a_broken_name_are_refused() -> None:
+    assert run("grant", "ada", "--password", told="short\n")[::2] == (
+        2, "pyworkers: a password needs at least 8 characters\n",
+    )  # fmt: skip
+    assert run("grant", "a b")[0] == 2
+
+
+@pytest.mark.server
+def test_pages_for_everybody_in_the_network_are_refused(redis_url: str) -> None:
+    code, _, told = run("serve", "--host", "0.0.0.0", "--broker", redis_url)
+    assert code == 2
+    assert "everybody in the network could see and delete jobs" in told
+
+
+@pytest.mark.server
+def test_a_port_in_use_is_an_error_of_one_line(redis_url: str) -> None:
+    with pages(redis_url) as (address, _):
+        code, _, told = run("serve", "--port", address.rpartition(":")[2], "--broker", redis_url)
+    assert (code, told.count("\n")) == (2, 1)
+    assert "cannot listen" in told
+
+
+@pytest.mark.server
+def test_without_jinja2_one_line_says_what_to_install(redis_url: str) -> None:
+    blocked = "import sys; sys.modules['jinja2'] = None; from goworkers_py.cli import main; main()"
+    ended = subprocess.run(
+        [sys.executable, "-c", blocked, "web", "--port", "0", "--broker", redis_url], capture_output=True, text=True
+    )
+    assert ended.returncode == 2
+    assert ended.stderr == "pyworkers: the pages need jinja2: pip install 'goworkers-py[web]'\n"
+
+
+JOBS = """
+import goworkers_py as workers
+
+@workers.job("Known", queue="q")
+def known():
+    pass
+"""
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("flags", [(), ("--processes", "2")], ids=["one", "two"])
+def test_the_pages_are_served_beside_the_jobs(redis_url: str, tmp_path: Path, flags: tuple[str, ...]) -> None:
+    port = free_port()
+    (tmp_path / "conf.ini").write_text(f"[web]\nport = {port}\ntitle = fleet of tests\n")
+    with own_app(redis_url) as app:
+        app.enqueue("q", "Unknown", [])
+        app.inspector.pause("q")
+        with Daemon(tmp_path, redis_url, JOBS, "-q", "q=1", "-c", str(tmp_path / "conf.ini"), *flags) as running:
+            running.says("pages: http://127.0.0.1")
+            status, text = get(f"http://127.0.0.1:{port}/")
+            assert status == 200
+            assert "fleet of tests" in text
+            assert eventually(lambda: len(_processes(port)) == (2 if flags else 1))
+            told = "no code is registered for class Unknown"
+            if not flags:  # a parent of processes does not know their code
+                assert eventually(lambda: told in get(f"http://127.0.0.1:{port}/")[1])
+            assert running.stop() == 0
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5)
+
+
+def _processes(port: int) -> str:
+    (found,) = re.findall(r'"processes": (\d+)', get(f"http://127.0.0.1:{port}/api/queues")[1]) or ["0"]
+    return "x" * int(found)
+
+
+@pytest.mark.server
+def test_a_daemon_does_not_start_where_its_pages_cannot_be_served(redis_url: str, tmp_path: Path) -> None:
+    (tmp_path / "conf.ini").write_text("[web]\nport = 8080\nhost = 0.0.0.0\n")
+    result = CliRunner().invoke(main, ["run", "-c", str(tmp_path / "conf.ini"), "--broker", redis_url])
+    assert result.exit_code == 2
+    assert "name an access_file" in result.stderr
+
+
+def test_pages_that_nobody_asked_for_import_nothing() -> None:
+    looked = (
+        "import sys, goworkers_py, goworkers_py.cli, goworkers_py.cli.run; "
+        "assert not {'jinja2', 'http.server', 'wsgiref', 'goworkers_py.web.site'} & set(sys.modules), sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", looked], check=True)
+
+
+def test_an_unknown_option_of_the_section_is_refused(tmp_path: Path) -> None:
+    from goworkers_py.config.loader import load
+
+    file = tmp_path / "conf.ini"
+    file.write_text("[web]\nprot = 1\n")
+    with pytest.raises(ConfigError, match="did you mean 'port'"):
+        load(file)
