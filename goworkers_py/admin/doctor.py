@@ -30,7 +30,7 @@ from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.stored_job import StoredJob
 
-# How many of the next jobs of each queue are read.
+# How many of the next jobs of each queue are read, unless it is told otherwise.
 SAMPLE = 1_000
 # How many failed jobs of each state are counted, and how many of the most frequent kinds are reported.
 MOST_FAILURES, TOP_FAILURES = 5_000, 3
@@ -66,10 +66,15 @@ class OurWork:
 
 
 class Doctor:
-    def __init__(self, inspector: Inspector, work: OurWork | None) -> None:
-        """`work` is None when the user's code could not be imported: then the check `classes` is left out."""
+    def __init__(
+        self, inspector: Inspector, work: OurWork | None, sample: int = SAMPLE, most_failures: int = MOST_FAILURES
+    ) -> None:
+        """`work` is None when the user's code could not be imported: then the check `classes` is left out. `sample` is
+        how many of the next jobs of each queue are read, `most_failures` how many failed jobs of each state."""
         self._inspector = inspector
         self._work = work
+        self._sample = sample
+        self._most_failures = most_failures
 
     def findings(self) -> Iterator[Finding]:
         of_server = self._inspector.checks(self._work.queues if self._work else ())
@@ -164,7 +169,7 @@ class Doctor:
         for page in self._inspector.pages(place, newest_first=True):
             summary.add(page)
             read += len(page)
-            if read >= MOST_FAILURES:
+            if read >= self._most_failures:
                 break
         size = self._inspector.count(place)
         of = counted(size) if size <= read else f"the last {counted(read)}"
@@ -270,7 +275,7 @@ class Doctor:
             yield Advice(place != DEAD, what, f"fix their producer; to see them: pyworkers {name} list")
 
     def _next_jobs(self, queue: QueueStats) -> list[StoredJob]:
-        return self._inspector.first(waiting_in(queue.name), min(queue.size, SAMPLE))
+        return self._inspector.first(waiting_in(queue.name), min(queue.size, self._sample))
 
 
 def _unreadable_jobs(count: int) -> str:

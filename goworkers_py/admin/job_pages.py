@@ -30,7 +30,7 @@ class Span:
     newest_first: bool = False
     first: float | None = None
     last: float | None = None
-    skip: int = 0  # without `first`: so many jobs of the place come before the span
+    skip: int = 0  # so many jobs are passed over at its beginning
 
     @classmethod
     def of(cls, since: float | None, until: float | None, newest_first: bool) -> Span:
@@ -38,7 +38,7 @@ class Span:
 
     def start(self, jobs: PlacedJobs) -> int:
         """How many jobs come before the span."""
-        return self.skip if self.first is None else jobs.before(self.first, self.newest_first)
+        return self.skip + (0 if self.first is None else jobs.before(self.first, self.newest_first))
 
     def is_behind(self, job: StoredJob) -> bool:
         if self.last is None or job.at is None:

@@ -191,37 +191,39 @@ class Jobs:
 
     # --- changes
 
-    def retry(self, place: Place, wanted: Wanted, dry_run: bool = False) -> Steps:
+    def retry(self, place: Place, wanted: Wanted, dry_run: bool = False, start: int = 0) -> Steps:
         """Puts jobs at the back of their queues, to run now:
         `for looked_at, changed in inspector.retry(place, workers.Filter(error="Timeout")): print(changed.done)`.
 
         Changes at most as many jobs as the place holds now, so that a job which fails at once and comes back is not
-        retried forever. Jobs that wait for a limit keep their turn in its line, and are told as problems.
+        retried forever. Jobs that wait for a limit keep their turn in its line, and are told as problems. The `start`
+        first jobs of the place, or of those not before `wanted.since`, are passed over: so a call can go on where
+        another one ended.
         """
         _refuse_queue(place)
         write, wall = self._timestamps().write, self._wall
-        return self._change(place, wanted, lambda job: retry_now(job, write(wall())), dry_run)
+        return self._change(place, wanted, lambda job: retry_now(job, write(wall())), dry_run, start)
 
-    def kill(self, place: Place, wanted: Wanted, dry_run: bool = False) -> Steps:
+    def kill(self, place: Place, wanted: Wanted, dry_run: bool = False, start: int = 0) -> Steps:
         """Moves jobs to the dead jobs, as Sidekiq does: `list(inspector.kill(place, workers.Filter()))`. Their
-        payloads stay as they are; in Redis, one that Ruby cannot read is enclosed."""
+        payloads stay as they are; in Redis, one that Ruby cannot read is enclosed. `start` is as for `retry`."""
         _refuse_queue(place)
         if place.state is JobState.DEAD:
             raise ArgumentError("dead jobs cannot be killed again")
-        return self._change(place, wanted, lambda job: Change(job, places.DEAD, job.payload), dry_run)
+        return self._change(place, wanted, lambda job: Change(job, places.DEAD, job.payload), dry_run, start)
 
     def delete(self, place: Place, wanted: Wanted, dry_run: bool = False, start: int = 0) -> Steps:
-        """Deletes jobs: `list(inspector.delete(place, workers.Filter(jids=[jid])))`. It passes over the `start` first
-        jobs of a place whose jobs have no time, such as a queue, so that it can go on where another call ended."""
+        """Deletes jobs: `list(inspector.delete(place, workers.Filter(jids=[jid])))`. `start` is as for `retry`."""
         return self._change(place, wanted, Change, dry_run, start)
 
-    def reschedule(self, place: Place, wanted: Wanted, at: Moment, dry_run: bool = False) -> Steps:
+    def reschedule(self, place: Place, wanted: Wanted, at: Moment, dry_run: bool = False, start: int = 0) -> Steps:
         """Lets jobs that are scheduled, or wait for a retry, wait for another time instead:
         `list(inspector.reschedule(inspector.RETRIES, workers.Filter(tag="eu"), time.time() + 3600))`."""
         if place not in (places.SCHEDULED, places.RETRIES):
             raise ArgumentError("only scheduled jobs and retries wait for a time that can be changed")
         due = moment(at)
-        return self._change(place, Refined(wanted, lambda job: job.at != due), lambda job: Change(job, at=due), dry_run)
+        others = Refined(wanted, lambda job: job.at != due)
+        return self._change(place, others, lambda job: Change(job, at=due), dry_run, start)
 
     def _change(
         self, place: Place, wanted: Wanted, how: Callable[[StoredJob], Change], dry_run: bool, start: int = 0

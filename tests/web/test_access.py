@@ -58,7 +58,7 @@ def test_a_password_lets_its_user_in_with_its_role(file: Path) -> None:
 def test_a_token_lets_a_program_in_with_its_role(file: Path) -> None:
     line, token = token_line("ci", "view")
     access = ByFile(str(written(file, line)))
-    assert access.decide(bearer(token)) == Grant("ci", view=True, act=False)
+    assert access.decide(bearer(token)) == Grant("ci", view=True, act=False, by_token=True)
     assert access.decide(basic(*token.split(".", 1))) == Grant("ci", view=True, act=False)
     assert refusal(access, bearer(token[:-1])) == 401
     assert token.split(".", 1)[1] not in str(line)
@@ -84,7 +84,7 @@ def test_a_changed_file_counts_from_the_next_request_on(file: Path) -> None:
     written(file, second)
     os.utime(file, ns=(1, 1))
     assert refusal(access, bearer(token)) == 401
-    assert access.decide(bearer(other)) == Grant("ci", view=True, act=False)
+    assert access.decide(bearer(other)) == Grant("ci", view=True, act=False, by_token=True)
 
 
 def test_a_role_that_was_taken_away_counts_at_once_although_the_secret_is_remembered(file: Path) -> None:
@@ -174,6 +174,11 @@ def test_on_this_machine_everybody_may(host: str) -> None:
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "", "10.0.0.1", "[::2]", "127.0.0.1.evil"])
 def test_who_asks_this_machine_under_another_name_is_refused(host: str) -> None:
     assert refusal(OnLoopback(), {"HTTP_HOST": host}) == 403
+
+
+@pytest.mark.parametrize("header", ["HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA"])
+def test_what_a_proxy_sends_to_this_machine_is_refused(header: str) -> None:
+    assert refusal(OnLoopback(), {"HTTP_HOST": "127.0.0.1", header: "10.0.0.1"}) == 403
 
 
 # --- a function

@@ -233,6 +233,34 @@ def test_the_cookie_of_the_token_is_not_for_scripts_or_other_sites(pages: Applic
     assert "Secure" in secure
 
 
+def test_a_bearer_that_gave_no_rights_does_not_replace_the_token_of_the_form(app: App, client: Client) -> None:
+    answer = client.post("/queue/pause", {"name": "mail", "_csrf": ""}, Authorization="Bearer x.y")
+    assert answer.status == 403
+    assert not queue(app).paused
+
+
+def test_a_body_of_unknown_length_is_refused(client: Client) -> None:
+    body = b'{"name": "mail"}'
+    told = {"Content_Type": "application/json", "Content_Length": "", "Transfer_Encoding": "chunked"}
+    assert client.ask("POST", "/api/queue/pause", body, told).status == 411
+
+
+# --- what is hidden
+
+
+def test_nobody_learns_a_hidden_value_by_searching_for_its_beginning(app: App, client: Client, redis_url: str) -> None:
+    raw = '{"class":"A","args":[{"password":"hunter2","city":"Rome"}],"jid":"j1","queue":"mail"}'
+    redis_py.Redis.from_url(redis_url).zadd("retry", {raw: 2_000_000_000.0})
+    found = {
+        query: len(client.get(f"/api/jobs?state=retry&{query}").json["jobs"])
+        for query in ("match=hunter", "match=Rome", "match=A", "class=A", "argument=hunter2")
+    }
+    assert found == {"match=hunter": 0, "match=Rome": 1, "match=A": 1, "class=A": 1, "argument=hunter2": 0}
+    assert "hunter2" not in client.get("/jobs?state=retry").text
+    client.sure("/jobs/delete", {"state": "retry", "all": "yes", "match": "hunter"})
+    assert redis_py.Redis.from_url(redis_url).zcard("retry") == 1
+
+
 # --- back to the page
 
 

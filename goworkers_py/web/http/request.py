@@ -46,7 +46,8 @@ class Request:
 
     @property
     def is_secure(self) -> bool:
-        return bool(self.environ.get("wsgi.url_scheme") == "https")
+        """Whether the browser speaks TLS, if need be with a proxy."""
+        return self.environ.get("wsgi.url_scheme") == "https" or self.header("X-Forwarded-Proto") == "https"
 
     @property
     def of_htmx(self) -> bool:
@@ -94,7 +95,10 @@ class Request:
 
     @cached_property
     def _body(self) -> bytes:
-        told = self.header("Content-Length") or "0"
+        told = self.header("Content-Length")
+        if not told and self.header("Transfer-Encoding"):
+            raise Refused(411, "tell the length of the body in Content-Length")
+        told = told or "0"
         if not told.isascii() or not told.isdigit():
             raise bad_request("Content-Length must be a number")
         if int(told) > MOST_BYTES:

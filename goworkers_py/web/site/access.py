@@ -22,6 +22,7 @@ class Grant:
     who: str  # for the audit
     view: bool
     act: bool
+    by_token: bool = False  # which no browser sends by itself, so that no other site can use it
 
 
 class Access(Protocol):
@@ -60,6 +61,12 @@ class ByFunction:
         return Grant(str(environ.get("REMOTE_USER") or "somebody"), view, act)
 
 
+_OF_PROXIES = (
+    "HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_HOST", "HTTP_X_FORWARDED_PROTO", "HTTP_X_REAL_IP",
+    "HTTP_VIA",
+)  # fmt: skip
+
+
 class OnLoopback:
     """For people at this machine: everybody may, who asks it under a name of its own.
 
@@ -71,6 +78,11 @@ class OnLoopback:
         self._hosts = {host.lower() for host in hosts}
 
     def decide(self, environ: Environ) -> Grant:
+        if any(environ.get(name) for name in _OF_PROXIES):
+            raise Refused(
+                403, "a proxy has sent this request, so it may come from anywhere: name an access_file in [web], which "
+                "`pyworkers web grant` writes"
+            )  # fmt: skip
         host = _name_in(str(environ.get("HTTP_HOST") or ""))
         if host not in self._hosts and not is_loopback(host):
             raise Refused(

@@ -37,15 +37,20 @@ class Acting:
         unsure = action.question is not None and not of_api and SURE not in visit.request.form
         if unsure and action.question is not None and (question := action.question(visit)):
             return self._pages.question(visit, action, question)
-        done = action.run(visit)
-        visit.now_new()
-        _note(visit, action, done)
+        try:
+            done = action.run(visit)
+        except Exception as error:
+            _note(visit, action, f"failed, perhaps in the middle: {error}")
+            raise
+        finally:
+            visit.now_new()
+        _note(visit, action, done.said)
         return self._told_as_json(visit, done) if of_api else self._told(visit, action, done)
 
     def _check(self, visit: Visit) -> None:
         if visit.request.method != "POST":
             raise Refused(405, "changes are made by POST", (("Allow", "POST"),))
-        csrf.check(visit.request)
+        csrf.check(visit.request, visit.grant.by_token)
         if self._read_only:
             raise Refused(403, "these pages are read-only: nothing can be changed here")
         if not visit.grant.act:
@@ -72,8 +77,8 @@ class Acting:
         return response
 
 
-def _note(visit: Visit, action: Action, done: Done) -> None:
+def _note(visit: Visit, action: Action, said: str) -> None:
     where = f" of partition {visit.partition}" if visit.partition else ""
     source = visit.request.environ.get("REMOTE_ADDR") or ""
     log.info("pages: %s: %s%s: %s who=%s source=%s", action.audit_name, one_line(visit.grant.who), where,
-             one_line(done.said), one_line(visit.grant.who), one_line(str(source)))  # fmt: skip
+             one_line(said), one_line(visit.grant.who), one_line(str(source)))  # fmt: skip

@@ -51,15 +51,16 @@ class ByFile:
         name, secret = told
         source = str(environ.get("REMOTE_ADDR") or "")
         line = self._current().get(name)
+        by_token = not str(environ.get("HTTP_AUTHORIZATION")).lower().startswith("basic")
         if line is not None and self._remembers(line, secret):
-            return Grant(name, view=True, act=line.role == ACT)
+            return Grant(name, view=True, act=line.role == ACT, by_token=by_token)
         self._failed.check(source)
         if not (line or self._nobody).fits(secret) or line is None:
             self._failed.add(source)
             log.warning("pages: a login has failed name=%r source=%s", name[:80], source)
             raise Refused(401, "this name and this secret do not fit", (_CHALLENGE,))
         self._remember(line, secret)
-        return Grant(name, view=True, act=line.role == ACT)
+        return Grant(name, view=True, act=line.role == ACT, by_token=by_token)
 
     def _current(self) -> Mapping[str, Line]:
         """The lines of the file; while it has a fault, the former ones."""

@@ -2,7 +2,7 @@
 
 A form carries the token that a cookie of ours holds; another site can send the cookie along, and cannot read it. The
 cookie is not sent with requests of other sites anyway (SameSite), and the headers by which a browser says which site a
-request comes from are checked first. A request with `Authorization: Bearer` is none that a browser makes by itself.
+request comes from are checked first. A token of the access file is sent by no browser on its own.
 """
 
 from __future__ import annotations
@@ -40,12 +40,10 @@ def cookie(request: Request, token: str) -> Header:
     return "Set-Cookie", f"{cookie_name(request)}={token}; Path=/; HttpOnly; SameSite=Strict{secure}"
 
 
-def check(request: Request) -> None:
+def check(request: Request, by_token: bool) -> None:
     """Refuses a change that another site may have sent."""
-    if request.header("Authorization").lower().startswith("bearer "):
-        return
     _check_site(request)
-    if request.is_json:
+    if by_token or request.is_json:
         return  # another site cannot send this type of body without asking first, and is not answered
     token, given = token_of(request), str((request.form.get(FIELD) or [""])[-1]) or request.header(HEADER)
     if not token or not hmac.compare_digest(token.encode(), given.encode("utf-8", "replace")):

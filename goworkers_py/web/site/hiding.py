@@ -40,14 +40,18 @@ class Hiding:
 
     def job_as_json(self, job: StoredJob) -> str:
         """The job as its list shows it, in one line of JSON. No number changes its digits where nothing is masked."""
+        return self.masked(job).as_json
+
+    def masked(self, job: StoredJob) -> StoredJob:
+        """The job as it is shown; the job itself where nothing is to be hidden."""
         if not self.may_hide(job.payload):
-            return job.as_json
+            return job
         if job.message is None or job.original is not None:
             # Text without structure: nobody can tell where the value ends.
             masked = payload.write({"jid": job.jid, "class": "(unreadable)", "args": [self.in_place_of(job)]})
         else:
             masked = payload.write(self.value(dict(job.message.fields)))
-        return StoredJob(masked, job.queue, job.at, job.line).as_json
+        return StoredJob(masked, job.queue, job.at, job.line)
 
     def in_place_of(self, job: StoredJob) -> str:
         """Shown for an unreadable payload that contains a hidden name."""

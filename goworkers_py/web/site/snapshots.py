@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 # Names hold what people typed into a query.
 MOST = 500
+SOON_S = 5.0  # values of this age are cheap to compute
 
 
 @dataclass(slots=True)
@@ -36,6 +37,7 @@ class _Computation(Generic[T]):
     def __init__(self) -> None:
         self.last: Snapshot[T] = Snapshot()
         self.tried_at = -1e9  # monotonic
+        self.max_age_s = 0.0
         self.ended: threading.Event | None = None  # of the computation that runs
 
 
@@ -49,10 +51,10 @@ class Snapshots:
 
     def get(self, name: str, max_age_s: float, compute: Callable[[], T], wait_s: float = 10.0) -> Snapshot[T]:
         """The value, at most `max_age_s` old if it can be computed within `wait_s`; else the last one."""
-        if self._pid != os.getpid():  # a server has forked: its threads, and locks that they held, are not here
-            self.__init__()  # type: ignore[misc]
+        self._check_pid()
         with self._lock:
             known = self._known_as(name)
+            known.max_age_s = max_age_s
             if time.monotonic() - known.tried_at > max_age_s and known.ended is None:
                 known.tried_at, known.ended = time.monotonic(), threading.Event()
                 threading.Thread(
@@ -64,10 +66,16 @@ class Snapshots:
         return known.last  # type: ignore[return-value]
 
     def forget(self) -> None:
-        """After a change: what it has changed must be seen on the next page."""
+        """After a change: what it has changed must be seen on the next page. What takes long is not counted anew."""
+        self._check_pid()
         with self._lock:
             for known in self._known.values():
-                known.tried_at = -1e9
+                if known.max_age_s <= SOON_S:
+                    known.tried_at = -1e9
+
+    def _check_pid(self) -> None:
+        if self._pid != os.getpid():  # a server has forked: its threads, and locks that they held, are not here
+            self.__init__()  # type: ignore[misc]
 
     def _known_as(self, name: str) -> _Computation[object]:
         known = self._known.pop(name, None) or _Computation()

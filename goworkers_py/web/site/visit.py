@@ -19,7 +19,7 @@ from goworkers_py.web.site.snapshots import Snapshot, Snapshots
 T = TypeVar("T")
 
 PARTITION = "partition"  # a parameter of every page
-LONGEST_WAIT_S, PANEL_WAIT_S = 10.0, 0.1
+LONGEST_WAIT_S, PANEL_WAIT_S = 6.0, 0.1
 
 
 class Visit:

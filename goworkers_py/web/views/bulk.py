@@ -7,27 +7,29 @@ between two places.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from goworkers_py.admin.filter import Filter, Refined, Wanted, counted
 from goworkers_py.admin.jobs import Steps
-from goworkers_py.admin.places import RETRIES, TIMED
+from goworkers_py.admin.places import DEAD, PARKED, TIMED
 from goworkers_py.brokers.contracts.admin import Changed, Place
 from goworkers_py.core.job_state import JobState
 from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import TEXTS, TIME, WHOLE, YES_NO, Param
 from goworkers_py.web.site.table import Done, GoOn
 from goworkers_py.web.site.visit import Visit
-from goworkers_py.web.views.filters import FILTER, PLACED, QUEUE, filter_of, place_of
+from goworkers_py.web.views.filters import FILTER, PLACED, QUEUE, filter_of, place_of, wanted_of
 from goworkers_py.web.views.rows import failed_at, key_of, time_and_jid
 from goworkers_py.wire.stored_job import StoredJob
 
 SLICE_S = 0.8
 MOST_SELECTED = 1_000
+LONGEST_LOOK_S = 5.0  # for selected jobs of a queue, which have no times to find them by
 
-Verb = Callable[[Place, Wanted, int], Steps]
+Verb = Callable[[Place, Wanted, int], Steps]  # the last one: how many jobs to pass over
 
 FIELDS: Sequence[Param] = (
     Param("state", "the state of the jobs", needed=True, choices=PLACED),
@@ -40,19 +42,28 @@ FIELDS: Sequence[Param] = (
     Param("looked_at", "jobs that former requests have looked at", WHOLE, 0),
     Param("changed", "jobs that former requests have changed", WHOLE, 0),
     Param("total", "jobs of the state when the first request was made", WHOLE),
+    Param("skip", "jobs to pass over, which former requests have looked at", WHOLE, 0),
 )
 
 
 class _Seen(Refined):
-    """Knows the time of the last job that was looked at."""
+    """Knows where the next request goes on: at the time of the last job that was looked at, behind those jobs of this
+    time that stayed; in a queue, whose jobs have no time, behind all that stayed."""
 
-    def __init__(self, wanted: Filter) -> None:
+    def __init__(self, wanted: Wanted) -> None:
         super().__init__(wanted, lambda job: True)
         self.last_at: float | None = None
+        # Jobs of this time that stayed. Hashes, because a place may yield a job twice while others come and go.
+        self.stayed: set[int] = set()
 
     def fits(self, job: StoredJob) -> bool:
-        self.last_at = job.at
+        if job.at != self.last_at:
+            self.last_at, self.stayed = job.at, set()
+        self.stayed.add(hash(job.payload))
         return super().fits(job)
+
+    def forget(self, changed: Sequence[StoredJob]) -> None:
+        self.stayed.difference_update(hash(job.payload) for job in changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,68 +99,72 @@ class Bulk:
             since=min(times) if times and self._place in TIMED else None,
             until=max(times) if times and self._place in TIMED else None,
         )
-        chosen, left = set(keys), len(set(keys))
-        total = Changed()
+        chosen, until = set(keys), time.monotonic() + LONGEST_LOOK_S
+        total, why = Changed(), "had left before"
         for _, changed in self.verb(self._place, Refined(wanted, lambda job: key_of(job) in chosen), 0):
             total.add(changed)
-            left -= changed.done
-            if left <= 0:
+            if total.done >= len(chosen):
+                break
+            if time.monotonic() >= until:
+                why = f"not found within {LONGEST_LOOK_S:g} s: give all=yes with a filter"
                 break
         gone = len(chosen) - total.done - len(total.problems)
-        said = f"{counted(total.done)} {self.done}" + (f"; {gone} had left before" if gone > 0 else "")
+        said = f"{counted(total.done)} {self.done}" + (f"; {gone} {why}" if gone > 0 else "")
         return Done(said, total.done, problems=total.problems)
 
     def _all(self) -> Done:
         args, place = self.visit.args, self._place
-        started, changed = args["started"] or time.time(), args["changed"]
+        started = args["started"] or self.visit.inspector.now()
         total = args["total"] if args["total"] is not None else self.visit.inspector.count(place)
-        seen = _Seen(filter_of(self.visit))
-        wanted = Refined(seen, _failed_before(started)) if place == RETRIES else seen
+        seen = _Seen(self._of_before(started))
         result, looked_at, until = Changed(), args["looked_at"], time.monotonic() + SLICE_S
         ended = True
-        # A queue has no times to go on from: jobs that were looked at and stayed are passed over.
-        start = 0 if place in TIMED else max(0, looked_at - changed)
-        for read, step in self.verb(place, wanted, start):
+        for read, step in self.verb(place, seen, args["skip"]):
             result.add(step)
+            seen.forget(step.jobs)
             looked_at += read
-            if looked_at >= total and self._at_end(place, looked_at - changed - result.done):
-                break
-            if time.monotonic() >= until:
+            if args["changed"] + result.done >= total:
+                break  # the others have come since
+            if time.monotonic() >= until and (place != PARKED or result.done):
                 ended = False
                 break
-        changed += result.done
-        problems = result.problems
+        changed = args["changed"] + result.done
         if ended:
-            return Done(f"{counted(changed)} {self.done}", changed, problems=problems)
+            return Done(f"{counted(changed)} {self.done}", changed, problems=result.problems)
         fields = self._next(place, seen, started)
         fields |= {"looked_at": looked_at, "changed": changed, "total": total}
         said = f"{counted(changed)} {self.done} so far"
-        return Done(said, result.done, problems=problems, go_on=GoOn(fields, looked_at, total))
+        go_on = GoOn(fields, looked_at, total)
+        return Done(said, result.done, problems=result.problems, go_on=go_on)
 
-    def _at_end(self, place: Place, stayed: int) -> bool:
-        """Whether what is left has come since the first request. The newest jobs of a queue are read first, so those
-        that were pushed meanwhile have moved others behind the place where this request began: `stayed`."""
-        return place in TIMED or stayed >= self.visit.inspector.count(place)
+    def _of_before(self, started: float) -> Wanted:
+        """Only what was there at the first request: a job that is retried, fails at once and comes back, or pushes its
+        next one, is not met again."""
+        wanted = wanted_of(self.visit)
+        died_before = started if self._place == DEAD else math.inf
+        return Refined(wanted, lambda job: not _came_since(job, started) and (job.at or 0.0) <= died_before)
 
     def _next(self, place: Place, seen: _Seen, started: float) -> dict[str, object]:
         args = self.visit.args
         fields: dict[str, object] = {"state": args["state"], "queue": args["queue"] or "", "all": "yes", "_sure": "yes"}
         fields |= {name: args[name] for name in (param.name for param in FILTER) if args[name] not in (None, "", [])}
+        skip = len(seen.stayed)
         if place in TIMED and seen.last_at is not None:
+            skip += args["skip"] if seen.last_at == args["since"] else 0
             fields["since"] = repr(seen.last_at)
+        elif place == PARKED:
+            skip = 0  # workers take jobs out of its lines meanwhile, so each request begins anew
+        else:
+            skip += args["skip"]
         if "at" in args:
             fields["at"] = repr(args["at"])
-        return fields | {"started": repr(started)}
+        return fields | {"started": repr(started), "skip": skip}
 
 
-def _failed_before(started: float) -> Callable[[StoredJob], bool]:
-    """A job that is retried, fails at once and comes back is not retried again."""
-
-    def before(job: StoredJob) -> bool:
-        failed = failed_at(job.message)
-        return failed is None or failed <= started
-
-    return before
+def _came_since(job: StoredJob, started: float) -> bool:
+    message = job.message
+    since = None if message is None else failed_at(message) or message.created_at
+    return since is not None and since > started
 
 
 def question(verb: str) -> Callable[[Visit], str]:
@@ -161,6 +176,7 @@ def question(verb: str) -> Callable[[Visit], str]:
         if args["job"]:
             return f"Delete {counted(len(set(args['job'])))} of {state} for good?" if verb == "Delete" else ""
         wanted = filter_of(visit)
+        state += f" of partition {visit.partition}" if visit.partition else ""
         size = visit.inspector.count(place_of(args["state"], args["queue"] or ""))
         if wanted.empty:
             return f"{verb} all of {counted(size)} in {state}?"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from goworkers_py.admin import places
-from goworkers_py.admin.filter import Filter
+from goworkers_py.admin.filter import Filter, Refined, Wanted
 from goworkers_py.brokers.contracts.admin import Place
 from goworkers_py.core.job_state import JobState
 from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import TEXTS, TIME, Param
+from goworkers_py.web.site.hiding import Hiding
 from goworkers_py.web.site.visit import Visit
+from goworkers_py.wire.stored_job import StoredJob
 
 # The words of the states whose jobs a place holds.
 PLACES: Mapping[str, Place] = {
@@ -35,6 +38,26 @@ FILTER: Sequence[Param] = (
     Param("jid", "the job with this jid", TEXTS),
 )
 NAMES = [param.name for param in FILTER]
+
+
+class Unrevealing(Refined):
+    """Looks for texts in what is shown only: who searches must not learn a hidden value letter by letter."""
+
+    def __init__(self, wanted: Filter, hiding: Hiding) -> None:
+        super().__init__(replace(wanted, match="", argument=""), self._fits_as_shown)
+        self._all = wanted
+        self._hiding = hiding
+
+    def _fits_as_shown(self, job: StoredJob) -> bool:
+        return self._all.fits(self._hiding.masked(job))
+
+    def __str__(self) -> str:
+        return str(self._all)
+
+
+def wanted_of(visit: Visit) -> Wanted:
+    wanted = filter_of(visit)
+    return Unrevealing(wanted, visit.hiding) if wanted.match or wanted.argument else wanted
 
 
 def filter_of(visit: Visit, of_queue: str = "") -> Filter:

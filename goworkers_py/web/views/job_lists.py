@@ -14,7 +14,7 @@ from goworkers_py.web.http.params import TIME, WHOLE, Param
 from goworkers_py.web.site.table import Action, Data, Done, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.bulk import FIELDS, Bulk, question
-from goworkers_py.web.views.filters import FILTER, PLACED, QUEUE, asked, filter_of, place_of
+from goworkers_py.web.views.filters import FILTER, PLACED, QUEUE, asked, place_of, wanted_of
 from goworkers_py.web.views.rows import row_of
 from goworkers_py.web.views.shared import fleet_stats
 
@@ -49,7 +49,7 @@ def listed(visit: Visit) -> Data:
 
 
 def _placed(visit: Visit, place: Place) -> dict[str, Any]:
-    args, wanted = visit.args, filter_of(visit)
+    args, wanted = visit.args, wanted_of(visit)
     page = visit.inspector.page(
         place, wanted, after=args["after"] or "", limit=args["limit"], most=MOST_LOOKED_AT,
         newest_first={"newest": True, "oldest": False}.get(args["order"] or ""),
@@ -63,7 +63,7 @@ def _placed(visit: Visit, place: Place) -> dict[str, Any]:
 
 
 def _running(visit: Visit) -> dict[str, Any]:
-    wanted, limit = filter_of(visit), visit.args["limit"]
+    wanted, limit = wanted_of(visit), visit.args["limit"]
     found: list[Running] = visit.snapshot("running", 2, visit.inspector.running)
     fitting = [one for one in found if wanted.fits(one.job) and visit.args["queue"] in (None, "", one.queue)]
     start = int(visit.args["after"] or 0)
@@ -92,7 +92,7 @@ _RETRY, _KILL = ("/jobs/retry", "Run now", False), ("/jobs/kill", "Kill", True)
 _DELETE, _LATER = ("/jobs/delete", "Delete", True), ("/jobs/reschedule", "Change time", False)
 _ACTIONS: Mapping[str, Sequence[tuple[str, str, bool]]] = {
     "scheduled": (_RETRY, _KILL, _DELETE),
-    "limited": (_RETRY, _KILL, _DELETE),
+    "limited": (_KILL, _DELETE),
     "retry": (_RETRY, _KILL, _DELETE),
     "dead": (_RETRY, _DELETE),
     "waiting": (_DELETE,),
@@ -102,12 +102,14 @@ _ACTIONS: Mapping[str, Sequence[tuple[str, str, bool]]] = {
 
 def _retry(visit: Visit) -> Done:
     """Puts jobs at the back of their queues, to run now."""
-    return _bulk(visit, lambda place, wanted, start: visit.inspector.retry(place, wanted), "put into their queues")
+    return _bulk(
+        visit, lambda place, wanted, start: visit.inspector.retry(place, wanted, start=start), "put into their queues"
+    )
 
 
 def _kill(visit: Visit) -> Done:
     """Moves jobs to the dead jobs."""
-    return _bulk(visit, lambda place, wanted, start: visit.inspector.kill(place, wanted), "killed")
+    return _bulk(visit, lambda place, wanted, start: visit.inspector.kill(place, wanted, start=start), "killed")
 
 
 def _delete(visit: Visit) -> Done:
@@ -118,7 +120,9 @@ def _delete(visit: Visit) -> Done:
 def _reschedule(visit: Visit) -> Done:
     """Lets jobs that are scheduled, or wait for a retry, wait for another time instead."""
     at = visit.args["at"]
-    return _bulk(visit, lambda place, wanted, start: visit.inspector.reschedule(place, wanted, at), "rescheduled")
+    return _bulk(
+        visit, lambda place, wanted, start: visit.inspector.reschedule(place, wanted, at, start=start), "rescheduled"
+    )
 
 
 def _bulk(visit: Visit, verb: Callable[[Place, Wanted, int], Steps], done: str) -> Done:

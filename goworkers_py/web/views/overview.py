@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from goworkers_py.admin.doctor import Doctor, Finding
-from goworkers_py.brokers.contracts.fleet import Day
 from goworkers_py.web.site.table import Action, Data, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.queues import busy_by_queue, rows
-from goworkers_py.web.views.shared import fleet_processes, fleet_stats
+from goworkers_py.web.views.shared import fleet_history, fleet_processes, fleet_stats
 
-FINDINGS_AGE_S, HISTORY_AGE_S, SAMPLE_AGE_S = 30.0, 10.0, 60.0
-MOST_QUEUES, MOST_KINDS = 10, 8
-DAYS = 30
+FINDINGS_AGE_S, SAMPLE_AGE_S = 60.0, 60.0
+MOST_QUEUES = 10
+# The doctor of the command line reads more. Here it runs beside other work, once in a minute.
+SAMPLE, MOST_FAILURES = 50, 1_000
 
 
 def overview(visit: Visit) -> Data:
     """What the fleet does: counts by state, jobs by day, the fullest queues, what the doctor has found, and the
     classes that fail most."""
     stats, processes = fleet_stats(visit), fleet_processes(visit)
-    days: list[Day] = visit.snapshot("history", HISTORY_AGE_S, lambda: visit.inspector.history(DAYS))
+    days = fleet_history(visit)
     fullest = sorted(stats.queues, key=lambda one: (-one.size, -one.latency_s, one.name))[:MOST_QUEUES]
     retries = visit.panel("sample of retries", SAMPLE_AGE_S, lambda: visit.inspector.sample(visit.inspector.RETRIES))
     dead = visit.panel("sample of dead", SAMPLE_AGE_S, lambda: visit.inspector.sample(visit.inspector.DEAD))
@@ -43,7 +43,7 @@ def overview(visit: Visit) -> Data:
 def _findings(visit: Visit) -> Sequence[Finding]:
     """The problems first."""
     work = visit.host.our_work() if not visit.partition else None
-    return sorted(Doctor(visit.inspector, work).findings(), key=lambda one: not one.problem)
+    return sorted(Doctor(visit.inspector, work, SAMPLE, MOST_FAILURES).findings(), key=lambda one: not one.problem)
 
 
 VIEWS = [View("/", "Overview", "overview.html", overview)]

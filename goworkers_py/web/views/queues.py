@@ -13,7 +13,7 @@ from goworkers_py.web.http.params import WHOLE, Param
 from goworkers_py.web.site.table import Action, Data, Done, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.rows import row_of
-from goworkers_py.web.views.shared import fleet_processes, fleet_stats
+from goworkers_py.web.views.shared import fleet_history, fleet_processes, fleet_stats
 
 NAME = Param("name", "name of the queue", needed=True)
 
@@ -32,8 +32,9 @@ class QueueRow:
 def rows(stats: Sequence[QueueStats], processes: Sequence[Process], busy: Mapping[str, int]) -> list[QueueRow]:
     workers: dict[str, list[int]] = {}
     for process in processes:
+        threads = _threads(process)
         for queue in process.queues:
-            workers.setdefault(queue, []).append(_threads_for(process, queue))
+            workers.setdefault(queue, []).append(threads.get(queue) or threads.get(base_of(queue), 0))
     return [
         QueueRow(one.name, one.size, one.latency_s, one.paused, len(workers.get(one.name, ())),
                  sum(workers.get(one.name, ())), busy.get(one.name, 0))
@@ -41,10 +42,15 @@ def rows(stats: Sequence[QueueStats], processes: Sequence[Process], busy: Mappin
     ]  # fmt: skip
 
 
-def _threads_for(process: Process, queue: str) -> int:
-    """A process of another program has one pool for all its queues."""
-    fitting = [pool.threads for pool in process.pools if queue in pool.queues or base_of(queue) in pool.queues]
-    return sum(fitting) if process.pools else process.concurrency
+def _threads(process: Process) -> Mapping[str, int]:
+    """How many threads may work each queue. A process of another program has one pool for all its queues."""
+    if not process.pools:
+        return dict.fromkeys(process.queues, process.concurrency)
+    found: dict[str, int] = {}
+    for pool in process.pools:
+        for queue in pool.queues:
+            found[queue] = found.get(queue, 0) + pool.threads
+    return found
 
 
 def busy_by_queue(visit: Visit) -> dict[str, int]:
@@ -66,7 +72,7 @@ def one(visit: Visit) -> Data:
     found = visit.inspector.queue(name) or QueueStats(name, 0, 0.0)
     processes = [one for one in fleet_processes(visit) if name in one.queues]
     jobs = visit.inspector.first(places.waiting_in(name), min(visit.args["limit"], 500))
-    days = visit.snapshot("history", 30, lambda: visit.inspector.history(14))
+    days = fleet_history(visit)[:14]
     return {
         "queue": rows([found], processes, busy_by_queue(visit))[0],
         "processes": processes,

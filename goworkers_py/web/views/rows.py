@@ -3,6 +3,7 @@ could be read."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ NAMELESS, UNREADABLE = "(none)", "(unreadable)"
 @dataclass(frozen=True, slots=True)
 class JobRow:
     jid: str
-    key: str  # names just this job in a form: its time and its jid
+    key: str  # names just this job in a form: its time, a digest of its bytes, its jid
     job_class: str
     queue: str
     args: Any  # with masked values
@@ -55,12 +56,13 @@ def row_of(job: StoredJob, hiding: Hiding) -> JobRow:
 
 
 def key_of(job: StoredJob) -> str:
-    return f"{'' if job.at is None else repr(job.at)}|{job.jid}"
+    digest = hashlib.sha1(job.payload, usedforsecurity=False).hexdigest()[:12]
+    return f"{'' if job.at is None else repr(job.at)}|{digest}|{job.jid}"
 
 
 def time_and_jid(key: str) -> tuple[float | None, str]:
     """The opposite of `key_of`. Raises ValueError."""
-    at, _, jid = key.partition("|")
+    at, _, jid = key.split("|", 2)
     return (float(at) if at else None), jid
 
 
