@@ -67,14 +67,14 @@ class OurWork:
 
 class Doctor:
     def __init__(
-        self, inspector: Inspector, work: OurWork | None, sample: int = SAMPLE, most_failures: int = MOST_FAILURES
+        self, inspector: Inspector, work: OurWork | None, sample: int = SAMPLE, most_failures: int | None = None
     ) -> None:
         """`work` is None when the user's code could not be imported: then the check `classes` is left out. `sample` is
         how many of the next jobs of each queue are read, `most_failures` how many failed jobs of each state."""
         self._inspector = inspector
         self._work = work
         self._sample = sample
-        self._most_failures = most_failures
+        self._most_failures = most_failures or MOST_FAILURES
 
     def findings(self) -> Iterator[Finding]:
         of_server = self._inspector.checks(self._work.queues if self._work else ())

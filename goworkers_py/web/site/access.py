@@ -61,10 +61,10 @@ class ByFunction:
         return Grant(str(environ.get("REMOTE_USER") or "somebody"), view, act)
 
 
-_OF_PROXIES = (
+_OF_PROXIES = {
     "HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_HOST", "HTTP_X_FORWARDED_PROTO", "HTTP_X_REAL_IP",
     "HTTP_VIA",
-)  # fmt: skip
+}  # fmt: skip
 
 
 class OnLoopback:
