@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from goworkers_py.admin.doctor import OurWork
 from goworkers_py.admin.inspector import Inspector
@@ -57,6 +57,9 @@ class Running:
         raise NotImplementedError
 
     def plan(self) -> Plan:
+        raise NotImplementedError
+
+    def result(self, jid: str, timeout: float | None = None) -> Any:
         raise NotImplementedError
 
     def unworked(self, plan: Plan) -> dict[str, list[str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.config.options import Config
 from goworkers_py.config.web_options import WebConfig
@@ -44,6 +46,9 @@ class WithoutCode:
 
     def partition(self, name: str = "") -> Part:
         return self._host.partition(name)
+
+    def result(self, jid: str, timeout: float | None = None) -> Any:
+        return self._host.result(jid, timeout)
 
     def our_work(self) -> None:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from goworkers_py.admin.doctor import OurWork
 from goworkers_py.admin.inspector import Inspector
@@ -15,6 +15,8 @@ class Part(Protocol):
     @property
     def inspector(self) -> Inspector: ...
 
+    def result(self, jid: str, timeout: float | None = None) -> Any: ...
+
 
 class Host(Protocol):
     @property
@@ -24,6 +26,8 @@ class Host(Protocol):
     def inspector(self) -> Inspector: ...
 
     def partition(self, name: str = "") -> Part: ...
+
+    def result(self, jid: str, timeout: float | None = None) -> Any: ...
 
     def our_work(self) -> OurWork | None:
         """The queues and classes of this program; None if its code is not known here."""

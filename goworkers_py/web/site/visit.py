@@ -13,7 +13,7 @@ from goworkers_py.web.http.errors import Refused
 from goworkers_py.web.http.request import Request
 from goworkers_py.web.site.access import Grant
 from goworkers_py.web.site.hiding import Hiding
-from goworkers_py.web.site.host import Host
+from goworkers_py.web.site.host import Host, Part
 from goworkers_py.web.site.snapshots import Snapshot, Snapshots
 
 T = TypeVar("T")
@@ -40,14 +40,18 @@ class Visit:
         return str((self.request.query.get(PARTITION) or [""])[-1])
 
     @cached_property
-    def inspector(self) -> Inspector:
+    def part(self) -> Part:
+        """The partition, or the host itself for the main one."""
         if not self.partition:
-            return self.host.inspector
+            return self.host
         try:
-            found: Inspector = self.host.partition(self.partition).inspector
+            return self.host.partition(self.partition)
         except ConfigError as error:
             raise Refused(404, str(error)) from None
-        return found
+
+    @property
+    def inspector(self) -> Inspector:
+        return self.part.inspector
 
     def snapshot(self, name: str, max_age_s: float, compute: Callable[[], T]) -> T:
         """What pages of this partition share for a moment. Raises what the computation raises."""
