@@ -1,0 +1,101 @@
+"""Batches and chains: how far they have come, what has failed; cancel, close."""
+
+from __future__ import annotations
+
+from goworkers_py.brokers.broker import Capability
+from goworkers_py.core.batch import BatchStatus
+from goworkers_py.web.http.errors import Refused
+from goworkers_py.web.http.params import YES_NO, Param
+from goworkers_py.web.site.table import Action, Data, Done, View
+from goworkers_py.web.site.visit import Visit
+from goworkers_py.web.views.offered import entries
+
+BID = Param("bid", "id of the batch", needed=True)
+CID = Param("cid", "id of the chain", needed=True)
+MOST = 200
+
+
+def batches(visit: Visit) -> Data:
+    """The batches, the last changed first; those that have ended without failed jobs come last."""
+    found = entries(visit, "batches", Capability.BATCHES, visit.inspector.batches.all, MOST)
+    return {
+        "batches": [_told(one) for one in found],
+        "most": MOST,
+        "offered": visit.inspector.has(Capability.BATCHES),
+    }
+
+
+def batch(visit: Visit) -> Data:
+    """One batch: how many of its jobs have ended and how, and the newest that failed for good."""
+    bid = visit.args["bid"]
+    found = visit.inspector.batches.status(bid)
+    if found is None:
+        raise Refused(404, f"there is no batch {bid}, or not any more")
+    return {"batch": _told(found), "deaths": visit.inspector.batches.deaths(bid)}
+
+
+def _told(one: BatchStatus) -> dict[str, object]:
+    return {
+        "bid": one.bid, "name": one.name, "at": one.at, "state": one.state, "total": one.total, "ended": one.ended,
+        "pending": one.pending, "succeeded": one.succeeded, "failed": one.failed, "cancelled": one.cancelled,
+        "expired": one.expired, "ended_at": one.ended_at, "holds": one.holds, "waiting_for": list(one.waiting_for),
+        "callback_queues": list(one.to),
+    }  # fmt: skip
+
+
+def _cancel_batch(visit: Visit) -> Done:
+    """Cancels a batch: its jobs that wait do not run, those that run are interrupted, its callbacks are not pushed."""
+    bid = visit.args["bid"]
+    done = visit.inspector.batches.cancel(bid)
+    return Done(f"batch {bid} " + ("is cancelled" if done else "had ended before, or is not there"), int(done))
+
+
+def _close_batch(visit: Visit) -> Done:
+    """Lets a batch end with its last job; with `force` it ends now, also when jobs of it were deleted."""
+    bid = visit.args["bid"]
+    done = visit.inspector.batches.close(bid, force=visit.args["force"])
+    return Done(f"batch {bid} " + ("is closed" if done else "had ended before, or is not there"), int(done))
+
+
+def _ask_close(visit: Visit) -> str:
+    return f"End batch {visit.args['bid']} now, although jobs of it may still run?" if visit.args["force"] else ""
+
+
+def chains(visit: Visit) -> Data:
+    """The chains, the last changed first; those that have ended come last."""
+    found = entries(visit, "chains", Capability.CHAINS, visit.inspector.chains.all, MOST)
+    return {"chains": found, "most": MOST, "offered": visit.inspector.has(Capability.CHAINS)}
+
+
+def chain(visit: Visit) -> Data:
+    """One chain: which of its links is at work, and why it has stopped if it has."""
+    cid = visit.args["cid"]
+    found = visit.inspector.chains.status(cid)
+    if found is None:
+        raise Refused(404, f"there is no chain {cid}, or not any more")
+    return {"chain": found}
+
+
+def _cancel_chain(visit: Visit) -> Done:
+    """Cancels a chain: its link that waits does not run, one that runs is interrupted, no other is pushed."""
+    cid = visit.args["cid"]
+    done = visit.inspector.chains.cancel(cid)
+    return Done(f"chain {cid} " + ("is cancelled" if done else "had ended before, or is not there"), int(done))
+
+
+VIEWS = [
+    View("/batches", "Batches", "batches.html", batches),
+    View("/batch", "Batch", "batch.html", batch, (BID,), "/batches"),
+    View("/chains", "Chains", "chains.html", chains),
+    View("/chain", "Chain", "chain.html", chain, (CID,), "/chains"),
+]
+ACTIONS = [
+    Action("/batch/cancel", _cancel_batch, (BID,), lambda visit: f"Cancel batch {visit.args['bid']} with its jobs?"),
+    Action(
+        "/batch/close",
+        _close_batch,
+        (BID, Param("force", "end it now, also with jobs that have not ended", YES_NO, default=False)),
+        _ask_close,
+    ),
+    Action("/chain/cancel", _cancel_chain, (CID,), lambda visit: f"Cancel chain {visit.args['cid']}?"),
+]

@@ -1,0 +1,104 @@
+"""Groups of jobs that wait to be aggregated: members, when they are due; flush, settings, delete."""
+
+from __future__ import annotations
+
+from goworkers_py.admin.filter import counted
+from goworkers_py.brokers.broker import Capability
+from goworkers_py.core.group import Group, GroupEntry, OwnSettings
+from goworkers_py.web.http.params import SPAN, WHOLE, Param
+from goworkers_py.web.site.table import Action, Data, Done, View
+from goworkers_py.web.site.visit import Visit
+from goworkers_py.web.views.offered import entries
+from goworkers_py.web.views.rows import row_of
+
+CLASS = Param("class", "only groups of this class")
+GROUP = (
+    Param("queue", "queue of the group", needed=True),
+    Param("class", "class of its jobs", needed=True),
+    Param("name", "name of the group", needed=True),
+    Param("set", "members that are aggregated together; empty: the open group"),
+)
+MEMBERS = 50
+
+
+def listed(visit: Visit) -> Data:
+    """Groups, those that are due first. One with a set has members that are aggregated just now, or whose aggregation
+    job waits, is retried or is dead."""
+    job_class = visit.args["class"] or ""
+    found = entries(visit, f"groups {job_class}", Capability.GROUPS, lambda: visit.inspector.groups(job_class))
+    return {"groups": [_told(one) for one in found], "offered": visit.inspector.has(Capability.GROUPS)}
+
+
+def one(visit: Visit) -> Data:
+    """One group: its settings, and the members that joined first."""
+    group = _group(visit)
+    entry = visit.inspector.group(group) or GroupEntry(group, 0)
+    members = [row_of(job, visit.hiding) for job in visit.inspector.members(group, MEMBERS)]
+    return {"group": _told(entry), "members": members}
+
+
+def _told(entry: GroupEntry) -> dict[str, object]:
+    return {
+        **entry.group._asdict(), "size": entry.size, "first": entry.first, "due": entry.due,
+        "settings": entry.settings._asdict(), "own": entry.own._asdict(), "set_by_hand": entry.own != OwnSettings(),
+    }  # fmt: skip
+
+
+def _group(visit: Visit) -> Group:
+    return Group(visit.args["queue"], visit.args["class"], visit.args["name"], visit.args["set"] or "")
+
+
+def _flush(visit: Visit) -> Done:
+    """Lets a group be aggregated at once; of a set, pushes the job that aggregates it once more."""
+    group = _group(visit)
+    done = visit.inspector.flush_group(group)
+    return Done(f"group {group.name} " + ("is due now" if done else "has no members"), int(done))
+
+
+def _settings(visit: Visit) -> Done:
+    """Gives a group settings of its own, in place of those of the code. A value that is left out stays as it was."""
+    group, args = _group(visit), visit.args
+    entry = visit.inspector.group(group)
+    own = OwnSettings() if entry is None else entry.own
+    given = {"grace_s": args["grace"], "max_delay_s": args["max_delay"], "max_size": args["max_size"]}
+    visit.inspector.set_group(group, own._replace(**{name: it for name, it in given.items() if it is not None}))
+    return Done(f"group {group.name} has settings of its own", 1)
+
+
+def _reset(visit: Visit) -> Done:
+    """The settings of the code hold again for a group."""
+    group = _group(visit)
+    visit.inspector.set_group(group, OwnSettings())
+    return Done(f"group {group.name} has the settings of the code", 1)
+
+
+def _delete(visit: Visit) -> Done:
+    """Deletes all members of a group."""
+    gone = visit.inspector.delete_group(_group(visit))
+    return Done(f"{counted(gone)} deleted", gone, to=visit.link("/groups"))
+
+
+def _ask_delete(visit: Visit) -> str:
+    entry = visit.inspector.group(_group(visit))
+    return f"Delete {counted(entry.size if entry else 0)} of group {visit.args['name']} for good?"
+
+
+VIEWS = [
+    View("/groups", "Groups", "groups.html", listed, (CLASS,)),
+    View("/group", "Group", "group.html", one, GROUP, "/groups"),
+]
+ACTIONS = [
+    Action("/group/flush", _flush, GROUP),
+    Action(
+        "/group/set",
+        _settings,
+        (
+            *GROUP,
+            Param("grace", "so long after its last member", SPAN),
+            Param("max_delay", "so long after its first member; 0: no limit", SPAN),
+            Param("max_size", "number of members; 0: no limit", WHOLE),
+        ),
+    ),
+    Action("/group/reset", _reset, GROUP),
+    Action("/group/delete", _delete, GROUP, _ask_delete),
+]

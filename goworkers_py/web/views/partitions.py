@@ -1,0 +1,49 @@
+"""Partitions: the brokers of a fleet, whether they answer, what waits on them, who leads; central configurations."""
+
+from __future__ import annotations
+
+from goworkers_py.brokers.contracts.fleet import Stats
+from goworkers_py.config.parsers import without_password
+from goworkers_py.config.partitions import MAIN, of_partition
+from goworkers_py.web.site.snapshots import Snapshot
+from goworkers_py.web.site.table import Action, Data, View
+from goworkers_py.web.site.visit import Visit
+
+AGE_S = 2.0
+
+
+def listed(visit: Visit) -> Data:
+    """Every partition: its broker, whether it answers, and what waits there."""
+    config = visit.host.config
+    names = ["", *(one.name for one in config.partitions)]
+    rows = []
+    for name in names:
+        own = of_partition(config, name)
+        found = _stats(visit, name)
+        stats = found.value
+        rows.append(
+            {
+                "name": name,
+                "shown_name": name or MAIN,
+                "broker": without_password(own.broker),
+                "store": without_password(own.store) if own.store else "",
+                "standby": own.standby,
+                "answers": found.error is None and stats is not None,
+                "error": str(found.error) if found.error else "",
+                "waiting": sum(queue.size for queue in stats.queues) if stats else None,
+                "in_progress": stats.in_progress if stats else None,
+                "retries": stats.retries if stats else None,
+                "dead": stats.dead if stats else None,
+                "processes": stats.processes if stats else None,
+            }
+        )
+    return {"rows": rows}
+
+
+def _stats(visit: Visit, name: str) -> Snapshot[Stats]:
+    inspector = visit.host.partition(name).inspector if name else visit.host.inspector
+    return visit.panel(f"stats of partition {name}", AGE_S, inspector.stats)
+
+
+VIEWS = [View("/partitions", "Partitions", "partitions.html", listed)]
+ACTIONS: list[Action] = []

@@ -1,0 +1,124 @@
+"""Periodic jobs: when they fire, what became of the last firings; pause, run now, other rules."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from goworkers_py.admin.periodic_schedules import PeriodicJobStatus
+from goworkers_py.brokers.broker import Capability
+from goworkers_py.core.periodic import ForeignSchedule
+from goworkers_py.web.http.errors import bad_request
+from goworkers_py.web.http.params import JSON, WHOLE, Param
+from goworkers_py.web.site.table import Action, Data, Done, View
+from goworkers_py.web.site.visit import Visit
+from goworkers_py.web.views.offered import MOST, entries
+
+NAME = Param("name", "name of the schedule, or SOURCE:NAME where two applications have one", needed=True)
+SLOTS, FIRINGS = 5, 50
+
+
+def listed(visit: Visit) -> Data:
+    """All schedules: their rule, the next and the last firing, whether a process has them in its code. Those of Ruby's
+    gems are among them."""
+    inspector = visit.inspector
+    found = entries(visit, "periodic jobs", Capability.PERIODIC, inspector.periodic_jobs)
+    foreign = [_of_foreign(one) for one in inspector.neighbours.schedules()][:MOST]
+    return {
+        "jobs": [_shown(visit, one) for one in [*found, *foreign]],
+        "offered": inspector.has(Capability.PERIODIC),
+    }
+
+
+def one(visit: Visit) -> Data:
+    """One schedule: its rule in code and by hand, its next slots and its last firings."""
+    inspector, name = visit.inspector, visit.args["name"]
+    return {
+        "job": _shown(visit, inspector.periodic_job(name)),
+        "slots": inspector.periodic_slots(name, SLOTS),
+        "history": inspector.periodic_history(name)[:FIRINGS],
+    }
+
+
+def _shown(visit: Visit, job: PeriodicJobStatus) -> dict[str, object]:
+    told = asdict(job) | {"last": job.last, "full_name": f"{job.source}:{job.name}"}
+    told["args"], told["args_of_code"] = visit.hiding.value(job.args), visit.hiding.value(job.args_of_code)
+    return told
+
+
+def _of_foreign(one: ForeignSchedule) -> PeriodicJobStatus:
+    state = "foreign" if one.enabled else "disabled"
+    return PeriodicJobStatus(one.program, one.name, one.told, one.job_class, one.queue, one.args, state)
+
+
+def _pause(visit: Visit) -> Done:
+    """Stops a schedule in all processes, until `resume`."""
+    return _told(visit, visit.inspector.pause_periodic(visit.args["name"]), "is paused", "was paused already")
+
+
+def _resume(visit: Visit) -> Done:
+    """Ends a pause. The slots of its time are not made up for."""
+    return _told(visit, visit.inspector.resume_periodic(visit.args["name"]), "goes on", "was not paused")
+
+
+def _run(visit: Visit) -> Done:
+    """Pushes a job of the schedule now, also of a paused one; a process that has it in its code does so in seconds."""
+    asked = visit.inspector.run_periodic(visit.args["name"])
+    return _told(visit, asked, "was asked for a job", "is in the code of no live process")
+
+
+def _set(visit: Visit) -> Done:
+    """Changes when a schedule fires, or the arguments of its jobs, in all processes until `unset`."""
+    args = visit.args
+    if args["args"] is not None and not isinstance(args["args"], list):
+        raise bad_request("args: must be a JSON array")
+    visit.inspector.set_periodic(
+        args["name"], cron=args["cron"] or "", every=args["every"] or 0, timezone=args["timezone"] or "",
+        args=args["args"],
+    )  # fmt: skip
+    return _told(visit, True, "was set by hand", "")
+
+
+def _unset(visit: Visit) -> Done:
+    """What the code says counts again."""
+    return _told(visit, visit.inspector.unset_periodic(visit.args["name"]), "is as in the code", "had nothing set")
+
+
+def _forget(visit: Visit) -> Done:
+    """Deletes a schedule that no code has any more, with its history."""
+    name = visit.args["name"]
+    gone = visit.inspector.forget_periodic(name)
+    said = f"periodic job {name} is forgotten" if gone else f"periodic job {name} was forgotten already"
+    return Done(said, int(gone), to=visit.link("/periodic"))
+
+
+def _told(visit: Visit, done: bool, what: str, otherwise: str) -> Done:
+    return Done(f"periodic job {visit.args['name']} {what if done else otherwise}", int(done))
+
+
+VIEWS = [
+    View("/periodic", "Periodic jobs", "periodic.html", listed),
+    View("/periodic/one", "Periodic job", "periodic_one.html", one, (NAME,), "/periodic"),
+]
+ACTIONS = [
+    Action("/periodic/pause", _pause, (NAME,)),
+    Action("/periodic/resume", _resume, (NAME,)),
+    Action("/periodic/run", _run, (NAME,)),
+    Action(
+        "/periodic/set",
+        _set,
+        (
+            NAME,
+            Param("cron", "cron expression"),
+            Param("every", "instead of `cron`: seconds", WHOLE),
+            Param("timezone", "time zone of `cron`"),
+            Param("args", "arguments, a JSON array", JSON),
+        ),
+    ),
+    Action("/periodic/unset", _unset, (NAME,)),
+    Action(
+        "/periodic/forget",
+        _forget,
+        (NAME,),
+        lambda visit: f"Delete the schedule {visit.args['name']} with its history?",
+    ),
+]

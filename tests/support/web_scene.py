@@ -1,0 +1,121 @@
+"""A small fleet in every state, for the tests of the pages and for pictures of them. What can be made by the product's
+own calls is; only what lies in the past is written by hand."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from typing import Any, NamedTuple
+
+import redis as redis_py
+
+import goworkers_py as workers
+from goworkers_py import App
+from goworkers_py.core.effect import Push
+from goworkers_py.core.group import Group, GroupMembership, GroupSettings
+from goworkers_py.core.periodic import Firing, Release, Rule
+from goworkers_py.wire.failure import pack_backtrace
+from goworkers_py.wire.schedule import schedule
+
+CLASSES = ("MailJob", "Invoice::RenderJob", "ImportCustomersJob", "ThumbnailJob", "SyncStockJob", "ReportJob")
+ERRORS = (
+    ("Net::ReadTimeout", "Net::ReadTimeout with #<TCPSocket:(closed)>"),
+    ("ConnectionError", "HTTPSConnectionPool(host='api.example.com', port=443): Max retries exceeded"),
+    ("KeyError", "'customer_id'"),
+    ("ActiveRecord::RecordNotFound", "Couldn't find Order with 'id'=1042"),
+)
+GROUP = Group("billing", "Invoice", "user:7")
+
+
+class Scene(NamedTuple):
+    tracked: str  # the jid of a tracked job
+    bid: str
+    cid: str
+    lock: str  # the name of a lock
+
+
+def jid_of(chance: random.Random) -> str:
+    return f"{chance.getrandbits(96):024x}"
+
+
+def failed(chance: random.Random, at: float, queue: str, retry_count: int) -> str:
+    error, message = chance.choice(ERRORS)
+    lines = [f"app/jobs/{error.lower().split(':')[0]}.py:{n}:in `perform'" for n in (12, 48, 7)]
+    return json.dumps(
+        {
+            "class": chance.choice(CLASSES), "args": [chance.randrange(9000), {"locale": "de", "token": "s3cr3t"}],
+            "jid": jid_of(chance), "queue": queue, "retry": True, "created_at": at - 4000, "enqueued_at": at - 3900,
+            "error_class": error, "error_message": message, "failed_at": at - 3000, "retried_at": at - 600,
+            "retry_count": retry_count, "error_backtrace": pack_backtrace(lines), "tags": ["eu"],
+        }
+    )  # fmt: skip
+
+
+def fill(app: App, redis: redis_py.Redis) -> Scene:
+    chance, now = random.Random(16), time.time()
+    _queues(app, chance)
+    redis.zadd("retry", {failed(chance, now, "default", 3): now + 30 + 90 * n for n in range(40)})
+    redis.zadd("dead", {failed(chance, now, "mail", 25): now - 600 * n for n in range(30)})
+    for ahead in (60, 3_600, 86_400):
+        app.enqueue_in("reports", "ReportJob", ahead, [2026, {"month": 11}])
+    _history(redis, chance, now)
+    app.inspector.pause("imports")
+    return Scene(_tracked(app), _batch(app), _chain(app), _features(app, now))
+
+
+def _queues(app: App, chance: random.Random) -> None:
+    for queue, size in (("default", 34), ("mail", 12), ("reports", 3), ("imports", 8), ("critical", 1)):
+        for _ in range(size):
+            app.enqueue(queue, chance.choice(CLASSES), [chance.randrange(9000), {"name": "Ada", "password": "s3cr3t"}])
+
+
+def _history(redis: redis_py.Redis, chance: random.Random, now: float) -> None:
+    for day in range(30):
+        date = time.strftime("%Y-%m-%d", time.gmtime(now - 86_400 * day))
+        weekend = time.gmtime(now - 86_400 * day).tm_wday > 4
+        done = chance.randrange(2_000, 4_000) if weekend else chance.randrange(9_000, 14_000)
+        redis.set(f"stat:processed:{date}", done)
+        redis.set(f"stat:failed:{date}", chance.randrange(20, done // 25))
+    redis.set("stat:processed", 284_311)
+    redis.set("stat:failed", 4_093)
+
+
+def _tracked(app: App) -> str:
+    options = workers.EnqueueOptions(track=True, tags=["eu", "nightly"])
+    args: list[Any] = [{"year": 2026, "items": [1, 2, {"deep": [True, None, "text"]}], "password": "s3cr3t"}]
+    jid = app.enqueue_with_options("reports", "ReportJob", args, options)
+    assert jid is not None
+    return jid
+
+
+def _batch(app: App) -> str:
+    with app.batch("import of customers") as batch:
+        for number in range(6):
+            app.enqueue("imports", "ImportCustomersJob", [number])
+    return str(batch.bid)
+
+
+def _chain(app: App) -> str:
+    def step(number: int) -> None: ...
+
+    link = app.job("StepJob", queue="reports")(step)
+    return str(app.chain(link.s(1), link.s(2), link.s(3)).enqueue())
+
+
+def _features(app: App, now: float) -> str:
+    joining = GroupMembership(GROUP, GroupSettings(grace_s=3_600))
+    members = [{"class": "Invoice", "args": [n], "jid": f"member{n}", "queue": GROUP.queue} for n in range(4)]
+    pushed = [Push(GROUP.queue, json.dumps(one).encode(), group=joining) for one in members]
+    app.broker.transport.publish(pushed)
+    limit = app.limit("stripe", concurrent=2)
+    app.broker.limits.declare([limit.spec.settings])
+    app.job("ChargeJob", queue="billing", limits=[limit])(lambda number: None).enqueue_bulk([[n] for n in range(5)])
+    app.job("SyncStockJob", queue="default", unique_for=600)(lambda number: None).enqueue(7)
+    release = Release("shop", "7")
+    told = {"class": "ReportJob", "queue": "reports", "args": ["eu"], "catch_up": "latest", "overlap": "allow"}
+    rules = {"nightly": Rule("0 3 * * *", 0, "Europe/Berlin"), "heartbeat": Rule("", 60, "")}
+    known = [schedule(name, rule, told) for name, rule in rules.items()]
+    for state in app.broker.periodic.register(release, known).states:
+        app.broker.periodic.fire(release, Firing("nightly", state.number, state.since - 5, "fired", "abc"))
+    return next(iter(app.inspector.locks())).name

@@ -1,0 +1,277 @@
+"""Every page and every action over a fleet in every state: what a page shows, and that an action leaves what the
+inspector's call of the same name leaves."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from html import unescape
+
+import pytest
+import redis as redis_py
+import web_scene
+from apps import own_app
+from web_scene import GROUP, Scene
+from wsgi_client import Client
+
+from goworkers_py import App
+from goworkers_py.admin.filter import Filter
+from goworkers_py.web import application
+from goworkers_py.web.views.all_views import TABLE
+
+SECRET = "s3cr3t"
+
+
+@pytest.fixture
+def app(redis_url: str) -> Iterator[App]:
+    with own_app(redis_url) as made:
+        yield made
+
+
+@pytest.fixture
+def scene(app: App, redis: redis_py.Redis) -> Scene:
+    return web_scene.fill(app, redis)
+
+
+@pytest.fixture
+def client(app: App, scene: Scene) -> Client:
+    return Client(application(app, authorize=lambda environ, action: True))
+
+
+def paths(scene: Scene) -> dict[str, str]:
+    """An address for each view that needs parameters."""
+    return {
+        "/queue": "/queue?name=mail", "/job": f"/job?jid={scene.tracked}",
+        "/job/raw": f"/job/raw?jid={scene.tracked}&state=waiting&queue=reports", "/batch": f"/batch?bid={scene.bid}",
+        "/chain": f"/chain?cid={scene.cid}", "/group": "/group?queue=billing&class=Invoice&name=user:7",
+        "/limit": "/limit?name=stripe", "/periodic/one": "/periodic/one?name=nightly",
+    }  # fmt: skip
+
+
+# --- all pages
+
+
+@pytest.mark.parametrize("path", TABLE.views)
+def test_each_page_and_its_json_are_answered_and_show_no_secret(client: Client, scene: Scene, path: str) -> None:
+    address = paths(scene).get(path, path)
+    answer = client.get(address)
+    assert answer.status == 200, answer.text
+    assert SECRET not in answer.text
+    assert "hx-get" in answer.text or path == "/job/raw" or "poll" not in answer.text
+    told = client.get(f"/api{address}")
+    assert told.status == 200
+    assert SECRET not in told.text
+    if path != "/job/raw":
+        json.loads(told.body)
+
+
+@pytest.mark.parametrize("path", TABLE.views)
+def test_each_page_is_answered_where_nothing_is(app: App, redis_url: str, path: str) -> None:
+    client = Client(application(app, authorize=lambda environ, action: True))
+    made_up = "?" + "&".join(f"{name}=x" for name in ("name", "jid", "bid", "cid", "queue", "class", "identity"))
+    answer = client.get(f"{path}{made_up}")
+    assert answer.status in (200, 400, 404), answer.text
+
+
+def test_links_of_all_pages_lead_somewhere(client: Client, scene: Scene) -> None:
+    seen: set[str] = set()
+    for path in TABLE.views:
+        if path == "/job/raw":
+            continue
+        page = client.get(paths(scene).get(path, path)).text
+        links = {unescape(link) for link in re.findall(r'href="(/[^"]*)"', page)}
+        for link in sorted(links - seen):
+            known = link.split("?")[0].removeprefix("/api") or "/"
+            if known in TABLE.views:
+                assert client.get(link).status in (200, 404), f"{link} on {path}"
+        seen |= links
+    assert len(seen) > 50
+
+
+# --- one job
+
+
+def dead_job(client: Client) -> tuple[str, dict[str, str]]:
+    row = client.get("/api/jobs?state=dead&limit=1").json["jobs"][0]
+    return row["jid"], {"jid": row["jid"], "state": "dead", "queue": row["queue"], "key": row["key"]}
+
+
+def query(fields: dict[str, str]) -> str:
+    from urllib.parse import urlencode
+
+    return urlencode(fields)
+
+
+def test_a_failed_job_is_shown_with_its_error_its_backtrace_and_its_way(client: Client) -> None:
+    jid, fields = dead_job(client)
+    page = client.get(f"/job?{query(fields)}").text
+    assert jid in page
+    assert "in `perform&#39;" in page or "in `perform'" in page
+    assert "(hidden)" in page
+    told = client.get(f"/api/job?{query(fields)}").json
+    assert [move["state"] for move in told["status"]["value"]["timeline"]] == [
+        "created",
+        "waiting",
+        "retry",
+        "retry",
+        "dead",
+    ]
+    assert len(told["backtrace"]) == 3
+
+
+def test_a_job_that_has_left_its_place_is_told(client: Client, redis: redis_py.Redis) -> None:
+    _, fields = dead_job(client)
+    redis.delete("dead")
+    told = client.get(f"/api/job?{query(fields)}").json
+    assert told["found"] is False
+    assert client.post("/job/again", fields).status == 404
+
+
+def test_a_tracked_job_is_found_by_its_jid_alone(client: Client, scene: Scene) -> None:
+    status = client.get(f"/api/job?jid={scene.tracked}").json["status"]["value"]
+    assert (status["state"], status["tracked"], status["verified"]) == ("waiting", True, True)
+
+
+def test_the_whole_payload_is_a_file_without_secrets(client: Client) -> None:
+    jid, fields = dead_job(client)
+    answer = client.get(f"/job/raw?{query(fields)}")
+    assert json.loads(answer.body)["jid"] == jid
+    assert SECRET not in answer.text
+    assert "attachment" in answer.headers["content-disposition"]
+    assert answer.headers["content-type"].startswith("text/plain")
+
+
+def test_a_job_is_enqueued_again_with_its_own_hidden_values(app: App, client: Client) -> None:
+    jid, fields = dead_job(client)
+    page = client.get(f"/job?{query(fields)}").text
+    shown = unescape(re.findall(r"<textarea[^>]*>(.*?)</textarea>", page, re.DOTALL)[0])
+    assert "(hidden)" in shown
+    answer = client.post("/job/again", {**fields, "args": shown.replace("\n", "\r\n"), "to": "again"})
+    assert answer.status == 303
+    (new,) = app.inspector.first(app.inspector.waiting_in("again"), 9)
+    assert new.message is not None
+    assert new.message.args[1]["token"] == SECRET
+    assert new.jid != jid
+    assert new.jid in answer.location
+
+
+def test_a_job_is_enqueued_again_with_other_arguments_but_never_with_the_mask(app: App, client: Client) -> None:
+    _, fields = dead_job(client)
+    refused = client.post("/job/again", {**fields, "args": '[1, {"token": "(hidden)"}]', "to": "again"})
+    assert refused.status == 400
+    for wrong in ("{", '{"a": 1}', "[NaN]"):
+        assert client.post("/job/again", {**fields, "args": wrong, "to": "again"}).status == 400
+    assert client.post("/job/again", {**fields, "args": "[42]", "to": "again", "at": "+1h"}).status == 303
+    (new,) = [job for job in app.inspector.jobs(app.inspector.SCHEDULED) if job.message and job.message.args == [42]]
+    assert new.message is not None
+    assert new.message.get("queue") == "again"
+
+
+def test_a_waiting_job_is_cancelled(app: App, client: Client, scene: Scene) -> None:
+    told = client.api("/api/job/cancel", {"jid": scene.tracked}).json
+    assert told["answer"] == "cancelled"
+    assert app.inspector.status(scene.tracked).state == "cancelled"
+
+
+# --- the features: each action leaves the state that the inspector shows
+
+
+def test_periodic_jobs_are_paused_set_run_and_resumed(app: App, client: Client) -> None:
+    def status() -> tuple[bool, str, bool, int]:
+        one = app.inspector.periodic_job("nightly")
+        return one.paused, one.rule, one.overridden, one.asked
+
+    name = {"name": "shop:nightly"}
+    client.post("/periodic/pause", name)
+    client.post("/periodic/run", name)
+    client.post("/periodic/set", {**name, "cron": "5 4 * * *", "args": '["us"]'})
+    assert status() == (True, "5 4 * * * Europe/Berlin", True, 1)
+    assert app.inspector.periodic_job("nightly").args == ["us"]
+    client.post("/periodic/resume", name)
+    client.post("/periodic/unset", name)
+    assert status() == (False, "0 3 * * * Europe/Berlin", False, 1)
+    refused = client.sure("/periodic/forget", name)
+    assert (refused.status, "is in the code of a process" in refused.text) == (400, True)
+    assert client.post("/periodic/set", {**name, "cron": "no cron"}).status == 400
+    assert client.post("/periodic/pause", {"name": "nosuch"}).status == 400
+
+
+def test_a_batch_is_cancelled_and_a_chain_too(app: App, client: Client, scene: Scene) -> None:
+    assert "Cancel batch" in client.post("/batch/cancel", {"bid": scene.bid}).text
+    client.sure("/batch/cancel", {"bid": scene.bid})
+    client.sure("/chain/cancel", {"cid": scene.cid})
+    batch, chain = app.inspector.batches.status(scene.bid), app.inspector.chains.status(scene.cid)
+    assert batch is not None
+    assert batch.stopped
+    assert chain is not None
+    assert chain.state == "cancelled"
+    assert client.get("/batch?bid=nosuch").status == 404
+
+
+def test_a_batch_is_ended_by_force_only_after_a_question(app: App, client: Client, scene: Scene) -> None:
+    assert "End batch" in client.post("/batch/close", {"bid": scene.bid, "force": "yes"}).text
+    client.sure("/batch/close", {"bid": scene.bid, "force": "yes"})
+    batch = app.inspector.batches.status(scene.bid)
+    assert batch is not None
+    assert batch.ended_at is not None
+
+
+def test_a_group_is_set_flushed_and_deleted(app: App, client: Client) -> None:
+    of = {"queue": "billing", "class": "Invoice", "name": "user:7"}
+    client.post("/group/set", {**of, "grace": "5m", "max_size": "9"})
+    entry = app.inspector.group(GROUP)
+    assert entry is not None
+    assert (entry.own.grace_s, entry.own.max_size) == (300, 9)
+    client.post("/group/reset", of)
+    entry = app.inspector.group(GROUP)
+    assert entry is not None
+    assert entry.own.grace_s is None
+    client.post("/group/flush", of)
+    entry = app.inspector.group(GROUP)
+    assert entry is not None
+    assert entry.due is not None
+    assert "Delete 4 jobs of group user:7" in client.post("/group/delete", of).text
+    client.sure("/group/delete", of)
+    assert app.inspector.members(GROUP) == []
+
+
+def test_a_limit_is_set_by_hand_and_back(app: App, client: Client) -> None:
+    client.post("/limit/set", {"name": "stripe", "concurrent": "any", "rate": "100/minute", "burst": "3"})
+    (entry,) = [one for one in app.inspector.limits() if one.name == "stripe"]
+    assert (entry.concurrent, str(entry.rate), entry.rate and entry.rate.burst) == (None, "100/minute", 3)
+    client.post("/limit/unset", {"name": "stripe"})
+    (entry,) = [one for one in app.inspector.limits() if one.name == "stripe"]
+    assert (entry.concurrent, entry.rate) == (2, None)
+    for wrong in ({"concurrent": "many"}, {"rate": "fast"}, {"burst": "3"}, {}):
+        assert client.post("/limit/set", {"name": "stripe", **wrong}).status == 400
+    assert client.sure("/limit/forget", {"name": "stripe"}).location == "/limits"
+    assert [one for one in app.inspector.limits() if one.name == "stripe"] == []
+
+
+def test_a_lock_is_freed_after_a_question(app: App, client: Client, scene: Scene) -> None:
+    assert "another one beside it" in client.post("/lock/free", {"name": scene.lock}).text
+    client.sure("/lock/free", {"name": scene.lock})
+    assert app.inspector.lock(scene.lock) is None
+
+
+def test_jobs_of_a_state_are_filtered_as_by_the_command(app: App, client: Client) -> None:
+    wanted = Filter(job_class="MailJob", error="Timeout", tag="eu")
+    expected = {job.jid for job in app.inspector.jobs(app.inspector.RETRIES, wanted)}
+    told = client.get("/api/jobs?state=retry&class=MailJob&error=Timeout&tag=eu").json
+    assert {row["jid"] for row in told["jobs"]} == expected
+    assert 0 < len(expected) < 40
+
+
+def test_pages_of_a_list_follow_each_other_without_a_gap(client: Client) -> None:
+    found: list[str] = []
+    after = ""
+    while True:
+        told = client.get(f"/api/jobs?state=retry&limit=7&order=newest&after={after}").json
+        found += [row["jid"] for row in told["jobs"]]
+        after = told["next"]
+        if not after:
+            break
+    newest = client.get("/api/jobs?state=retry&limit=500&order=oldest").json["jobs"]
+    assert found == [row["jid"] for row in reversed(newest)]
+    assert len(found) == 40
