@@ -1,0 +1,218 @@
+"""The pages in a real browser: in both themes, on a phone and on a wide screen, with the keyboard, live, without
+JavaScript. Nothing may be said on the console, and axe-core may find no serious fault."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis as redis_py
+import web_scene
+from apps import own_app
+from chromium import Browser, lacks_chromium
+from waiting import eventually
+from web_scene import Scene
+
+from goworkers_py import App
+from goworkers_py.config.web_options import WebConfig
+from goworkers_py.web.port import open_port
+from goworkers_py.web.site.settings import Settings
+from goworkers_py.web.views.all_views import TABLE
+
+# The first one starts the browser. One window at a time: with several, each is too slow.
+pytestmark = [
+    pytest.mark.server, pytest.mark.timeout(180), pytest.mark.xdist_group("chromium"),
+    pytest.mark.skipif(bool(lacks_chromium()), reason=lacks_chromium() or "-"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def app(redis_url: str) -> Iterator[App]:
+    with own_app(redis_url) as made:
+        yield made
+
+
+@pytest.fixture
+def scene(app: App, redis: redis_py.Redis) -> Scene:
+    return web_scene.fill(app, redis)
+
+
+@pytest.fixture
+def address(app: App, scene: Scene) -> Iterator[str]:
+    server = open_port(app, dataclasses.replace(WebConfig(), port=0))
+    try:
+        yield f"http://127.0.0.1:{server.port}"
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def browser(address: str) -> Iterator[Browser]:
+    with Browser(address, 1440) as browser:
+        browser.look()
+        yield browser
+
+
+def addresses(browser: Browser, scene: Scene) -> dict[str, str]:
+    dead = browser.run("return fetch('/api/jobs?state=dead&limit=1').then(answer => answer.json())")["jobs"][0]
+    of_dead = f"jid={dead['jid']}&state=dead&queue=mail&key={dead['key'].replace('|', '%7C')}"
+    told = {
+        "/queue": "/queue?name=mail", "/job": f"/job?{of_dead}", "/batch": f"/batch?bid={scene.bid}",
+        "/chain": f"/chain?cid={scene.cid}", "/group": "/group?queue=billing&class=Invoice&name=user:7",
+        "/limit": "/limit?name=stripe", "/periodic/one": "/periodic/one?name=nightly",
+    }  # fmt: skip
+    views = [path for path, view in TABLE.views.items() if view.template and path != "/job/raw"]
+    needy = [path for path in views if any(one.needed for one in TABLE.views[path].query) and path not in told]
+    return {path: told.get(path, path) for path in views if path not in needy} | {
+        f"/jobs {state}": f"/jobs?state={state}" for state in ("retry", "dead", "scheduled", "running", "limited")
+    }
+
+
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [
+        (1440, False), (375, True), pytest.param(1440, True, marks=pytest.mark.slow),
+        pytest.param(375, False, marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
+def test_each_page_is_without_faults_in_each_look(browser: Browser, scene: Scene, width: int, dark: bool) -> None:
+    browser.open("/")
+    pages = addresses(browser, scene)
+    browser.look(width, dark=dark)
+    faults = {}
+    for name, path in pages.items():
+        browser.open(path)
+        wide, said, found = browser.overflow, browser.messages, browser.faults()
+        if wide > 0 or said or found:
+            faults[name] = wide, said, found
+    assert faults == {}
+    assert len(pages) > 15
+
+
+def test_a_page_follows_what_happens_without_a_reload(browser: Browser, app: App) -> None:
+    browser.open("/queues")
+    browser.run("window.stayed = true")
+    app.enqueue("brand-new", "MailJob", [1])
+    assert eventually(lambda: browser.shows("brand-new"), 30)
+    assert browser.run("return window.stayed") is True
+    assert browser.messages == []
+
+
+def test_a_page_stands_still_while_jobs_are_selected(browser: Browser, app: App) -> None:
+    browser.open("/jobs?state=retry")
+    browser.click("(//input[@name='job'])[1]")
+    assert "1 selected" in browser.text
+    browser.run("window.asked = 0; document.addEventListener('htmx:config:request', () => { window.asked++; })")
+    assert eventually(lambda: browser.run("return window.asked") >= 1, 30)  # htmx wanted to, and was kept from it
+    assert browser.run("return document.querySelectorAll('input[name=job]:checked').length") == 1
+
+
+def test_jobs_are_selected_and_retried_with_the_mouse(browser: Browser, app: App) -> None:
+    browser.open("/jobs?state=retry")
+    browser.click("//input[@data-all]")
+    assert "40 selected" in browser.text
+    browser.click("(//input[@name='job'])[1]")
+    assert "39 selected" in browser.text
+    browser.click("//button[text()='Run now']")
+    assert "39 jobs put into their queues" in browser.text
+    assert app.inspector.count(app.inspector.RETRIES) == 1
+    assert browser.messages == []
+
+
+def test_all_that_fit_are_deleted_after_a_question_and_go_on_by_themselves(
+    browser: Browser, app: App, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goworkers_py.web.views.bulk.SLICE_S", 0.0)
+    redis.zadd("dead", {f'{{"class":"Old","args":[],"jid":"old{n}"}}': 1_000.0 + n for n in range(2_000)})
+    browser.open("/jobs?state=dead&class=Old")
+    browser.click("//label[contains(., 'that fit the filter')]//input")
+    browser.click("//button[text()='Delete']")
+    assert "Delete all jobs of class Old" in browser.text
+    browser.click("//button[text()='Yes, do it']")
+    assert eventually(lambda: browser.shows("2000 jobs deleted"), 60)
+    assert app.inspector.count(app.inspector.DEAD) == 30
+    assert browser.messages == []
+
+
+@pytest.mark.parametrize("keys", [("/",), ("Control", "k"), ("?",)])
+def test_the_palette_leads_to_a_page_by_the_keyboard_alone(browser: Browser, keys: tuple[str, ...]) -> None:
+    browser.open("/queues")
+    browser.press(*keys)
+    assert browser.has("//dialog[@open]")
+    for letter in "limi":
+        browser.press(letter)
+    browser.press("Enter")
+    assert eventually(lambda: browser.address == "/limits")
+    assert browser.messages == [] or all("/api/find" in line for line in browser.messages)
+
+
+def test_keys_lead_through_pages_and_rows(browser: Browser) -> None:
+    browser.open("/")
+    browser.press("g")
+    browser.press("q")
+    assert eventually(lambda: browser.address == "/queues")
+    browser.press("j")
+    first = browser.run("return document.activeElement.textContent")
+    browser.press("j")
+    second = browser.run("return document.activeElement.textContent")
+    browser.press("k")
+    assert browser.run("return document.activeElement.textContent") == first != second
+    browser.press("Enter")
+    assert eventually(lambda: browser.address.startswith("/queue?name="))
+    browser.press("/")
+    browser.press("Escape")
+    assert not browser.has("//dialog[@open]")
+
+
+def test_the_theme_is_chosen_by_hand_and_stays(browser: Browser) -> None:
+    browser.open("/")
+    light = browser.run("return getComputedStyle(document.body).backgroundColor")
+    browser.click("//button[@id='theme']")
+    dark = browser.run("return getComputedStyle(document.body).backgroundColor")
+    assert light != dark
+    browser.open("/queues")
+    assert browser.run("return getComputedStyle(document.body).backgroundColor") == dark
+
+
+def test_without_javascript_every_page_and_change_works(browser: Browser, app: App, scene: Scene) -> None:
+    browser.open("/")
+    pages = addresses(browser, scene)
+    browser.javascript(on=False)
+    for path in pages.values():
+        assert len(browser.open(path)) > 50
+    browser.open("/queues")
+    browser.click("//tr[contains(., 'mail')]//button[text()='Pause']")
+    assert "queue mail is paused" in browser.text
+    browser.open("/jobs?state=dead")
+    browser.click("(//input[@name='job'])[1]")
+    browser.click("//button[text()='Delete']")
+    browser.click("//button[text()='Yes, do it']")
+    assert "1 job deleted" in browser.text
+    assert app.inspector.count(app.inspector.DEAD) == 29
+    assert browser.messages == []
+
+
+def test_markup_of_a_job_is_shown_and_does_nothing(browser: Browser, redis: redis_py.Redis, tmp_path: Path) -> None:
+    evil = '<img src=x onerror="window.evil=1"><script>window.evil=1</script>'
+    raw = (
+        '{"class":%s,"args":[%s,{"%s":1}],"jid":"<b>j</b>","queue":%s,"error_class":%s,"error_message":%s,"tags":[%s]}'
+    )
+    text = '"' + evil.replace('"', '\\"') + '"'
+    name = evil.replace('"', '\\"')
+    redis.zadd("retry", {raw % (text, text, name, text, text, text, text): 4_000_000_000.0})
+    redis.sadd("queues", evil)
+    redis.lpush(f"queue:{evil}", raw % (text, text, name, text, text, text, text))
+    for path in ("/jobs?state=retry&order=newest", "/queues", "/", "/jobs?state=waiting"):
+        text_shown = browser.open(path)
+        assert browser.run("return window.evil ?? 0") == 0
+        assert "<img src=x" in text_shown or path == "/jobs?state=waiting"
+    browser.open("/jobs?state=retry&order=newest")
+    browser.click("(//a[@class='jid'])[1]")
+    assert browser.run("return window.evil ?? 0") == 0
+    assert browser.messages == []
+
+
+def test_the_settings_of_the_section_are_those_of_the_pages() -> None:
+    assert Settings(hide=WebConfig().hide) == Settings()
