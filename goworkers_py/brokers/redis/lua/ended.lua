@@ -1,0 +1,40 @@
+-- Included by other scripts after note.lua: the indexes of tracked jobs that have ended. Each is a sorted set for one way
+-- to end: their jids, by the time of the end. A script calls `list_ended` after `note`, and `write_ended` as its last
+-- step, so that many jobs share one ZADD. As a record, an index never keeps a job from being settled.
+local ENDED_MOST = 10000
+local ended = {}
+
+-- The keys `pyworkers:job:JID` and `pyworkers:ended:STATE` begin with the same namespace.
+local function list_ended(index, record, state, life)
+  local entries = ended[index]
+  if not entries then
+    entries = {life = 0}
+    ended[index] = entries
+  end
+  entries.life = math.max(entries.life, life)
+  entries[#entries + 1] = now
+  entries[#entries + 1] = string.sub(record, #index - #state - #'ended:' + #'job:' + 1)
+end
+
+-- The records live for different times, and an index does not know for how long each. So it lives twice as long as its
+-- longest record from the end of that job on: then no entry that is older than what is left of this has a record.
+local function trim_ended(index, life)
+  redis.pcall('ZREMRANGEBYRANK', index, '0', -ENDED_MOST - 1)
+  local left = redis.pcall('TTL', index)
+  if type(left) ~= 'number' or left < 2 * life then
+    redis.pcall('EXPIRE', index, string.format('%d', 2 * life))
+    if type(left) == 'number' then left = 2 * life end
+  end
+  if type(left) == 'number' then
+    redis.pcall('ZREMRANGEBYSCORE', index, '-inf', string.format('(%.0f', now - left))
+  end
+end
+
+local function write_ended()
+  for index, entries in pairs(ended) do
+    for from = 1, #entries, 1000 do
+      redis.pcall('ZADD', index, unpack(entries, from, math.min(#entries, from + 999)))
+    end
+    trim_ended(index, entries.life)
+  end
+end
