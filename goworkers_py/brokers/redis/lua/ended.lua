@@ -8,12 +8,14 @@ local ended = {}
 local function list_ended(index, record, state, life)
   local entries = ended[index]
   if not entries then
-    entries = {life = 0}
+    entries = {size = 0, life = 0, jid_at = #index - #state - #'ended:' + #'job:' + 1}
     ended[index] = entries
   end
-  entries.life = math.max(entries.life, life)
-  entries[#entries + 1] = now
-  entries[#entries + 1] = string.sub(record, #index - #state - #'ended:' + #'job:' + 1)
+  if life ~= entries.last_life then
+    entries.last_life, entries.life = life, math.max(entries.life, life)
+  end
+  local size = entries.size
+  entries[size + 1], entries[size + 2], entries.size = now, string.sub(record, entries.jid_at), size + 2
 end
 
 -- The records live for different times, and an index does not know for how long each. So it lives twice as long as its
@@ -32,8 +34,8 @@ end
 
 local function write_ended()
   for index, entries in pairs(ended) do
-    for from = 1, #entries, 1000 do
-      redis.pcall('ZADD', index, unpack(entries, from, math.min(#entries, from + 999)))
+    for from = 1, entries.size, 1000 do
+      redis.pcall('ZADD', index, unpack(entries, from, math.min(entries.size, from + 999)))
     end
     trim_ended(index, entries.life)
   end
