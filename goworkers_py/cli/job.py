@@ -36,7 +36,7 @@ def job() -> None:
 def list_ended(app: App, state: StateWord, limit: int, as_json: bool) -> None:
     """Lists tracked jobs that have ended, the newest first.
 
-    `pyworkers dead` lists the dead jobs, and `pyworkers jobs` those that wait.
+    `pyworkers dead list` lists the dead jobs, and `pyworkers jobs` those that wait.
     """
     list_rows(ENDED, _ended(app, state, limit), limit, as_json, f"tracked jobs in the state {state}")
 

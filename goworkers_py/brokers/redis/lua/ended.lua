@@ -20,23 +20,23 @@ end
 
 -- The records live for different times, and an index does not know for how long each. So it lives twice as long as its
 -- longest record from the end of that job on: then no entry that is older than what is left of this has a record.
-local function trim_ended(index, life)
-  redis.pcall('ZREMRANGEBYRANK', index, '0', -ENDED_MOST - 1)
-  local left = redis.pcall('TTL', index)
+local function trim_ended(key, life)
+  redis.pcall('ZREMRANGEBYRANK', key, '0', -ENDED_MOST - 1)
+  local left = redis.pcall('TTL', key)
   if type(left) ~= 'number' or left < 2 * life then
-    redis.pcall('EXPIRE', index, string.format('%d', 2 * life))
+    redis.pcall('EXPIRE', key, string.format('%d', 2 * life))
     if type(left) == 'number' then left = 2 * life end
   end
   if type(left) == 'number' then
-    redis.pcall('ZREMRANGEBYSCORE', index, '-inf', string.format('(%.0f', now - left))
+    redis.pcall('ZREMRANGEBYSCORE', key, '-inf', string.format('(%.0f', now - left))
   end
 end
 
 local function write_ended()
-  for index, entries in pairs(ended) do
+  for key, entries in pairs(ended) do
     for from = 1, entries.size, 1000 do
-      redis.pcall('ZADD', index, unpack(entries, from, math.min(entries.size, from + 999)))
+      redis.pcall('ZADD', key, unpack(entries, from, math.min(entries.size, from + 999)))
     end
-    trim_ended(index, entries.life)
+    trim_ended(key, entries.life)
   end
 end
