@@ -81,7 +81,7 @@ class MemoryStore(Store):
             for place in places[:limit]:
                 fields = records.get(place.jid)
                 record = None if fields is None else read(place.jid, fields)
-                if record is not None and (record.state, record.at) == (state, place.at):
+                if record is not None and record.state == state:
                     found.append(replace(record, result=None if record.result is None else b""))
                 else:
                     records.ended.remove(state, place)

@@ -11,6 +11,8 @@ from verbs import KEYS, Make, batch_of, publish
 from waiting import eventually
 
 from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.ended_jobs import _Entry
+from goworkers_py.brokers.redis.store import RedisStore
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import FreeLock, NoteState, Tracked
 from goworkers_py.core.outcome import Done
@@ -52,6 +54,14 @@ def test_an_index_lives_twice_as_long_as_its_longest_record(broker: RedisBroker,
     assert 1_990 <= redis.ttl(INDEX) <= 2_000
     complete(broker, "c", life_s=3_000)
     assert 5_990 <= redis.ttl(INDEX) <= 6_000
+
+
+def test_the_longest_record_of_a_settlement_counts(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    publish(broker, job(jid="long"), job(jid="short"))
+    taken = broker.transport.consume("here:1:aaaa", [("q", 2)], 2)
+    ends = zip(taken, (1_000, 10), strict=True)
+    broker.transport.settle(batch_of(*((one, Done(effects=(note(StoredJob(one.payload).jid, s),))) for one, s in ends)))
+    assert 1_990 <= redis.ttl(INDEX) <= 2_000
 
 
 def test_entries_whose_records_are_over_for_certain_leave_with_the_next_end(
@@ -110,6 +120,30 @@ def test_entries_that_tell_nothing_leave_when_they_are_read(broker: RedisBroker,
     page = broker.store.ended("completed", None, 10)
     assert ([one.jid for one in page.records], page.total) == (["a"], 3)
     assert sorted(members(redis)) == ["a", "foreign", "other-release"], "others may know what these are"
+
+
+def test_an_end_that_another_release_has_written_is_not_told_by_the_entry_of_the_one_before(
+    broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    complete(broker, "a", "b")
+    redis.hset(KEYS.record("a"), "at", f"{time.time() + 5:.6f}")
+    assert [one.jid for one in broker.store.ended("completed", None, 10).records] == ["b"]
+
+
+def test_an_entry_that_got_another_time_meanwhile_is_not_removed(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    redis.zadd(INDEX, {"a": 2, "b": 1})
+    assert isinstance(broker.store, RedisStore)
+    broker.store._ended._forget(INDEX, [_Entry(b"a", b"1"), _Entry(b"b", b"1")])
+    assert members(redis) == ["a"]
+
+
+def test_large_results_are_not_read_with_the_list(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    complete(broker, "a")
+    redis.hset(KEYS.record("a"), "result", "x" * 1_000_000)
+    before = redis.info("stats")["total_net_output_bytes"]
+    [found] = broker.store.ended("completed", None, 10).records
+    assert found.result == b""
+    assert redis.info("stats")["total_net_output_bytes"] - before < 500_000
 
 
 def test_a_reader_who_may_not_write_reads_all_the_same(broker: RedisBroker, redis: redis_py.Redis, make: Make) -> None:
