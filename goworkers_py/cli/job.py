@@ -25,7 +25,7 @@ from goworkers_py.core.limit import slot_of_line
 
 @click.group(cls=CommandGroup)
 def job() -> None:
-    """Shows or cancels a job, pushes another one like it, or lists jobs that have ended."""
+    """Shows or cancels a job, pushes it again, lists ended ones."""
 
 
 @job.command("list")
