@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from goworkers_py.admin.audit import Audit
 from goworkers_py.admin.batches import BatchList
 from goworkers_py.admin.central_configuration import CentralConfiguration
 from goworkers_py.admin.chains import ChainList
+from goworkers_py.admin.ended_jobs import EndedJobs
 from goworkers_py.admin.fleet_calls import FleetCalls
 from goworkers_py.admin.grouped_jobs import GroupedJobs
 from goworkers_py.admin.jobs import Jobs
@@ -37,7 +39,7 @@ from goworkers_py.core.limit import LimitEntry, LimitSettings, Rate, SlotEntry
 from goworkers_py.core.lock import LockEntry
 
 
-class Inspector(Jobs, GroupedJobs, PeriodicSchedules, FleetCalls):
+class Inspector(Jobs, EndedJobs, GroupedJobs, PeriodicSchedules, FleetCalls, Audit):
     """Shows and changes queues, jobs and processes, for programs and for the command line: `workers.inspector`.
 
     Every method asks the broker again, and raises BrokerError if the broker does not answer. A place is SCHEDULED,

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import simplejson
+
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.escaping import one_json_line
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.wire.job_record import JobRecord, Move, Progress
 from goworkers_py.wire.message import Message, epoch
@@ -46,6 +49,10 @@ class JobStatus:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    @property
+    def as_json(self) -> str:
+        return one_json_line(simplejson.dumps(self.as_dict()))
 
 
 def check_jid(jid: object) -> None:

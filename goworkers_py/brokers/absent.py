@@ -14,14 +14,14 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.cancels import Cancels
 from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.contracts.recoverable import Beat, Judge, LiveProcess, Presence, Recoverable, Recovered
-from goworkers_py.brokers.contracts.store import Forward, Posted, RunningMark, Store
+from goworkers_py.brokers.contracts.store import EndedPage, EndedPlace, Forward, Posted, RunningMark, Store
 from goworkers_py.brokers.contracts.transport import Batch, Settled, Transport
 from goworkers_py.core.cancel import Tombstone
 from goworkers_py.core.command import Command
 from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.core.job_state import JobState
+from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.observe.executions import ByQueue
 from goworkers_py.wire.job_record import JobRecord
 from goworkers_py.wire.process_record import Member, ProcessSnapshot
@@ -112,6 +112,9 @@ class NoStore(Store):
 
     def record(self, jid: str) -> JobRecord | None:
         return None
+
+    def ended(self, state: StateWord, after: EndedPlace | None, limit: int) -> EndedPage:
+        return EndedPage((), None, 0)
 
     def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
         return lambda: None

@@ -1,9 +1,9 @@
-"""`job show`, `job cancel`, `job again`."""
+"""`job list`, `job show`, `job cancel`, `job again`."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import NoReturn
 
@@ -13,16 +13,40 @@ import simplejson
 from goworkers_py.admin.filter import Filter, counted
 from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.api.app import App
+from goworkers_py.brokers.contracts.admin import PAGE
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail, json_of
-from goworkers_py.cli.selection import as_json, dry_run, filtered
+from goworkers_py.cli.listing import ENDED, list_rows
+from goworkers_py.cli.selection import as_json, dry_run, filtered, limit
 from goworkers_py.cli.tables import clock_time, printable
 from goworkers_py.cli.times import HOW, time_of
+from goworkers_py.core.job_state import INDEXED, StateWord
 from goworkers_py.core.limit import slot_of_line
 
 
 @click.group(cls=CommandGroup)
 def job() -> None:
-    """Shows or cancels a job, or pushes another one like it."""
+    """Shows or cancels a job, pushes it again, lists ended ones."""
+
+
+@job.command("list")
+@click.option("--state", type=click.Choice(INDEXED), required=True, help="how the jobs have ended")
+@limit
+@as_json
+@connected
+def list_ended(app: App, state: StateWord, limit: int, as_json: bool) -> None:
+    """Lists tracked jobs that have ended, the newest first.
+
+    `pyworkers dead list` lists the dead jobs, and `pyworkers jobs` those that wait.
+    """
+    list_rows(ENDED, _ended(app, state, limit), limit, as_json, f"tracked jobs in the state {state}")
+
+
+def _ended(app: App, state: StateWord, limit: int) -> Iterator[JobStatus]:
+    after = None
+    while after != "":
+        page = app.inspector.ended(state, after=after or "", limit=min(limit + 1, PAGE) if limit else PAGE)
+        yield from page.jobs
+        after = page.next
 
 
 @job.command("show")
@@ -32,7 +56,7 @@ def job() -> None:
 def show(app: App, jid: str, as_json: bool) -> None:
     """Shows where a job is and how it came there. Exit code 1 when it is found nowhere."""
     status = app.inspector.status(jid)
-    click.echo(simplejson.dumps(status.as_dict()) if as_json else _lines(status))
+    click.echo(status.as_json if as_json else _lines(status))
     sys.exit(FAILED if status.state == "unknown" else 0)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 import click
 import simplejson
 
+from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.admin.summary import Kind
 from goworkers_py.brokers.contracts.admin import PAGE
 from goworkers_py.cli.tables import Table, arguments, as_text, clock_time, cut, printable, when
@@ -76,6 +77,14 @@ RETRIES: Columns = {
 }  # fmt: skip
 DEAD: Columns = {"died": lambda job: when(job.at), **_OF_QUEUE, "error": _error, **JOB}
 
+
+# Of tracked jobs that have ended.
+ENDED: Mapping[str, Callable[[JobStatus], str]] = {
+    "ended": lambda job: when(job.since), "queue": lambda job: job.queue or "-",
+    "class": lambda job: job.job_class or "-", "jid": lambda job: job.jid,
+    "result": lambda job: "kept" if job.has_result else "-",
+    "reason": lambda job: (job.timeline[-1].reason if job.timeline else "") or "-",
+}  # fmt: skip
 
 KINDS: Mapping[str, Callable[[Kind], str]] = {
     "count>": lambda kind: str(kind.count),

@@ -20,6 +20,8 @@ StateWord = Literal[
 ]
 STATES: tuple[StateWord, ...] = get_args(StateWord)
 ENDED: tuple[StateWord, ...] = ("dead", "completed", "cancelled", "expired")
+# Tracked jobs that have ended so are in an index. Dead jobs have a place of their own.
+INDEXED: tuple[StateWord, ...] = ("completed", "cancelled", "expired")
 
 
 class JobState(enum.Enum):

@@ -1,4 +1,4 @@
-"""Calls: commands to processes, and their answers."""
+"""Calls: commands to processes, and their answers; reports and the audit list."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import pytest
 from harness import Process, can
 from waiting import eventually
 
+from goworkers_py.admin.inspector import Inspector
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.calls import Calls
 from goworkers_py.core.call import Answer, Call, Target
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.wire.audit_record import written_entry
 
 
 @pytest.fixture
@@ -138,3 +140,70 @@ def test_the_stream_of_reports_is_bounded(calls: Calls) -> None:
     for _ in range(5_300):
         calls.report("import", "host:1:a", "{}")
     assert 5_000 <= len(calls.reports("", 10_000)) < 5_200
+
+
+# --- the audit list
+
+
+def noted(number: int, who: str = "ada") -> str:
+    return written_entry(who, "retry", f"jobs of dead, class {number}", number, "10.0.0.7")
+
+
+def test_actions_are_read_the_newest_first_and_from_a_position_on(calls: Calls, other: Process) -> None:
+    assert [*calls.actions("", 10)] == []
+    for number in range(5):
+        other.broker.calls.note_action(noted(number))
+    first = calls.actions("", 2)
+    calls.note_action(noted(5))
+    second = calls.actions(first[-1].position, 2)
+    last = calls.actions(second[-1].position, 10)
+    assert [one.count for one in [*first, *second, *last]] == [4, 3, 2, 1, 0]
+    assert [one.count for one in calls.actions("", 1)] == [5]
+    assert calls.actions(last[-1].position, 10) == []
+    newest = first[0]
+    told = newest.who, newest.action, newest.what, newest.source
+    assert told == ("ada", "retry", "jobs of dead, class 4", "10.0.0.7")
+    assert abs(newest.at - time.time()) < 3_600
+
+
+def test_actions_and_reports_are_two_lists(calls: Calls) -> None:
+    calls.note_action(noted(1))
+    calls.report("import", "host:1:a", "{}")
+    assert (len(calls.actions("", 10)), len(calls.reports("", 10))) == (1, 1)
+
+
+def test_an_action_that_this_release_cannot_read_is_left_out_and_a_field_that_it_does_not_know_is_kept(
+    calls: Calls,
+) -> None:
+    for entry in ('{"v": 2, "who": "newer"}', "no JSON", "[]"):
+        calls.note_action(entry)
+    calls.note_action('{"v": 1, "who": "ada", "action": "kill", "what": "a job", "count": null, "why": "spam"}')
+    [found] = calls.actions("", 10)
+    assert (found.who, found.count, found.source, found.more) == ("ada", None, "", {"why": "spam"})
+    assert found.as_dict()["why"] == "spam"
+
+
+@pytest.mark.parametrize("wrong", ["x", "1)", "- +"])
+def test_a_position_that_no_action_had_is_refused(calls: Calls, wrong: str) -> None:
+    with pytest.raises(ArgumentError, match="is not the position of an entry"):
+        calls.actions(wrong, 10)
+
+
+def test_the_list_of_actions_is_bounded(calls: Calls) -> None:
+    for number in range(10_300):
+        calls.note_action(noted(number))
+    found, position = 0, ""
+    while page := calls.actions(position, 1_000):
+        found, position = found + len(page), page[-1].position
+    assert 10_000 <= found < 10_200
+
+
+def test_the_inspector_notes_actions_and_shows_them(me: Process, calls: Calls) -> None:
+    inspector = Inspector(lambda: me.broker)
+    inspector.note_action("ada\ud800", "delete", "x" * 5_000, None, source="10.0.0.7")
+    inspector.note_action("bob", "retry", "dead jobs", 12)
+    newest, before = inspector.actions()
+    assert (newest.who, newest.count, before.count, len(before.what)) == ("bob", 12, None, 1_000)
+    assert [one.who for one in inspector.actions(limit=1, before=newest.position)] == [before.who]
+    with pytest.raises(ArgumentError, match="limit must be 1 to 1,000"):
+        inspector.actions(limit=0)

@@ -10,7 +10,7 @@ from goworkers_py.brokers.contracts.transport import Batch, Settled
 from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push, Tracked
-from goworkers_py.core.job_state import JobState
+from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.wire.job_record import JobRecord
 
 # The states whose jobs wait for a time.
@@ -28,6 +28,27 @@ class Posted:
 
     push: Push
     receipt: Any  # by which the broker finds it again
+
+
+class EndedPlace(NamedTuple):
+    """A place in the index of the jobs that have ended in one state. The newest come first, and of one time those with
+    the greatest jid, by its bytes."""
+
+    at: float  # when the job has ended
+    jid: str
+
+    @property
+    def order(self) -> tuple[float, bytes]:
+        return self.at, self.jid.encode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class EndedPage:
+    """Some of the tracked jobs that have ended in one state, the newest first."""
+
+    records: Sequence[JobRecord]  # `result` is empty: b"" where one is kept
+    next: EndedPlace | None  # the last entry that was looked at; None when there are no more
+    total: int  # of the entries, about: some may be of jobs that are left out
 
 
 class RunningMark(NamedTuple):
@@ -84,6 +105,15 @@ class Store(Protocol):
 
     def record(self, jid: str) -> JobRecord | None:
         """Returns the record of a tracked job, see `wire.job_record`. None when there is none, or its life is over."""
+
+    def ended(self, state: StateWord, after: EndedPlace | None, limit: int) -> EndedPage:
+        """Looks at up to `limit` jobs, 1,000 at most, of the index of the tracked jobs that have ended in a state of
+        `INDEXED`, from the newest on, or from behind `after` on. The step that writes such an end into the record of a
+        job adds the job to the index, which keeps the newest 10,000 or more of each state.
+
+        A page may hold fewer jobs than `limit`, and not be the last: it leaves out a job whose record is over, or says
+        something else by now, because the job was pushed anew. Those entries leave the index. Ends that a release
+        without the index has written are not told."""
 
     def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
         """Calls `changed` soon when the job may have ended, and once when the watch has begun. It is called in another

@@ -6,7 +6,10 @@ from collections.abc import Callable, Sequence
 
 from goworkers_py.brokers.contracts.calls import Calls
 from goworkers_py.brokers.memory.state import State
+from goworkers_py.core.audit_entry import AuditEntry
 from goworkers_py.core.call import Answer, Call, Report
+from goworkers_py.core.errors import ArgumentError
+from goworkers_py.wire.audit_record import read_entry
 from goworkers_py.wire.call_record import (
     first_of_each,
     living_call,
@@ -70,6 +73,18 @@ class MemoryCalls(Calls):
             entries = self._state.channels.reports.after(after or "0")
         chosen = entries[:limit] if after else entries[-limit:]
         found = [read_report(entry.value, str(entry.number), entry.at) for entry in chosen]
+        return [one for one in found if one is not None]
+
+    def note_action(self, entry: str) -> None:
+        with self._state.lock:
+            self._state.channels.actions.add(entry.encode())
+
+    def actions(self, before: str, limit: int) -> Sequence[AuditEntry]:
+        if before and not before.isdecimal():
+            raise ArgumentError(f"before: {before!r} is not the position of an entry")
+        with self._state.lock:
+            entries = self._state.channels.actions.before(before)[:limit]
+        found = [read_entry(entry.value, str(entry.number), entry.at) for entry in entries]
         return [one for one in found if one is not None]
 
     def _heard_by(self, changed: Callable[[], None], listeners: list[Callable[[], None]]) -> Callable[[], None]:

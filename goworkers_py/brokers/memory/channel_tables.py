@@ -1,4 +1,4 @@
-"""What goes down to the processes and up from them: calls, answers, reports."""
+"""What goes down to the processes and up from them: calls, answers, reports. Also the audit list."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from goworkers_py.brokers.memory.stream import Stream
 
 CALLS_KEPT = 1_000
 REPORTS_KEPT = 5_000
+ACTIONS_KEPT = 10_000
 
 
 class ChannelTables:
@@ -17,5 +18,6 @@ class ChannelTables:
     def __init__(self, clock: Callable[[], float]) -> None:
         self.calls: Stream[bytes] = Stream(CALLS_KEPT, clock)
         self.reports: Stream[bytes] = Stream(REPORTS_KEPT, clock)
+        self.actions: Stream[bytes] = Stream(ACTIONS_KEPT, clock)
         self.answers: Expiring[str, tuple[bytes, ...]] = Expiring(clock)  # by the id of their call
         self.answered: list[Callable[[], None]] = []  # called at each answer

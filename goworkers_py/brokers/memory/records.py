@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from goworkers_py.brokers.memory.ended_table import EndedTable
 from goworkers_py.brokers.memory.expiring import Expiring
 from goworkers_py.core.effect import NoteState, Push
-from goworkers_py.core.job_state import ENDED, StateWord
+from goworkers_py.core.job_state import ENDED, INDEXED, StateWord
 from goworkers_py.wire.job_record import MOST_MOVES, V, live_s
 
 Fields = dict[str, bytes]
@@ -19,6 +20,7 @@ class JobRecords:
         self._clock = clock
         self._records: Expiring[str, Fields] = Expiring(clock)
         self._born: Expiring[str, int] = Expiring(clock)  # the number of the push that made the record
+        self.ended = EndedTable()
         self.listeners: dict[str, set[Callable[[], None]]] = {}  # by jid; they must not block
 
     def get(self, jid: str) -> Fields | None:
@@ -76,6 +78,8 @@ class JobRecords:
         fields |= {name: text.encode() if isinstance(text, str) else text for name, text in texts.items()}
         fields.pop(f"t{number - MOST_MOVES}", None)
         self._records.put(move.jid, fields, move.life_s)
+        if move.state in INDEXED and move.life_s > 0:
+            self.ended.add(move.state, move.jid, float(texts["at"]))
         if move.state in ENDED:
             self.tell(move.jid)
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
-from goworkers_py.brokers.contracts.store import Forward, Posted, RunningMark, Store
+from goworkers_py.brokers.contracts.store import EndedPage, EndedPlace, Forward, Posted, RunningMark, Store
 from goworkers_py.brokers.contracts.transport import Batch, Settled
 from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import NoteState
-from goworkers_py.core.job_state import JobState
+from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.wire.job_record import LIVE_S, JobRecord, read
 
@@ -71,6 +72,21 @@ class MemoryStore(Store):
         with self._state.lock:
             fields = self._state.records.get(jid)
         return None if fields is None else read(jid, fields)
+
+    def ended(self, state: StateWord, after: EndedPlace | None, limit: int) -> EndedPage:
+        found: list[JobRecord] = []
+        with self._state.lock:
+            records = self._state.records
+            places = records.ended.behind(state, after)
+            for place in places[:limit]:
+                fields = records.get(place.jid)
+                record = None if fields is None else read(place.jid, fields)
+                if record is not None and record.state == state:
+                    found.append(replace(record, result=None if record.result is None else b""))
+                else:
+                    records.ended.remove(state, place)
+            more = len(places) > limit
+            return EndedPage(found, places[limit - 1] if more else None, records.ended.count(state))
 
     def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
         with self._state.lock:

@@ -34,5 +34,9 @@ class Stream(Generic[T]):
     def end(self) -> str:
         return str(self._entries[-1].number) if self._entries else "0"
 
+    def before(self, position: str) -> list[Entry[T]]:
+        """The newest first. An empty position is behind the last entry."""
+        return [entry for entry in reversed(self._entries) if not position or entry.number < int(position)]
+
     def after(self, position: str) -> list[Entry[T]]:
         return [entry for entry in self._entries if entry.number > int(position)]

@@ -43,6 +43,7 @@ FEATURES = (
     Feature("groups of jobs", "hlen hmget renamenx unlink srem", ""),
     Feature("delay queues", "hmget", ""),
     Feature("speed of large jobs", "lpos lset", ""),
+    Feature("lists of ended jobs", "ttl", ""),
     Feature("results at once", "publish subscribe unsubscribe", "", channels="pyworkers:*"),
     Feature("commands with answers", "xadd xrange xrevrange", ""),
     Feature("iterable jobs", "", "it-*"),

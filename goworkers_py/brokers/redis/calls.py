@@ -1,7 +1,9 @@
-"""Calls in Redis: a stream, whose name is also the channel that tells a new one. Answers: a list for each call."""
+"""Calls in Redis: a stream, whose name is also the channel that tells a new one. Answers: a list for each call. Reports
+and the audit list: a stream each."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from goworkers_py.brokers.contracts.calls import Calls
@@ -9,7 +11,10 @@ from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.listener import Listener
+from goworkers_py.core.audit_entry import AuditEntry
 from goworkers_py.core.call import Answer, Call, Report
+from goworkers_py.core.errors import ArgumentError
+from goworkers_py.wire.audit_record import read_entry
 from goworkers_py.wire.call_record import (
     first_of_each,
     living_call,
@@ -25,6 +30,9 @@ ANSWERS_KEPT_S = 120
 BEGINNING = "0-0"
 FIELD, REPORT = "call", "report"
 REPORTS_KEPT = 5_000
+ENTRY = "entry"
+ACTIONS_KEPT = 10_000
+_POSITION = re.compile(r"\d{1,19}-\d{1,19}")
 
 
 class RedisCalls(Calls):
@@ -75,6 +83,17 @@ class RedisCalls(Calls):
         else:
             entries = self._connections.call("XREVRANGE", stream, "+", "-", "COUNT", limit)[::-1]
         found = [read_report(_field(fields, REPORT), text(name), given_at(name)) for name, fields in entries]
+        return [one for one in found if one is not None]
+
+    def note_action(self, entry: str) -> None:
+        self._connections.call("XADD", self._keys.audit, "MAXLEN", "~", ACTIONS_KEPT, "*", ENTRY, entry)
+
+    def actions(self, before: str, limit: int) -> Sequence[AuditEntry]:
+        if before and not _POSITION.fullmatch(before):
+            raise ArgumentError(f"before: {before!r} is not the position of an entry")
+        end = f"({before}" if before else "+"
+        entries = self._connections.call("XREVRANGE", self._keys.audit, end, "-", "COUNT", limit)
+        found = [read_entry(_field(fields, ENTRY), text(name), given_at(name)) for name, fields in entries]
         return [one for one in found if one is not None]
 
     def watch(self, call_id: str, changed: Callable[[], None]) -> Callable[[], None]:

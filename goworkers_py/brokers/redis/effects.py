@@ -36,6 +36,7 @@ from goworkers_py.core.effect import (
     StoreValue,
     TakeRubyLock,
 )
+from goworkers_py.core.job_state import INDEXED, StateWord
 from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
 from goworkers_py.wire import sidekiq_status
 
@@ -86,7 +87,8 @@ def _repeatable(effect: Repeatable, keys: Keys, number_of: NumberOf, now: float)
     match effect:
         case NoteState():
             known = ("class", effect.job.job_class) if effect.job.job_class else ()
-            values = effect.state, effect.reason, *known, *chain.from_iterable(effect.fields)
+            index = number_of_index(effect.state, effect.life_s, keys, number_of)
+            values = index, effect.state, effect.reason, *known, *chain.from_iterable(effect.fields)
             word = "renote" if effect.only_known else "note"
             yield from (word, number_of(keys.record(effect.jid)), effect.life_s, len(values), *values)
         case MeetTombstone():
@@ -120,6 +122,11 @@ def _of_slot(effect: LeaveSlot | HoldSlot, keys: Keys, number_of: NumberOf) -> I
     word, queues = ("leave", effect.queues) if isinstance(effect, LeaveSlot) else ("hold", ())
     place = slot_arguments(effect.slot, keys, number_of, queues)
     yield from (word, number_of(keys.places(effect.slot.id)), effect.jid, len(place), *place)
+
+
+def number_of_index(state: StateWord, life_s: int, keys: Keys, number_of: NumberOf) -> int:
+    """The number of the index of tracked jobs that have ended so; 0 for a job that goes on, and for a dead one."""
+    return number_of(keys.ended(state)) if state in INDEXED and life_s > 0 else 0
 
 
 def encode_once(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:

@@ -124,7 +124,7 @@ class RedisGroups(Groups):
         jobs, told = MovedJobs(self._keys), list[Argument]()
         for member in members:
             told += (jobs.record(member), member, *jobs.effects(member, "cancelled"))
-        fixed = (entry_of(group), group.job_class, ENDED_S, reason, int(bool(group.set)), jobs.records)
+        fixed = (entry_of(group), group.job_class, ENDED_S, reason, int(bool(group.set)), jobs.records, jobs.index())
         keys = (*self._four(group), self._keys.queues, *jobs.names)
         answer: list[int] = self._connections.script(_LEAVE, keys, (*fixed, *told))
         return answer

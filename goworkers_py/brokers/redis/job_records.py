@@ -28,6 +28,22 @@ class JobRecords:
         flat = self._connections.call("HGETALL", self._keys.record(jid))
         return read(jid, _whole({text(name): value for name, value in zip(flat[::2], flat[1::2], strict=True)}))
 
+    def of_list(self, jids: Sequence[str]) -> list[tuple[bool, JobRecord | None]]:
+        """For each jid whether a record is there, and the record, if this release can read it. A result may be large:
+        it is not read, and `result` is b"" where there is one."""
+        keys = [self._keys.record(jid) for jid in jids]
+        told = self._connections.answers([("HKEYS", key) for key in keys])
+        wanted = [[name for name in names or () if not _is_of_result(name)] for names in told]
+        asked = [("HMGET", key, *names) for key, names in zip(keys, wanted, strict=True) if names]
+        values = iter(self._connections.answers(asked))
+        found: list[tuple[bool, JobRecord | None]] = []
+        for jid, all_names, names in zip(jids, told, wanted, strict=True):
+            fields = _fields(names, next(values) or ()) if names else {}
+            if fields and b"result" in all_names:
+                fields["result"] = b""
+            found.append((all_names != [], read(jid, _whole(fields))))
+        return found
+
     def mark_running(self, marks: Sequence[RunningMark]) -> list[bool]:
         numbers: dict[str, int] = {}
 
@@ -42,6 +58,14 @@ class JobRecords:
             told = sidekiq_status.fields("working" if first else None, progress, time.time()) if shown else ()
             arguments += (job.jid, number_of(self._keys.status(job.jid)) if shown else 0, len(told), *told)
         return [told == 1 for told in self._connections.script(_MARK_RUNNING, list(numbers), arguments)]
+
+
+def _is_of_result(name: bytes) -> bool:
+    return name == b"result" or name.startswith(b"result:")
+
+
+def _fields(names: Sequence[bytes], values: Sequence[bytes | None]) -> dict[str, bytes]:
+    return {text(name): value for name, value in zip(names, values, strict=True) if value is not None}
 
 
 def _whole(pieces: Mapping[str, bytes]) -> dict[str, bytes]:

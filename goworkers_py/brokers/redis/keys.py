@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from goworkers_py.brokers.redis.key_patterns import literally
 from goworkers_py.brokers.redis.sidekiq_metric_keys import SidekiqMetricKeys
 from goworkers_py.core.group import Group
+from goworkers_py.core.job_state import INDEXED, StateWord
 from goworkers_py.core.levels import plain_list_of
 
 
@@ -43,6 +44,7 @@ class Keys(SidekiqMetricKeys):
         self.tombstones_version = f"{self.prefix}pyworkers:tombstones:version"
         self.calls = f"{self.prefix}pyworkers:calls"
         self.reports = f"{self.prefix}pyworkers:reports"
+        self.audit = f"{self.prefix}pyworkers:audit"
         self.configs = f"{self.prefix}pyworkers:configs"
         self.periodics = f"{self.prefix}pyworkers:periodics"
         self.nothing = f"{self.prefix}pyworkers:none"  # never exists
@@ -51,23 +53,13 @@ class Keys(SidekiqMetricKeys):
     def types(self) -> dict[str, str]:
         """The right type of each key that all queues share, by the names that the server's TYPE returns."""
         return {
-            **dict.fromkeys(
-                (
-                    self.queues,
-                    self.paused,
-                    self.processes,
-                    self.lines,
-                    self.outboxes,
-                    self.periodics,
-                    self.groups,
-                    self.limits,
-                ),
-                "set",
-            ),
+            **dict.fromkeys((self.queues, self.paused, self.processes, self.lines, self.outboxes), "set"),
+            **dict.fromkeys((self.periodics, self.groups, self.limits), "set"),
             **dict.fromkeys((self.schedule, self.retry, self.dead, self.batches, self.chains, self.limits_due), "zset"),
             **dict.fromkeys((self.processed, self.failed), "string"),
             **dict.fromkeys((self.owners, self.gone, self.tombstones, self.configs), "hash"),
-            **dict.fromkeys((self.calls, self.reports), "stream"),
+            **dict.fromkeys((self.calls, self.reports, self.audit), "stream"),
+            **dict.fromkeys(map(self.ended, INDEXED), "zset"),
         }
 
     def queue(self, name: str) -> str:
@@ -131,6 +123,10 @@ class Keys(SidekiqMetricKeys):
     def record(self, jid: str) -> str:
         """Holds the record of a tracked job. Also the channel that tells its end."""
         return f"{self.prefix}pyworkers:job:{jid}"
+
+    def ended(self, state: StateWord) -> str:
+        """The index of the tracked jobs that have ended so. See `lua/ended.lua`."""
+        return f"{self.prefix}pyworkers:ended:{state}"
 
     def lock(self, name: str) -> str:
         """Holds the lock of a unique job."""

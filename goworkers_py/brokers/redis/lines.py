@@ -116,8 +116,9 @@ class Lines:
             entries += (move.step, numbers.get(move.queue, 0), move.queue, record, move.entry.raw, move.payload)
             entries += jobs.effects(payload, _STATES.get(move.step, "waiting")) if self._holds_jobs else [0]
         fixed = (self._key(line), self._registry, keys.queues, keys.dead, keys.nothing)
+        index = jobs.index(any(move.step == "delete" for move in moves))
         names = (*fixed, *map(keys.queue, queues), *jobs.names)
-        shared = (line, near, *self._dead_limits, *lives(self._dead_limits), len(queues), jobs.records)
+        shared = (line, near, *self._dead_limits, *lives(self._dead_limits), len(queues), jobs.records, index)
         answer = self._connections.script(_LEAVE_LINE, names, [*shared, *entries])
         return [
             self._connections.explained(_LEAVE_LINE, text(told)) if isinstance(told, bytes) else told for told in answer

@@ -43,6 +43,10 @@ class MovedJobs:
     def records(self) -> int:
         return len(self._records.names)
 
+    def index(self, deletes: bool = True) -> int:
+        """The number of the index of cancelled jobs among the keys of the effects; 0 where it is not needed."""
+        return self._number_of(self._keys.ended("cancelled")) if deletes and self.records else 0
+
     @property
     def names(self) -> list[str]:
         return [*self._records.names, *self._numbers]

@@ -105,8 +105,9 @@ class QueueJobs(PlacedJobs):
         entries: list[Argument] = []
         for job in chosen:
             entries += (jobs.record(job.payload), job.payload, *jobs.effects(job.payload, "cancelled"))
+        told = (*place, ENDED_S, reason, jobs.records, jobs.index())
         keys = (self._key, self._keys.nothing, self._keys.queues, *jobs.names)
-        answer = self._connections.script(_PICK, keys, (*place, ENDED_S, reason, jobs.records, *entries))
+        answer = self._connections.script(_PICK, keys, (*told, *entries))
         return list(itertools.compress(chosen, answer))
 
     def clear(self) -> int:

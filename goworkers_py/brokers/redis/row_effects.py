@@ -8,11 +8,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from goworkers_py.brokers.redis.batch_place import batch_place
+from goworkers_py.brokers.redis.effects import number_of_index
 from goworkers_py.brokers.redis.exchange import Argument, NumberOf
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.batch import Membership
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import EndInBatch, FreeLock, NoteState
+from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import Done, Outcome
 
 RowEffect = NoteState | EndInBatch | FreeLock
@@ -45,24 +47,26 @@ def encode_rows(
     told = [(number, effects[one]) for number, one in enumerate(deliveries, 1) if one in effects]
     before = _ends([(number, one) for number, one in told if type(one) is EndInBatch], keys, number_of)
     return [*before], [
-        *_notes([(number, one) for number, one in told if type(one) is NoteState], keys, number_of_first),
+        *_notes([(number, one) for number, one in told if type(one) is NoteState], keys, number_of, number_of_first),
         *_frees([(number, one) for number, one in told if type(one) is FreeLock], keys, number_of_first),
     ]
 
 
-def _notes(told: Iterable[tuple[int, NoteState]], keys: Keys, number_of_first: NumberOfFirst) -> Iterator[Argument]:
+def _notes(
+    told: Iterable[tuple[int, NoteState]], keys: Keys, number_of: NumberOf, number_of_first: NumberOfFirst
+) -> Iterator[Argument]:
     """Notes that differ only in the job and in the values of their fields share one word."""
-    groups: defaultdict[tuple[tuple[Argument, ...], tuple[str, ...]], _Alike] = defaultdict(_Alike)
+    groups: defaultdict[tuple[StateWord, int, str, str, tuple[str, ...]], _Alike] = defaultdict(_Alike)
     for number, ((jid, job_class), state, reason, life_s, fields, _) in told:
         names = tuple([name for name, _ in fields]) if fields else ()
-        group = groups[(state, life_s, reason, job_class), names]
+        group = groups[state, life_s, reason, job_class, names]
         group.numbers.append(number)
         group.records.append(keys.record(jid))
         if fields:
             group.values += [value for _, value in fields]
-    for (shared, names), group in groups.items():
-        first = number_of_first(group.records)
-        yield from ("notes", *shared, _packed(group.numbers), first)
+    for (state, life_s, reason, job_class, names), group in groups.items():
+        first, index = number_of_first(group.records), number_of_index(state, life_s, keys, number_of)
+        yield from ("notes", state, life_s, reason, job_class, index, _packed(group.numbers), first)
         yield from (len(names), *names, *group.values)
 
 

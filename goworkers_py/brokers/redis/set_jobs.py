@@ -144,8 +144,9 @@ class SetJobs(PlacedJobs):
             entries += (number, step.name, jobs.record(step.entry), step.entry, step.payload)
             entries += jobs.effects(step.entry, *self._goal(step))
         fixed = (self._key, self._keys.queues, self._keys.dead, self._keys.nothing)
+        index = jobs.index(any(step.what == DELETE for step in steps))
         keys = [*fixed, *map(self._keys.queue, queues), *jobs.names]
-        shared = (*self._dead_limits, *lives(self._dead_limits), state, len(queues), jobs.records)
+        shared = (*self._dead_limits, *lives(self._dead_limits), state, len(queues), jobs.records, index)
         answer = self._connections.script(_MOVE, keys, [*shared, *entries])
         problems = [
             f"not moved: {describe_job(step.entry, step.name)}: {self._connections.explained(_MOVE, text(told))}"

@@ -6,9 +6,10 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from goworkers_py.brokers.contracts.store import Forward, Posted, RunningMark, Store
+from goworkers_py.brokers.contracts.store import EndedPage, EndedPlace, Forward, Posted, RunningMark, Store
 from goworkers_py.brokers.contracts.transport import Batch, Settled
 from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.ended_jobs import EndedIndex
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.iterations import Iterations
 from goworkers_py.brokers.redis.job_records import JobRecords
@@ -20,7 +21,7 @@ from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.brokers.redis.settlement import Item, Settlement, Target, target_of
 from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.core.job_state import JobState
+from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.core.outcome import Outcome, Requeue
 from goworkers_py.policy.step_size import StepSize
 from goworkers_py.wire import enclosure
@@ -54,6 +55,7 @@ class RedisStore(Store):
         self._dead_limits = dead_limits
         self._lines = parking(connections, keys, dead_limits)
         self._records = JobRecords(connections, keys)
+        self._ended = EndedIndex(connections, keys, self._records)
         self._iterations = Iterations(connections, keys)
         self._outboxes = outboxes(connections, keys, dead_limits)
 
@@ -103,6 +105,9 @@ class RedisStore(Store):
 
     def record(self, jid: str) -> JobRecord | None:
         return self._records.read(jid)
+
+    def ended(self, state: StateWord, after: EndedPlace | None, limit: int) -> EndedPage:
+        return self._ended.page(state, after, limit)
 
     def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
         return self._listener.listen(self._keys.record(jid), lambda told: changed())

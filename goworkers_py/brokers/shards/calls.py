@@ -5,20 +5,23 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import simplejson
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.calls import Calls
-from goworkers_py.brokers.shards.shard_list import ShardList
+from goworkers_py.brokers.shards.shard_list import ShardList, Verb
 from goworkers_py.brokers.shards.watches import watch_all
+from goworkers_py.core.audit_entry import AuditEntry
 from goworkers_py.core.call import Answer, Call, Report
-from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.core.errors import ArgumentError, BrokerUnavailable
 from goworkers_py.wire.call_record import first_of_each
 
 # So many ids of calls that were read last stand in a position: another shard may bring one of them later.
 REMEMBERED = 300
+AUDIT = "audit"
 
 
 class ShardedCalls(Calls):
@@ -62,10 +65,13 @@ class ShardedCalls(Calls):
 
     def report(self, name: str, identity: str, body: str) -> None:
         """On the home of its name; on the next shard while that one is away."""
+        self._on_one(name, lambda broker: broker.calls.report(name, identity, body))
+
+    def _on_one(self, key: str, verb: Verb[None]) -> None:
         failed: BrokerUnavailable | None = None
-        for number in self._shards.placement.order(name):
+        for number in self._shards.placement.order(key):
             try:
-                self._shards.all[number].ask(lambda broker: broker.calls.report(name, identity, body))
+                self._shards.all[number].ask(verb)
                 return
             except BrokerUnavailable as error:
                 failed = error
@@ -88,8 +94,29 @@ class ShardedCalls(Calls):
                 reports.append(dataclasses.replace(one, position=simplejson.dumps(at)))
         return reports
 
+    def note_action(self, entry: str) -> None:
+        """All on one shard, in one order; on the next one while that is away."""
+        self._on_one(AUDIT, lambda broker: broker.calls.note_action(entry))
+
+    def actions(self, before: str, limit: int) -> Sequence[AuditEntry]:
+        """A position has those of all shards, of the entries from it on."""
+        at, of = _positions(before), {shard.broker: str(shard.number) for shard in self._shards.all}
+        told = self._shards.each(lambda broker: broker.calls.actions(at.get(of[broker], ""), limit))
+        entries = [(str(shard.number), one) for shard, several in told for one in several]
+        found: list[AuditEntry] = []
+        for number, one in sorted(entries, key=lambda entry: entry[1].at, reverse=True)[:limit]:
+            at[number] = one.position
+            found.append(dataclasses.replace(one, position=simplejson.dumps(at)))
+        return found
+
     def watch(self, call_id: str, changed: Callable[[], None]) -> Callable[[], None]:
         return watch_all(self._shards, lambda broker, told: broker.calls.watch(call_id, told), changed)
+
+
+def _positions(told: str) -> dict[str, str]:
+    with suppress(ValueError, AttributeError):
+        return {str(number): str(position) for number, position in simplejson.loads(told or "{}").items()}
+    raise ArgumentError(f"before: {told!r} is not the position of an entry")
 
 
 def _position(at: Any, read: Sequence[str]) -> str:

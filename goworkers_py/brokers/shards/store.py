@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from goworkers_py.brokers.broker import Broker
-from goworkers_py.brokers.contracts.store import Forward, Posted, RunningMark, Store
+from goworkers_py.brokers.contracts.store import EndedPage, EndedPlace, Forward, Posted, RunningMark, Store
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled
 from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.brokers.shards.shard_list import ShardList, iterating, raise_worst
@@ -15,7 +15,7 @@ from goworkers_py.brokers.shards.watches import watch_all
 from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
-from goworkers_py.core.job_state import JobState
+from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.wire.job_record import JobRecord
 
 
@@ -73,6 +73,17 @@ class ShardedStore(Store):
             ours = [dataclasses.replace(one, receipt=one.receipt[1]) for one in posted if one.receipt[0] is shard]
             if ours:
                 shard.ask(lambda broker, ours=ours: broker.store.sent(to, ours))  # type: ignore[misc]
+
+    def ended(self, state: StateWord, after: EndedPlace | None, limit: int) -> EndedPage:
+        """Of all shards that serve. None was looked at beyond the newest of the places at which they have stopped."""
+        pages = self._shards.answers(lambda broker: broker.store.ended(state, after, limit))
+        end = max((page.next for page in pages if page.next is not None), key=lambda place: place.order, default=None)
+        found = [(EndedPlace(one.at, one.jid), one) for page in pages for one in page.records]
+        found.sort(key=lambda told: told[0].order, reverse=True)
+        seen = [told for told in found if end is None or told[0].order >= end.order]
+        if len(seen) > limit:
+            seen, end = seen[:limit], seen[limit - 1][0]
+        return EndedPage([record for _, record in seen], end, sum(page.total for page in pages))
 
     # --- by jid
 

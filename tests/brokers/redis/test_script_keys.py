@@ -18,7 +18,7 @@ from waiting import eventually
 
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
-from goworkers_py.admin.places import PARKED, RETRIES, waiting_in
+from goworkers_py.admin.places import PARKED, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.limits import SlotWish
 from goworkers_py.brokers.contracts.periodic import Periodic
@@ -38,9 +38,11 @@ from goworkers_py.core.effect import (
     FreeLock,
     FreeRubyLock,
     KeepLock,
+    NoteState,
     Push,
     PushJobs,
     TakeRubyLock,
+    Tracked,
 )  # fmt: skip
 from goworkers_py.core.election import Bid, Fence
 from goworkers_py.core.errors import BrokerRefused
@@ -170,6 +172,7 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         _end_a_batch(broker, life)
         _end_a_chain(broker, life)
         of_groups(broker, life)
+        _ended(broker, redis, life)
         _election(broker, own_redis.url)
         _delays(own_redis.url)
         assert broker.configurations is not None
@@ -229,6 +232,32 @@ def _delays(url: str) -> None:
                 assert persistence.claims.cancel("one", "a")
                 persistence.save(task)
             assert persistence.delete("a")
+
+
+def _ended(broker: RedisBroker, redis: redis_py.Redis, life: ProcessLife) -> None:
+    """Tracked jobs that end alone and among others, and that people delete from each place."""
+    for jid in ("a", "b"):
+        note = NoteState(Tracked(jid, "Job"), "completed", "", 60)
+        effects = (note,) if jid == "a" else (note, FreeLock("b", "Order:1"))
+        life.settle(lambda payload, effects=effects: Done(effects=effects))
+    inspector, raw = Inspector(lambda: broker), job(jid="c", track=True)
+    tracked = Tracked("c", "Job")
+    broker.transport.publish([Push("tracked", raw, track=tracked)])
+    list(inspector.delete(waiting_in("tracked"), Filter()))
+    redis.delete("pyworkers:job:c")
+    broker.transport.publish([Push("tracked", raw, 4e9, track=tracked)])
+    list(inspector.delete(SCHEDULED, Filter()))
+    redis.delete("pyworkers:job:c")
+    life.settle(lambda payload: Park("line", raw, effects=(NoteState(tracked, "waiting", "", 60),)))
+    list(inspector.delete(PARKED, Filter()))
+    redis.delete("pyworkers:job:c")
+    group = Group("tracked", "Job", "g")
+    broker.transport.publish([Push("tracked", raw, track=tracked, group=GroupMembership(group))])
+    broker.groups.delete(group)
+    assert [one.jid for one in broker.store.ended("cancelled", None, 10).records] == ["c"]
+    redis.zadd("pyworkers:ended:completed", {"gone": 1})
+    assert {one.jid for one in broker.store.ended("completed", None, 10).records} >= {"a", "b"}
+    assert redis.zscore("pyworkers:ended:completed", "gone") is None
 
 
 def _fire(periodic: Periodic) -> None:

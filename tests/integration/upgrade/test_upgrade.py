@@ -145,6 +145,7 @@ def test_a_former_worker_runs_tracked_jobs_and_meets_no_cancel(
         assert eventually(lambda: [run.how for run in read_stated_runs(tmp_path)] == ["ended"], PROGRESS_S)
         assert eventually(lambda: app.status(jid).absent, PROGRESS_S)
         assert (app.status(jid).state, app.status(jid).verified) == ("waiting", False)
+        assert app.inspector.ended("completed").jobs == [], "the former worker lists nothing either"
         assert app.cancel(jid, timeout=0.2) == "not found"
         again = EnqueueOptions(track=True, jid=jid)
         assert app.enqueue_with_options("short", "Stated", ENDS_WELL, again) == jid, "it is nowhere, so no duplicate"
@@ -162,6 +163,7 @@ def test_a_cancel_that_a_former_worker_does_not_know_is_met_by_a_newer_one(
         older.stop()  # the job fails, and waits for its retry; or it is given back
         newer = fleet.start(today)
         assert eventually(lambda: app.status(jid).state == "cancelled", PROGRESS_S), newer.log.read_text()
+        assert [one.jid for one in app.inspector.ended("cancelled").jobs] == [jid]
         assert [run.life for run in read_runs(tmp_path)] == [older.life.number]
 
 

@@ -1,7 +1,7 @@
--- Included by other scripts after push.lua, sidekiq_status.lua and a function `refusal`: the effects of a step, see
--- core/effect.py. An effect begins with a word, the number of its key, an option, and how many values follow; the values
--- of the effect 'once' are effects, which happen only if its key does not exist. 'post' is for a settlement only, which
--- has OUTBOXES.
+-- Included by other scripts after push.lua, sidekiq_status.lua, ended.lua and a function `refusal`: the effects of a step,
+-- see core/effect.py. An effect begins with a word, the number of its key, an option, and how many values follow; the
+-- values of the effect 'once' are effects, which happen only if its key does not exist. 'post' is for a settlement only,
+-- which has OUTBOXES.
 -- include ruby_lock.lua
 local STEPS = {push = 'back', post = 'back', later = 'schedule', value = 'value'}
 -- An effect that cannot happen does not keep the job from its step.
@@ -96,9 +96,11 @@ function EFFECTS.endset(set, entry, first, last)
   forget_class(key_at(first + 1), groups, arguments[first + 2])
 end
 
--- The values: the state, the reason, then the fields.
+-- The values: the number of the index of jobs that have ended so (0: none), the state, the reason, then the fields.
 function EFFECTS.note(key, life, first, last)
-  note(key, life, arguments[first], arguments[first + 1], arguments, first + 2, last)
+  local state = arguments[first + 1]
+  note(key, life, state, arguments[first + 2], arguments, first + 3, last)
+  if arguments[first] ~= '0' then list_ended(key_at(first), key, state, life) end
 end
 
 function EFFECTS.renote(key, life, first, last)

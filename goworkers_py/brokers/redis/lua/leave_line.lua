@@ -5,18 +5,20 @@
 -- KEYS: line, set with the names of the lines, queues, dead, a key that never exists, then queues, then the records of
 --       jobs that may be tracked, then keys of effects
 -- ARGV: name of the line, how many of its oldest entries to look at (0: at all, from the newest one), dead limit, dead
---       age, life of a record, of one of a dead job, of one of a deleted job, how many queues, how many records, then
---       for each entry: its step ('front' or 'back' of its queue, 'dead', 'delete'), number of its queue (0: none),
+--       age, life of a record, of one of a dead job, of one of a deleted job, how many queues, how many records, the
+--       number of the index of cancelled jobs among the keys of effects (0: none), then for each entry: its step ('front' or 'back' of its queue, 'dead', 'delete'), number of its queue (0: none),
 --       queue name, number of its record (0: none), entry, payload in its new place (of a deletion: its reason), how
 --       many arguments its effects have, and these, see effects.lua
 -- Answer: for each entry 1: moved or deleted, 0: no longer there, or the text of the error for which it stays
 -- include note.lua
 -- include sidekiq_status.lua
+-- include ended.lua
 -- include lock.lua
 local LINE, LINES, QUEUES, DEAD, NOTHING, OF_QUEUES, SIZE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], 5, 7
 local life, dead_life, deleted_life = ARGV[5], ARGV[6], ARGV[7]
 local OF_RECORDS, arguments = OF_QUEUES + ARGV[8], ARGV
 local FIXED = OF_RECORDS + ARGV[9]
+local INDEX = ARGV[10] ~= '0' and KEYS[FIXED + ARGV[10]]
 -- include push.lua
 local function refusal()
   return false
@@ -39,7 +41,10 @@ end
 local function note_move(step, record, name, payload)
   if not is_tracked(record) then return end
   if step == 'delete' then
-    if is_live(record) then note(record, deleted_life, 'cancelled', payload, {}) end
+    if is_live(record) then
+      note(record, deleted_life, 'cancelled', payload, {})
+      list_ended(INDEX, record, 'cancelled', deleted_life)
+    end
   elseif step == 'dead' then
     note(record, dead_life, 'dead', 'killed', {})
   else
@@ -63,7 +68,7 @@ local function put_back(entry)
 end
 
 local answer, buried, follow = {}, false, {}
-local i = 10
+local i = 11
 while i <= #ARGV do
   local step, number, name, record = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], tonumber(ARGV[i + 3])
   local entry, payload = ARGV[i + 4], ARGV[i + 5]
@@ -103,6 +108,7 @@ end
 if redis.call('LLEN', LINE) == 0 then redis.pcall('SREM', LINES, ARGV[1]) end
 -- Last: an effect may take an entry out of this line.
 for _, one in ipairs(follow) do each_effect(one[1], one[2], apply) end
+write_ended()
 if buried then
   redis.pcall('ZREMRANGEBYSCORE', DEAD, '-inf', now - ARGV[4])
   redis.pcall('ZREMRANGEBYRANK', DEAD, 0, -ARGV[3] - 1)

@@ -4,18 +4,20 @@
 -- KEYS: set, queues, dead, a key that never exists, then queues, then the records of jobs that may be tracked, then
 --       keys of effects
 -- ARGV: dead limit, dead age, life of a record, of one of a dead job, of one of a deleted job, the state of the jobs of
---       the set, how many queues, how many records, then for each entry: number of its queue (0: to the dead set, -1:
---       it is deleted, -2: it stays, with another time), queue name (-1: the reason, -2: life of its record), number of
---       its record (0: none), entry, payload in its new place (-2: the time), how many arguments its effects have, and
---       these, see effects.lua
+--       the set, how many queues, how many records, the number of the index of cancelled jobs among the keys of effects
+--       (0: none), then for each entry: number of its queue (0: to the dead set, -1: it is deleted, -2: it stays, with
+--       another time), queue name (-1: the reason, -2: life of its record), number of its record (0: none), entry,
+--       payload in its new place (-2: the time), how many arguments its effects have, and these, see effects.lua
 -- Answer: for each entry 1: moved, 0: no longer in the set, or the text of the error for which it stays in the set
 -- include note.lua
 -- include sidekiq_status.lua
+-- include ended.lua
 -- include lock.lua
 local SET, QUEUES, DEAD, OF_QUEUES, SIZE = KEYS[1], KEYS[2], KEYS[3], 4, 6
 local life, dead_life, deleted_life, state = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local OF_RECORDS, arguments = OF_QUEUES + ARGV[7], ARGV
 local FIXED = OF_RECORDS + ARGV[8]
+local INDEX = ARGV[9] ~= '0' and KEYS[FIXED + ARGV[9]]
 -- include push.lua
 local function refusal()
   return false
@@ -43,7 +45,10 @@ end
 local function note_move(number, record, name, payload)
   if not is_tracked(record) then return end
   if number == -1 then -- a dead job keeps its record
-    if is_live(record) then note(record, deleted_life, 'cancelled', name, {}) end
+    if is_live(record) then
+      note(record, deleted_life, 'cancelled', name, {})
+      list_ended(INDEX, record, 'cancelled', deleted_life)
+    end
   elseif number == -2 then
     note(record, name, state, 'rescheduled', {'due', payload})
   elseif number == 0 then
@@ -54,7 +59,7 @@ local function note_move(number, record, name, payload)
 end
 
 local answer, buried = {}, false
-local i = 9
+local i = 10
 while i <= #ARGV do
   local number, name, record, entry = tonumber(ARGV[i]), ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3]
   local result = 0
@@ -74,6 +79,7 @@ while i <= #ARGV do
   answer[#answer + 1] = result
   i = i + SIZE + ARGV[i + 5]
 end
+write_ended()
 if buried then
   redis.pcall('ZREMRANGEBYSCORE', DEAD, '-inf', now - ARGV[2])
   redis.pcall('ZREMRANGEBYRANK', DEAD, 0, -ARGV[1] - 1)

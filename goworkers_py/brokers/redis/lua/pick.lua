@@ -3,15 +3,17 @@
 --
 -- KEYS: queue, a key that never exists, queues, then the records of jobs that may be tracked, then keys of effects
 -- ARGV: first place to look at, last place (below 0: from the other end, as in LRANGE), a mark that is no job's
---       payload, life of the record of a deleted job, the reason for its timeline, how many records, then for each
---       entry: number of its record (0: none), the entry, how many arguments its effects have, and these, see
---       effects.lua
+--       payload, life of the record of a deleted job, the reason for its timeline, how many records, the number of the
+--       index of cancelled jobs among the keys of effects (0: none), then for each entry: number of its record (0:
+--       none), the entry, how many arguments its effects have, and these, see effects.lua
 -- Answer: for each entry 1: deleted, 0: not found near its place
 -- include note.lua
 -- include sidekiq_status.lua
+-- include ended.lua
 -- include lock.lua
 local QUEUES, OF_RECORDS, SIZE, arguments = KEYS[3], 3, 3, ARGV
 local FIXED = OF_RECORDS + ARGV[6]
+local INDEX = ARGV[7] ~= '0' and KEYS[FIXED + ARGV[7]]
 -- include push.lua
 local function refusal()
   return false
@@ -26,7 +28,7 @@ redis.call('LREM', KEYS[2], '1', mark)
 -- The list may have become shorter since its places were read. LRANGE begins at its beginning then, and so must the
 -- places. `0 -`, because the sign of -0 would be sent too, which LRANGE refuses.
 if first < 0 then first = math.max(first, 0 - redis.call('LLEN', KEYS[1])) end
-local entries, i = {}, 7
+local entries, i = {}, 8
 while i <= #ARGV do
   local entry = ARGV[i + 1]
   entries[#entries + 1] = entry
@@ -49,7 +51,10 @@ for offset, raw in ipairs(redis.call('LRANGE', KEYS[1], first, ARGV[2])) do
     redis.call('LSET', KEYS[1], first + offset - 1, mark)
     deleted = deleted + 1
     local record = records[raw]
-    if record and may_go_on(record) then note(record, life, 'cancelled', reason, {}) end
+    if record and may_go_on(record) then
+      note(record, life, 'cancelled', reason, {})
+      list_ended(INDEX, record, 'cancelled', life)
+    end
     follow[#follow + 1] = effects[raw]
   end
 end
@@ -57,6 +62,7 @@ end
 if deleted > 0 then redis.call('LREM', KEYS[1], first < 0 and -deleted or deleted, mark) end
 -- Last: an effect may push to this queue, which moves its places.
 for _, one in ipairs(follow) do each_effect(one[1], one[2], apply) end
+write_ended()
 local answer = {}
 for _, entry in ipairs(entries) do
   local found = (gone[entry] or 0) > 0

@@ -9,8 +9,9 @@
 --         newest first: 1 for an item; '' when not known), how many items, their raw payloads in the same order
 --       'large', the same for large payloads: a mark that is no job's payload, how many items, their raw payloads
 --       'notes', the effects 'note' of items of the rows before; without a list and its end: state, life, reason, class,
---         the numbers of the items from 1 on (two bytes for each), the number of the record of the first one (the others
---         follow), how many names of fields, the names, and for each item the values
+--         the number of the index of jobs that have ended so (0: none), the numbers of the items from 1 on (two bytes
+--         for each), the number of the record of the first one (the others follow), how many names of fields, the names,
+--         and for each item the values
 --       'ends', before the rows, items of the rows that have succeeded in a batch; without a list and its end: the
 --         numbers of the items, as above, and the place of the batch, see batch.lua
 --       'frees', items of the rows before that free their lock; without a list and its end: the numbers of the items, as
@@ -21,6 +22,7 @@
 --       for which it stays there
 -- include settle_start.lua
 -- include note.lua
+-- include ended.lua
 -- include sidekiq_status.lua
 -- include lock.lua
 -- include push.lua
@@ -61,15 +63,19 @@ end
 -- Writes the records of the items that were removed. Returns where the next row or item begins.
 local function note_each(i)
   local state, life, reason, class = arguments[i], arguments[i + 1], arguments[i + 2], arguments[i + 3]
-  local items, record, names, fields = arguments[i + 4], FIXED + arguments[i + 5], tonumber(arguments[i + 6]), {}
-  i = i + 6
+  local index = arguments[i + 4] ~= '0' and KEYS[FIXED + arguments[i + 4]]
+  local items, record, names, fields = arguments[i + 5], FIXED + arguments[i + 6], tonumber(arguments[i + 7]), {}
+  i = i + 7
   for j = 1, names do fields[2 * j - 1] = arguments[i + j] end
   if class ~= '' then fields[2 * names + 1], fields[2 * names + 2] = 'class', class end
   i = i + names
   for at = 1, #items, 2 do
     for j = 1, names do fields[2 * j] = arguments[i + j] end
     local high, low = string.byte(items, at, at + 1)
-    if not stays[256 * high + low] then note(KEYS[record], life, state, reason, fields) end
+    if not stays[256 * high + low] then
+      note(KEYS[record], life, state, reason, fields)
+      if index then list_ended(index, KEYS[record], state, life) end
+    end
     record, i = record + 1, i + names
   end
   return i + 1
@@ -140,6 +146,7 @@ while i <= #arguments do
 end
 
 count_ends()
+write_ended()
 if buried then
   redis.pcall('ZREMRANGEBYSCORE', DEAD, '-inf', now - dead_age)
   redis.pcall('ZREMRANGEBYRANK', DEAD, 0, -dead_limit - 1)
