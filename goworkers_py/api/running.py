@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from goworkers_py.admin.doctor import OurWork
@@ -14,6 +14,7 @@ from goworkers_py.api.partition import Partition
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.config.central import CentralSource
+from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.command import Obey
@@ -60,6 +61,16 @@ class Running:
         raise NotImplementedError
 
     def result(self, jid: str, timeout: float | None = None) -> Any:
+        raise NotImplementedError
+
+    def enqueue_with_options(
+        self,
+        queue: str,
+        job_class: str,
+        args: Sequence[Any],
+        options: EnqueueOptions,
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> str | None:
         raise NotImplementedError
 
     def unworked(self, plan: Plan) -> dict[str, list[str]]:

@@ -90,7 +90,10 @@ class Param:
 
     def read(self, given: Values) -> Any:
         """The checked value; the default where nothing, or an empty text, was given."""
-        values = [value for value in given.get(self.name, ()) if value not in ("", None)]
+        values = list(given.get(self.name, ()))
+        if self.kind.several and len(values) == 1 and isinstance(values[0], list):
+            values = values[0]  # of a JSON object
+        values = [value for value in values if value is not None and value != ""]
         if not values:
             if self.needed:
                 raise bad_request(f"{self.name} is missing: {self.about}")

@@ -50,9 +50,9 @@ class Request:
         return self.environ.get("wsgi.url_scheme") == "https" or self.header("X-Forwarded-Proto") == "https"
 
     @property
-    def of_htmx(self) -> bool:
-        """Whether htmx asks, to put a part of the answer into the page that is open."""
-        return self.header("HX-Request") == "true"
+    def origin(self) -> str:
+        """As the browser sees it, for examples."""
+        return f"{'https' if self.is_secure else 'http'}://{self.header('Host')}"
 
     @property
     def is_json(self) -> bool:
@@ -77,7 +77,7 @@ class Request:
     def form(self) -> Values:
         """The fields of a form, or of a JSON object. Refuses any other body."""
         if self.is_json:
-            return {name: value if isinstance(value, list) else [value] for name, value in self.json.items()}
+            return {name: [value] for name, value in self.json.items()}
         kind = self.header("Content-Type").partition(";")[0].strip().lower()
         if kind not in ("", _FORM):
             raise Refused(415, f"the body must be {_JSON} or a form, is {kind}")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 
+from goworkers_py.config.parsers import did_you_mean
+from goworkers_py.core.errors import WorkersError
 from goworkers_py.core.escaping import one_line
-from goworkers_py.web.http.errors import Refused
+from goworkers_py.web.http.errors import Refused, bad_request
 from goworkers_py.web.http.params import read_all
 from goworkers_py.web.http.response import JSON_TYPE, Response, see_other
 from goworkers_py.web.site import csrf, notice
 from goworkers_py.web.site.page import Pages, back_of
 from goworkers_py.web.site.plain import as_json
+from goworkers_py.web.site.rates import Rates
 from goworkers_py.web.site.table import Action, Done, Table
-from goworkers_py.web.site.visit import Visit
+from goworkers_py.web.site.visit import PARTITION, Visit
 
 log = logging.getLogger(__name__)
 
@@ -23,9 +26,10 @@ MOST_PROBLEMS = 5
 class Acting:
     """Made for one request."""
 
-    def __init__(self, table: Table, pages: Pages, read_only: bool) -> None:
+    def __init__(self, table: Table, pages: Pages, rates: Rates, read_only: bool) -> None:
         self._table = table
         self._pages = pages
+        self._rates = rates
         self._read_only = read_only
 
     def act(self, visit: Visit, path: str, of_api: bool) -> Response:
@@ -33,6 +37,8 @@ class Acting:
         if action is None:
             raise Refused(405 if path in self._table.views else 404, f"there is no action {path}")
         self._check(visit)
+        if visit.request.is_json:
+            _refuse_unknown(action, visit)
         visit.args = read_all(action.fields, visit.request.form)
         unsure = action.question is not None and not of_api and SURE not in visit.request.form
         if unsure and action.question is not None and (question := action.question(visit)):
@@ -44,7 +50,7 @@ class Acting:
             raise
         finally:
             visit.now_new()
-        _note(visit, action, done.said)
+        _note(visit, action, done.said, done)
         return self._told_as_json(visit, done) if of_api else self._told(visit, action, done)
 
     def _check(self, visit: Visit) -> None:
@@ -55,6 +61,7 @@ class Acting:
             raise Refused(403, "these pages are read-only: nothing can be changed here")
         if not visit.grant.act:
             raise Refused(403, "you may look and not change: ask who runs these pages for the role `act`")
+        self._rates.take(f"{visit.grant.who} {visit.request.environ.get('REMOTE_ADDR') or ''}")
 
     def _told_as_json(self, visit: Visit, done: Done) -> Response:
         told = {"said": done.said, "count": done.count, "problems": done.problems, **done.result}
@@ -77,8 +84,24 @@ class Acting:
         return response
 
 
-def _note(visit: Visit, action: Action, said: str) -> None:
-    where = f" of partition {visit.partition}" if visit.partition else ""
-    source = visit.request.environ.get("REMOTE_ADDR") or ""
-    log.info("pages: %s: %s%s: %s who=%s source=%s", action.audit_name, one_line(visit.grant.who), where,
-             one_line(said), one_line(visit.grant.who), one_line(str(source)))  # fmt: skip
+def _refuse_unknown(action: Action, visit: Visit) -> None:
+    known = [field.name for field in action.fields]
+    for name in visit.request.form:
+        if name not in known and not name.startswith("_") and name != PARTITION:
+            raise bad_request(f"{name} is not a field of {action.path}{did_you_mean(name, known)}")
+
+
+def _note(visit: Visit, action: Action, said: str, done: Done | None = None) -> None:
+    """Into the log, and into the list that the page of the audit shows; of a change over many requests only its end.
+    A list that cannot be written makes no done change look failed."""
+    where = f" partition={one_line(visit.partition)}" if visit.partition else ""
+    source = str(visit.request.environ.get("REMOTE_ADDR") or "")
+    log.info("pages: %s: %s who=%s source=%s%s", action.audit_name, one_line(said), one_line(visit.grant.who),
+             one_line(source), where)  # fmt: skip
+    if done is not None and done.go_on is not None:
+        return
+    try:
+        count = None if done is None else done.total or done.count
+        visit.inspector.note_action(visit.grant.who, action.audit_name, said, count, source=source)
+    except WorkersError as error:
+        log.warning("pages: this change could not be added to the audit list: %s", one_line(str(error)))

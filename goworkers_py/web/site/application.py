@@ -22,6 +22,7 @@ from goworkers_py.web.site.hiding import Hiding
 from goworkers_py.web.site.host import Host
 from goworkers_py.web.site.page import Pages
 from goworkers_py.web.site.plain import as_json
+from goworkers_py.web.site.rates import Rates
 from goworkers_py.web.site.rendering import static
 from goworkers_py.web.site.settings import Settings
 from goworkers_py.web.site.snapshots import Snapshots
@@ -45,6 +46,7 @@ class Application:
         self._access = access
         self._settings = settings
         self._snapshots = Snapshots()
+        self._rates = Rates()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         request = Request(environ)
@@ -61,7 +63,7 @@ class Application:
             visit = Visit(request, self._host, grant, self._snapshots, Hiding(self._settings().hide))
             _check_view(grant)
             if request.changes:
-                return Acting(self._table, pages, self._settings().read_only).act(visit, path, of_api)
+                return Acting(self._table, pages, self._rates, self._settings().read_only).act(visit, path, of_api)
             return self._show(visit, path, of_api, pages)
         except Exception as fault:
             error = _refused(fault, path)
@@ -82,7 +84,7 @@ class Application:
         data = view.data(visit)
         if isinstance(data, Response):
             return data
-        if of_api:
+        if of_api or not view.template:
             return Response.of_text(as_json(data, visit.hiding), JSON_TYPE)
         return self._page(visit, view, data, pages)
 

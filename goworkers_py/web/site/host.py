@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from goworkers_py.admin.doctor import OurWork
 from goworkers_py.admin.inspector import Inspector
+from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import Config
 
 
@@ -17,17 +19,21 @@ class Part(Protocol):
 
     def result(self, jid: str, timeout: float | None = None) -> Any: ...
 
+    def enqueue_with_options(
+        self,
+        queue: str,
+        job_class: str,
+        args: Sequence[Any],
+        options: EnqueueOptions,
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> str | None: ...
 
-class Host(Protocol):
+
+class Host(Part, Protocol):
     @property
     def config(self) -> Config: ...
 
-    @property
-    def inspector(self) -> Inspector: ...
-
     def partition(self, name: str = "") -> Part: ...
-
-    def result(self, jid: str, timeout: float | None = None) -> Any: ...
 
     def our_work(self) -> OurWork | None:
         """The queues and classes of this program; None if its code is not known here."""

@@ -20,7 +20,7 @@ Data = Mapping[str, Any]
 class View:
     path: str  # "/queues"
     title: str
-    template: str
+    template: str  # empty: it has no page, only JSON
     data: Callable[[Visit], Data | Response]  # its docstring describes the view
     query: Sequence[Param] = ()
     section: str = ""  # the path of the view in the menu to which it belongs; empty: its own
@@ -41,6 +41,7 @@ class Done:
 
     said: str  # a sentence for people
     count: int | None = None  # how many things were changed
+    total: int | None = None  # with former requests of the same change
     to: str = ""  # where to go; empty: back
     result: Data = field(default_factory=dict)  # for programs
     problems: Sequence[str] = ()

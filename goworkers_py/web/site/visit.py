@@ -37,7 +37,10 @@ class Visit:
     @cached_property
     def partition(self) -> str:
         """Its name as people write it; empty for the main one."""
-        return str((self.request.query.get(PARTITION) or [""])[-1])
+        told = self.request.query.get(PARTITION)
+        if not told and self.request.changes:
+            told = self.request.form.get(PARTITION)
+        return str((told or [""])[-1])
 
     @cached_property
     def part(self) -> Part:

@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 from goworkers_py.web.site.table import Table
-from goworkers_py.web.views import batches, groups, job, job_lists, limits, overview, partitions, periodic, queues
+from goworkers_py.web.views import (
+    api_docs,
+    audit,
+    batches,
+    groups,
+    job,
+    job_lists,
+    limits,
+    overview,
+    partitions,
+    periodic,
+    pushing,
+    queues,
+)
 
-_MODULES = (overview, queues, job_lists, job, periodic, batches, groups, limits, partitions)
+_MODULES = (
+    overview, queues, job_lists, job, periodic, batches, groups, limits, partitions, audit, pushing, api_docs,
+)  # fmt: skip
 
 TABLE = Table(
     [view for module in _MODULES for view in module.VIEWS], [action for module in _MODULES for action in module.ACTIONS]

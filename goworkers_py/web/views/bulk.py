@@ -130,7 +130,7 @@ class Bulk:
                 break
         changed = args["changed"] + result.done
         if ended:
-            return Done(f"{counted(changed)} {self.done}", changed, problems=result.problems)
+            return Done(f"{counted(changed)} {self.done}", result.done, changed, problems=result.problems)
         fields = self._next(place, seen, started)
         fields |= {"looked_at": looked_at, "changed": changed, "total": total}
         said = f"{counted(changed)} {self.done} so far"

@@ -7,9 +7,10 @@ from typing import Any
 
 from goworkers_py.admin.filter import Wanted
 from goworkers_py.admin.jobs import Steps
+from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Place
 from goworkers_py.brokers.contracts.fleet import Running, Stats
-from goworkers_py.core.job_state import JobState
+from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.web.http.params import TIME, WHOLE, Param
 from goworkers_py.web.site.table import Action, Data, Done, View
 from goworkers_py.web.site.visit import Visit
@@ -18,7 +19,7 @@ from goworkers_py.web.views.filters import FILTER, PLACED, QUEUE, asked, place_o
 from goworkers_py.web.views.rows import row_of
 from goworkers_py.web.views.shared import fleet_stats
 
-ENDED = ("completed", "cancelled", "expired")
+ENDED: Sequence[StateWord] = ("completed", "cancelled", "expired")
 STATES = ("scheduled", "waiting", "limited", "grouped", "running", "retry", "dead", *ENDED)
 # So many jobs are looked at for one page: it must come soon where few of a million fit.
 MOST_LOOKED_AT = 3_000
@@ -35,7 +36,8 @@ def listed(visit: Visit) -> Data:
     data: dict[str, Any] = {
         "state": state, "queue": args["queue"] or "", "states": STATES, "counts": _counts(stats),
         "filter": asked(visit), "order": args["order"], "queues": [one for one in stats.queues if one.size],
-        "jobs": [], "next": "", "looked_at": 0, "total": 0, "actions": ACTIONS_OF.get(state, ()),
+        "jobs": [], "running": [], "ended": [], "next": "", "looked_at": 0, "total": 0,
+        "actions": ACTIONS_OF.get(state, ()),
     }  # fmt: skip
     if state == WAITING and not data["queue"]:
         if not data["queues"]:
@@ -45,7 +47,20 @@ def listed(visit: Visit) -> Data:
         data |= _placed(visit, place_of(state, data["queue"]))
     elif state == "running":
         data |= _running(visit)
+    elif state in ENDED and visit.inspector.has(Capability.RECORDS):
+        data |= _ended(visit, state)
     return data
+
+
+def _ended(visit: Visit, state: StateWord) -> dict[str, Any]:
+    """Of tracked jobs only; a filter that a record can answer is that by class and queue."""
+    args = visit.args
+    page = visit.inspector.ended(state, after=args["after"] or "", limit=min(args["limit"], 200))
+    fitting = [
+        one for one in page.jobs
+        if args["class"] in (None, "", one.job_class) and args["queue"] in (None, "", one.queue)
+    ]  # fmt: skip
+    return {"ended": fitting, "next": page.next, "looked_at": len(page.jobs), "total": page.total}
 
 
 def _placed(visit: Visit, place: Place) -> dict[str, Any]:
@@ -113,7 +128,7 @@ def _kill(visit: Visit) -> Done:
 
 
 def _delete(visit: Visit) -> Done:
-    """Deletes jobs."""
+    """Deletes jobs for good."""
     return _bulk(visit, lambda place, wanted, start: visit.inspector.delete(place, wanted, start=start), "deleted")
 
 

@@ -1,0 +1,137 @@
+"""Describes the JSON API by OpenAPI, from the table that makes it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from goworkers_py.core.version import __version__
+from goworkers_py.web.http.params import Param
+from goworkers_py.web.site.table import Action, Table, View
+from goworkers_py.web.site.visit import PARTITION
+
+_ABOUT = (
+    "Reads and changes the jobs of a fleet, and pushes new ones, in Sidekiq's format. Every page of pyworkers has its "
+    'data here under the same path. Errors are `{"error": text}`.'
+)
+_PARTITION = {
+    "name": PARTITION, "in": "query", "description": "name of a partition; the main one if left out",
+    "schema": {"type": "string"},
+}  # fmt: skip
+_ERRORS = {
+    "400": "a parameter is wrong, and the text says which", "401": "who are you?",
+    "403": "this role may not do that", "404": "there is no such thing", "429": "too many: wait", "503":
+    "the broker does not answer",
+}  # fmt: skip
+
+
+def document(table: Table) -> dict[str, Any]:
+    paths: dict[str, dict[str, Any]] = {}
+    for view in table.views.values():
+        paths.setdefault(view.path, {})["get"] = _of_view(view)
+    for action in table.actions.values():
+        paths.setdefault(action.path, {})["post"] = _of_action(action)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "pyworkers", "version": __version__, "description": _ABOUT},
+        "servers": [{"url": "/api", "description": "below the path of the pages"}],
+        "paths": dict(sorted(paths.items())),
+        "components": {
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer", "description": "`pyworkers web grant NAME` makes one"},
+                "password": {"type": "http", "scheme": "basic"},
+            },
+            "schemas": {
+                "Error": {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}},
+                "Done": _DONE,
+            },
+        },
+        "security": [{"token": []}, {"password": []}],
+    }
+
+
+_DONE = {
+    "type": "object",
+    "required": ["said", "count", "problems"],
+    "properties": {
+        "said": {"type": "string", "description": "a sentence about what was done"},
+        "count": {"type": ["integer", "null"], "description": "how many things were changed"},
+        "problems": {"type": "array", "items": {"type": "string"}},
+        "go_on": {
+            "type": "object",
+            "description": "there is more to do: post `fields` again, until no `go_on` comes",
+            "properties": {
+                "fields": {"type": "object"},
+                "looked_at": {"type": "integer"},
+                "total": {"type": "integer"},
+            },
+        },
+    },
+}
+
+
+def _of_view(view: View) -> dict[str, Any]:
+    return {
+        "operationId": f"get{view.path.replace('/', '-').rstrip('-') or '-overview'}",
+        "summary": view.title,
+        "description": _docstring(view.data),
+        "tags": [_tag(view.path)],
+        "parameters": [*map(_parameter, view.query), _PARTITION],
+        "responses": {"200": _answer({"type": "object"}, "the data of the page"), **_errors()},
+    }
+
+
+def _of_action(action: Action) -> dict[str, Any]:
+    needed = [field.name for field in action.fields if field.needed]
+    body: dict[str, Any] = {
+        "type": "object",
+        "properties": {field.name: _schema(field) for field in action.fields},
+        "additionalProperties": False,
+    }
+    if needed:
+        body["required"] = needed
+    return {
+        "operationId": f"post{action.path.replace('/', '-')}",
+        "summary": action.audit_name,
+        "description": _docstring(action.run),
+        "tags": [_tag(action.path)],
+        "parameters": [_PARTITION],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
+        "responses": {"200": _answer({"$ref": "#/components/schemas/Done"}, "it was done"), **_errors()},
+    }
+
+
+def _docstring(function: Any) -> str:
+    return " ".join((inspect.getdoc(function) or "").split())
+
+
+def _tag(path: str) -> str:
+    first = path.strip("/").split("/")[0]
+    return {"": "overview", "jobs": "job", "queues": "queue", "batches": "batch", "chains": "chain"}.get(first, first)
+
+
+def _parameter(param: Param) -> dict[str, Any]:
+    schema = _schema(param)
+    about = schema.pop("description")
+    told = {"name": param.name, "in": "query", "description": about, "required": param.needed, "schema": schema}
+    return told | ({"explode": True} if param.kind.several else {})
+
+
+def _schema(param: Param) -> dict[str, Any]:
+    schema = dict(param.kind.schema)
+    how = schema.get("description")
+    schema["description"] = f"{param.about}: {how}" if how else param.about
+    if param.choices:
+        schema["enum"] = list(param.choices)
+    if param.default is not None:
+        schema["default"] = param.default
+    return schema
+
+
+def _answer(schema: dict[str, Any], about: str) -> dict[str, Any]:
+    return {"description": about, "content": {"application/json": {"schema": schema}}}
+
+
+def _errors(codes: Sequence[str] = tuple(_ERRORS)) -> dict[str, Any]:
+    return {code: _answer({"$ref": "#/components/schemas/Error"}, _ERRORS[code]) for code in codes}

@@ -1,0 +1,33 @@
+"""The audit: who has changed what, by these pages and their API."""
+
+from __future__ import annotations
+
+from goworkers_py.brokers.broker import Capability
+from goworkers_py.web.http.params import WHOLE, Param
+from goworkers_py.web.site.table import Action, Data, View
+from goworkers_py.web.site.visit import Visit
+
+
+def listed(visit: Visit) -> Data:
+    """The last changes, the newest first. `next` is the `before` of the next page."""
+    if not visit.inspector.has(Capability.CALLS):
+        return {"actions": [], "next": "", "offered": False}
+    limit = min(max(1, visit.args["limit"]), 500)
+    found = visit.inspector.actions(limit, visit.args["after"] or "")
+    return {
+        "actions": [one.as_dict() for one in found],
+        "next": found[-1].position if len(found) == limit else "",
+        "offered": True,
+    }
+
+
+VIEWS = [
+    View(
+        "/audit",
+        "Audit",
+        "audit.html",
+        listed,
+        (Param("after", "`next` of the former page"), Param("limit", "changes of a page, 500 at most", WHOLE, 50)),
+    )
+]
+ACTIONS: list[Action] = []
