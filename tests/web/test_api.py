@@ -17,9 +17,9 @@ from goworkers_py import App, EnqueueOptions
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.web import application
 from goworkers_py.web.http.errors import Refused
+from goworkers_py.web.site.openapi import document
 from goworkers_py.web.site.rates import Rates
 from goworkers_py.web.views.all_views import TABLE
-from goworkers_py.web.views.api_docs import described
 
 OPENAPI = Path(__file__).parents[2] / "docs" / "openapi.json"
 
@@ -173,12 +173,12 @@ def test_a_hostile_body_is_an_error_of_the_sender(client: Client, app: App, body
 
 
 def test_the_file_of_the_docs_is_the_description_of_today() -> None:
-    told = json.loads(json.dumps(described()))
+    told = json.loads(json.dumps(document(TABLE)))
     assert json.loads(OPENAPI.read_text("utf-8")) == told, "run bin/openapi"
 
 
 def test_every_view_and_action_is_described_with_its_parameters() -> None:
-    paths = described()["paths"]
+    paths = document(TABLE)["paths"]
     assert {path for path, methods in paths.items() if "get" in methods} == set(TABLE.views)
     assert {path for path, methods in paths.items() if "post" in methods} == set(TABLE.actions)
     for path, methods in paths.items():
@@ -192,7 +192,7 @@ def test_each_get_answers_as_described(app: App, client: Client, redis: redis_py
     scene = web_scene.fill(app, redis)
     samples = {"name": "mail", "jid": scene.tracked, "bid": scene.bid, "cid": scene.cid, "queue": "billing",
                "class": "Invoice", "state": "waiting"}  # fmt: skip
-    for path, methods in described()["paths"].items():
+    for path, methods in document(TABLE)["paths"].items():
         if "get" not in methods:
             continue
         needed = [one["name"] for one in methods["get"]["parameters"] if one.get("required")]

@@ -19,9 +19,10 @@ from goworkers_py.web.views import (
 )
 
 _MODULES = (
-    overview, queues, job_lists, job, periodic, batches, groups, limits, partitions, audit, pushing, api_docs,
+    overview, queues, job_lists, job, periodic, batches, groups, limits, partitions, audit, pushing,
 )  # fmt: skip
 
 TABLE = Table(
-    [view for module in _MODULES for view in module.VIEWS], [action for module in _MODULES for action in module.ACTIONS]
+    [*(view for module in _MODULES for view in module.VIEWS), *api_docs.views_of(lambda: TABLE)],
+    [action for module in _MODULES for action in module.ACTIONS],
 )

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from functools import cache
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from goworkers_py.web.site.openapi import document
-from goworkers_py.web.site.table import Action, Data, View
+from goworkers_py.web.site.table import Data, Table, View
 from goworkers_py.web.site.visit import Visit
 
 
-@cache
-def described() -> dict[str, Any]:
-    from goworkers_py.web.views.all_views import TABLE  # the table has this module's views too
+def views_of(table: Callable[[], Table]) -> list[View]:
+    """`table` returns the whole table, of which these views are a part."""
 
-    return document(TABLE)
+    @functools.cache
+    def described() -> dict[str, Any]:
+        return document(table())
 
+    def openapi(visit: Visit) -> Data:
+        """This API, described by OpenAPI 3.1."""
+        return described()
 
-def _openapi(visit: Visit) -> Data:
-    """This API, described by OpenAPI 3.1."""
-    return described()
+    def page(visit: Visit) -> Data:
+        """All paths of the API with their parameters."""
+        return {"paths": described()["paths"], "about": described()["info"]["description"]}
 
-
-def _page(visit: Visit) -> Data:
-    """All paths of the API with their parameters."""
-    return {"paths": described()["paths"], "about": described()["info"]["description"]}
-
-
-VIEWS = [View("/openapi.json", "OpenAPI", "", _openapi), View("/api-docs", "JSON API", "api_docs.html", _page)]
-ACTIONS: list[Action] = []
+    return [View("/openapi.json", "OpenAPI", "", openapi), View("/api-docs", "JSON API", "api_docs.html", page)]
