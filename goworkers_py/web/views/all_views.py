@@ -22,7 +22,7 @@ _MODULES = (
     overview, queues, job_lists, job, periodic, batches, groups, limits, partitions, audit, pushing,
 )  # fmt: skip
 
-TABLE = Table(
+TABLE: Table = Table(
     [*(view for module in _MODULES for view in module.VIEWS), *api_docs.views_of(lambda: TABLE)],
     [action for module in _MODULES for action in module.ACTIONS],
 )
