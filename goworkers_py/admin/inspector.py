@@ -17,6 +17,7 @@ from goworkers_py.admin.grouped_jobs import GroupedJobs
 from goworkers_py.admin.jobs import Jobs
 from goworkers_py.admin.no_neighbours import NoNeighbours
 from goworkers_py.admin.periodic_schedules import PeriodicSchedules
+from goworkers_py.admin.tracked_jobs import TrackedJobs
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Checks
 from goworkers_py.brokers.contracts.fleet import (
@@ -37,7 +38,7 @@ from goworkers_py.core.limit import LimitEntry, LimitSettings, Rate, SlotEntry
 from goworkers_py.core.lock import LockEntry
 
 
-class Inspector(Jobs, GroupedJobs, PeriodicSchedules, FleetCalls):
+class Inspector(Jobs, TrackedJobs, GroupedJobs, PeriodicSchedules, FleetCalls):
     """Shows and changes queues, jobs and processes, for programs and for the command line: `workers.inspector`.
 
     Every method asks the broker again, and raises BrokerError if the broker does not answer. A place is SCHEDULED,

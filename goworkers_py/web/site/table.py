@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from goworkers_py.web.http.params import Param
+from goworkers_py.web.http.response import Response
 
 if TYPE_CHECKING:
     from goworkers_py.web.site.visit import Visit
@@ -20,7 +21,7 @@ class View:
     path: str  # "/queues"
     title: str
     template: str
-    data: Callable[[Visit], Data]  # its docstring describes the view
+    data: Callable[[Visit], Data | Response]  # its docstring describes the view. A Response is sent as it is
     query: Sequence[Param] = ()
     section: str = ""  # the path of the view in the menu to which it belongs; empty: its own
 

@@ -35,7 +35,7 @@ def listed(visit: Visit) -> Data:
     data: dict[str, Any] = {
         "state": state, "queue": args["queue"] or "", "states": STATES, "counts": _counts(stats),
         "filter": asked(visit), "order": args["order"], "queues": [one for one in stats.queues if one.size],
-        "jobs": [], "next": "", "looked_at": 0, "total": 0, "actions": _ACTIONS.get(state, ()),
+        "jobs": [], "next": "", "looked_at": 0, "total": 0, "actions": OFFERED.get(state, ()),
     }  # fmt: skip
     if state == WAITING and not data["queue"]:
         if not data["queues"]:
@@ -90,7 +90,7 @@ def _counts(stats: Stats) -> Mapping[str, int | None]:
 # By state, what can be done to its jobs: the path, the label, whether jobs are lost by it.
 _RETRY, _KILL = ("/jobs/retry", "Run now", False), ("/jobs/kill", "Kill", True)
 _DELETE, _LATER = ("/jobs/delete", "Delete", True), ("/jobs/reschedule", "Change time", False)
-_ACTIONS: Mapping[str, Sequence[tuple[str, str, bool]]] = {
+OFFERED: Mapping[str, Sequence[tuple[str, str, bool]]] = {
     "scheduled": (_RETRY, _KILL, _DELETE),
     "limited": (_RETRY, _KILL, _DELETE),
     "retry": (_RETRY, _KILL, _DELETE),
