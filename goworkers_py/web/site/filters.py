@@ -69,7 +69,7 @@ def ago(at: float | None) -> Markup:
 def compact(value: Any, most: int = 160) -> str:
     """A value as JSON in one line, cut."""
     try:
-        told = simplejson.dumps(value, ensure_ascii=False, default=str)
+        told = simplejson.dumps(value, ensure_ascii=False, allow_nan=True, default=str)
     except (ValueError, RecursionError, TypeError):
         told = TOO_LARGE
     return cut(visible(told).replace("\n", " "), most)
@@ -78,7 +78,7 @@ def compact(value: Any, most: int = 160) -> str:
 def pretty(value: Any) -> str:
     """A value as indented JSON."""
     try:
-        return simplejson.dumps(value, ensure_ascii=False, indent=2, default=str)
+        return simplejson.dumps(value, ensure_ascii=False, allow_nan=True, indent=2, default=str)
     except (ValueError, RecursionError, TypeError):
         return TOO_LARGE
 

@@ -59,7 +59,7 @@ def _empty(value: Any) -> str:
 def scalar(value: Any) -> str:
     """As JSON. A number of more digits than Python writes is described."""
     try:
-        told: str = simplejson.dumps(value, ensure_ascii=False, default=str)
+        told: str = simplejson.dumps(value, ensure_ascii=False, allow_nan=True, default=str)
     except ValueError:
         return f"(a number of about {int(value.bit_length() / _BITS_OF_A_DIGIT):,} digits)"
     return told

@@ -7,11 +7,9 @@ import re
 from typing import Any
 
 from goworkers_py.admin.job_status import as_seen
-from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import STATES, StateWord
 from goworkers_py.web.http.errors import Refused
 from goworkers_py.web.http.response import TEXT_TYPE, Response
-from goworkers_py.web.site.hiding import Hiding
 from goworkers_py.web.site.table import Data, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views import job_facts as facts
@@ -19,9 +17,7 @@ from goworkers_py.web.views.job_actions import ACTIONS, edited_form
 from goworkers_py.web.views.job_finding import NAMED, WAITING, Finder, Found, Spot
 from goworkers_py.web.views.job_lists import OFFERED
 from goworkers_py.web.views.rows import key_of, row_of
-from goworkers_py.wire import payload
 from goworkers_py.wire.job_record import JobRecord, Move
-from goworkers_py.wire.stored_job import StoredJob
 
 __all__ = ["ACTIONS", "VIEWS"]
 
@@ -47,7 +43,7 @@ def one(visit: Visit) -> Data:
         "elsewhere": [spot for spot in spots if found is None or not _is(spot, found)],
         "row": None,
     }
-    return data if found is None else data | _of_found(visit, found)
+    return data if found is None else {**data, **_of_found(visit, found)}
 
 
 def _of_found(visit: Visit, found: Found) -> Data:
@@ -100,18 +96,7 @@ def raw(visit: Visit) -> Response:
         raise Refused(404, f"no job with jid {visit.args['jid']} was seen there: it may have moved")
     name = re.sub(r"[^A-Za-z0-9]", "-", visit.args["jid"])[:60]
     headers = [("Content-Disposition", f'attachment; filename="job-{name}.txt"')]
-    return Response(_masked(found.job, visit.hiding), TEXT_TYPE, headers=headers)
-
-
-def _masked(job: StoredJob, hiding: Hiding) -> bytes:
-    if not hiding.may_hide(job.payload):
-        return job.payload
-    if job.message is None or job.original is not None:
-        return hiding.in_place_of(job).encode()
-    try:
-        return payload.write(hiding.value(dict(job.message.fields)))
-    except (UnreadablePayload, ValueError):
-        return b"(this payload has values to be hidden, and cannot be written without them)"
+    return Response(visit.hiding.masked(found.job), TEXT_TYPE, headers=headers)
 
 
 VIEWS = [

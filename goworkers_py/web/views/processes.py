@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from goworkers_py.admin.fleet_calls import SIGNALS
 from goworkers_py.brokers.contracts.fleet import Process
+from goworkers_py.core.call import QUIET, RESUME, STOP
 from goworkers_py.web.http.params import WHOLE, Param
 from goworkers_py.web.site.table import Action, Data, View
 from goworkers_py.web.site.visit import Visit
@@ -80,8 +82,9 @@ def one(visit: Visit) -> Data:
 def _commands(process: Process) -> Sequence[str]:
     """Those that a page can give to this process."""
     if process.commands:
-        return list(process.commands)
-    return [] if process.embedded or process.standby else ["quiet", "stop", "dump"]
+        # Only the program of which it is a part can end its work.
+        return [name for name in process.commands if not (process.embedded and name in (QUIET, RESUME, STOP))]
+    return [] if process.embedded or process.standby else list(SIGNALS)
 
 
 VIEWS = [
