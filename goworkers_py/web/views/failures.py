@@ -14,7 +14,7 @@ from goworkers_py.web.site.table import Action, Data, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.overview import SAMPLE_AGE_S
 
-MOST_SHOWN = 200
+MOST_SHOWN = 100
 STATES = ("retry", "dead")
 # The names of the snapshots, which the first page uses too.
 _SAMPLES: Mapping[str, tuple[str, Place]] = {"retry": ("sample of retries", RETRIES), "dead": ("sample of dead", DEAD)}

@@ -16,7 +16,7 @@ from goworkers_py.web.site.showing import cut
 from goworkers_py.web.site.table import Action, Data, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.failures import STATES, sampled
-from goworkers_py.web.views.job_finding import RUNNING, SEARCH_AGE_S, search
+from goworkers_py.web.views.job_finding import RUNNING, SEARCH_AGE_S, SEARCH_WAIT_S, search
 from goworkers_py.web.views.shared import fleet_processes, fleet_stats
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -87,7 +87,7 @@ def _job(visit: Visit, text: str) -> Iterator[Hit]:
 
 def _searched(visit: Visit, jid: str) -> Iterator[Hit]:
     inspector = visit.inspector
-    found = visit.panel(f"search {jid}", SEARCH_AGE_S, lambda: search(inspector, jid)).value
+    found = visit.panel(f"search {jid}", SEARCH_AGE_S, lambda: search(inspector, jid), SEARCH_WAIT_S).value
     if found is None:  # not ended: the page of the job goes on with the search
         yield _hit_of(visit, jid)
         return

@@ -25,6 +25,7 @@ MOST_LOOKED_AT, MOST_SEARCHED = 3_000, 30_000
 NEXT_ONES = 1_000  # of a long queue those are looked at that run next, beside the newest
 MOST_COPIES = 10
 SEARCH_AGE_S = 30.0
+SEARCH_WAIT_S = 0.03  # of a page, which asks again in some seconds
 
 NAMED: Sequence[Param] = (
     Param("jid", "the job", needed=True),
@@ -88,7 +89,7 @@ class Finder:
         name, inspector, jid = f"search {self.jid}", self._inspector, self.jid
         if self._waits:
             self._visit.snapshot(name, SEARCH_AGE_S, lambda: search(inspector, jid))
-        return self._visit.panel(name, SEARCH_AGE_S, lambda: search(inspector, jid))
+        return self._visit.panel(name, SEARCH_AGE_S, lambda: search(inspector, jid), SEARCH_WAIT_S)
 
     def _at(self, state: str, queue: str, key: str) -> Found | None:
         if state == RUNNING:
