@@ -23,6 +23,7 @@ from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.web import application
+from goworkers_py.web.views import job_finding
 from goworkers_py.web.views.rows import key_of
 from goworkers_py.wire import failure
 
@@ -98,6 +99,18 @@ def test_a_job_that_has_left_is_not_shown_and_the_page_says_so(client: Client, r
     assert "No place holds a job with this jid" in client.get(where(**place)).text
     shown = client.get("/api" + where(**place)).json
     assert (shown["state"], shown["row"], shown["search"]["value"]["complete"]) == ("unknown", None, True)
+
+
+def test_a_job_that_has_moved_since_the_last_search_is_searched_for_again(
+    client: Client, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = in_retry(redis, failed())
+    assert client.get("/api" + where("j1")).json["state"] == "retry"
+    redis.delete("retry")
+    redis.zadd("dead", {failed(): AT})
+    monkeypatch.setattr(job_finding, "FRESH_S", 0.0)
+    for path in (where("j1"), where(**place)):
+        assert client.get("/api" + path).json["state"] == "dead"
 
 
 def test_a_search_gives_up_in_a_long_queue_and_says_how_many_jobs_it_looked_at(

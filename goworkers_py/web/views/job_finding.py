@@ -25,6 +25,7 @@ MOST_LOOKED_AT, MOST_SEARCHED = 3_000, 30_000
 NEXT_ONES = 1_000  # of a long queue those are looked at that run next, beside the newest
 MOST_COPIES = 10
 SEARCH_AGE_S = 30.0
+FRESH_S = 2.0  # a job that is not where the last search saw it is searched for again
 SEARCH_WAIT_S = 0.03  # of a page, which asks again in some seconds
 
 NAMED: Sequence[Param] = (
@@ -79,17 +80,19 @@ class Finder:
         if found is None and (placed := self._inspector.placed(self.jid)) is not None:
             place, job = placed
             found = Found(word_of(place), job, place.queue or job.queue)
-        if found is not None:
-            return found
-        spots = searched.spots if (searched := self.search().value) is not None else []
+        return found or self._among(self.search()) or self._among(self.search(FRESH_S))
+
+    def _among(self, searched: Snapshot[Search]) -> Found | None:
+        """None also where the job has left since the search."""
+        spots = searched.value.spots if searched.value is not None else []
         return next((one for spot in spots if (one := self._at(spot.state, spot.queue, spot.key)) is not None), None)
 
-    def search(self) -> Snapshot[Search]:
+    def search(self, max_age_s: float = SEARCH_AGE_S) -> Snapshot[Search]:
         """All places that hold a job with this jid, as far as they were seen."""
         name, inspector, jid = f"search {self.jid}", self._inspector, self.jid
         if self._waits:
-            self._visit.snapshot(name, SEARCH_AGE_S, lambda: search(inspector, jid))
-        return self._visit.panel(name, SEARCH_AGE_S, lambda: search(inspector, jid), SEARCH_WAIT_S)
+            self._visit.snapshot(name, max_age_s, lambda: search(inspector, jid))
+        return self._visit.panel(name, max_age_s, lambda: search(inspector, jid), SEARCH_WAIT_S)
 
     def _at(self, state: str, queue: str, key: str) -> Found | None:
         if state == RUNNING:
