@@ -63,6 +63,7 @@ class OurWork:
     knows: Callable[[Message], bool]  # is code registered for the class of this message?
     aggregates: Collection[str] = ()  # the classes whose groups are aggregated
     echo_queue: str = ""  # only Ruby works it
+    classes: Collection[str] = ()  # the names of those with code
 
 
 class Doctor:

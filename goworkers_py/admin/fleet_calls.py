@@ -13,12 +13,15 @@ from goworkers_py.admin.asker import asker
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.calls import Calls
 from goworkers_py.brokers.contracts.fleet import Process
-from goworkers_py.core.call import LONGEST_LIFE_S, Answer, Call, Report, Target
+from goworkers_py.core.call import DUMP, LONGEST_LIFE_S, QUIET, STOP, Answer, Call, Report, Target
+from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError
 
 # An answer that is told by no message is found by then.
 LOOK_EVERY_S = 0.5
 MOST_SEARCHED = 5_000
+# Other programs, and pyworkers before 0.4.0, know these; they obey after their next beat, and do not answer.
+SIGNALS = {QUIET: Command.QUIET, STOP: Command.STOP, DUMP: Command.DUMP}
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from goworkers_py.admin.grouped_jobs import GroupedJobs
 from goworkers_py.admin.jobs import Jobs
 from goworkers_py.admin.no_neighbours import NoNeighbours
 from goworkers_py.admin.periodic_schedules import PeriodicSchedules
+from goworkers_py.admin.tracked_jobs import TrackedJobs
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Checks
 from goworkers_py.brokers.contracts.fleet import (
@@ -39,7 +40,7 @@ from goworkers_py.core.limit import LimitEntry, LimitSettings, Rate, SlotEntry
 from goworkers_py.core.lock import LockEntry
 
 
-class Inspector(Jobs, EndedJobs, GroupedJobs, PeriodicSchedules, FleetCalls, Audit):
+class Inspector(Jobs, TrackedJobs, EndedJobs, GroupedJobs, PeriodicSchedules, FleetCalls, Audit):
     """Shows and changes queues, jobs and processes, for programs and for the command line: `workers.inspector`.
 
     Every method asks the broker again, and raises BrokerError if the broker does not answer. A place is SCHEDULED,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
+import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import simplejson
 
@@ -21,6 +22,7 @@ LONGEST_TEXT = 300
 # A sample is read from so many parts of a place: neighbours have often failed for the same reason.
 PARTS = 100
 OTHERS, UNREADABLE, NAMELESS = "(others)", "(unreadable)", "(none)"
+HOURS, HOUR_S = 24, 3_600
 
 
 @dataclass(slots=True)
@@ -34,11 +36,15 @@ class Kind:
     # The oldest and the newest of the jobs' last failures, in epoch seconds; None when no job says when it failed.
     oldest: float | None = None
     newest: float | None = None
+    # The last failures of the last day that were looked at, by hour, the last hour at the end.
+    by_hour: list[int] = field(default_factory=lambda: [0] * HOURS, compare=False)
 
-    def add(self, at: float | None, error_message: str) -> None:
+    def add(self, at: float | None, error_message: str, now: float) -> None:
         self.count += 1
         if at is None:
             return
+        if 0 <= (hours := (now - at) // HOUR_S) < HOURS:
+            self.by_hour[HOURS - 1 - int(hours)] += 1
         self.oldest = at if self.oldest is None else min(self.oldest, at)
         if self.newest is None or at >= self.newest:
             self.newest, self.error_message = at, error_message
@@ -46,6 +52,7 @@ class Kind:
     @property
     def as_json(self) -> str:
         fields = dataclasses.asdict(self)
+        del fields["by_hour"]
         return simplejson.dumps({"class": fields.pop("job_class"), **fields})
 
 
@@ -65,13 +72,14 @@ class Summary:
         self._kinds: dict[tuple[str, str], Kind] = {}
 
     def add(self, jobs: Iterable[StoredJob]) -> None:
+        now = time.time()
         for job in jobs:
             message = job.message
             if message is None:
                 kind = self._kind(UNREADABLE, "")
             else:
                 kind = self._kind(message.job_class[:LONGEST_TEXT] or NAMELESS, _text(message, "error_class"))
-            kind.add(_failed_at(job), _text(message, "error_message"))
+            kind.add(_failed_at(job), _text(message, "error_message"), now)
 
     def _kind(self, job_class: str, error_class: str) -> Kind:
         name = job_class, error_class

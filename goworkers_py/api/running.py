@@ -102,7 +102,8 @@ class Running:
             return True
 
         aggregates = {spec.name for spec in Aggregates(plan.registry).specs()}
-        return OurWork({queue.name for queue in plan.queues}, knows, aggregates, self.config.echo.queue)
+        queues, echo = {queue.name for queue in plan.queues}, self.config.echo.queue
+        return OurWork(queues, knows, aggregates, echo, plan.registry.names())
 
     def run(self, ready: Callable[[], None] = lambda: None) -> int:
         """`sys.exit(workers.run())` runs jobs until a signal asks to stop. Returns the exit code."""

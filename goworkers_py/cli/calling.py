@@ -11,18 +11,14 @@ import click
 import simplejson
 
 from goworkers_py.admin.filter import counted
-from goworkers_py.admin.fleet_calls import fits
+from goworkers_py.admin.fleet_calls import SIGNALS, fits
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.fleet import Process
 from goworkers_py.cli.base import FAILED, Function, connected, fail, named_partition
 from goworkers_py.cli.selection import as_json, confirm
 from goworkers_py.core import call as names
 from goworkers_py.core.call import Answer, Target
-from goworkers_py.core.command import Command
 from goworkers_py.core.escaping import one_json_line, one_line
-
-# Other programs, and pyworkers before 0.4.0, know these; they obey after their next beat, and do not answer.
-SIGNALS = {names.QUIET: Command.QUIET, names.STOP: Command.STOP, names.DUMP: Command.DUMP}
 
 
 def targeted(command: Function) -> Function:

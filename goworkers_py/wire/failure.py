@@ -17,6 +17,8 @@ from goworkers_py.core.errors import WorkersError
 from goworkers_py.wire.message import Message, jid_where_missing
 
 MAX_ERROR_MESSAGE = 10_000
+# A packed backtrace of more bytes is not unpacked: some kilobytes may become gigabytes.
+LONGEST_BACKTRACE = 4_000_000
 _OUR_FOLDER = str(Path(__file__).parents[1])
 _CALLS_THE_JOB = str(Path(__file__).parents[1] / "links" / "perform.py")
 _ASYNCIO = str(Path(os.__file__).parent / "asyncio")
@@ -103,10 +105,13 @@ def pack_backtrace(lines: list[str]) -> str:
 
 
 def unpack_backtrace(stored: Any) -> list[str]:
-    """Reads the packed form of Sidekiq from 6.0.2 on and the plain list of old ones; [] for 6.0.1's Ruby Marshal."""
+    """Reads the packed form of Sidekiq from 6.0.2 on and the plain list of old ones; [] for 6.0.1's Ruby Marshal, and
+    for one that is longer than LONGEST_BACKTRACE."""
     if isinstance(stored, str):
         try:
-            stored = simplejson.loads(zlib.decompress(base64.b64decode(stored)))
-        except (ValueError, zlib.error):
+            unpacking = zlib.decompressobj()
+            told = unpacking.decompress(base64.b64decode(stored), LONGEST_BACKTRACE)
+            stored = simplejson.loads(told) if unpacking.eof else None
+        except (ValueError, zlib.error, RecursionError):
             return []
     return [str(line) for line in stored] if isinstance(stored, list) else []

@@ -191,7 +191,7 @@ def test_every_view_and_action_is_described_with_its_parameters() -> None:
 def test_each_get_answers_as_described(app: App, client: Client, redis: redis_py.Redis) -> None:
     scene = web_scene.fill(app, redis)
     samples = {"name": "mail", "jid": scene.tracked, "bid": scene.bid, "cid": scene.cid, "queue": "billing",
-               "class": "Invoice", "state": "waiting"}  # fmt: skip
+               "class": "Invoice", "state": "waiting", "identity": "none"}  # fmt: skip
     for path, methods in document(TABLE)["paths"].items():
         if "get" not in methods:
             continue

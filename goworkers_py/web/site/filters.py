@@ -11,8 +11,10 @@ import simplejson
 from markupsafe import Markup, escape
 
 from goworkers_py.web.site.showing import cut, visible
+from goworkers_py.web.site.trees import tree
 
 NOTHING = "–"  # noqa: RUF001  # in the place of a value that is not there
+TOO_LARGE = "(too deep, or with a number of too many digits)"  # for Python to write it
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -67,18 +69,18 @@ def ago(at: float | None) -> Markup:
 def compact(value: Any, most: int = 160) -> str:
     """A value as JSON in one line, cut."""
     try:
-        told = simplejson.dumps(value, ensure_ascii=False, default=str)
+        told = simplejson.dumps(value, ensure_ascii=False, allow_nan=True, default=str)
     except (ValueError, RecursionError, TypeError):
-        told = str(value)
+        told = TOO_LARGE
     return cut(visible(told).replace("\n", " "), most)
 
 
 def pretty(value: Any) -> str:
     """A value as indented JSON."""
     try:
-        return simplejson.dumps(value, ensure_ascii=False, indent=2, default=str)
+        return simplejson.dumps(value, ensure_ascii=False, allow_nan=True, indent=2, default=str)
     except (ValueError, RecursionError, TypeError):
-        return str(value)
+        return TOO_LARGE
 
 
 def memory(kilobytes: float | None) -> str:
@@ -101,5 +103,5 @@ def with_code(text: str) -> Markup:
 
 FILTERS: dict[str, Callable[..., Any]] = {
     "number": number, "span": span, "clock": clock, "ago": ago, "compact": compact, "pretty": pretty, "cut": cut,
-    "memory": memory, "percent": percent, "with_code": with_code,
+    "memory": memory, "percent": percent, "with_code": with_code, "tree": tree,
 }  # fmt: skip

@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection
 from typing import Any
 
+import simplejson
+
 from goworkers_py.config.web_options import HIDDEN
 from goworkers_py.wire import payload
 from goworkers_py.wire.stored_job import StoredJob
@@ -40,18 +42,32 @@ class Hiding:
 
     def job_as_json(self, job: StoredJob) -> str:
         """The job as its list shows it, in one line of JSON. No number changes its digits where nothing is masked."""
-        return self.masked(job).as_json
+        return self.masked_job(job).as_json
 
-    def masked(self, job: StoredJob) -> StoredJob:
+    def masked_job(self, job: StoredJob) -> StoredJob:
         """The job as it is shown; the job itself where nothing is to be hidden."""
+        masked = self.masked(job)
+        return job if masked is job.payload else StoredJob(masked, job.queue, job.at, job.line)
+
+    def masked(self, job: StoredJob) -> bytes:
+        """The payload without what is to be hidden: the same bytes where there is nothing of that."""
         if not self.may_hide(job.payload):
-            return job
+            return job.payload
         if job.message is None or job.original is not None:
             # Text without structure: nobody can tell where the value ends.
-            masked = payload.write({"jid": job.jid, "class": "(unreadable)", "args": [self.in_place_of(job)]})
-        else:
-            masked = payload.write(self.value(dict(job.message.fields)))
-        return StoredJob(masked, job.queue, job.at, job.line)
+            return self._without_text(job)
+        fields = dict(job.message.fields)
+        value = self.value(fields)
+        if value == fields:
+            return job.payload
+        try:
+            # With escapes, as half a surrogate pair has no bytes; an infinite number becomes null.
+            return simplejson.dumps(value, ignore_nan=True).encode()
+        except (ValueError, RecursionError):
+            return self._without_text(job)
+
+    def _without_text(self, job: StoredJob) -> bytes:
+        return payload.write({"jid": job.jid, "class": "(unreadable)", "args": [self.in_place_of(job)]})
 
     def in_place_of(self, job: StoredJob) -> str:
         """Shown for an unreadable payload that contains a hidden name."""

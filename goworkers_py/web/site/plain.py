@@ -12,7 +12,10 @@ import simplejson
 
 from goworkers_py.web.site.hiding import Hiding
 from goworkers_py.web.site.snapshots import Snapshot
+from goworkers_py.web.site.trees import scalar
 from goworkers_py.wire.stored_job import StoredJob
+
+MOST_BITS = 14_000  # of a whole number. Python writes those of 4,300 digits
 
 
 def as_json(data: Mapping[str, Any], hiding: Hiding) -> str:
@@ -49,4 +52,6 @@ def _scalar(value: Any) -> Any:
         return value.decode("utf-8", "replace")
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        return scalar(value)
     return value if isinstance(value, str | int | float) or value is None else str(value)

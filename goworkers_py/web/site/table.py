@@ -21,7 +21,7 @@ class View:
     path: str  # "/queues"
     title: str
     template: str  # empty: it has no page, only JSON
-    data: Callable[[Visit], Data | Response]  # its docstring describes the view
+    data: Callable[[Visit], Data | Response]  # its docstring describes the view. A Response is sent as it is
     query: Sequence[Param] = ()
     section: str = ""  # the path of the view in the menu to which it belongs; empty: its own
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -39,7 +40,8 @@ class Visit:
         """Its name as people write it; empty for the main one."""
         told = self.request.query.get(PARTITION)
         if not told and self.request.changes:
-            told = self.request.form.get(PARTITION)
+            with suppress(Refused):  # of a body that cannot be read; its reader says so
+                told = self.request.form.get(PARTITION)
         return str((told or [""])[-1])
 
     @cached_property
@@ -63,9 +65,9 @@ class Visit:
             raise found.error or BrokerUnavailable(f"no answer for {LONGEST_WAIT_S:g} s")
         return found.value
 
-    def panel(self, name: str, max_age_s: float, compute: Callable[[], T]) -> Snapshot[T]:
+    def panel(self, name: str, max_age_s: float, compute: Callable[[], T], wait_s: float = PANEL_WAIT_S) -> Snapshot[T]:
         """What a part of a page shows, with its age: the page does not wait for it, and is shown without it."""
-        return self._snapshots.get(f"{self.partition}/{name}", max_age_s, compute, PANEL_WAIT_S)
+        return self._snapshots.get(f"{self.partition}/{name}", max_age_s, compute, wait_s)
 
     def now_new(self) -> None:
         """Something was changed: the next pages show it."""

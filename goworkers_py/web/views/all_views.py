@@ -7,6 +7,8 @@ from goworkers_py.web.views import (
     api_docs,
     audit,
     batches,
+    failures,
+    find,
     groups,
     job,
     job_lists,
@@ -14,12 +16,15 @@ from goworkers_py.web.views import (
     overview,
     partitions,
     periodic,
+    process_commands,
+    processes,
     pushing,
     queues,
 )
 
 _MODULES = (
-    overview, queues, job_lists, job, periodic, batches, groups, limits, partitions, audit, pushing,
+    overview, queues, job_lists, job, failures, processes, process_commands, find, periodic, batches, groups, limits,
+    partitions, audit, pushing,
 )  # fmt: skip
 
 TABLE: Table = Table(

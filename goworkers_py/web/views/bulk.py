@@ -22,7 +22,7 @@ from goworkers_py.web.http.params import TEXTS, TIME, WHOLE, YES_NO, Param
 from goworkers_py.web.site.table import Done, GoOn
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.filters import FILTER, PLACED, QUEUE, filter_of, place_of, wanted_of
-from goworkers_py.web.views.rows import failed_at, key_of, time_and_jid
+from goworkers_py.web.views.rows import failed_at, has_key, time_and_jid
 from goworkers_py.wire.stored_job import StoredJob
 
 SLICE_S = 0.8
@@ -101,7 +101,7 @@ class Bulk:
         )
         chosen, until = set(keys), time.monotonic() + LONGEST_LOOK_S
         total, why = Changed(), "had left before"
-        for _, changed in self.verb(self._place, Refined(wanted, lambda job: key_of(job) in chosen), 0):
+        for _, changed in self.verb(self._place, Refined(wanted, lambda job: has_key(job, chosen)), 0):
             total.add(changed)
             if total.done >= len(chosen):
                 break

@@ -49,7 +49,7 @@ class Unrevealing(Refined):
         self._hiding = hiding
 
     def _fits_as_shown(self, job: StoredJob) -> bool:
-        return self._all.fits(self._hiding.masked(job))
+        return self._all.fits(self._hiding.masked_job(job))
 
     def __str__(self) -> str:
         return str(self._all)

@@ -15,7 +15,7 @@ from goworkers_py.web.http.params import TIME, WHOLE, Param
 from goworkers_py.web.site.table import Action, Data, Done, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.bulk import FIELDS, Bulk, question
-from goworkers_py.web.views.filters import FILTER, PLACED, QUEUE, asked, place_of, wanted_of
+from goworkers_py.web.views.filters import FILTER, PLACED, QUEUE, Unrevealing, asked, place_of, wanted_of
 from goworkers_py.web.views.rows import row_of
 from goworkers_py.web.views.shared import fleet_stats
 
@@ -23,6 +23,7 @@ ENDED: Sequence[StateWord] = ("completed", "cancelled", "expired")
 STATES = ("scheduled", "waiting", "limited", "grouped", "running", "retry", "dead", *ENDED)
 # So many jobs are looked at for one page: it must come soon where few of a million fit.
 MOST_LOOKED_AT = 3_000
+MOST_SEARCHED = 1_000  # where a text is looked for, which takes longer
 
 WAITING = JobState.WAITING.value
 
@@ -37,7 +38,7 @@ def listed(visit: Visit) -> Data:
         "state": state, "queue": args["queue"] or "", "states": STATES, "counts": _counts(stats),
         "filter": asked(visit), "order": args["order"], "queues": [one for one in stats.queues if one.size],
         "jobs": [], "running": [], "ended": [], "next": "", "looked_at": 0, "total": 0,
-        "actions": ACTIONS_OF.get(state, ()),
+        "actions": OFFERED.get(state, ()),
     }  # fmt: skip
     if state == WAITING and not data["queue"]:
         if not data["queues"]:
@@ -66,7 +67,7 @@ def _ended(visit: Visit, state: StateWord) -> dict[str, Any]:
 def _placed(visit: Visit, place: Place) -> dict[str, Any]:
     args, wanted = visit.args, wanted_of(visit)
     page = visit.inspector.page(
-        place, wanted, after=args["after"] or "", limit=args["limit"], most=MOST_LOOKED_AT,
+        place, wanted, after=args["after"] or "", limit=min(args["limit"], 500), most=_most(wanted),
         newest_first={"newest": True, "oldest": False}.get(args["order"] or ""),
     )  # fmt: skip
     return {
@@ -75,6 +76,10 @@ def _placed(visit: Visit, place: Place) -> dict[str, Any]:
         "looked_at": page.looked_at,
         "total": visit.inspector.count(place),
     }
+
+
+def _most(wanted: Wanted) -> int:
+    return MOST_SEARCHED if isinstance(wanted, Unrevealing) else MOST_LOOKED_AT
 
 
 def _running(visit: Visit) -> dict[str, Any]:
@@ -105,7 +110,7 @@ def _counts(stats: Stats) -> Mapping[str, int | None]:
 # By state, what can be done to its jobs: the path, the label, whether jobs are lost by it.
 _RETRY, _KILL = ("/jobs/retry", "Run now", False), ("/jobs/kill", "Kill", True)
 _DELETE, _LATER = ("/jobs/delete", "Delete", True), ("/jobs/reschedule", "Change time", False)
-ACTIONS_OF: Mapping[str, Sequence[tuple[str, str, bool]]] = {
+OFFERED: Mapping[str, Sequence[tuple[str, str, bool]]] = {
     "scheduled": (_RETRY, _KILL, _DELETE),
     "limited": (_KILL, _DELETE),
     "retry": (_RETRY, _KILL, _DELETE),

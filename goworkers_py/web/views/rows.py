@@ -4,7 +4,7 @@ could be read."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,12 +57,22 @@ def row_of(job: StoredJob, hiding: Hiding) -> JobRow:
 
 def key_of(job: StoredJob) -> str:
     digest = hashlib.sha1(job.payload, usedforsecurity=False).hexdigest()[:12]
-    return f"{'' if job.at is None else repr(job.at)}|{digest}|{job.jid}"
+    return f"{'' if job.at is None else repr(job.at)}~{digest}|{job.jid}"
+
+
+def short_key_of(job: StoredJob) -> str:
+    """A key without the digest, for who knows the time and the jid alone."""
+    return f"{'' if job.at is None else repr(job.at)}|{job.jid}"
+
+
+def has_key(job: StoredJob, keys: Collection[str]) -> bool:
+    return short_key_of(job) in keys or key_of(job) in keys
 
 
 def time_and_jid(key: str) -> tuple[float | None, str]:
-    """The opposite of `key_of`. Raises ValueError."""
-    at, _, jid = key.split("|", 2)
+    """Those in a key. Raises ValueError."""
+    head, _, jid = key.partition("|")
+    at = head.partition("~")[0]
     return (float(at) if at else None), jid
 
 

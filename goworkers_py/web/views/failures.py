@@ -1,0 +1,103 @@
+"""The failures: jobs that wait for a retry or are dead, by class and error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from goworkers_py.admin.places import DEAD, RETRIES
+from goworkers_py.admin.summary import HOURS, LONGEST_TEXT, NAMELESS, OTHERS, UNREADABLE, Kind, Sample
+from goworkers_py.brokers.contracts.admin import Place
+from goworkers_py.web.http.params import Param
+from goworkers_py.web.site.snapshots import Snapshot
+from goworkers_py.web.site.table import Action, Data, View
+from goworkers_py.web.site.visit import Visit
+from goworkers_py.web.views.overview import SAMPLE_AGE_S
+
+MOST_SHOWN = 100
+STATES = ("retry", "dead")
+# The names of the snapshots, which the first page uses too.
+_SAMPLES: Mapping[str, tuple[str, Place]] = {"retry": ("sample of retries", RETRIES), "dead": ("sample of dead", DEAD)}
+
+
+@dataclass(slots=True)
+class Failure:
+    """Jobs of one class that failed with one class of error."""
+
+    job_class: str
+    error_class: str
+    error_message: str = ""  # of the newest failure
+    retry: int = 0
+    dead: int = 0
+    oldest: float | None = None  # the jobs' last failures, epoch seconds
+    newest: float | None = None
+    by_hour: list[int] = field(default_factory=lambda: [0] * HOURS)  # of the last day, among those looked at
+
+    @property
+    def count(self) -> int:
+        return self.retry + self.dead
+
+    @property
+    def selectable(self) -> bool:
+        """Whether a filter can name just these jobs."""
+        named = self.job_class not in (OTHERS, UNREADABLE, NAMELESS) and len(self.job_class) < LONGEST_TEXT
+        return named and 0 < len(self.error_class) < LONGEST_TEXT
+
+    def add(self, kind: Kind, state: str) -> None:
+        setattr(self, state, getattr(self, state) + kind.count)
+        if kind.newest is not None and (self.newest is None or kind.newest >= self.newest):
+            self.newest, self.error_message = kind.newest, kind.error_message
+        if kind.oldest is not None:
+            self.oldest = kind.oldest if self.oldest is None else min(self.oldest, kind.oldest)
+        self.by_hour = [one + other for one, other in zip(self.by_hour, kind.by_hour, strict=True)]
+
+
+def listed(visit: Visit) -> Data:
+    """Jobs that wait for a retry or are dead, counted by class and error, the most frequent first. Of more than some
+    thousand jobs the counts are estimated from a sample: `looked_at` is less than `total` then."""
+    wanted, state = (visit.args["class"] or "").lower(), visit.args["state"]
+    samples = {name: sampled(visit, name) for name in STATES}
+    shown = {name: one for name, one in samples.items() if state in ("", name)}
+    found = [one for one in _together(shown) if wanted in one.job_class.lower()]
+    values = [one.value for one in shown.values() if one.value is not None]
+    return {
+        "state": state,
+        "class_text": visit.args["class"] or "",
+        "failures": found[:MOST_SHOWN],
+        "kinds": len(found),
+        "samples": {name: _without_kinds(one) for name, one in samples.items()},
+        "looked_at": sum(one.looked_at for one in values),
+        "total": sum(one.total for one in values),
+        "estimated": any(one.looked_at < one.total for one in values),
+    }
+
+
+def sampled(visit: Visit, state: str) -> Snapshot[Sample]:
+    name, place = _SAMPLES[state]
+    return visit.panel(name, SAMPLE_AGE_S, lambda: visit.inspector.sample(place))
+
+
+def _together(samples: Mapping[str, Snapshot[Sample]]) -> list[Failure]:
+    found: dict[tuple[str, str], Failure] = {}
+    for state, sample in samples.items():
+        for kind in sample.value.kinds if sample.value is not None else ():
+            name = kind.job_class, kind.error_class
+            found.setdefault(name, Failure(*name)).add(kind, state)
+    return sorted(found.values(), key=lambda one: (-one.count, one.job_class, one.error_class))
+
+
+def _without_kinds(sample: Snapshot[Sample]) -> Snapshot[Mapping[str, int]]:
+    told = None if sample.value is None else {"total": sample.value.total, "looked_at": sample.value.looked_at}
+    return Snapshot(told, sample.at, sample.error)
+
+
+VIEWS = [
+    View(
+        "/failures", "Failures", "failures.html", listed,
+        (
+            Param("state", "only those of retry, or of dead", default="", choices=STATES),
+            Param("class", "a part of the class"),
+        ),
+    ),
+]  # fmt: skip
+ACTIONS: Sequence[Action] = []

@@ -1,0 +1,136 @@
+"""Finds a page by a part of a name: queues, classes, jobs, processes, periodic jobs, batches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+
+from goworkers_py.brokers.broker import Capability
+from goworkers_py.core.errors import ArgumentError, BrokerError, ConfigError
+from goworkers_py.web.http.params import Param
+from goworkers_py.web.http.response import Response, see_other
+from goworkers_py.web.site.showing import cut
+from goworkers_py.web.site.table import Action, Data, View
+from goworkers_py.web.site.visit import Visit
+from goworkers_py.web.views.failures import STATES, sampled
+from goworkers_py.web.views.job_finding import RUNNING, SEARCH_AGE_S, SEARCH_WAIT_S, search
+from goworkers_py.web.views.shared import fleet_processes, fleet_stats
+from goworkers_py.wire.stored_job import StoredJob
+
+MOST, MOST_OF_A_KIND, LONGEST_NAME = 20, 8, 120
+CLASSES_AGE_S, PERIODIC_AGE_S = 60.0, 30.0
+
+# What programs write as a jid: 24 hexadecimal digits, a UUID, or the name that a job without one has here. Any other
+# text is only compared with tracked and running jobs: the palette asks at every key.
+_LIKE_A_JID = re.compile(r"[0-9a-f]{24}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|sha1:[0-9a-f]{16}").fullmatch
+_LIKE_A_BID = re.compile(r"[0-9a-f]{16}(\.[0-9a-f]{16})*").fullmatch
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    name: str
+    kind: str
+    to: str
+
+
+def find(visit: Visit) -> Data | Response:
+    """Pages whose names contain `q`, in any case, 20 at most; the job with this jid first. `to` is the page's
+    address."""
+    text = visit.args["q"].strip()
+    of_page = not visit.request.path.startswith("/api/")
+    hits = [] if not text else list(islice(_hits(visit, text), MOST))
+    if of_page and hits and hits[0].kind == "job":
+        return see_other(hits[0].to)
+    return {"q": text, "found": hits}
+
+
+def _hits(visit: Visit, text: str) -> Iterator[Hit]:
+    yield from _job(visit, text)
+    yield from _batch(visit, text)
+    like = text.lower()
+    queues = [queue.name for queue in fleet_stats(visit).queues]
+    yield from (Hit(cut(one, LONGEST_NAME), "queue", visit.link("/queue", name=one)) for one in _like(like, queues))
+    classes = _classes(visit)
+    yield from (
+        Hit(cut(one, LONGEST_NAME), "class", visit.link("/metrics/class", name=one)) for one in _like(like, classes)
+    )
+    identities = [one.identity for one in fleet_processes(visit)]
+    yield from (
+        Hit(cut(one, LONGEST_NAME), "process", visit.link("/process", identity=one)) for one in _like(like, identities)
+    )
+    yield from (
+        Hit(cut(one, LONGEST_NAME), "periodic job", visit.link("/periodic/one", name=one))
+        for one in _like(like, _periodic(visit))
+    )
+
+
+def _like(text: str, names: Sequence[str]) -> list[str]:
+    """Those that begin with the text first."""
+    found = [name for name in names if text in name.lower()]
+    return sorted(found, key=lambda name: (not name.lower().startswith(text), name))[:MOST_OF_A_KIND]
+
+
+def _job(visit: Visit, text: str) -> Iterator[Hit]:
+    with suppress(ArgumentError):  # this cannot be a jid
+        for one in visit.snapshot("running", 2, visit.inspector.running):
+            if one.job.jid == text:
+                yield _hit_of(visit, text, RUNNING, one.queue)
+                return
+        if visit.inspector.record(text) is not None:
+            yield _hit_of(visit, text)
+        elif _LIKE_A_JID(text):
+            yield from _searched(visit, text)
+
+
+def _searched(visit: Visit, jid: str) -> Iterator[Hit]:
+    inspector = visit.inspector
+    found = visit.panel(f"search {jid}", SEARCH_AGE_S, lambda: search(inspector, jid), SEARCH_WAIT_S).value
+    if found is None:  # not ended: the page of the job goes on with the search
+        yield _hit_of(visit, jid)
+        return
+    for spot in found.spots[:1]:
+        yield _hit_of(visit, jid, spot.state, spot.queue, spot.key)
+
+
+def _hit_of(visit: Visit, jid: str, state: str = "", queue: str = "", key: str = "") -> Hit:
+    return Hit(cut(jid, LONGEST_NAME), "job", visit.link("/job", jid=jid, state=state, queue=queue, key=key))
+
+
+def _batch(visit: Visit, text: str) -> Iterator[Hit]:
+    if _LIKE_A_BID(text) and visit.inspector.has(Capability.BATCHES):
+        batch = visit.inspector.batches.status(text)
+        if batch is not None:
+            yield Hit(cut(batch.name or text, LONGEST_NAME), "batch", visit.link("/batch", bid=text))
+
+
+def _classes(visit: Visit) -> Sequence[str]:
+    """Those of failed and of running jobs, and those with code in this program."""
+    found = {_class_of(one.job) for one in visit.snapshot("running", 2, visit.inspector.running)}
+    for state in STATES:
+        if (sample := sampled(visit, state).value) is not None:
+            found |= {kind.job_class for kind in sample.kinds if not kind.job_class.startswith("(")}
+    found |= set(visit.panel("our classes", CLASSES_AGE_S, lambda: _our_classes(visit)).value or ())
+    return sorted(found - {""})
+
+
+def _our_classes(visit: Visit) -> Sequence[str]:
+    work = visit.host.our_work() if not visit.partition else None
+    return list(work.classes) if work is not None else []
+
+
+def _class_of(job: StoredJob) -> str:
+    return "" if job.message is None else job.message.job_class
+
+
+def _periodic(visit: Visit) -> Sequence[str]:
+    with suppress(ConfigError, BrokerError):
+        jobs = visit.snapshot("periodic jobs", PERIODIC_AGE_S, visit.inspector.periodic_jobs)
+        return [f"{one.source}:{one.name}" for one in jobs]
+    return []
+
+
+VIEWS = [View("/find", "Find", "find.html", find, (Param("q", "a part of a name, or a whole jid", default=""),))]
+ACTIONS: Sequence[Action] = []

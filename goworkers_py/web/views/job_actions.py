@@ -1,0 +1,147 @@
+"""Cancels a job, or pushes another one like it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import simplejson
+
+from goworkers_py.core.errors import ArgumentError
+from goworkers_py.web.http.errors import Refused, bad_request
+from goworkers_py.web.http.params import JSON, SPAN, TIME, YES_NO, Kind, Param
+from goworkers_py.web.site.hiding import MASK, Hiding
+from goworkers_py.web.site.table import Action, Done
+from goworkers_py.web.site.visit import Visit
+from goworkers_py.web.views.job_facts import is_wrapped
+from goworkers_py.web.views.job_finding import NAMED, WAITING, Finder
+from goworkers_py.wire.message import Message
+from goworkers_py.wire.stored_job import StoredJob
+
+LONGEST_WAIT_S = 10.0
+# Longer arguments are no text that somebody edits in a page.
+LONGEST_EDITED = 50_000
+
+# Read by `_given`, which compares the text with the one that was shown.
+_AS_GIVEN = Kind(lambda value: value, JSON.schema)
+JID = Param("jid", "the job", needed=True)
+
+_ANSWERS = {
+    "cancelled": "is cancelled",
+    "interrupted": "is interrupted, and will run again",
+    "requested": "is to be cancelled: no process has confirmed it yet",
+    "too late": "had ended before",
+    "not found": "is found nowhere",
+    "not running": "does not run",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EditedForm:
+    """The arguments as text that people may change; None: they cannot be changed here."""
+
+    args: str | None
+    kwargs: str | None
+    masked: bool  # some of their values are hidden
+
+
+def edited_form(job: StoredJob, hiding: Hiding) -> EditedForm:
+    message = job.message
+    if message is None or job.original is not None or is_wrapped(message):
+        return EditedForm(None, None, False)
+    args, kwargs = _text(hiding.value(message.args)), _text(hiding.value(message.kwargs)) if message.kwargs else ""
+    if len(args) + len(kwargs) > LONGEST_EDITED:
+        return EditedForm(None, None, False)
+    return EditedForm(args, kwargs, _is_masked(message, hiding))
+
+
+def _is_masked(message: Message, hiding: Hiding) -> bool:
+    given = [message.args, message.kwargs]
+    return bool(hiding.value(given) != given)
+
+
+def _text(value: Any) -> str:
+    """Indented JSON. Characters that a page would show in another way are escaped, so that it comes back as it was."""
+    try:
+        told = simplejson.dumps(value, ensure_ascii=False, indent=2)
+    except (ValueError, RecursionError):
+        return " " * (LONGEST_EDITED + 1)  # a number of more digits than Python writes
+    return "".join(char if char.isprintable() or char == "\n" else simplejson.dumps(char)[1:-1] for char in told)
+
+
+def _cancel(visit: Visit) -> Done:
+    """Cancels a job, wherever it waits or runs. With `retry`, interrupts a running job only, which is then retried.
+    `answer` is cancelled, interrupted, requested, too late, not found or not running."""
+    jid = visit.args["jid"]
+    timeout = min(max(0.0, visit.args["timeout"]), LONGEST_WAIT_S)
+    answer = visit.inspector.cancel(jid, retry=visit.args["retry"], timeout=timeout)
+    done = answer in ("cancelled", "interrupted")
+    return Done(f"job {jid} {_ANSWERS[answer]}", int(done), result={"answer": answer})
+
+
+def _ask_cancel(visit: Visit) -> str:
+    return "" if visit.args["retry"] else f"Cancel job {visit.args['jid']} for good?"
+
+
+def _again(visit: Visit) -> Done:
+    """Pushes a new job like this one, with a jid of its own; with other arguments, another queue or another time if
+    given. The first job stays where it is. `jid` is the new one."""
+    finder = Finder(visit, waits=True)
+    found = finder.found()
+    if found is None:
+        raise Refused(404, f"no job with jid {finder.jid} was seen there: it may have moved")
+    form = edited_form(found.job, visit.hiding)
+    args, kwargs = _given(visit, form, "args", list), _given(visit, form, "kwargs", dict)
+    at = visit.args["at"]
+    jid = visit.inspector.enqueue_again(found.job, args=args, kwargs=kwargs, queue=visit.args["to"] or None, at=at)
+    later = at is not None and at > time.time()
+    where = {"state": "scheduled", "key": f"{at!r}|{jid}"} if later else {"state": WAITING}
+    queue = visit.args["to"] or found.queue
+    to = visit.link("/job", jid=jid, queue=queue, **where)
+    return Done(f"job {jid} is {'scheduled' if later else f'in queue {queue}'}", 1, to=to, result={"jid": jid})
+
+
+def _given(visit: Visit, form: EditedForm, name: str, kind: type) -> Any:
+    """The value of the field; None for one that says the same as the job."""
+    request = visit.request
+    told = request.json.get(name) if request.is_json else next(iter(request.form.get(name) or ()), None)
+    shown = getattr(form, name)
+    if told is None or (isinstance(told, str) and told.replace("\r\n", "\n").strip() in ("", shown)):
+        return None
+    try:
+        value = JSON.read(told)
+    except ArgumentError as error:
+        raise bad_request(f"{name}: {error}") from None
+    if not isinstance(value, kind):
+        raise bad_request(f"{name}: must be a JSON {'array' if kind is list else 'object'}")
+    if form.masked and MASK in (told if isinstance(told, str) else _text(told)):
+        raise bad_request(
+            f'{name}: a hidden value of this job is shown as "{MASK}", and would be pushed as this text; write the '
+            "value in its place, or leave the arguments as they are"
+        )
+    return value
+
+
+ACTIONS: Sequence[Action] = [
+    Action(
+        "/job/cancel", _cancel,
+        (
+            JID,
+            Param("retry", "interrupt a running job only; it is retried as after a failure", YES_NO, False),
+            Param("timeout", "how long to wait until a process has met the job, 10 s at most", SPAN, 2.0),
+        ),
+        _ask_cancel,
+    ),
+    Action(
+        "/job/again", _again,
+        (
+            *NAMED,
+            Param("args", "other arguments: a JSON array", _AS_GIVEN),
+            Param("kwargs", "other keyword arguments: a JSON object", _AS_GIVEN),
+            Param("to", "another queue"),
+            Param("at", "run at this time", TIME),
+        ),
+    ),
+]  # fmt: skip

@@ -1,0 +1,146 @@
+"""Commands to one process: it obeys, and answers. A process of another program is only asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import simplejson
+
+from goworkers_py.admin.fleet_calls import SIGNALS
+from goworkers_py.brokers.contracts.fleet import Process
+from goworkers_py.core import call as names
+from goworkers_py.core.call import Answer, Target
+from goworkers_py.web.http.errors import Refused, bad_request
+from goworkers_py.web.http.params import WHOLE, Param
+from goworkers_py.web.site.table import Action, Done, View
+from goworkers_py.web.site.visit import Visit
+from goworkers_py.web.views.processes import IDENTITY
+
+WAIT_S = 2.0
+LEVELS = ("debug", "info", "warning", "error", "configured")
+QUEUE = Param("queue", "name of the queue", needed=True)
+
+
+def _give(visit: Visit, name: str, *arguments: Any) -> Done:
+    answer = _answer(visit, _process(visit), name, arguments)
+    value = answer.value if isinstance(answer.value, str) else simplejson.dumps(answer.value, default=str)
+    said = f"{name}: {value}" if answer.ok else f"{name}: not done: {answer.error}"
+    return Done(f"{answer.identity}: {said}", int(answer.ok), result={"answers": [answer.as_dict()]})
+
+
+def _answer(visit: Visit, process: Process, name: str, arguments: Sequence[Any]) -> Answer:
+    if not process.commands:
+        return _asked_by_signal(visit, process, name)
+    target = Target([process.identity])
+    done = visit.inspector.call(name, *arguments, target=target, timeout_s=WAIT_S, by=visit.grant.who)
+    # A process that was given the call and ended meanwhile is in neither list.
+    silent = Answer(process.identity, error=f"no answer within {WAIT_S:g} s")
+    return next(iter(done.answers), silent)
+
+
+def _asked_by_signal(visit: Visit, process: Process, name: str) -> Answer:
+    if name not in SIGNALS or process.standby:
+        why = "it stands by" if process.standby else f"{process.version or 'this program'} does not know {name}"
+        return Answer(process.identity, error=why)
+    if visit.inspector.ask([process], SIGNALS[name]):
+        return Answer(process.identity, "asked; it obeys after its next beat, and does not answer")
+    return Answer(process.identity, error=f"part of another program; only that program can {name} it")
+
+
+def _process(visit: Visit) -> Process:
+    identity = visit.args["identity"]
+    found = next((one for one in visit.inspector.processes() if one.identity == identity), None)
+    if found is None:
+        raise Refused(404, f"there is no live process {identity}")
+    return found
+
+
+def _quiet(visit: Visit) -> Done:
+    """Has a process fetch no new jobs, until `resume`."""
+    return _give(visit, names.QUIET)
+
+
+def _resume(visit: Visit) -> Done:
+    """Has a quiet process fetch jobs again."""
+    return _give(visit, names.RESUME)
+
+
+def _stop(visit: Visit) -> Done:
+    """Has a process stop, as TERM does: jobs that do not end in time go back into their queues."""
+    return _give(visit, names.STOP)
+
+
+def _dump(visit: Visit) -> Done:
+    """The stack of every thread of a process, and the job that it runs. A process of another program writes it into its
+    log."""
+    done = _give(visit, names.DUMP)
+    answers = done.result["answers"]
+    told = [
+        (answer["identity"], answer["ok"], _lines(answer["value"]) if answer["ok"] else answer["error"])
+        for answer in answers
+    ]
+    said = f"{names.DUMP} of {visit.args['identity']}"
+    return replace(done, said=said, page=("process_answers.html", {"answers": told, "heading": "Stacks"}))
+
+
+def _lines(value: Any) -> str:
+    return value if isinstance(value, str) else simplejson.dumps(value, indent=2, default=str)
+
+
+def _log_level(visit: Visit) -> Done:
+    """Sets the log level of a process; `configured` sets it back."""
+    return _give(visit, names.LOG_LEVEL, visit.args["level"])
+
+
+def _concurrency(visit: Visit) -> Done:
+    """Gives each pool of a process, or one of them, so many threads until the process restarts."""
+    if visit.args["threads"] < 1:
+        raise bad_request("threads: must be at least 1")
+    return _give(visit, names.CONCURRENCY, visit.args["threads"], visit.args["pool"] or "")
+
+
+def _pause_queue(visit: Visit) -> Done:
+    """Has this process begin no job of a queue. The other processes go on."""
+    return _give(visit, names.PAUSE_QUEUE, visit.args["queue"])
+
+
+def _resume_queue(visit: Visit) -> Done:
+    """Ends `pause-queue`."""
+    return _give(visit, names.RESUME_QUEUE, visit.args["queue"])
+
+
+def _ask_quiet(visit: Visit) -> str:
+    """A process that is asked by a signal cannot be asked to resume."""
+    process = _process(visit)
+    asks = not process.commands and not process.embedded
+    return f"Quiet {process.identity}? Only a restart has it fetch jobs again." if asks else ""
+
+
+def _ask_stop(visit: Visit) -> str:
+    return f"Stop process {_process(visit).identity}?"
+
+
+def _action(name: str, run: Callable[[Visit], Done], fields: Sequence[Param] = (),
+            question: Callable[[Visit], str] | None = None) -> Action:  # fmt: skip
+    return Action(f"/process/{name}", run, (IDENTITY, *fields), question)
+
+
+VIEWS: Sequence[View] = []
+ACTIONS = [
+    _action(names.QUIET, _quiet, question=_ask_quiet),
+    _action(names.RESUME, _resume),
+    _action(names.STOP, _stop, question=_ask_stop),
+    _action(names.DUMP, _dump),
+    _action(names.LOG_LEVEL, _log_level, [Param("level", "the level", needed=True, choices=LEVELS)]),
+    _action(
+        names.CONCURRENCY, _concurrency,
+        [
+            Param("threads", "how many threads", WHOLE, needed=True),
+            Param("pool", "this pool, or this queue with threads of its own; all if left out"),
+        ],
+    ),
+    _action(names.PAUSE_QUEUE, _pause_queue, [QUEUE]),
+    _action(names.RESUME_QUEUE, _resume_queue, [QUEUE]),
+]  # fmt: skip

@@ -1,0 +1,95 @@
+"""The processes of the fleet, in any language."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from goworkers_py.admin.fleet_calls import SIGNALS
+from goworkers_py.brokers.contracts.fleet import Process
+from goworkers_py.core.call import QUIET, RESUME, STOP
+from goworkers_py.web.http.params import WHOLE, Param
+from goworkers_py.web.site.table import Action, Data, View
+from goworkers_py.web.site.visit import Visit
+from goworkers_py.web.views.rows import row_of
+from goworkers_py.web.views.shared import fleet_processes
+from goworkers_py.wire.process_record import OURS
+
+MOST_SHOWN, MOST_RUNNING = 500, 200
+
+IDENTITY = Param("identity", "the process", needed=True)
+
+
+def language_of(process: Process) -> str:
+    """Sidekiq says its version alone, and none before version 7; go-workers says nothing of itself."""
+    version = process.version
+    if version.startswith(OURS):
+        return "Python"
+    return "Ruby" if version[:1].isdigit() else "Go" if "go" in version.lower() else "other"
+
+
+def _told_of(process: Process) -> dict[str, Any]:
+    return {
+        "process": process,
+        "state": process.state,
+        "language": language_of(process),
+        "version": process.version.removeprefix(OURS),
+        "utilisation": process.busy / process.concurrency if process.concurrency else 0.0,
+    }
+
+
+def listed(visit: Visit) -> Data:
+    """The live processes: state, queues, threads and how many of them are busy, memory, since when they run and when
+    they were last heard of."""
+    found = sorted(fleet_processes(visit), key=lambda one: (one.partition, one.identity))
+    words: dict[str, int] = {}
+    for one in found:
+        words[_word(one)] = words.get(_word(one), 0) + 1
+    return {
+        "processes": [_told_of(one) for one in found[: min(visit.args["limit"], MOST_SHOWN)]],
+        "total": len(found),
+        "busy": sum(one.busy for one in found),
+        "threads": sum(one.concurrency for one in found),
+        "memory_kb": sum(one.rss_kb for one in found),
+        "states": words,
+    }
+
+
+def _word(process: Process) -> str:
+    return "standby" if process.standby and not process.quiet else process.state
+
+
+def one(visit: Visit) -> Data:
+    """One process, with the jobs that it runs now. `here` is false for one that is not alive."""
+    identity = visit.args["identity"]
+    found = next((one for one in fleet_processes(visit) if one.identity == identity), None)
+    if found is None:
+        return {"identity": identity, "here": False, "running": []}
+    running = [one for one in visit.snapshot("running", 2, visit.inspector.running) if one.identity == identity]
+    return {
+        "identity": identity,
+        "here": True,
+        **_told_of(found),
+        "running": [
+            {"row": row_of(one.job, visit.hiding), "since": one.since, "queue": one.queue}
+            for one in running[:MOST_RUNNING]
+        ],
+        "more": max(0, len(running) - MOST_RUNNING),
+        "commands": _commands(found),
+    }
+
+
+def _commands(process: Process) -> Sequence[str]:
+    """Those that a page can give to this process."""
+    if process.commands:
+        # Only the program of which it is a part can end its work.
+        return [name for name in process.commands if not (process.embedded and name in (QUIET, RESUME, STOP))]
+    return [] if process.embedded or process.standby else list(SIGNALS)
+
+
+VIEWS = [
+    View("/processes", "Processes", "processes.html", listed,
+         (Param("limit", f"processes that are shown, {MOST_SHOWN} at most", WHOLE, MOST_SHOWN),)),
+    View("/process", "Process", "process.html", one, (IDENTITY,), "/processes"),
+]  # fmt: skip
+ACTIONS: Sequence[Action] = []

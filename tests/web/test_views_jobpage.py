@@ -1,0 +1,484 @@
+"""The page of a job, failures, processes and the search for a page: what they show, what their actions leave."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import time
+import zlib
+from collections.abc import Iterator
+from html import unescape
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+import redis as redis_py
+from apps import own_app, started, working
+from waiting import eventually
+from wsgi_client import Client
+
+from goworkers_py import App, current_message
+from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, waiting_in
+from goworkers_py.config.enqueue_options import EnqueueOptions
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.web import application
+from goworkers_py.web.views import job_finding
+from goworkers_py.web.views.rows import key_of
+from goworkers_py.wire import failure
+
+AT = 2_000_000_000.25
+HOSTILE = "<script>alert(1)</script>\"'&{{7*7}}"
+
+
+@pytest.fixture
+def app(redis_url: str) -> Iterator[App]:
+    with own_app(redis_url) as made:
+        yield made
+
+
+@pytest.fixture
+def client(app: App) -> Client:
+    return Client(application(app, authorize=lambda environ, action: True))
+
+
+def job(jid: str = "j1", job_class: str = "Mail", **fields: Any) -> str:
+    told = {"class": job_class, "args": [1, {"to": "ada"}], "jid": jid, "queue": "mail", "retry": 5, **fields}
+    return json.dumps(told)
+
+
+def failed(jid: str = "j1", error: str = "Timeout", at: float = 1_700_000_000.0, **fields: Any) -> str:
+    told = {"error_class": error, "error_message": "no answer", "failed_at": at, "retry_count": 2}
+    return job(jid, **told, **fields)
+
+
+def where(jid: str, **query: str) -> str:
+    return "/job?" + urlencode({"jid": jid, **query}, errors="surrogatepass")
+
+
+def in_retry(redis: redis_py.Redis, raw: str, at: float = AT) -> dict[str, str]:
+    redis.zadd("retry", {raw: at})
+    jid = json.loads(raw)["jid"]
+    return {"jid": jid, "state": "retry", "key": f"{at!r}|{jid}"}
+
+
+# --- finding
+
+
+def test_a_job_of_a_list_is_found_by_its_key_among_many_of_one_jid(client: Client, redis: redis_py.Redis) -> None:
+    redis.zadd("retry", {failed(args=[number]): AT + number for number in range(30)})
+    (row, *_) = [one for one in client.get("/api/jobs?state=retry").json["jobs"] if one["at"] == AT + 7]
+    shown = client.get("/api" + where("j1", state="retry", key=row["key"])).json
+    assert (shown["state"], shown["args"], shown["row"]["at"]) == ("retry", [7], AT + 7)
+
+
+def test_every_place_that_holds_the_jid_is_listed(client: Client, redis: redis_py.Redis) -> None:
+    place = in_retry(redis, failed())
+    redis.zadd("dead", {failed(args=[2]): 1_700_000_000.5})
+    redis.lpush("queue:mail", job(args=[3]))
+    redis.sadd("queues", "mail")
+    shown = client.get("/api" + where(**place)).json
+    assert [one["state"] for one in shown["elsewhere"]] == ["waiting", "dead"]
+    links = re.findall(r'href="(/job\?[^"]*state=(?:waiting|dead)[^"]*)"', client.get(where(**place)).text)
+    states = [client.get("/api" + unescape(link)).json for link in links]
+    assert [(one["state"], one["args"]) for one in states] == [("waiting", [3]), ("dead", [2])]
+
+
+def test_a_tracked_job_is_found_by_its_jid_alone_with_its_timeline(app: App, client: Client) -> None:
+    jid = app.enqueue_with_options("mail", "Mail", ["ada"], EnqueueOptions(track=True))
+    for _ in range(50):
+        app.enqueue("mail", "Mail", ["bob"])
+    shown = client.get("/api" + where(jid or "")).json
+    assert (shown["state"], shown["row"]["queue"], shown["args"]) == ("waiting", "mail", ["ada"])
+    assert [move["state"] for move in shown["timeline"]] == ["waiting"]
+
+
+def test_a_job_that_has_left_is_not_shown_and_the_page_says_so(client: Client, redis: redis_py.Redis) -> None:
+    place = in_retry(redis, failed())
+    redis.delete("retry")
+    assert "No place holds a job with this jid" in client.get(where(**place)).text
+    shown = client.get("/api" + where(**place)).json
+    assert (shown["state"], shown["row"], shown["search"]["value"]["complete"]) == ("unknown", None, True)
+
+
+def test_a_job_that_has_moved_since_the_last_search_is_searched_for_again(
+    client: Client, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = in_retry(redis, failed())
+    assert client.get("/api" + where("j1")).json["state"] == "retry"
+    redis.delete("retry")
+    redis.zadd("dead", {failed(): AT})
+    monkeypatch.setattr(job_finding, "FRESH_S", 0.0)
+    for path in (where("j1"), where(**place)):
+        assert client.get("/api" + path).json["state"] == "dead"
+
+
+def test_a_search_gives_up_in_a_long_queue_and_says_how_many_jobs_it_looked_at(
+    client: Client, redis: redis_py.Redis
+) -> None:
+    redis.sadd("queues", "mail")
+    redis.lpush("queue:mail", *[job(f"n{number}") for number in range(9_000)])
+    missing = client.get("/api" + where("n4500")).json
+    assert (missing["row"], missing["search"]["value"]["complete"]) == (None, False)
+    assert "Not seen among the first 4,000 jobs" in client.get(where("n4500")).text
+    for near in ("n8999", "n0"):  # the newest, and the next to run
+        assert client.get("/api" + where(near, state="waiting", queue="mail")).json["row"]["jid"] == near
+
+
+def test_a_key_that_is_none_and_a_jid_that_cannot_be_one_are_refused(client: Client) -> None:
+    assert client.get(where("j1", state="retry", key="no-time|j1")).status == 400
+    assert client.get("/job?jid=%FF").status == 400
+    assert client.get("/job").status == 400
+
+
+# --- what is shown
+
+
+def test_the_page_shows_class_error_backtrace_arguments_times_and_other_fields(
+    client: Client, redis: redis_py.Redis
+) -> None:
+    packed = base64.b64encode(zlib.compress(json.dumps(["mail.rb:7:in `send'"]).encode())).decode()
+    place = in_retry(redis, failed(error_backtrace=packed, tags=["eu"], kwargs={"cc": "bob"}, lock_digest="d1"))
+    page = client.get(where(**place)).text
+    for told in (
+        "Mail",
+        "Timeout",
+        "no answer",
+        "mail.rb:7:in `send&#39;",
+        "eu",
+        "Next try",
+        "2 of 5 used",
+        "lock_digest",
+    ):
+        assert told in page, told
+    shown = client.get("/api" + where(**place)).json
+    assert (shown["args"], shown["kwargs"]) == ([1, {"to": "ada"}], {"cc": "bob"})
+    assert shown["fields"] == [["retry", "5"], ["lock_digest", '"d1"']]
+
+
+def test_a_plain_list_is_a_backtrace_too(client: Client, redis: redis_py.Redis) -> None:
+    place = in_retry(redis, failed(error_backtrace=["a.rb:1", "b.rb:2"]))
+    assert client.get("/api" + where(**place)).json["error"]["backtrace"] == ["a.rb:1", "b.rb:2"]
+
+
+def test_a_backtrace_that_would_unpack_to_gigabytes_is_not_unpacked(client: Client, redis: redis_py.Redis) -> None:
+    bomb = base64.b64encode(zlib.compress(b'["' + b"x" * 3 * failure.LONGEST_BACKTRACE + b'"]')).decode()
+    shown = client.get("/api" + where(**in_retry(redis, failed(error_backtrace=bomb)))).json["error"]
+    assert (shown["backtrace"], shown["unread"]) == ([], True)
+
+
+def test_a_result_progress_and_the_end_of_a_tracked_job_are_shown_with_hidden_values_masked(redis_url: str) -> None:
+    with own_app(redis_url, QueueConfig("mail", 1)) as app:
+
+        @app.job("Report", queue="mail", retain=600)
+        def report(month: int) -> dict[str, Any]:
+            current_message().progress(3, 4, "page 3")  # type: ignore[union-attr]
+            return {"month": month, "api_token": "s3cret"}
+
+        with working(app):
+            jid = report.enqueue(11)
+            assert eventually(lambda: app.status(jid).state == "completed")
+        shown = Client(application(app, authorize=lambda environ, action: True)).get("/api" + where(jid)).json
+    assert (shown["state"], shown["result"]["value"]) == ("completed", {"month": 11, "api_token": "(hidden)"})
+    assert (shown["record"]["progress"]["text"], shown["record"]["percent"]) == ("page 3", 75)
+    states = [move["state"] for move in shown["timeline"]]  # the record of a short run leaves out `running`
+    assert (states[0], states[-1]) == ("waiting", "completed")
+
+
+def test_long_arguments_are_cut_and_the_payload_is_a_file(client: Client, redis: redis_py.Redis) -> None:
+    raw = failed(args=["x" * 1_000_000, list(range(5_000))])
+    place = in_retry(redis, raw)
+    page = client.get(where(**place)).text
+    assert len(page) < 100_000
+    assert "Not all of the arguments is shown" in page
+    answer = client.get("/job/raw?" + urlencode(place))
+    assert answer.headers["content-disposition"] == 'attachment; filename="job-j1.txt"'
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert answer.body == raw.encode()
+
+
+def test_the_file_has_no_value_that_is_to_be_hidden(client: Client, redis: redis_py.Redis) -> None:
+    place = in_retry(redis, failed(args=[{"password": "s3cret"}]))
+    assert "s3cret" not in client.get(where(**place)).text + client.get("/api" + where(**place)).text
+    answer = client.get("/job/raw?" + urlencode(place))
+    assert json.loads(answer.body)["args"] == [{"password": "(hidden)"}]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "no json", "[]", "{", '{"class":[],"args":{"a":1},"jid":7,"queue":3,"tags":"x","retry":"y","at":"z"}',
+        '{"class":"A","args":[' + "9" * 6_000 + '],"jid":"j1"}', '{"class":"A","args":"' + "\\ud800" + '","jid":"j1"}',
+        '{"class":"A","args":' + "[" * 90 + "]" * 90 + ',"jid":"j1","error_backtrace":{"a":1},"error_class":[1]}',
+        '{"class":"A","args":[1e999,"\\u202e\\u0000"],"jid":"j1","created_at":1e300,"pyworkers":7,"kwargs":[1]}',
+    ],
+)  # fmt: skip
+def test_any_payload_has_a_page(app: App, client: Client, redis: redis_py.Redis, raw: str) -> None:
+    redis.zadd("dead", {raw: AT})
+    (stored,) = app.inspector.first(DEAD, 2)
+    place = {"jid": stored.jid, "state": "dead", "key": key_of(stored)}
+    assert client.get("/api/jobs?state=dead").status == 200
+    for path in ("/job?", "/api/job?", "/job/raw?", "/failures?", "/find?q="):
+        answer = client.get(path + urlencode(place))
+        assert answer.status == 200, (path, answer.text)
+
+
+def test_hostile_names_are_shown_as_text(client: Client, redis: redis_py.Redis) -> None:
+    raw = failed(
+        HOSTILE, job_class=HOSTILE, error=HOSTILE, queue=HOSTILE, tags=[HOSTILE], args=[HOSTILE], kwargs={HOSTILE: 1},
+        error_backtrace=[HOSTILE], bid=HOSTILE,
+    )  # fmt: skip
+    place = in_retry(redis, raw)
+    redis.sadd("queues", HOSTILE)
+    redis.lpush(f"queue:{HOSTILE}", raw)
+    pages = [where(**place), "/failures", "/failures?" + urlencode({"class": HOSTILE}), "/processes",
+             "/find?" + urlencode({"q": HOSTILE[:8]}), "/process?" + urlencode({"identity": HOSTILE})]  # fmt: skip
+    for path in pages:
+        answer = client.get(path)
+        assert answer.status == 200
+        assert "<script>alert" not in answer.text, path
+        assert "49" not in re.sub(r"\d{3,}|v=\w+", "", answer.text) or "{{7*7}}" in answer.text
+
+
+# --- changes
+
+
+def test_the_buttons_of_the_page_change_just_this_job(app: App, client: Client, redis: redis_py.Redis) -> None:
+    place = in_retry(redis, failed("a"))
+    in_retry(redis, failed("b"))
+    page = client.get(where(**place)).text
+    form = next(one for one in re.findall(r"<form.*?</form>", page, re.DOTALL) if "/jobs/kill" in one)
+    fields = dict(re.findall(r'name="([^"]+)" value="([^"]*)"', form))
+    client.sure("/jobs/kill", {name: unescape(value) for name, value in fields.items()})
+    assert [one.jid for one in app.inspector.jobs(DEAD)] == ["a"]
+    assert [one.jid for one in app.inspector.jobs(RETRIES)] == ["b"]
+
+
+def test_another_time_is_set_as_the_command_does(app: App, client: Client, redis: redis_py.Redis) -> None:
+    place = in_retry(redis, failed())
+    client.post("/jobs/reschedule", {"state": "retry", "job": place["key"], "at": "2100000000"})
+    assert [one.at for one in app.inspector.jobs(RETRIES)] == [2_100_000_000.0]
+
+
+def test_cancel_asks_first_and_leaves_what_the_command_leaves(app: App, client: Client) -> None:
+    jid = app.enqueue_with_options("mail", "Mail", ["ada"], EnqueueOptions(track=True)) or ""
+    asked = client.post("/job/cancel", {"jid": jid})
+    assert (asked.status, f"Cancel job {jid} for good?" in asked.text) == (200, True)
+    assert app.status(jid).state == "waiting"
+    assert client.sure("/job/cancel", {"jid": jid}).status == 303
+    assert app.status(jid).state == "cancelled"
+    assert app.inspector.count(waiting_in("mail")) == 0
+    assert client.api("/api/job/cancel", {"jid": jid}).json["answer"] == app.cancel(jid) == "cancelled"
+
+
+def test_again_pushes_the_same_job_with_a_jid_of_its_own(app: App, client: Client, redis: redis_py.Redis) -> None:
+    place = in_retry(redis, failed(args=[{"password": "s3cret"}]))
+    text = edited(client, place)
+    assert "(hidden)" in text
+    answer = client.post("/job/again", {**place, "args": text.replace("\n", "\r\n")})
+    (new,) = app.inspector.jobs(waiting_in("mail"))
+    assert new.message is not None
+    assert new.message.args == [{"password": "s3cret"}]
+    assert new.message.get("error_class") is None
+    assert f"jid={new.jid}" in answer.location
+    assert client.get("/api" + answer.location).json["row"]["jid"] == new.jid
+    assert app.inspector.count(RETRIES) == 1
+
+
+def edited(client: Client, place: dict[str, str]) -> str:
+    page = client.get(where(**place)).text
+    return unescape(re.findall(r'<textarea name="args"[^>]*>(.*?)</textarea>', page, re.DOTALL)[0])
+
+
+def test_again_takes_other_arguments_another_queue_and_a_time(app: App, client: Client, redis: redis_py.Redis) -> None:
+    place = in_retry(redis, failed(kwargs={"cc": "bob"}))
+    answer = client.post(
+        "/job/again", {**place, "args": "[2]", "kwargs": '{"cc": "eve"}', "to": "slow", "at": "2100000000"}
+    )
+    (new,) = app.inspector.jobs(SCHEDULED)
+    assert new.message is not None
+    assert (new.at, new.message.args, new.message.kwargs, new.message["queue"]) == (
+        2_100_000_000.0, [2], {"cc": "eve"}, "slow",
+    )  # fmt: skip
+    assert client.get("/api" + answer.location).json["row"]["jid"] == new.jid
+    made = client.api("/api/job/again", {**place, "args": ["a", "b"]}).json["jid"]
+    ((_, last),) = app.inspector.find(made)
+    assert last.message is not None
+    assert last.message.args == ["a", "b"]
+
+
+def test_a_hidden_value_is_never_pushed_as_its_mask(app: App, client: Client, redis: redis_py.Redis) -> None:
+    place = in_retry(redis, failed(args=[{"password": "s3cret", "to": "ada"}]))
+    changed = edited(client, place).replace("ada", "eve")
+    refused = client.post("/job/again", {**place, "args": changed})
+    assert (refused.status, "hidden value" in refused.text) == (400, True)
+    assert app.inspector.count(waiting_in("mail")) == 0
+    assert client.post("/job/again", {**place, "args": changed.replace("(hidden)", "new")}).status == 303
+    (new,) = app.inspector.jobs(waiting_in("mail"))
+    assert new.message is not None
+    assert new.message.args == [{"password": "new", "to": "eve"}]
+
+
+def test_again_refuses_arguments_that_are_no_list(client: Client, redis: redis_py.Redis) -> None:
+    place = in_retry(redis, failed())
+    assert "args: must be a JSON array" in client.post("/job/again", {**place, "args": "{}"}).text
+    assert "args: must be JSON" in client.post("/job/again", {**place, "args": "[1"}).text
+
+
+def test_text_with_odd_characters_comes_back_from_the_form_as_it_was(client: Client, redis: redis_py.Redis) -> None:
+    args = ["\u202e\x7f\u00a0\U000e0001é\n", "\\", "</textarea>"]
+    place = in_retry(redis, failed(args=args))
+    assert json.loads(edited(client, place)) == args
+
+
+def test_a_viewer_cannot_act(app: App, redis: redis_py.Redis) -> None:
+    viewer = Client(application(app, authorize=lambda environ, action: action == "view"))
+    place = in_retry(redis, failed())
+    page = viewer.get(where(**place)).text
+    assert "/job/again" not in page
+    assert "/jobs/delete" not in page
+    for path in ("/job/cancel", "/job/again", "/process/stop", "/process/quiet"):
+        assert viewer.post(path, {**place, "identity": "x"}).status == 403
+
+
+# --- failures
+
+
+def test_failures_are_grouped_by_class_and_error_of_both_states(client: Client, redis: redis_py.Redis) -> None:
+    now = time.time()
+    redis.zadd("retry", {failed(f"r{n}", at=now - 60 * n): AT + n for n in range(4)})
+    redis.zadd("dead", {failed("d1", at=now - 7_200): now - 7_200, failed("d2", "Other"): AT})
+    shown = client.get("/api/failures").json
+    first, second = shown["failures"]
+    told = (first["job_class"], first["error_class"], first["retry"], first["dead"], sum(first["by_hour"]))
+    assert told == ("Mail", "Timeout", 4, 1, 5)
+    assert (second["error_class"], second["retry"], second["dead"]) == ("Other", 0, 1)
+    assert (shown["estimated"], shown["total"]) == (False, 6)
+    assert first["oldest"] == pytest.approx(now - 7_200, abs=1)
+    assert [one["dead"] for one in client.get("/api/failures?state=dead").json["failures"]] == [1, 1]
+    assert client.get("/api/failures?class=mAi").json["kinds"] == 2
+    assert client.get("/api/failures?class=Nosuch").json["kinds"] == 0
+
+
+def test_the_counts_of_many_failures_are_estimated_and_say_so(client: Client, redis: redis_py.Redis) -> None:
+    redis.zadd("retry", {failed(f"r{n}"): AT + n for n in range(3_000)})
+    shown = client.get("/api/failures").json
+    assert (shown["estimated"], shown["total"], shown["failures"][0]["retry"]) == (True, 3_000, 3_000)
+    assert "About: estimated from" in client.get("/failures").text
+
+
+def test_all_jobs_of_a_failure_are_run_now_after_a_question(app: App, client: Client, redis: redis_py.Redis) -> None:
+    redis.zadd("retry", {failed("a"): AT, failed("b"): AT + 1, failed("c", "Other"): AT + 2})
+    form = {"state": "retry", "all": "yes", "class": "Mail", "error": "Timeout"}
+    page = client.get("/failures?state=retry").text
+    assert page.count("Run all now") == 2
+    assert "Run now all jobs" in client.post("/jobs/retry", form).text
+    client.sure("/jobs/retry", form)
+    assert {one.jid for one in app.inspector.jobs(waiting_in("mail"))} == {"a", "b"}
+    assert [one.jid for one in app.inspector.jobs(RETRIES)] == ["c"]
+
+
+# --- processes
+
+
+def sidekiq_process(redis: redis_py.Redis, identity: str = "web-1:42:ab12") -> None:
+    info = {"hostname": "web-1", "started_at": time.time() - 60, "pid": 42, "tag": "shop", "concurrency": 5,
+            "queues": ["mail"], "identity": identity, "version": "7.3.0"}  # fmt: skip
+    redis.sadd("processes", identity)
+    told = {"info": json.dumps(info), "busy": 2, "beat": time.time(), "quiet": "false", "rss": 50_000}
+    redis.hset(identity, mapping=told)  # type: ignore[arg-type]
+
+
+def test_processes_in_any_language_are_listed(redis_url: str, redis: redis_py.Redis) -> None:
+    sidekiq_process(redis)
+    with own_app(redis_url, QueueConfig("mail", 3)) as app, working(app):
+        client = Client(application(app, authorize=lambda environ, action: True))
+        assert eventually(lambda: len(app.inspector.processes()) == 2)
+        shown = client.get("/api/processes").json
+        told = {one["language"]: one["process"]["concurrency"] for one in shown["processes"]}
+        assert told == {"Python": 3, "Ruby": 5}
+        assert (shown["total"], shown["threads"]) == (2, 8)
+        assert "<meter" in client.get("/processes").text
+
+
+def test_a_process_obeys_and_its_answer_is_shown(redis_url: str) -> None:
+    with own_app(redis_url, QueueConfig("mail", 3)) as app, started(app, lambda command, who: None):
+        client = Client(application(app, authorize=lambda environ, action: True))
+        assert eventually(lambda: len(app.inspector.processes()) == 1)
+        (process,) = app.inspector.processes()
+        one = {"identity": process.identity}
+        assert "Show stacks" in client.get("/process?" + urlencode(one)).text
+        dumped = client.post("/process/dump", one)
+        assert (dumped.status, "worker:mail" in dumped.text) == (200, True)
+        assert client.api("/api/process/quiet", one).json["count"] == 1
+        assert eventually(lambda: app.inspector.processes()[0].quiet)
+        assert client.post("/process/resume", one).status == 303
+        assert eventually(lambda: not app.inspector.processes()[0].quiet)
+        answer = client.api("/api/process/concurrency", {**one, "threads": 2}).json["answers"][0]
+        assert (answer["identity"], answer["ok"]) == (process.identity, True)
+        assert client.api("/api/process/pause-queue", {**one, "queue": "nosuch"}).json["count"] == 0
+        assert client.post("/process/log-level", {**one, "level": "loud"}).status == 400
+
+
+def test_sidekiq_is_asked_by_its_signal_after_a_question(client: Client, redis: redis_py.Redis) -> None:
+    sidekiq_process(redis)
+    one = {"identity": "web-1:42:ab12"}
+    assert "Only a restart has it fetch jobs again" in client.post("/process/quiet", one).text
+    assert not redis.exists("web-1:42:ab12-signals")
+    client.sure("/process/quiet", one)
+    assert redis.lrange("web-1:42:ab12-signals", 0, -1) == [b"TSTP"]
+    refused = client.api("/api/process/log-level", {**one, "level": "debug"}).json
+    assert (refused["count"], "does not know log-level" in refused["said"]) == (0, True)
+
+
+def test_a_process_that_is_gone_has_a_page_and_takes_no_command(client: Client) -> None:
+    assert "No live process has this identity" in client.get("/process?identity=gone").text
+    assert client.sure("/process/stop", {"identity": "gone"}).status == 404
+
+
+def test_the_jobs_of_one_process_are_shown_and_not_those_of_others(client: Client, redis: redis_py.Redis) -> None:
+    for identity, jid in (("a:1:x", "ja"), ("b:2:y", "jb")):
+        sidekiq_process(redis, identity)
+        work = {"queue": "mail", "payload": job(jid), "run_at": int(time.time()) - 5}
+        redis.hset(f"{identity}:work", "t1", json.dumps(work))
+    shown = client.get("/api/process?identity=a%3A1%3Ax").json
+    assert [one["row"]["jid"] for one in shown["running"]] == ["ja"]
+    found = client.get("/api" + where("jb", state="running")).json
+    assert (found["state"], found["process"], found["row"]["queue"]) == ("running", "b:2:y", "mail")
+
+
+# --- find
+
+
+def test_the_palette_finds_queues_classes_processes_and_jobs(app: App, client: Client, redis: redis_py.Redis) -> None:
+    sidekiq_process(redis, "mailer:42:ab12")
+    app.enqueue("mail", "X", [])
+    app.enqueue("hotmail", "X", [])
+    redis.zadd("retry", {failed("ab" * 12, job_class="MailJob"): AT})
+    client.get("/failures")
+    found = client.get("/api/find?q=MAIL").json["found"]
+    assert [(one["kind"], one["name"]) for one in found] == [
+        ("queue", "mail"), ("queue", "hotmail"), ("class", "MailJob"), ("process", "mailer:42:ab12"),
+    ]  # fmt: skip
+    assert found[0]["to"] == "/queue?name=mail"
+    (hit,) = client.get("/api/find?q=" + "ab" * 12).json["found"]
+    assert hit["kind"] == "job"
+    assert client.get("/api" + hit["to"]).json["state"] == "retry"
+
+
+def test_a_whole_jid_leads_to_its_job(app: App, client: Client) -> None:
+    jid = app.enqueue_with_options("mail", "Mail", [], EnqueueOptions(track=True, jid="order 7/ä"))
+    answer = client.get("/find?" + urlencode({"q": "order 7/ä"}))
+    assert answer.status == 303
+    assert client.get("/api" + answer.location).json["jid"] == jid
+
+
+def test_nothing_found_is_said(client: Client) -> None:
+    assert client.get("/api/find?q=").json["found"] == []
+    assert "no job was seen with this jid" in client.get("/find?q=zzz").text
+    assert client.get("/find?q=%FF").status == 200
+
+
+def test_at_most_twenty_are_found(client: Client, redis: redis_py.Redis) -> None:
+    redis.sadd("queues", *[f"mail-{number}" for number in range(200)])
+    assert len(client.get("/api/find?q=mail").json["found"]) <= 20
