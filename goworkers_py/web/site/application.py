@@ -27,7 +27,8 @@ from goworkers_py.web.site.rendering import static
 from goworkers_py.web.site.settings import Settings
 from goworkers_py.web.site.snapshots import Snapshots
 from goworkers_py.web.site.table import Table, View
-from goworkers_py.web.site.visit import Visit
+from goworkers_py.web.site.trends import Trends
+from goworkers_py.web.site.visit import Shared, Visit
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class Application:
         self._table = table
         self._access = access
         self._settings = settings
-        self._snapshots = Snapshots()
+        self._shared = Shared(Snapshots(), Trends())
         self._rates = Rates()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -60,7 +61,7 @@ class Application:
         visit: Visit | None = None
         try:
             grant = self._access().decide(request.environ)
-            visit = Visit(request, self._host, grant, self._snapshots, Hiding(self._settings().hide))
+            visit = Visit(request, self._host, grant, self._shared, Hiding(self._settings().hide))
             _check_view(grant)
             if request.changes:
                 return Acting(self._table, pages, self._rates, self._settings().read_only).act(visit, path, of_api)

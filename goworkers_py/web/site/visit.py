@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from goworkers_py.admin.inspector import Inspector
@@ -16,6 +16,7 @@ from goworkers_py.web.site.access import Grant
 from goworkers_py.web.site.hiding import Hiding
 from goworkers_py.web.site.host import Host, Part
 from goworkers_py.web.site.snapshots import Snapshot, Snapshots
+from goworkers_py.web.site.trends import Trends
 
 T = TypeVar("T")
 
@@ -23,15 +24,23 @@ PARTITION = "partition"  # a parameter of every page
 LONGEST_WAIT_S, PANEL_WAIT_S = 6.0, 0.1
 
 
+class Shared(NamedTuple):
+    """What all visits of a process share."""
+
+    snapshots: Snapshots
+    trends: Trends
+
+
 class Visit:
     """Used by one thread."""
 
-    def __init__(self, request: Request, host: Host, grant: Grant, snapshots: Snapshots, hiding: Hiding) -> None:
+    def __init__(self, request: Request, host: Host, grant: Grant, shared: Shared, hiding: Hiding) -> None:
         self.request = request
         self.host = host
         self.grant = grant
         self.hiding = hiding
-        self._snapshots = snapshots
+        self.trends = shared.trends
+        self._snapshots = shared.snapshots
         self.args: Mapping[str, Any] = {}  # the checked parameters
         self.notes: list[str] = []  # shown above the page
 

@@ -27,6 +27,7 @@ def overview(visit: Visit) -> Data:
     dead = visit.panel("sample of dead", SAMPLE_AGE_S, lambda: visit.inspector.sample(visit.inspector.DEAD))
     return {
         "stats": replace(stats, queues=[]),
+        "now": visit.trends.rates(visit.partition),
         "busy": sum(one.busy for one in processes),
         "threads": sum(one.concurrency for one in processes),
         "processes": len(processes),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from goworkers_py.admin import places
 from goworkers_py.admin.filter import counted
@@ -27,6 +27,8 @@ class QueueRow:
     processes: int  # that fetch from it
     threads: int  # that may work it
     busy: int  # jobs of it that run
+    growth_per_min: float | None = None  # while somebody has looked
+    sizes: Sequence[int] = ()
 
 
 def rows(stats: Sequence[QueueStats], processes: Sequence[Process], busy: Mapping[str, int]) -> list[QueueRow]:
@@ -63,7 +65,13 @@ def busy_by_queue(visit: Visit) -> dict[str, int]:
 def listed(visit: Visit) -> Data:
     """All queues: how many jobs wait, for how long the next one has waited, whether the queue is paused, and who works
     it."""
-    return {"queues": rows(fleet_stats(visit).queues, fleet_processes(visit), busy_by_queue(visit))}
+    found = rows(fleet_stats(visit).queues, fleet_processes(visit), busy_by_queue(visit))
+    return {"queues": [_with_growth(visit, one) for one in found]}
+
+
+def _with_growth(visit: Visit, row: QueueRow) -> QueueRow:
+    growth, sizes = visit.trends.growth(visit.partition, row.name)
+    return replace(row, growth_per_min=growth, sizes=sizes[-60:])
 
 
 def one(visit: Visit) -> Data:
@@ -74,7 +82,7 @@ def one(visit: Visit) -> Data:
     jobs = visit.inspector.first(places.waiting_in(name), min(visit.args["limit"], 500))
     days = fleet_history(visit)[:14]
     return {
-        "queue": rows([found], processes, busy_by_queue(visit))[0],
+        "queue": _with_growth(visit, rows([found], processes, busy_by_queue(visit))[0]),
         "processes": processes,
         "jobs": [row_of(job, visit.hiding) for job in jobs],
         "days": [{"date": day.date, **counts._asdict()} for day in days if (counts := day.queues.get(name))],

@@ -11,7 +11,12 @@ DAYS = 30
 
 
 def fleet_stats(visit: Visit) -> Stats:
-    return visit.snapshot("stats", STATS_AGE_S, visit.inspector.stats)
+    def read() -> Stats:
+        stats = visit.inspector.stats()
+        visit.trends.add(visit.partition, stats)
+        return stats
+
+    return visit.snapshot("stats", STATS_AGE_S, read)
 
 
 def fleet_processes(visit: Visit) -> list[Process]:
