@@ -37,7 +37,7 @@ def web() -> None:
 @web.command()
 @click.option("--port", type=click.IntRange(0, 65_535), help=f"port; 0 chooses a free one [{DEFAULT_PORT}]")
 @click.option("--host", help="address to listen on; another one than loopback needs access_file")
-@click.option("--access-file", metavar="FILE", help="who may; `pyworkers web grant` prints its lines")
+@click.option("--access-file", metavar="FILE", help="who may; `pyworkers web grant NAME` prints its lines")
 @click.option("--read-only", is_flag=True, help="nobody can change anything")
 @with_jobs
 def serve(app: App, port: int | None, host: str | None, access_file: str | None, read_only: bool) -> None:

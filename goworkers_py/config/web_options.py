@@ -23,7 +23,7 @@ class WebConfig:
     port: int = option(0, whole(0, 65_535), "HTTP port of the pages beside the jobs; 0: none")
     host: str = option("127.0.0.1", text, "address of `port`; another one than loopback needs access_file")
     access_file: str = option(
-        "", text, "file with who may see the pages and change something, written by `pyworkers web grant`; empty: "
+        "", text, "file with who may see the pages and change something, written by `pyworkers web grant NAME`; empty: "
         "everybody on this machine"
     )  # fmt: skip
     read_only: bool = option(False, yes_or_no, "the pages only show, for everybody: yes or no")

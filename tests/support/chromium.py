@@ -176,9 +176,9 @@ class Browser:
             for node in one["nodes"][:3]
         ]
 
-    def picture(self, file: Path) -> None:
-        """The whole page, as high as it is."""
-        told = self.chromium("Page.captureScreenshot", captureBeyondViewport=True)
+    def picture(self, file: Path, whole: bool = True) -> None:
+        """The whole page, as high as it is, or what the window shows of it."""
+        told = self.chromium("Page.captureScreenshot", captureBeyondViewport=whole)
         file.write_bytes(base64.b64decode(told["data"]))
 
     def __enter__(self) -> Browser:  # noqa: PYI034

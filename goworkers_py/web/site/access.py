@@ -81,14 +81,14 @@ class OnLoopback:
         if any(environ.get(name) for name in _OF_PROXIES):
             raise Refused(
                 403, "a proxy has sent this request, so it may come from anywhere: name an access_file in [web], which "
-                "`pyworkers web grant` writes"
+                "`pyworkers web grant NAME` writes"
             )  # fmt: skip
         host = _name_in(str(environ.get("HTTP_HOST") or ""))
         if host not in self._hosts and not is_loopback(host):
             raise Refused(
                 403,
                 f"asked as {host or 'nobody'}, and without an access_file these pages answer only as localhost: name "
-                "it in `hosts` of [web], or let `pyworkers web grant` make an access_file",
+                "it in `hosts` of [web], or let `pyworkers web grant NAME` make an access_file",
             )
         return Grant("somebody at this machine", view=True, act=True)
 

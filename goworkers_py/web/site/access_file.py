@@ -85,7 +85,7 @@ def check_name(name: str) -> None:
 
 def _line(words: list[str]) -> Line:
     if len(words) != 3:
-        raise ValueError("a line is NAME ROLE HASH, as `pyworkers web grant` prints it")
+        raise ValueError("a line is NAME ROLE HASH, as `pyworkers web grant NAME` prints it")
     line = Line(*words)
     check_name(line.name)
     if line.role not in (VIEW, ACT):
@@ -95,7 +95,7 @@ def _line(words: list[str]) -> Line:
 
 
 def _check_hash(told: str) -> None:
-    wrong = ValueError("the hash is none that `pyworkers web grant` prints")
+    wrong = ValueError("the hash is none that `pyworkers web grant NAME` prints")
     kind, _, rest = told.partition("$")
     if kind == "sha256" and len(rest) == 64:
         return

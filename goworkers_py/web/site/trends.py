@@ -1,4 +1,4 @@
-"""How counts have changed while somebody has looked: jobs a second, the growth of queues. Kept in this process alone."""
+"""How counts have changed while somebody has looked: jobs a second, the growth of queues. Of this process alone."""
 
 from __future__ import annotations
 

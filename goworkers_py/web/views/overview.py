@@ -44,7 +44,9 @@ def overview(visit: Visit) -> Data:
 def _findings(visit: Visit) -> Sequence[Finding]:
     """The problems first."""
     work = visit.host.our_work() if not visit.partition else None
-    return sorted(Doctor(visit.inspector, work, SAMPLE, MOST_FAILURES).findings(), key=lambda one: not one.problem)
+    found = Doctor(visit.inspector, work, SAMPLE, MOST_FAILURES).findings()
+    # The page shows failures by themselves.
+    return sorted((one for one in found if one.check != "failures"), key=lambda one: not one.problem)
 
 
 VIEWS = [View("/", "Overview", "overview.html", overview)]
