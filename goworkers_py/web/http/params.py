@@ -13,7 +13,7 @@ from goworkers_py.core.errors import ArgumentError
 from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.request import Values
 
-LONGEST = 2_000  # characters of a text
+LONGEST = 10_000  # characters of a text
 
 _YES = {"yes": True, "true": True, "on": True, "1": True, "no": False, "false": False, "off": False, "0": False}
 

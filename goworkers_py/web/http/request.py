@@ -120,5 +120,15 @@ def _pairs(text: str) -> Values:
         raise bad_request(f"at most {MOST_FIELDS:,} fields may be sent at once") from None
     found: dict[str, list[str]] = {}
     for name, value in pairs:
-        found.setdefault(name, []).append(value)
+        found.setdefault(name, []).append(_with_halves(value))
     return found
+
+
+def _with_halves(text: str) -> str:
+    """Links write half a surrogate pair, which names and payloads may have, in three bytes of its own."""
+    if text.isascii():
+        return text
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogatepass")
+    except UnicodeError:
+        return text

@@ -106,6 +106,8 @@ def _refused(fault: Exception, path: str) -> Refused:
         return Refused(503, f"the broker does not answer: {fault}", (("Retry-After", "5"),))
     if isinstance(fault, ArgumentError | ConfigError):
         return Refused(400, str(fault))
+    if isinstance(fault, UnicodeEncodeError):
+        return Refused(400, "a name holds half a character, which no broker can hold")
     if isinstance(fault, BrokerError):
         return Refused(502, f"the broker has refused: {fault}")
     log.error("page %s failed", path, exc_info=fault)

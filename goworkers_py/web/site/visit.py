@@ -103,6 +103,6 @@ class Visit:
 def _query(parameters: Mapping[str, Any]) -> str:
     told = {name: value for name, value in parameters.items() if value not in ("", None, [], False)}
     text = urlencode(
-        {name: "yes" if value is True else value for name, value in told.items()}, doseq=True, errors="surrogateescape"
+        {name: "yes" if value is True else value for name, value in told.items()}, doseq=True, errors="surrogatepass"
     )
     return f"?{text}" if text else ""
