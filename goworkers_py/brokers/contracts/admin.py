@@ -26,6 +26,7 @@ from goworkers_py.brokers.contracts.fleet import (
     Running,
     Stats,
 )
+from goworkers_py.brokers.contracts.span import BEGINNING, EVERY_JOB, Reached, Span
 from goworkers_py.core.command import Command
 from goworkers_py.core.job_state import JobState
 from goworkers_py.wire.stored_job import StoredJob
@@ -62,6 +63,8 @@ class Changed:
     done: int = 0  # jobs that were deleted or moved
     problems: list[str] = field(default_factory=list)  # a line for each job that stayed because of an error
     jobs: list[StoredJob] = field(default_factory=list, compare=False)  # those that were deleted or moved in this step
+    # Of a step: how far the change has come. A broker names the part, if its places have parts; the inspector the rest.
+    reached: Reached = field(default=BEGINNING, compare=False)
 
     def add(self, other: Changed) -> None:
         """Adds up the counts and the problems. The jobs are left out, because there may be millions."""
@@ -123,8 +126,12 @@ class PlacedJobs(Protocol):
         that holds while jobs are published and consumed, but not while other people delete jobs of it.
         """
 
-    def change(self, decide: Decide, start: int = 0) -> Iterator[tuple[int, Changed]]:
-        """Calls `decide` with each page of jobs, in the order of `pages`, and makes the changes that it returns.
+    def change(self, decide: Decide, span: Span = EVERY_JOB) -> Iterator[tuple[int, Changed]]:
+        """Calls `decide` with each page of jobs of the span, in the order of `pages`, and makes the changes that it
+        returns. The last page may hold jobs behind the span, which `decide` must leave alone.
+
+        A place may have parts, on several servers. They are changed one after the other, each from where the span
+        begins there to where it ends there; with `span.reached`, the parts before that one are passed over.
 
         The result is an iterator, and the work is done while the caller iterates. Each step yields how many jobs were
         looked at, and the result of their changes. Each change is one step of the broker, so a caller that stops leaves

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from goworkers_py.brokers.contracts.admin import DELETED, PAGE, Change, Changed, Decide, PlacedJobs
+from goworkers_py.brokers.contracts.span import EVERY_JOB, Span
 from goworkers_py.brokers.redis.line_entry import LineEntry
 from goworkers_py.brokers.redis.lines import Lines, Move
 from goworkers_py.core.errors import ArgumentError
@@ -56,7 +57,8 @@ class LineJobs(PlacedJobs):
                 yield [_stored(one, line.name) for one in page]
             start = max(0, start - line.size)
 
-    def change(self, decide: Decide, start: int = 0) -> Iterator[tuple[int, Changed]]:
+    def change(self, decide: Decide, span: Span = EVERY_JOB) -> Iterator[tuple[int, Changed]]:
+        start = span.start(self.before)
         for name, size in [(line.name, line.size) for line in self._lines.all()]:
             place = start
             while page := self._lines.from_newest(name, place, PAGE):

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from goworkers_py.brokers.contracts.admin import DELETED, PAGE, Change, Changed, Decide, PlacedJobs
+from goworkers_py.brokers.contracts.span import EVERY_JOB, Span
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script
 from goworkers_py.brokers.redis.keys import Keys
@@ -79,8 +80,9 @@ class QueueJobs(PlacedJobs):
         for page in pages_of_list(self._connections, self._key, PAGE, start):
             yield [StoredJob(payload, self._queue) for payload in page]
 
-    def change(self, decide: Decide, start: int = 0) -> Iterator[tuple[int, Changed]]:
+    def change(self, decide: Decide, span: Span = EVERY_JOB) -> Iterator[tuple[int, Changed]]:
         """Jobs that a push has moved into the next page are looked at again, so that no job is missed."""
+        start = span.start(self.before)
         while listed := self._connections.call("LRANGE", self._key, start, start + PAGE - 1):
             changes = decide([StoredJob(payload, self._queue) for payload in listed])
             if any(change.to is not None or change.at is not None for change in changes):

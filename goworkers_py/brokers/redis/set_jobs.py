@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from goworkers_py.brokers.contracts.admin import DELETED, PAGE, Change, Changed, Decide, PlacedJobs
+from goworkers_py.brokers.contracts.span import EVERY_JOB, Span
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
@@ -95,12 +96,14 @@ class SetJobs(PlacedJobs):
         looked_up = zip(page, times, ranks, strict=True)
         return [rank for one, time, rank in looked_up if None not in (time, rank) and float(time) == one.at]
 
-    def change(self, decide: Decide, start: int = 0) -> Iterator[tuple[int, Changed]]:
-        for page in self.pages(start=start):
+    def change(self, decide: Decide, span: Span = EVERY_JOB) -> Iterator[tuple[int, Changed]]:
+        for page in self.pages(start=span.start(self.before)):
             changes = decide(page)
             changed, moved = self._move([self._step(change) for change in changes])
             changed.jobs = [change.job for change in itertools.compress(changes, moved)]
             yield len(page), changed
+            if span.is_behind(page[-1]):
+                return
 
     def clear(self) -> int:
         size, _ = self._connections.transaction([("ZCARD", self._key), ("UNLINK", self._key)])
