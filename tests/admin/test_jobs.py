@@ -12,12 +12,13 @@ import pytest
 from apps import job, own_app, working
 from waiting import eventually
 
+from goworkers_py.admin import job_lookup
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.job_pages import JobPage, pages_in
 from goworkers_py.admin.jobs import ALL
 from goworkers_py.admin.places import DEAD, PARKED, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.api.app import App
-from goworkers_py.brokers.contracts.admin import PAGE, Changed, Place
+from goworkers_py.brokers.contracts.admin import MOST_OF_ONE_TIME, PAGE, Changed, Place
 from goworkers_py.brokers.contracts.span import BEGINNING, Reached, Span
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.effect import Push
@@ -233,6 +234,23 @@ def test_a_job_is_found_where_it_waits(app: App, tracked: bool) -> None:
     assert list(app.inspector.find("nowhere")) == []
     told(app.inspector.kill(SCHEDULED, Filter(jids=[later])))
     assert [place for place, _ in app.inspector.find(later)] == [DEAD]
+
+
+def test_a_tracked_job_among_a_great_many_of_one_time_is_shown_changed_and_cancelled(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_lookup, "MOST_SEARCHED", 100)
+    schedule(app, *numbered(MOST_OF_ONE_TIME + 200), every=0)
+    # Jobs of one time are in the order of their bytes, and this class comes after the others.
+    last = app.job("ZLast", queue="q", track=True)(lambda: None).set(at=FAR)
+    jid, other = str(last.enqueue()), str(last.enqueue())
+    status = app.inspector.status(jid)
+    assert (status.state, status.due, status.absent) == ("scheduled", FAR, False)
+    assert [place for place, _ in app.inspector.find(jid)] == [SCHEDULED]
+    assert app.inspector.cancel(jid, timeout=0.1) == "cancelled"
+    assert app.inspector.status(jid).state == "cancelled"
+    assert app.inspector.count(SCHEDULED) == MOST_OF_ONE_TIME + 201
+    assert told(app.inspector.retry(SCHEDULED, Filter(jids=[other]))).done == 1
 
 
 def test_a_tracked_job_is_changed_without_reading_the_others(app: App) -> None:

@@ -25,7 +25,7 @@ from harness import (
     waiting,
 )  # fmt: skip
 
-from goworkers_py.brokers.contracts.admin import PAGE, Admin, Advice, Change, Changed, Place
+from goworkers_py.brokers.contracts.admin import MOST_OF_ONE_TIME, PAGE, Admin, Advice, Change, Changed, Place
 from goworkers_py.brokers.contracts.fleet import QueueStats
 from goworkers_py.brokers.contracts.recoverable import Recoverable
 from goworkers_py.brokers.contracts.span import Reached, Span
@@ -167,6 +167,17 @@ def test_jobs_are_counted_before_and_after_a_time(me: Process, admin: Admin, pla
     found = admin.jobs_in(place)
     assert [found.before(3e9 + at) for at in (-1, 0, 0.5, 1, 4, 5, float("inf"))] == [0, 0, 1, 1, 4, 5, 5]
     assert [found.before(3e9 + at, newest_first=True) for at in (-1, 0, 0.5, 1, 4)] == [5, 4, 4, 3, 0]
+
+
+def test_jobs_of_exactly_one_time_are_found_and_of_a_great_many_only_some(me: Process, admin: Admin) -> None:
+    put(me, SCHEDULED, jobs(3))
+    scheduled = admin.jobs_in(SCHEDULED)
+    assert [(one.jid, one.at) for one in scheduled.at(3e9 + 1)] == [("000001", 3e9 + 1)]
+    assert scheduled.at(3e9 + 0.5) == []
+    me.broker.transport.publish([me.push(one, at=4e9) for one in jobs(MOST_OF_ONE_TIME + 10)])
+    found = scheduled.at(4e9)
+    assert (len(found), {one.at for one in found}) == (MOST_OF_ONE_TIME, {4e9})
+    assert {*payloads(found)} < {*jobs(MOST_OF_ONE_TIME + 10)}
 
 
 @pytest.mark.parametrize("place", [Q, PARKED, OUTBOX], ids=["queue", "parked", "outbox"])

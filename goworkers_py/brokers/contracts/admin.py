@@ -33,6 +33,8 @@ from goworkers_py.wire.stored_job import StoredJob
 
 # Jobs that are read in one step.
 PAGE = 500
+# Jobs of exactly one time that `at` returns. A campaign may schedule any number of jobs for one time.
+MOST_OF_ONE_TIME = 1_000
 DELETED = "deleted"
 
 
@@ -107,8 +109,9 @@ class PlacedJobs(Protocol):
         Takes the same time however many jobs the place holds."""
 
     def at(self, time: float) -> list[StoredJob]:
-        """Returns the jobs of SCHEDULED, RETRY or DEAD that have exactly this time. Takes the same time however many
-        jobs the place holds."""
+        """Returns the jobs of SCHEDULED, RETRY or DEAD that have exactly this time: when there are more than
+        MOST_OF_ONE_TIME, only so many of them, or on several servers so many of each. `pages` from `before(time)` on
+        yields them all. Takes the same time however many jobs the place holds."""
 
     def around(self, time: float) -> Iterator[tuple[int, StoredJob]]:
         """Yields jobs of a queue, each with how many jobs are before it: the next ones, the last ones, and those that

@@ -11,7 +11,16 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from goworkers_py.brokers.contracts.admin import DELETED, PAGE, Change, Changed, Decide, Place, PlacedJobs
+from goworkers_py.brokers.contracts.admin import (
+    DELETED,
+    MOST_OF_ONE_TIME,
+    PAGE,
+    Change,
+    Changed,
+    Decide,
+    Place,
+    PlacedJobs,
+)
 from goworkers_py.brokers.contracts.span import EVERY_JOB, Span
 from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
 from goworkers_py.brokers.memory.timed_jobs import TimedJob
@@ -55,7 +64,8 @@ class MemoryJobs(PlacedJobs):
 
     def at(self, time: float) -> list[StoredJob]:
         with self._state.lock:
-            return [self._stored(stay) for stay in self._stays() if stay.at is not None and abs(stay.at - time) < 0.01]
+            near = (stay for stay in self._stays() if stay.at is not None and abs(stay.at - time) < 0.01)
+            return [self._stored(stay) for stay in islice(near, MOST_OF_ONE_TIME)]
 
     def around(self, time: float) -> Iterator[tuple[int, StoredJob]]:
         with self._state.lock:

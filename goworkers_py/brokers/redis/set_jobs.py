@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from goworkers_py.brokers.contracts.admin import DELETED, PAGE, Change, Changed, Decide, PlacedJobs
+from goworkers_py.brokers.contracts.admin import DELETED, MOST_OF_ONE_TIME, PAGE, Change, Changed, Decide, PlacedJobs
 from goworkers_py.brokers.contracts.span import EVERY_JOB, Span
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
@@ -68,7 +68,8 @@ class SetJobs(PlacedJobs):
         return int(self._connections.call("ZCOUNT", self._key, *limits))
 
     def at(self, time: float) -> list[StoredJob]:
-        return _stored(self._connections.call("ZRANGE", self._key, time, time, "BYSCORE", "WITHSCORES"))
+        asked = ("ZRANGE", self._key, time, time, "BYSCORE", "LIMIT", 0, MOST_OF_ONE_TIME)
+        return [StoredJob(member, at=time) for member in self._connections.call(*asked)]
 
     def around(self, time: float) -> Iterator[tuple[int, StoredJob]]:
         raise ArgumentError(f"no queue: {self._state.value}")
