@@ -102,7 +102,8 @@ class PlacedJobs(Protocol):
     def first(self, limit: int, start: int = 0) -> list[StoredJob]:
         """Returns up to `limit` jobs after the `start` first ones: of a queue those that are consumed next, the next
         one first; of SCHEDULED and RETRY those that are due first; of PARKED and OUTBOX those of each line that came
-        first; of DEAD those that died first."""
+        first; of DEAD those that died first. Of more than PAGE jobs, some that come or go meanwhile may be left out or
+        be returned twice."""
 
     def before(self, time: float, newest_first: bool = False) -> int:
         """Returns how many jobs of SCHEDULED, RETRY or DEAD have an earlier time; with `newest_first`, a later one.

@@ -29,7 +29,10 @@ class LineJobs(PlacedJobs):
     def first(self, limit: int, start: int = 0) -> list[StoredJob]:
         found: list[StoredJob] = []
         for line in self._lines.all():
-            found += [_stored(one, line.name) for one in self._lines.oldest(line.name, limit - len(found), start)]
+            if len(found) >= limit:
+                break
+            if start < line.size:
+                found += [_stored(one, line.name) for one in self._lines.oldest(line.name, limit - len(found), start)]
             start = max(0, start - line.size)
         return found
 
@@ -53,8 +56,9 @@ class LineJobs(PlacedJobs):
 
     def pages(self, newest_first: bool = True, start: int = 0) -> Iterator[list[StoredJob]]:
         for line in self._lines.all():
-            for page in self._lines.pages(line.name, PAGE, start):
-                yield [_stored(one, line.name) for one in page]
+            if start < line.size:
+                for page in self._lines.pages(line.name, PAGE, start):
+                    yield [_stored(one, line.name) for one in page]
             start = max(0, start - line.size)
 
     def change(self, decide: Decide, span: Span = EVERY_JOB) -> Iterator[tuple[int, Changed]]:

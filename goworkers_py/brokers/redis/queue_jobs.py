@@ -12,7 +12,7 @@ from goworkers_py.brokers.contracts.span import EVERY_JOB, Span
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.list_pages import pages_of_list
+from goworkers_py.brokers.redis.list_pages import pages_of_list, ranges
 from goworkers_py.brokers.redis.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.core.errors import ArgumentError
@@ -40,8 +40,9 @@ class QueueJobs(PlacedJobs):
 
     def first(self, limit: int, start: int = 0) -> list[StoredJob]:
         """In the order in which they are fetched."""
-        listed = self._connections.call("LRANGE", self._key, -start - limit, -start - 1) if limit else []
-        return [StoredJob(payload, self._queue) for payload in reversed(listed)]
+        pieces = ranges(start, limit, self.count)
+        listed = self._connections.exchange([("LRANGE", self._key, -last - 1, -first - 1) for first, last in pieces])
+        return [StoredJob(payload, self._queue) for piece in listed for payload in reversed(piece)]
 
     def before(self, time: float, newest_first: bool = False) -> int:
         raise ArgumentError("jobs that wait in a queue wait for no time")

@@ -16,6 +16,7 @@ from goworkers_py.brokers.contracts.span import EVERY_JOB, Span
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.list_pages import ranges
 from goworkers_py.brokers.redis.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.record_keys import lives
 from goworkers_py.core.errors import ArgumentError
@@ -60,8 +61,9 @@ class SetJobs(PlacedJobs):
         return int(self._connections.call("ZCARD", self._key))
 
     def first(self, limit: int, start: int = 0) -> list[StoredJob]:
-        last = start + limit - 1
-        return _stored(self._connections.call("ZRANGE", self._key, start, last, "WITHSCORES")) if limit else []
+        pieces = ranges(start, limit, self.count)
+        listed = self._connections.exchange([("ZRANGE", self._key, *piece, "WITHSCORES") for piece in pieces])
+        return [job for piece in listed for job in _stored(piece)]
 
     def before(self, time: float, newest_first: bool = False) -> int:
         limits = (f"({time!r}", "+inf") if newest_first else ("-inf", f"({time!r}")
