@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 from goworkers_py.admin.filter import Wanted
-from goworkers_py.admin.job_pages import Span
 from goworkers_py.brokers.contracts.admin import Change, Changed, PlacedJobs
+from goworkers_py.brokers.contracts.span import Reached, Span
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -24,24 +24,24 @@ class BulkChange:
         # Of the pages that `_decide` has seen since the last step.
         self._chosen = 0
         self._problems: list[str] = []
-        self._last: StoredJob | None = None
+        self._pages: list[Sequence[StoredJob]] = []
 
     def steps(self, jobs: PlacedJobs, span: Span) -> Iterator[tuple[int, Changed]]:
-        for looked_at, changed in jobs.change(self._decide, span.start(jobs)):
-            changed = Changed(self._chosen) if self._dry_run else changed
+        place = _Progress(span.reached)
+        for looked_at, changed in jobs.change(self._decide, span):
+            changed = Changed(self._chosen, reached=changed.reached) if self._dry_run else changed
             changed.problems += self._problems
-            self._chosen, self._problems = 0, []
+            changed.reached = place.after(self._pages, changed)
+            self._chosen, self._problems, self._pages = 0, [], []
             yield looked_at, changed
             if self._most is not None:
                 # Unchanged jobs do not count: among jobs of the same time, the next page may hold them again.
                 self._most -= changed.done
                 if self._most <= 0:
                     return
-            if self._last is not None and span.is_behind(self._last):
-                return
 
     def _decide(self, page: Sequence[StoredJob]) -> list[Change]:
-        self._last = page[-1] if page else None
+        self._pages.append(page)
         chosen = list(itertools.islice(filter(self._wanted.fits, page), self._most))
         self._chosen += len(chosen)
         return [] if self._dry_run else list(self._changes(chosen))
@@ -52,3 +52,33 @@ class BulkChange:
                 yield self._how(job)
             except UnreadablePayload as error:
                 self._problems.append(str(error))
+
+
+class _Progress:
+    """Knows where another call would go on: at the time of the last job that was looked at, behind those jobs of this
+    time that stayed; in a queue, whose jobs have no time, behind all that stayed."""
+
+    def __init__(self, reached: Reached) -> None:
+        self._reached = reached
+        self._skip = reached.skip  # without those of `_stayed`
+        # Jobs of this time that stayed. Hashes, because a place may yield a job twice while others come and go.
+        self._stayed: set[int] = set()
+
+    def after(self, pages: Sequence[Sequence[StoredJob]], changed: Changed) -> Reached:
+        if changed.reached.part != self._reached.part:
+            self._begin(Reached(changed.reached.part))
+        for job in itertools.chain.from_iterable(pages):
+            if job.at is None:
+                self._skip += 1
+                continue
+            if job.at != self._reached.time:
+                self._begin(Reached(self._reached.part, job.at))
+            self._stayed.add(hash(job.payload))
+        if self._reached.time is None:
+            self._skip -= len(changed.jobs)
+        self._stayed.difference_update(hash(job.payload) for job in changed.jobs)
+        self._reached = self._reached._replace(skip=self._skip + len(self._stayed))
+        return self._reached
+
+    def _begin(self, reached: Reached) -> None:
+        self._reached, self._skip, self._stayed = reached, 0, set()

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
 
+from goworkers_py.admin.job_pages import pages_in
 from goworkers_py.admin.job_status import PLACES, JobStatus, as_seen, as_told, check_jid
 from goworkers_py.admin.member_lookup import MemberLookup
 from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.brokers.contracts.admin import Admin, Place
+from goworkers_py.brokers.contracts.admin import MOST_OF_ONE_TIME, Admin, Place
 from goworkers_py.brokers.contracts.fleet import InProgressJob
+from goworkers_py.brokers.contracts.span import Span
 from goworkers_py.core.group import Group
 from goworkers_py.core.job_state import ENDED, JobState, StateWord
 from goworkers_py.wire.job_record import JobRecord
@@ -100,7 +102,7 @@ class JobLookup:
         """Deletes all copies that are near the place where one was seen."""
         return [
             job
-            for place, number, job in self.seen_at(status, status.due)
+            for place, number, job in itertools.chain(self.seen_at(status, status.due), self._further(status))
             if is_job(job, jid) and self._admin.jobs_in(place).take_out(job, number, CANCELLED)
         ]
 
@@ -117,7 +119,8 @@ class JobLookup:
         return self._look_in_progress(jid) is not None or _first(parked) is not None
 
     def seen_at(self, status: JobStatus, due: float | None) -> Iterator[tuple[Place, int, StoredJob]]:
-        """The jobs near the place where one was seen, each with its place and how many are before it."""
+        """Jobs near the place where one was seen, each with its place and how many are before it: a bounded number,
+        so one among a great many of the same time may be left out."""
         if status.state in PLACES and due is not None:
             place = Place(PLACES[status.state])
             yield from ((place, 0, job) for job in self._admin.jobs_in(place).at(due))
@@ -125,6 +128,16 @@ class JobLookup:
             place = Place(JobState.WAITING, status.queue)
             since = status.since or 0.0
             yield from ((place, number, job) for number, job in self._admin.jobs_in(place).around(since))
+
+    def _further(self, status: JobStatus) -> Iterator[tuple[Place, int, StoredJob]]:
+        """All jobs of the time of this one, if `seen_at` yields only some. Reads any number of pages."""
+        if status.state not in PLACES or status.due is None:
+            return
+        place = Place(PLACES[status.state])
+        jobs = self._admin.jobs_in(place)
+        if len(jobs.at(status.due)) >= MOST_OF_ONE_TIME:
+            for page in pages_in(jobs, Span.of(status.due, status.due, newest_first=False)):
+                yield from ((place, 0, job) for job in page)
 
     def _record(self, jid: str) -> JobRecord | None:
         return None if self._store is None else self._store.record(jid)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from goworkers_py.admin.filter import Wanted
 from goworkers_py.brokers.contracts.admin import PAGE, PlacedJobs
+from goworkers_py.brokers.contracts.span import Span
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -23,38 +24,16 @@ class JobPage:
     looked_at: int  # also those that were not wanted
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The jobs whose time is from `first` to `last`, in the order in which they are read. None: no such limit."""
-
-    newest_first: bool = False
-    first: float | None = None
-    last: float | None = None
-    skip: int = 0  # so many jobs are passed over at its beginning
-
-    @classmethod
-    def of(cls, since: float | None, until: float | None, newest_first: bool) -> Span:
-        return cls(newest_first, *((until, since) if newest_first else (since, until)))
-
-    def start(self, jobs: PlacedJobs) -> int:
-        """How many jobs come before the span."""
-        return self.skip + (0 if self.first is None else jobs.before(self.first, self.newest_first))
-
-    def is_behind(self, job: StoredJob) -> bool:
-        if self.last is None or job.at is None:
-            return False
-        return job.at < self.last if self.newest_first else job.at > self.last
-
-    def pages(self, jobs: PlacedJobs) -> Iterator[list[StoredJob]]:
-        for page in jobs.pages(self.newest_first, self.start(jobs)):
-            yield page
-            if self.is_behind(page[-1]):
-                return
+def pages_in(jobs: PlacedJobs, span: Span) -> Iterator[list[StoredJob]]:
+    for page in jobs.pages(span.newest_first, span.start(jobs.before)):
+        yield page
+        if span.is_behind(page[-1]):
+            return
 
 
 def page_of(jobs: PlacedJobs, wanted: Wanted, span: Span, after: str, limit: int, most: int) -> JobPage:
     """Looks at `most` jobs at most, so that a page comes soon, however few of a million jobs are wanted."""
-    start = _place_after(jobs, after, span.newest_first) if after else span.start(jobs)
+    start = _place_after(jobs, after, span.newest_first) if after else span.start(jobs.before)
     found: list[StoredJob] = []
     looked_at = 0
     read = itertools.chain.from_iterable(jobs.pages(span.newest_first, start))

@@ -15,12 +15,13 @@ from goworkers_py.admin.bulk_change import BulkChange
 from goworkers_py.admin.cancelling import CancelAnswer, CancelCounts, Canceller
 from goworkers_py.admin.filter import Filter, Refined, Wanted
 from goworkers_py.admin.job_lookup import CANCELLED, JobLookup
-from goworkers_py.admin.job_pages import JobPage, Span, page_of
+from goworkers_py.admin.job_pages import JobPage, page_of, pages_in
 from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.admin.retry_now import retry_now
 from goworkers_py.admin.summary import Kind, Sample, Summary, sample
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.admin import Admin, Change, Changed, Place
+from goworkers_py.brokers.contracts.span import BEGINNING, Reached, Span
 from goworkers_py.config.moments import Moment, moment
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
@@ -139,7 +140,7 @@ class Jobs:
     def jobs(self, place: Place, wanted: Wanted = ALL) -> Iterator[StoredJob]:
         """The wanted jobs, most interesting first: due first, died last, pushed last. They are read while you iterate:
         `for job in inspector.jobs(inspector.DEAD, workers.Filter(job_class="Mail")): ...`."""
-        pages = self._span(place, wanted).pages(self._admin.jobs_in(place))
+        pages = pages_in(self._admin.jobs_in(place), self._span(place, wanted))
         return filter(wanted.fits, itertools.chain.from_iterable(pages))
 
     def page(
@@ -191,20 +192,19 @@ class Jobs:
 
     # --- changes
 
-    def retry(self, place: Place, wanted: Wanted, dry_run: bool = False, start: int = 0) -> Steps:
+    def retry(self, place: Place, wanted: Wanted, dry_run: bool = False, start: Reached = BEGINNING) -> Steps:
         """Puts jobs at the back of their queues, to run now:
         `for looked_at, changed in inspector.retry(place, workers.Filter(error="Timeout")): print(changed.done)`.
 
         Changes at most as many jobs as the place holds now, so that a job which fails at once and comes back is not
-        retried forever. Jobs that wait for a limit keep their turn in its line, and are told as problems. The `start`
-        first jobs of the place, or of those not before `wanted.since`, are passed over: so a call can go on where
-        another one ended.
+        retried forever. Jobs that wait for a limit keep their turn in its line, and are told as problems. `start` is
+        `changed.reached` of a step of another call with the same filter: the change goes on behind it.
         """
         _refuse_queue(place)
         write, wall = self._timestamps().write, self._wall
         return self._change(place, wanted, lambda job: retry_now(job, write(wall())), dry_run, start)
 
-    def kill(self, place: Place, wanted: Wanted, dry_run: bool = False, start: int = 0) -> Steps:
+    def kill(self, place: Place, wanted: Wanted, dry_run: bool = False, start: Reached = BEGINNING) -> Steps:
         """Moves jobs to the dead jobs, as Sidekiq does: `list(inspector.kill(place, workers.Filter()))`. Their
         payloads stay as they are; in Redis, one that Ruby cannot read is enclosed. `start` is as for `retry`."""
         _refuse_queue(place)
@@ -212,11 +212,13 @@ class Jobs:
             raise ArgumentError("dead jobs cannot be killed again")
         return self._change(place, wanted, lambda job: Change(job, places.DEAD, job.payload), dry_run, start)
 
-    def delete(self, place: Place, wanted: Wanted, dry_run: bool = False, start: int = 0) -> Steps:
+    def delete(self, place: Place, wanted: Wanted, dry_run: bool = False, start: Reached = BEGINNING) -> Steps:
         """Deletes jobs: `list(inspector.delete(place, workers.Filter(jids=[jid])))`. `start` is as for `retry`."""
         return self._change(place, wanted, Change, dry_run, start)
 
-    def reschedule(self, place: Place, wanted: Wanted, at: Moment, dry_run: bool = False, start: int = 0) -> Steps:
+    def reschedule(
+        self, place: Place, wanted: Wanted, at: Moment, dry_run: bool = False, start: Reached = BEGINNING
+    ) -> Steps:
         """Lets jobs that are scheduled, or wait for a retry, wait for another time instead:
         `list(inspector.reschedule(inspector.RETRIES, workers.Filter(tag="eu"), time.time() + 3600))`."""
         if place not in (places.SCHEDULED, places.RETRIES):
@@ -226,11 +228,16 @@ class Jobs:
         return self._change(place, others, lambda job: Change(job, at=due), dry_run, start)
 
     def _change(
-        self, place: Place, wanted: Wanted, how: Callable[[StoredJob], Change], dry_run: bool, start: int = 0
+        self,
+        place: Place,
+        wanted: Wanted,
+        how: Callable[[StoredJob], Change],
+        dry_run: bool,
+        start: Reached = BEGINNING,
     ) -> Steps:
         # A queue needs no limit: its jobs can only be deleted, and a deleted job does not come back.
         most = None if place.state is JobState.WAITING else self.count(place)
-        span = dataclasses.replace(self._span(place, wanted, newest_first=False), skip=start)
+        span = dataclasses.replace(self._span(place, wanted, newest_first=False), reached=start)
         return BulkChange(wanted, how, most, dry_run).steps(self._admin.jobs_in(place), span)
 
     def cancel_all(

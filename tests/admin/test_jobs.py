@@ -12,12 +12,14 @@ import pytest
 from apps import job, own_app, working
 from waiting import eventually
 
+from goworkers_py.admin import job_lookup
 from goworkers_py.admin.filter import Filter
-from goworkers_py.admin.job_pages import JobPage, Span
+from goworkers_py.admin.job_pages import JobPage, pages_in
 from goworkers_py.admin.jobs import ALL
 from goworkers_py.admin.places import DEAD, PARKED, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.api.app import App
-from goworkers_py.brokers.contracts.admin import PAGE, Changed, Place
+from goworkers_py.brokers.contracts.admin import MOST_OF_ONE_TIME, PAGE, Changed, Place
+from goworkers_py.brokers.contracts.span import BEGINNING, Reached, Span
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError
@@ -138,7 +140,7 @@ def test_only_the_jobs_of_a_span_of_time_are_read_and_changed(app: App) -> None:
     wanted = Filter(since=FAR + PAGE, until=FAR + PAGE + 9)
     assert jids(app.inspector.jobs(SCHEDULED, wanted)) == [f"{PAGE + number:06}" for number in range(10)]
     span = Span.of(wanted.since, wanted.until, newest_first=False)
-    assert len(list(span.pages(app.broker.admin.jobs_in(SCHEDULED)))) == 1
+    assert len(list(pages_in(app.broker.admin.jobs_in(SCHEDULED), span))) == 1
     steps = list(app.inspector.delete(SCHEDULED, wanted))
     assert (told(iter(steps)).done, len(steps)) == (10, 1), "one page was read"
     assert app.inspector.count(SCHEDULED) == 3 * PAGE - 10
@@ -163,6 +165,25 @@ def test_wanted_jobs_wait_for_another_time(app: App) -> None:
     assert told(app.inspector.reschedule(SCHEDULED, Filter(argument="7"), FAR + 60)) == Changed(1)
     assert told(app.inspector.reschedule(SCHEDULED, Filter(), FAR + 60)) == Changed(9), "one waits for it already"
     assert {one.at for one in app.inspector.jobs(SCHEDULED)} == {FAR + 60}
+
+
+@pytest.mark.parametrize("place", [SCHEDULED, Q], ids=["scheduled", "queue"])
+@pytest.mark.parametrize("every", [0, 1], ids=["one time", "own times"])
+def test_a_change_goes_on_behind_what_a_former_one_has_reached(app: App, place: Place, every: int) -> None:
+    number = 2 * PAGE + 50
+    put(app, *numbered(number)) if place == Q else schedule(app, *numbered(number), every=every)
+    wanted, done, calls, start = Filter(match="7"), 0, 0, BEGINNING
+    while (step := next(iter(app.inspector.delete(place, wanted, start=start)), None)) is not None and calls < 9:
+        calls, done, start = calls + 1, done + step[1].done, Reached.read(str(step[1].reached))
+    assert done == sum("7" in f"{one:06}" for one in range(number))
+    assert calls <= 4
+    assert [*app.inspector.jobs(place, wanted)] == []
+
+
+@pytest.mark.parametrize("told", ["x", "", "-1  a", "0 nan a", f"{2**60}  ", "1 x y", "1.5  "])
+def test_what_no_change_has_reached_is_refused(told: str) -> None:
+    with pytest.raises(ArgumentError, match="is not how far a change has come"):
+        Reached.read(told)
 
 
 @pytest.mark.parametrize("place", [DEAD, PARKED, Q])
@@ -213,6 +234,23 @@ def test_a_job_is_found_where_it_waits(app: App, tracked: bool) -> None:
     assert list(app.inspector.find("nowhere")) == []
     told(app.inspector.kill(SCHEDULED, Filter(jids=[later])))
     assert [place for place, _ in app.inspector.find(later)] == [DEAD]
+
+
+def test_a_tracked_job_among_a_great_many_of_one_time_is_shown_changed_and_cancelled(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_lookup, "MOST_SEARCHED", 100)
+    schedule(app, *numbered(MOST_OF_ONE_TIME + 200), every=0)
+    # Jobs of one time are in the order of their bytes, and this class comes after the others.
+    last = app.job("ZLast", queue="q", track=True)(lambda: None).set(at=FAR)
+    jid, other = str(last.enqueue()), str(last.enqueue())
+    status = app.inspector.status(jid)
+    assert (status.state, status.due, status.absent) == ("scheduled", FAR, False)
+    assert [place for place, _ in app.inspector.find(jid)] == [SCHEDULED]
+    assert app.inspector.cancel(jid, timeout=0.1) == "cancelled"
+    assert app.inspector.status(jid).state == "cancelled"
+    assert app.inspector.count(SCHEDULED) == MOST_OF_ONE_TIME + 201
+    assert told(app.inspector.retry(SCHEDULED, Filter(jids=[other]))).done == 1
 
 
 def test_a_tracked_job_is_changed_without_reading_the_others(app: App) -> None:

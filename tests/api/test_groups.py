@@ -14,6 +14,7 @@ import simplejson
 from apps import own_app, working
 from waiting import eventually
 
+from goworkers_py.admin import member_lookup
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.api.app import App
@@ -312,6 +313,21 @@ def test_a_tracked_member_is_grouped_and_then_completed(app: App) -> None:
         app.broker.groups.make_due(open_group(app).group)
         assert eventually(lambda: app.status(jid).state == "completed")
     assert app.status(jid).timeline[-1].reason.startswith("aggregated by ")
+
+
+def test_a_member_among_a_great_many_groups_may_not_be_found_and_is_not_taken_for_absent(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    invoices = Invoices(app, group_grace=3600)
+    for number in range(4):
+        invoices.job.set(group=f"user:{number}").enqueue(number)
+    tracked = str(invoices.job.set(group="zoe", track=True).enqueue(1))
+    plain = str(invoices.job.set(group="zoe").enqueue(2))
+    assert app.status("nowhere").absent
+    monkeypatch.setattr(member_lookup, "MOST_GROUPS", 2)
+    assert [app.status(tracked).state, app.status(tracked).verified] == ["grouped", True], "its group is known"
+    status = app.status(plain)
+    assert [status.state, status.absent] == ["unknown", False]
 
 
 def test_a_tracked_scheduled_member_is_grouped_when_it_is_due(app: App) -> None:

@@ -25,9 +25,10 @@ from harness import (
     waiting,
 )  # fmt: skip
 
-from goworkers_py.brokers.contracts.admin import PAGE, Admin, Advice, Change, Changed, Place
+from goworkers_py.brokers.contracts.admin import MOST_OF_ONE_TIME, PAGE, Admin, Advice, Change, Changed, Place
 from goworkers_py.brokers.contracts.fleet import QueueStats
 from goworkers_py.brokers.contracts.recoverable import Recoverable
+from goworkers_py.brokers.contracts.span import Reached, Span
 from goworkers_py.core.effect import PostJobs, Push
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
@@ -166,6 +167,17 @@ def test_jobs_are_counted_before_and_after_a_time(me: Process, admin: Admin, pla
     found = admin.jobs_in(place)
     assert [found.before(3e9 + at) for at in (-1, 0, 0.5, 1, 4, 5, float("inf"))] == [0, 0, 1, 1, 4, 5, 5]
     assert [found.before(3e9 + at, newest_first=True) for at in (-1, 0, 0.5, 1, 4)] == [5, 4, 4, 3, 0]
+
+
+def test_jobs_of_exactly_one_time_are_found_and_of_a_great_many_only_some(me: Process, admin: Admin) -> None:
+    put(me, SCHEDULED, jobs(3))
+    scheduled = admin.jobs_in(SCHEDULED)
+    assert [(one.jid, one.at) for one in scheduled.at(3e9 + 1)] == [("000001", 3e9 + 1)]
+    assert scheduled.at(3e9 + 0.5) == []
+    me.broker.transport.publish([me.push(one, at=4e9) for one in jobs(MOST_OF_ONE_TIME + 10)])
+    found = scheduled.at(4e9)
+    assert (len(found), {one.at for one in found}) == (MOST_OF_ONE_TIME, {4e9})
+    assert {*payloads(found)} < {*jobs(MOST_OF_ONE_TIME + 10)}
 
 
 @pytest.mark.parametrize("place", [Q, PARKED, OUTBOX], ids=["queue", "parked", "outbox"])
@@ -314,6 +326,48 @@ def test_a_change_tells_which_jobs_it_has_changed(me: Process, admin: Admin, pla
     put(me, place, jobs(4))
     [(_, changed)] = admin.jobs_in(place).change(decide)
     assert sorted(payloads(changed.jobs)) == [jobs(4)[0], jobs(4)[3]]
+
+
+@pytest.mark.parametrize("place", [SCHEDULED, RETRIES], ids=["scheduled", "retries"])
+def test_only_pages_with_jobs_of_the_span_are_looked_at(me: Process, admin: Admin, place: Place) -> None:
+    put(me, place, jobs(3 * PAGE))  # due at 3e9, 3e9 + 1, ...
+
+    def decide(page: Sequence[StoredJob]) -> list[Change]:
+        return [Change(one) for one in page if span.first <= one.at <= span.last]
+
+    span = Span(first=3e9 + 10, last=3e9 + 12)
+    [(looked_at, changed)] = admin.jobs_in(place).change(decide, span)
+    assert (looked_at, changed) == (PAGE, Changed(3))
+    assert stored(admin, place) == [*jobs(10), *jobs(3 * PAGE)[13:]]
+    reached = Reached(changed.reached.part, 3e9 + 13, skip=1)
+    span = Span(first=3e9 + 11, last=3e9 + 14, reached=reached)
+    assert [*admin.jobs_in(place).change(decide, span)] == [(PAGE, Changed(1))]
+    assert stored(admin, place) == [*jobs(10), jobs(14)[13], *jobs(3 * PAGE)[15:]]
+    none = Span(first=4e9)
+    assert [*admin.jobs_in(place).change(decide, none)] == []
+
+
+@EVERY_PLACE
+def test_a_change_goes_on_behind_the_jobs_of_a_former_one(me: Process, admin: Admin, place: Place) -> None:
+    put(me, place, jobs(PAGE + 30))
+    looked_at: list[bytes] = []
+
+    def decide(page: Sequence[StoredJob]) -> list[Change]:
+        looked_at.extend(payloads(page))
+        return []
+
+    [(_, changed), *_] = admin.jobs_in(place).change(decide)
+    everything, looked_at = looked_at, []
+    behind = Span(reached=changed.reached._replace(skip=PAGE - 5))
+    assert sum(count for count, _ in admin.jobs_in(place).change(decide, behind)) == 35
+    assert looked_at == everything[PAGE - 5 :]
+
+
+@pytest.mark.parametrize("place", [Q, PARKED, OUTBOX], ids=["queue", "parked", "outbox"])
+def test_jobs_that_wait_for_no_time_are_not_changed_by_time(me: Process, admin: Admin, place: Place) -> None:
+    put(me, place, jobs(1))
+    with pytest.raises(ArgumentError, match="wait for no time"):
+        list(admin.jobs_in(place).change(lambda page: [], Span(first=1.0)))
 
 
 LATER_PLACES = pytest.mark.parametrize("place", [SCHEDULED, RETRIES], ids=["scheduled", "retries"])

@@ -26,12 +26,15 @@ from goworkers_py.brokers.contracts.fleet import (
     Running,
     Stats,
 )
+from goworkers_py.brokers.contracts.span import BEGINNING, EVERY_JOB, Reached, Span
 from goworkers_py.core.command import Command
 from goworkers_py.core.job_state import JobState
 from goworkers_py.wire.stored_job import StoredJob
 
 # Jobs that are read in one step.
 PAGE = 500
+# Jobs of exactly one time that `at` returns. A campaign may schedule any number of jobs for one time.
+MOST_OF_ONE_TIME = 1_000
 DELETED = "deleted"
 
 
@@ -62,6 +65,8 @@ class Changed:
     done: int = 0  # jobs that were deleted or moved
     problems: list[str] = field(default_factory=list)  # a line for each job that stayed because of an error
     jobs: list[StoredJob] = field(default_factory=list, compare=False)  # those that were deleted or moved in this step
+    # Of a step: how far the change has come. A broker names the part, if its places have parts; the inspector the rest.
+    reached: Reached = field(default=BEGINNING, compare=False)
 
     def add(self, other: Changed) -> None:
         """Adds up the counts and the problems. The jobs are left out, because there may be millions."""
@@ -97,15 +102,17 @@ class PlacedJobs(Protocol):
     def first(self, limit: int, start: int = 0) -> list[StoredJob]:
         """Returns up to `limit` jobs after the `start` first ones: of a queue those that are consumed next, the next
         one first; of SCHEDULED and RETRY those that are due first; of PARKED and OUTBOX those of each line that came
-        first; of DEAD those that died first."""
+        first; of DEAD those that died first. Of more than PAGE jobs, some that come or go meanwhile may be left out or
+        be returned twice."""
 
     def before(self, time: float, newest_first: bool = False) -> int:
         """Returns how many jobs of SCHEDULED, RETRY or DEAD have an earlier time; with `newest_first`, a later one.
         Takes the same time however many jobs the place holds."""
 
     def at(self, time: float) -> list[StoredJob]:
-        """Returns the jobs of SCHEDULED, RETRY or DEAD that have exactly this time. Takes the same time however many
-        jobs the place holds."""
+        """Returns the jobs of SCHEDULED, RETRY or DEAD that have exactly this time: when there are more than
+        MOST_OF_ONE_TIME, only so many of them, or on several servers so many of each. `pages` from `before(time)` on
+        yields them all. Takes the same time however many jobs the place holds."""
 
     def around(self, time: float) -> Iterator[tuple[int, StoredJob]]:
         """Yields jobs of a queue, each with how many jobs are before it: the next ones, the last ones, and those that
@@ -123,8 +130,12 @@ class PlacedJobs(Protocol):
         that holds while jobs are published and consumed, but not while other people delete jobs of it.
         """
 
-    def change(self, decide: Decide, start: int = 0) -> Iterator[tuple[int, Changed]]:
-        """Calls `decide` with each page of jobs, in the order of `pages`, and makes the changes that it returns.
+    def change(self, decide: Decide, span: Span = EVERY_JOB) -> Iterator[tuple[int, Changed]]:
+        """Calls `decide` with each page of jobs of the span, in the order of `pages`, and makes the changes that it
+        returns. The last page may hold jobs behind the span, which `decide` must leave alone.
+
+        A place may have parts, on several servers. They are changed one after the other, each from where the span
+        begins there to where it ends there; with `span.reached`, the parts before that one are passed over.
 
         The result is an iterator, and the work is done while the caller iterates. Each step yields how many jobs were
         looked at, and the result of their changes. Each change is one step of the broker, so a caller that stops leaves

@@ -11,7 +11,17 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from goworkers_py.brokers.contracts.admin import DELETED, PAGE, Change, Changed, Decide, Place, PlacedJobs
+from goworkers_py.brokers.contracts.admin import (
+    DELETED,
+    MOST_OF_ONE_TIME,
+    PAGE,
+    Change,
+    Changed,
+    Decide,
+    Place,
+    PlacedJobs,
+)
+from goworkers_py.brokers.contracts.span import EVERY_JOB, Span
 from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
 from goworkers_py.brokers.memory.timed_jobs import TimedJob
 from goworkers_py.core.errors import ArgumentError
@@ -54,7 +64,8 @@ class MemoryJobs(PlacedJobs):
 
     def at(self, time: float) -> list[StoredJob]:
         with self._state.lock:
-            return [self._stored(stay) for stay in self._stays() if stay.at is not None and abs(stay.at - time) < 0.01]
+            near = (stay for stay in self._stays() if stay.at is not None and abs(stay.at - time) < 0.01)
+            return [self._stored(stay) for stay in islice(near, MOST_OF_ONE_TIME)]
 
     def around(self, time: float) -> Iterator[tuple[int, StoredJob]]:
         with self._state.lock:
@@ -70,8 +81,8 @@ class MemoryJobs(PlacedJobs):
         for page in self._pages(newest_first, start):
             yield [self._stored(stay) for stay in page]
 
-    def change(self, decide: Decide, start: int = 0) -> Iterator[tuple[int, Changed]]:
-        for page in self._pages(newest_first=False, start=start):
+    def change(self, decide: Decide, span: Span = EVERY_JOB) -> Iterator[tuple[int, Changed]]:
+        for page in self._pages(newest_first=False, start=span.start(self.before)):
             stays = defaultdict(list)  # by job: equal jobs cannot be told apart, so a change takes any of them
             for stay in page:
                 stays[self._stored(stay)].append(stay)
@@ -82,6 +93,8 @@ class MemoryJobs(PlacedJobs):
                     changed.done += 1
                     changed.jobs.append(change.job)
             yield len(page), changed
+            if span.is_behind(self._stored(page[-1])):
+                return
 
     def clear(self) -> int:
         with self._state.lock:

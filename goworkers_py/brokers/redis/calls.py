@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from goworkers_py.brokers.contracts.calls import Calls
 from goworkers_py.brokers.redis.connection import Connections
@@ -32,6 +33,7 @@ FIELD, REPORT = "call", "report"
 REPORTS_KEPT = 5_000
 ENTRY = "entry"
 ACTIONS_KEPT = 10_000
+AT_ONCE = 1_000  # entries that are read in one step
 _POSITION = re.compile(r"\d{1,19}-\d{1,19}")
 
 
@@ -77,11 +79,10 @@ class RedisCalls(Calls):
         self._connections.call("XADD", self._keys.reports, "MAXLEN", "~", REPORTS_KEPT, "*", REPORT, told)
 
     def reports(self, after: str, limit: int) -> Sequence[Report]:
-        stream = self._keys.reports
         if after:
-            entries = self._connections.call("XRANGE", stream, f"({after}", "+", "COUNT", limit)
+            entries = self._listed("XRANGE", self._keys.reports, f"({after}", "+", limit)
         else:
-            entries = self._connections.call("XREVRANGE", stream, "+", "-", "COUNT", limit)[::-1]
+            entries = self._listed("XREVRANGE", self._keys.reports, "+", "-", limit)[::-1]
         found = [read_report(_field(fields, REPORT), text(name), given_at(name)) for name, fields in entries]
         return [one for one in found if one is not None]
 
@@ -92,9 +93,20 @@ class RedisCalls(Calls):
         if before and not _POSITION.fullmatch(before):
             raise ArgumentError(f"before: {before!r} is not the position of an entry")
         end = f"({before}" if before else "+"
-        entries = self._connections.call("XREVRANGE", self._keys.audit, end, "-", "COUNT", limit)
+        entries = self._listed("XREVRANGE", self._keys.audit, end, "-", limit)
         found = [read_entry(_field(fields, ENTRY), text(name), given_at(name)) for name, fields in entries]
         return [one for one in found if one is not None]
+
+    def _listed(self, command: str, stream: str, begin: str, end: str, limit: int) -> list[Any]:
+        """Up to `limit` entries, from `begin` on."""
+        found: list[Any] = []
+        while (count := min(AT_ONCE, limit - len(found))) > 0:
+            listed = self._connections.call(command, stream, begin, end, "COUNT", count)
+            found += listed
+            if len(listed) < count:
+                break
+            begin = f"({text(listed[-1][0])}"
+        return found
 
     def watch(self, call_id: str, changed: Callable[[], None]) -> Callable[[], None]:
         return self._listener.listen(self._keys.answers(call_id), lambda told: changed())

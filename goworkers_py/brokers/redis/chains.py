@@ -56,12 +56,17 @@ class RedisChains(Chains):
     def _jobs(self, status: ChainStatus) -> Iterator[JobAtWork]:
         key = self._keys.chain(status.cid)
         parts = range(1, 1 + int(self._connections.call("HGET", key, "parts") or 1))
-        names = [f"link:{status.link}:{part}" for part in parts], [f"result:{part}" for part in parts]
-        texts, results = self._connections.answers([("HMGET", key, *one) for one in names])
-        waiting = (one for one, result in zip(texts or (), results or (), strict=True) if one and result is None)
+        pages = (parts[start : start + PAGE] for start in range(0, len(parts), PAGE))
+        waiting = (one for page in pages for one in self._waiting(key, status.link, page))
         for one in islice(waiting, MOST_AT_WORK):
             raw, _, queue = one.partition(b"\n")
             yield at_work(LinkJob(text(queue), raw))
+
+    def _waiting(self, key: str, link: int, parts: Sequence[int]) -> list[bytes]:
+        """The jobs of these parts that have not ended."""
+        names = [f"link:{link}:{part}" for part in parts], [f"result:{part}" for part in parts]
+        texts, results = self._connections.answers([("HMGET", key, *one) for one in names])
+        return [one for one, result in zip(texts or (), results or (), strict=True) if one and result is None]
 
     def entries(self) -> Iterator[ChainStatus]:
         start, seen = 0, set[str]()

@@ -12,6 +12,7 @@ from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.group_entry import entry_of, group_in
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.list_pages import ranges
 from goworkers_py.brokers.redis.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.replies import list_of, one_of
 from goworkers_py.core.group import DueGroups, Group, GroupEntry, GroupSettings, OwnSettings
@@ -58,8 +59,10 @@ class RedisGroups(Groups):
         return int(self._connections.script(_FLUSH, keys, arguments))
 
     def members(self, group: Group, first: int, count: int) -> list[bytes]:
-        listed: list[bytes] = self._connections.call("LRANGE", self._keys.members(group), first, first + count - 1)
-        return listed
+        key = self._keys.members(group)
+        pieces = ranges(first, count, lambda: int(self._connections.call("LLEN", key)))
+        listed = self._connections.exchange([("LRANGE", key, *piece) for piece in pieces])
+        return [member for piece in listed for member in piece]
 
     def _four(self, group: Group) -> tuple[str, str, str, str]:
         """The keys with which most scripts begin."""

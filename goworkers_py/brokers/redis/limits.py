@@ -221,7 +221,11 @@ class RedisLimits(Limits):
         slots = (slot_of_line(line) for line, _ in self._lines_due())
         return [slot for slot in slots if slot is not None and slot.limit == name]
 
-    def _slots(self, slots: Sequence[Slot]) -> list[SlotEntry]:
+    def _slots(self, slots: Sequence[Slot]) -> Iterator[SlotEntry]:
+        for start in range(0, len(slots), PAGE):
+            yield from self._read_slots(slots[start : start + PAGE])
+
+    def _read_slots(self, slots: Sequence[Slot]) -> list[SlotEntry]:
         lines = [self._keys.line(slot.line) for slot in slots]
         replies = self._connections.answers([ask for line in lines for ask in (("LLEN", line), ("LINDEX", line, -1))])
         told = zip(slots, replies[::2], replies[1::2], self._holders(slots), strict=True)

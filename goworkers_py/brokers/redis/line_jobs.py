@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from goworkers_py.brokers.contracts.admin import DELETED, PAGE, Change, Changed, Decide, PlacedJobs
+from goworkers_py.brokers.contracts.span import EVERY_JOB, Span
 from goworkers_py.brokers.redis.line_entry import LineEntry
 from goworkers_py.brokers.redis.lines import Lines, Move
 from goworkers_py.core.errors import ArgumentError
@@ -28,7 +29,10 @@ class LineJobs(PlacedJobs):
     def first(self, limit: int, start: int = 0) -> list[StoredJob]:
         found: list[StoredJob] = []
         for line in self._lines.all():
-            found += [_stored(one, line.name) for one in self._lines.oldest(line.name, limit - len(found), start)]
+            if len(found) >= limit:
+                break
+            if start < line.size:
+                found += [_stored(one, line.name) for one in self._lines.oldest(line.name, limit - len(found), start)]
             start = max(0, start - line.size)
         return found
 
@@ -52,11 +56,13 @@ class LineJobs(PlacedJobs):
 
     def pages(self, newest_first: bool = True, start: int = 0) -> Iterator[list[StoredJob]]:
         for line in self._lines.all():
-            for page in self._lines.pages(line.name, PAGE, start):
-                yield [_stored(one, line.name) for one in page]
+            if start < line.size:
+                for page in self._lines.pages(line.name, PAGE, start):
+                    yield [_stored(one, line.name) for one in page]
             start = max(0, start - line.size)
 
-    def change(self, decide: Decide, start: int = 0) -> Iterator[tuple[int, Changed]]:
+    def change(self, decide: Decide, span: Span = EVERY_JOB) -> Iterator[tuple[int, Changed]]:
+        start = span.start(self.before)
         for name, size in [(line.name, line.size) for line in self._lines.all()]:
             place = start
             while page := self._lines.from_newest(name, place, PAGE):

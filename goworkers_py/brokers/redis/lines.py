@@ -12,14 +12,14 @@ from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, RedisCommand, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.line_entry import LineEntry, read
-from goworkers_py.brokers.redis.list_pages import pages_of_list
+from goworkers_py.brokers.redis.list_pages import pages_of_list, ranges
 from goworkers_py.brokers.redis.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.record_keys import lives
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.policy.for_ruby import ForRuby
 
-PAGE = 1_000  # lines that are read in one step
+PAGE = 500  # lines that are read in one step
 _STATES: dict[str, StateWord] = {"dead": "dead", "delete": "cancelled"}
 _LEAVE_LINE = Script(Path(__file__).parent / "lua" / "leave_line.lua")
 
@@ -77,8 +77,10 @@ class Lines:
 
     def oldest(self, line: str, count: int, passed: int = 0) -> list[LineEntry]:
         """The oldest first, after the `passed` oldest ones."""
-        listed = self._connections.call("LRANGE", self._key(line), -passed - count, -passed - 1) if count else []
-        return [read(raw, passed + place) for place, raw in enumerate(reversed(listed))]
+        key = self._key(line)
+        pieces = ranges(passed, count, lambda: int(self._connections.call("LLEN", key)))
+        listed = self._connections.exchange([("LRANGE", key, -last - 1, -first - 1) for first, last in pieces])
+        return [read(raw, place) for place, raw in enumerate((raw for one in listed for raw in reversed(one)), passed)]
 
     def readable(self, line: str, count: int, passed: int = 0) -> list[LineEntry]:
         """Like `oldest`, without the entries that nobody can read, which do not count as passed either."""

@@ -1,13 +1,23 @@
-"""Reads a list, the newest entry first, while others push to it and take from its end."""
+"""Reads long lists in pieces: the server answers one command at a time, and serves nobody else meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from goworkers_py.brokers.contracts.admin import PAGE
 from goworkers_py.brokers.redis.connection import Connections
 
 
+def ranges(start: int, count: int, size: Callable[[], int]) -> list[tuple[int, int]]:
+    """The first and the last place of each piece of `count` entries from `start` on. `size` tells how many entries
+    there are, and is called only for more than one piece."""
+    if count > PAGE:
+        count = min(count, size() - start)
+    return [(first, min(first + PAGE, start + count) - 1) for first in range(start, start + count, PAGE)]
+
+
 def pages_of_list(connections: Connections, key: str, at_once: int, start: int = 0) -> Iterator[list[bytes]]:
+    """The newest entry first, while others push to the list and take from its end."""
     before = set[bytes]()
     while listed := connections.call("LRANGE", key, start, start + at_once - 1):
         start += len(listed)

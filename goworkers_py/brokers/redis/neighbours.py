@@ -53,7 +53,7 @@ class RedisNeighbours(Neighbours):
         found: set[str] = set()
         cursor = b"0"
         while True:
-            cursor, listed = self._connections.call("SCAN", cursor, "MATCH", pattern, "COUNT", 1_000)
+            cursor, listed = self._connections.call("SCAN", cursor, "MATCH", pattern, "COUNT", PAGE)
             found.update(map(text, listed))
             if cursor == b"0":
                 return found

@@ -8,6 +8,7 @@ from goworkers_py.brokers.contracts.admin import PAGE
 from goworkers_py.brokers.contracts.fleet import InProgressJob, Owner, Running
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import text
+from goworkers_py.brokers.redis.held_lists import lengths
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.owner_entry import read_entries
 from goworkers_py.brokers.redis.process_list import number
@@ -16,6 +17,7 @@ from goworkers_py.wire.stored_job import StoredJob
 
 # An owner is in trouble after this long without a beat: four beats.
 SILENT_AFTER_S = 20.0
+AT_ONCE = 1_000  # lists of which those that hold jobs are found in one step
 
 
 class OwnerList:
@@ -51,9 +53,17 @@ class OwnerList:
     def in_progress(self, running: Collection[Running], only: str, identity: str) -> Iterator[InProgressJob]:
         """`running`: the jobs that processes report as running. `only`: one queue; `identity`: one owner."""
         since = {(one.identity, one.job.payload): one.since for one in running}
-        for owner in self.all() if not identity else [one for one in self.all() if one.identity == identity]:
-            for queue in owner.queues if not only else {only}.intersection(owner.queues):
-                for payload in self._listed(self._keys.inprogress(queue, owner.identity)):
+        owners = self.all() if not identity else [one for one in self.all() if one.identity == identity]
+        held = {
+            self._keys.inprogress(queue, owner.identity): (owner, queue)
+            for owner in owners
+            for queue in (owner.queues if not only else {only}.intersection(owner.queues))
+        }
+        lists = [*held]
+        for start in range(0, len(lists), AT_ONCE):
+            for key in lengths(self._connections, lists[start : start + AT_ONCE]):
+                owner, queue = held[key]
+                for payload in self._listed(key):
                     job = StoredJob(payload, queue)
                     yield InProgressJob(owner, queue, job, since.get((owner.identity, payload)))
 
@@ -67,11 +77,11 @@ class OwnerList:
     def held(self, owners: Collection[Owner], queue: str | None) -> int:
         """How many jobs are in the in-progress lists of these owners."""
         lists = [
-            ("LLEN", self._keys.inprogress(name, owner.identity))
+            self._keys.inprogress(name, owner.identity)
             for owner in owners
             for name in (owner.queues if queue is None else [queue])
         ]
-        return sum(filter(None, self._connections.answers(lists)))
+        return sum(lengths(self._connections, lists).values())
 
 
 def _trouble(alive: bool, silent_s: float, suspended: bool, told: str) -> str:

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from goworkers_py.brokers.contracts.admin import DELETED, PAGE, Change, Changed, Decide, PlacedJobs
+from goworkers_py.brokers.contracts.span import EVERY_JOB, Span
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.list_pages import pages_of_list
+from goworkers_py.brokers.redis.list_pages import pages_of_list, ranges
 from goworkers_py.brokers.redis.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.core.errors import ArgumentError
@@ -39,8 +40,9 @@ class QueueJobs(PlacedJobs):
 
     def first(self, limit: int, start: int = 0) -> list[StoredJob]:
         """In the order in which they are fetched."""
-        listed = self._connections.call("LRANGE", self._key, -start - limit, -start - 1) if limit else []
-        return [StoredJob(payload, self._queue) for payload in reversed(listed)]
+        pieces = ranges(start, limit, self.count)
+        listed = self._connections.exchange([("LRANGE", self._key, -last - 1, -first - 1) for first, last in pieces])
+        return [StoredJob(payload, self._queue) for piece in listed for payload in reversed(piece)]
 
     def before(self, time: float, newest_first: bool = False) -> int:
         raise ArgumentError("jobs that wait in a queue wait for no time")
@@ -79,8 +81,9 @@ class QueueJobs(PlacedJobs):
         for page in pages_of_list(self._connections, self._key, PAGE, start):
             yield [StoredJob(payload, self._queue) for payload in page]
 
-    def change(self, decide: Decide, start: int = 0) -> Iterator[tuple[int, Changed]]:
+    def change(self, decide: Decide, span: Span = EVERY_JOB) -> Iterator[tuple[int, Changed]]:
         """Jobs that a push has moved into the next page are looked at again, so that no job is missed."""
+        start = span.start(self.before)
         while listed := self._connections.call("LRANGE", self._key, start, start + PAGE - 1):
             changes = decide([StoredJob(payload, self._queue) for payload in listed])
             if any(change.to is not None or change.at is not None for change in changes):

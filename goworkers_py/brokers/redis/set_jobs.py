@@ -11,10 +11,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from goworkers_py.brokers.contracts.admin import DELETED, PAGE, Change, Changed, Decide, PlacedJobs
+from goworkers_py.brokers.contracts.admin import DELETED, MOST_OF_ONE_TIME, PAGE, Change, Changed, Decide, PlacedJobs
+from goworkers_py.brokers.contracts.span import EVERY_JOB, Span
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.list_pages import ranges
 from goworkers_py.brokers.redis.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.record_keys import lives
 from goworkers_py.core.errors import ArgumentError
@@ -59,15 +61,17 @@ class SetJobs(PlacedJobs):
         return int(self._connections.call("ZCARD", self._key))
 
     def first(self, limit: int, start: int = 0) -> list[StoredJob]:
-        last = start + limit - 1
-        return _stored(self._connections.call("ZRANGE", self._key, start, last, "WITHSCORES")) if limit else []
+        pieces = ranges(start, limit, self.count)
+        listed = self._connections.exchange([("ZRANGE", self._key, *piece, "WITHSCORES") for piece in pieces])
+        return [job for piece in listed for job in _stored(piece)]
 
     def before(self, time: float, newest_first: bool = False) -> int:
         limits = (f"({time!r}", "+inf") if newest_first else ("-inf", f"({time!r}")
         return int(self._connections.call("ZCOUNT", self._key, *limits))
 
     def at(self, time: float) -> list[StoredJob]:
-        return _stored(self._connections.call("ZRANGE", self._key, time, time, "BYSCORE", "WITHSCORES"))
+        asked = ("ZRANGE", self._key, time, time, "BYSCORE", "LIMIT", 0, MOST_OF_ONE_TIME)
+        return [StoredJob(member, at=time) for member in self._connections.call(*asked)]
 
     def around(self, time: float) -> Iterator[tuple[int, StoredJob]]:
         raise ArgumentError(f"no queue: {self._state.value}")
@@ -95,12 +99,14 @@ class SetJobs(PlacedJobs):
         looked_up = zip(page, times, ranks, strict=True)
         return [rank for one, time, rank in looked_up if None not in (time, rank) and float(time) == one.at]
 
-    def change(self, decide: Decide, start: int = 0) -> Iterator[tuple[int, Changed]]:
-        for page in self.pages(start=start):
+    def change(self, decide: Decide, span: Span = EVERY_JOB) -> Iterator[tuple[int, Changed]]:
+        for page in self.pages(start=span.start(self.before)):
             changes = decide(page)
             changed, moved = self._move([self._step(change) for change in changes])
             changed.jobs = [change.job for change in itertools.compress(changes, moved)]
             yield len(page), changed
+            if span.is_behind(page[-1]):
+                return
 
     def clear(self) -> int:
         size, _ = self._connections.transaction([("ZCARD", self._key), ("UNLINK", self._key)])

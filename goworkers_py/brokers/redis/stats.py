@@ -13,6 +13,7 @@ from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.damage import count_in
 from goworkers_py.brokers.redis.exchange import text
 from goworkers_py.brokers.redis.groups import RedisGroups
+from goworkers_py.brokers.redis.held_lists import lengths
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.lines import Lines
 from goworkers_py.brokers.redis.owner_entry import OwnerEntry, read_entries
@@ -77,7 +78,5 @@ def _of_chains(connections: Connections, keys: Keys) -> ChainFigures:
 def _of_owners(connections: Connections, keys: Keys, owners: Mapping[str, OwnerEntry]) -> tuple[int, int]:
     """How many jobs are in progress, and how many processes live."""
     lists = [keys.inprogress(queue, owner) for owner, entry in owners.items() for queue in entry.queues]
-    replies = connections.answers(
-        [*(("LLEN", key) for key in lists), *(("EXISTS", keys.lease(owner)) for owner in owners)]
-    )
-    return sum(filter(None, replies[: len(lists)])), sum(replies[len(lists) :])
+    leases = connections.exchange([("EXISTS", keys.lease(owner)) for owner in owners])
+    return sum(lengths(connections, lists).values()), sum(leases)

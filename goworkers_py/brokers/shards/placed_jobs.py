@@ -3,14 +3,18 @@ their time."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.admin import DELETED, PAGE, Changed, Decide, Place, PlacedJobs
+from goworkers_py.brokers.contracts.span import BEGINNING, EVERY_JOB, Span
 from goworkers_py.brokers.shards.merging import merged
+from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.brokers.shards.shard_list import ShardList, iterating
-from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.core.errors import ArgumentError, BrokerUnavailable
 from goworkers_py.core.job_state import JobState
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -62,23 +66,32 @@ class ShardedJobs(PlacedJobs):
         if page:
             yield page
 
-    def change(self, decide: Decide, start: int = 0) -> Iterator[tuple[int, Changed]]:
-        """Shard by shard: the changes of a page are one step of its shard."""
+    def change(self, decide: Decide, span: Span = EVERY_JOB) -> Iterator[tuple[int, Changed]]:
+        """Shard by shard, each a part: the changes of a page are one step of its shard, and the span begins and ends
+        on each shard among the jobs of that shard."""
         failed: BrokerUnavailable | None = None
         served = False
-        for shard in self._shards.all:
+        for shard in self._from(span.reached.part):
+            here = span if shard.name == span.reached.part else dataclasses.replace(span, reached=BEGINNING)
+            change = partial(self._change, decide=decide, span=here)
             try:
-                here = shard.ask(lambda broker: self._of(broker).count()) if start else 0
-                if start and start >= here:
-                    start -= here
-                    continue
-                skipped, start = start, 0
-                yield from iterating(shard, lambda broker, skipped=skipped: self._of(broker).change(decide, skipped))  # type: ignore[misc]
+                for looked_at, changed in iterating(shard, change):
+                    changed.reached = changed.reached._replace(part=shard.name)
+                    yield looked_at, changed
                 served = True
             except BrokerUnavailable as error:
                 failed = error
         if failed is not None and not served:
             raise failed
+
+    def _change(self, broker: Broker, decide: Decide, span: Span) -> Iterator[tuple[int, Changed]]:
+        return self._of(broker).change(decide, span)
+
+    def _from(self, part: str) -> Sequence[Shard]:
+        names = [shard.name for shard in self._shards.all]
+        if part and part not in names:
+            raise ArgumentError(f"there is no shard {part}, on which a change could go on")
+        return self._shards.all[names.index(part) :] if part else self._shards.all
 
     def clear(self) -> int:
         return sum(self._shards.every(lambda broker: self._of(broker).clear()))

@@ -16,6 +16,7 @@ from goworkers_py.admin.filter import Filter, Refined, Wanted, counted
 from goworkers_py.admin.jobs import Steps
 from goworkers_py.admin.places import DEAD, PARKED, TIMED
 from goworkers_py.brokers.contracts.admin import Changed, Place
+from goworkers_py.brokers.contracts.span import BEGINNING, Reached
 from goworkers_py.core.job_state import JobState
 from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import TEXTS, TIME, WHOLE, YES_NO, Param
@@ -29,7 +30,7 @@ SLICE_S = 0.8
 MOST_SELECTED = 1_000
 LONGEST_LOOK_S = 5.0  # for selected jobs of a queue, which have no times to find them by
 
-Verb = Callable[[Place, Wanted, int], Steps]  # the last one: how many jobs to pass over
+Verb = Callable[[Place, Wanted, Reached], Steps]  # the last one: where to go on
 
 FIELDS: Sequence[Param] = (
     Param("state", "the state of the jobs", needed=True, choices=PLACED),
@@ -42,28 +43,8 @@ FIELDS: Sequence[Param] = (
     Param("looked_at", "jobs that former requests have looked at", WHOLE, 0),
     Param("changed", "jobs that former requests have changed", WHOLE, 0),
     Param("total", "jobs of the state when the first request was made", WHOLE),
-    Param("skip", "jobs to pass over, which former requests have looked at", WHOLE, 0),
+    Param("reached", "how far former requests have come", default=""),
 )
-
-
-class _Seen(Refined):
-    """Knows where the next request goes on: at the time of the last job that was looked at, behind those jobs of this
-    time that stayed; in a queue, whose jobs have no time, behind all that stayed."""
-
-    def __init__(self, wanted: Wanted) -> None:
-        super().__init__(wanted, lambda job: True)
-        self.last_at: float | None = None
-        # Jobs of this time that stayed. Hashes, because a place may yield a job twice while others come and go.
-        self.stayed: set[int] = set()
-
-    def fits(self, job: StoredJob) -> bool:
-        if job.at != self.last_at:
-            self.last_at, self.stayed = job.at, set()
-        self.stayed.add(hash(job.payload))
-        return super().fits(job)
-
-    def forget(self, changed: Sequence[StoredJob]) -> None:
-        self.stayed.difference_update(hash(job.payload) for job in changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +82,7 @@ class Bulk:
         )
         chosen, until = set(keys), time.monotonic() + LONGEST_LOOK_S
         total, why = Changed(), "had left before"
-        for _, changed in self.verb(self._place, Refined(wanted, lambda job: has_key(job, chosen)), 0):
+        for _, changed in self.verb(self._place, Refined(wanted, lambda job: has_key(job, chosen)), BEGINNING):
             total.add(changed)
             if total.done >= len(chosen):
                 break
@@ -116,12 +97,12 @@ class Bulk:
         args, place = self.visit.args, self._place
         started = args["started"] or self.visit.inspector.now()
         total = args["total"] if args["total"] is not None else self.visit.inspector.count(place)
-        seen = _Seen(self._of_before(started))
+        reached = Reached.read(args["reached"]) if args["reached"] else BEGINNING
         result, looked_at, until = Changed(), args["looked_at"], time.monotonic() + SLICE_S
         ended = True
-        for read, step in self.verb(place, seen, args["skip"]):
+        for read, step in self.verb(place, self._of_before(started), reached):
             result.add(step)
-            seen.forget(step.jobs)
+            reached = step.reached
             looked_at += read
             if args["changed"] + result.done >= total:
                 break  # the others have come since
@@ -131,7 +112,7 @@ class Bulk:
         changed = args["changed"] + result.done
         if ended:
             return Done(f"{counted(changed)} {self.done}", result.done, changed, problems=result.problems)
-        fields = self._next(place, seen, started)
+        fields = self._next(place, reached, started)
         fields |= {"looked_at": looked_at, "changed": changed, "total": total}
         said = f"{counted(changed)} {self.done} so far"
         go_on = GoOn(fields, looked_at, total)
@@ -144,21 +125,14 @@ class Bulk:
         died_before = started if self._place == DEAD else math.inf
         return Refined(wanted, lambda job: not _came_since(job, started) and (job.at or 0.0) <= died_before)
 
-    def _next(self, place: Place, seen: _Seen, started: float) -> dict[str, object]:
+    def _next(self, place: Place, reached: Reached, started: float) -> dict[str, object]:
         args = self.visit.args
         fields: dict[str, object] = {"state": args["state"], "queue": args["queue"] or "", "all": "yes", "_sure": "yes"}
         fields |= {name: args[name] for name in (param.name for param in FILTER) if args[name] not in (None, "", [])}
-        skip = len(seen.stayed)
-        if place in TIMED and seen.last_at is not None:
-            skip += args["skip"] if seen.last_at == args["since"] else 0
-            fields["since"] = repr(seen.last_at)
-        elif place == PARKED:
-            skip = 0  # workers take jobs out of its lines meanwhile, so each request begins anew
-        else:
-            skip += args["skip"]
         if "at" in args:
             fields["at"] = repr(args["at"])
-        return fields | {"started": repr(started), "skip": skip}
+        # Workers take jobs out of the lines of limits meanwhile, so there each request begins anew.
+        return fields | {"started": repr(started), "reached": "" if place == PARKED else str(reached)}
 
 
 def _came_since(job: StoredJob, started: float) -> bool:

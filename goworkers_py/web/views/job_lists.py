@@ -10,6 +10,7 @@ from goworkers_py.admin.jobs import Steps
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Place
 from goworkers_py.brokers.contracts.fleet import Running, Stats
+from goworkers_py.brokers.contracts.span import Reached
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.web.http.params import TIME, WHOLE, Param
 from goworkers_py.web.site.table import Action, Data, Done, View
@@ -145,7 +146,7 @@ def _reschedule(visit: Visit) -> Done:
     )
 
 
-def _bulk(visit: Visit, verb: Callable[[Place, Wanted, int], Steps], done: str) -> Done:
+def _bulk(visit: Visit, verb: Callable[[Place, Wanted, Reached], Steps], done: str) -> Done:
     return Bulk(visit, verb, done).run()
 
 
