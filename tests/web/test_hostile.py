@@ -63,7 +63,8 @@ def payloads() -> Iterator[bytes]:
         raw = json.dumps(fields).encode()
         yield {
             11: b"\xff\xfe broken <b>", 23: raw[:-1], 37: b"[]", 41: b'"text <i>"', 53: raw.replace(b"1.5e9", b"NaN"),
-            59: b"[" * 300 + b"]" * 300, 61: raw if number > 300 else raw.replace(b'"args": [', b'"args": ["%s", ' % LONG),
+            59: b"[" * 300 + b"]" * 300,
+            61: raw if number > 300 else raw.replace(b'"args": [', b'"args": ["%s", ' % LONG),
         }.get(number % 97, raw)  # fmt: skip
 
 
