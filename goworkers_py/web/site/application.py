@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerUnavailable, ConfigError
+from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerUnavailable, ConfigError, DuplicateJob
 from goworkers_py.web.http.errors import Refused
 from goworkers_py.web.http.params import read_all
 from goworkers_py.web.http.request import Environ, Request
@@ -106,6 +106,8 @@ def _refused(fault: Exception, path: str) -> Refused:
         return Refused(503, f"the broker does not answer: {fault}", (("Retry-After", "5"),))
     if isinstance(fault, ArgumentError | ConfigError):
         return Refused(400, str(fault))
+    if isinstance(fault, DuplicateJob):
+        return Refused(409, str(fault))
     if isinstance(fault, BrokerError):
         return Refused(502, f"the broker has refused: {fault}")
     log.error("page %s failed", path, exc_info=fault)
