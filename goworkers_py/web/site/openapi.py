@@ -138,7 +138,7 @@ def _schema(param: Param) -> dict[str, Any]:
     schema["description"] = f"{param.about}: {how}" if how else param.about
     if param.choices:
         schema["enum"] = list(param.choices)
-    if param.default is not None:
+    if param.default not in (None, ""):
         schema["default"] = param.default
     return schema
 
