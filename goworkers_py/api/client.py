@@ -90,7 +90,23 @@ class Client:
         `needs` names the features that the worker must know, see `needs`; they are those of the push, not the user's.
         All the jobs get the same `kwargs`.
         """
-        form = self._form(queue, job_class, list(rows), options, needs, kwargs, self._joining(ties))
+        return self._pushed(self._form(queue, job_class, list(rows), options, needs, kwargs, self._joining(ties)))
+
+    def checked_push(
+        self,
+        queue: str,
+        job_class: str,
+        args: Sequence[Any],
+        options: EnqueueOptions = NO_OPTIONS,
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Callable[[], str | None]:
+        """Checks a push, and returns the function that makes it: for several pushes of which none may be made if one of
+        them is wrong."""
+        form = self._form(queue, job_class, [args], options, (), kwargs, self._joining(NO_TIES))
+        self._check_workers([queue], form.writer.needs)
+        return lambda: self._pushed(form)[0]
+
+    def _pushed(self, form: PushForm) -> list[str | None]:
         if form.slots:
             self._broker().require(Capability.LIMITS)
         jids: list[str | None] = []
@@ -201,10 +217,7 @@ class Client:
     def _push(self, pushes: Sequence[Push], needs: frozenset[str], named: bool) -> Sequence[Answer]:
         """`named`: the caller has given the jid."""
         try:
-            # Only leases say which features workers know.
-            if needs and Capability.LEASES in self._broker().capabilities:
-                for queue in dict.fromkeys(push.queue for push in pushes):
-                    self._workers.check(queue, needs)
+            self._check_workers(dict.fromkeys(push.queue for push in pushes), needs)
             if (held := holding(self.home)) is not None:
                 held.add(self, [self._publisher.free(push) for push in pushes] if named else pushes)
             elif pushes:
@@ -212,6 +225,12 @@ class Client:
         except BrokerUnreachable as error:
             raise error.with_advice(self._address) from error
         return [True] * len(pushes)
+
+    def _check_workers(self, queues: Iterable[str], needs: frozenset[str]) -> None:
+        """Only leases say which features workers know."""
+        if needs and Capability.LEASES in self._broker().capabilities:
+            for queue in queues:
+                self._workers.check(queue, needs)
 
     def publish_held(self, pushes: Sequence[Push]) -> None:
         """Publishes pushes that `atomic` has held back, when its block or its job has ended well."""

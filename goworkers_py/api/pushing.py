@@ -53,6 +53,18 @@ class Pushing:
         check_lock_options(options.said, options.said, job_class)
         return self.client.push(queue, job_class, args, options, kwargs)
 
+    def checked_push(
+        self,
+        queue: str,
+        job_class: str,
+        args: Sequence[Any],
+        options: EnqueueOptions = NO_OPTIONS,
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Callable[[], str | None]:
+        """Checks a push as `enqueue_with_options` does, and returns the function that makes it."""
+        check_lock_options(options.said, options.said, job_class)
+        return self.client.checked_push(queue, job_class, args, options, kwargs)
+
     def enqueue_bulk(
         self, queue: str, job_class: str, rows: Iterable[Sequence[Any]], options: EnqueueOptions = NO_OPTIONS
     ) -> list[str | None]:

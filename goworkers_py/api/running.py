@@ -14,7 +14,7 @@ from goworkers_py.api.partition import Partition
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.config.central import CentralSource
-from goworkers_py.config.enqueue_options import EnqueueOptions
+from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.command import Obey
@@ -63,14 +63,14 @@ class Running:
     def result(self, jid: str, timeout: float | None = None) -> Any:
         raise NotImplementedError
 
-    def enqueue_with_options(
+    def checked_push(
         self,
         queue: str,
         job_class: str,
         args: Sequence[Any],
-        options: EnqueueOptions,
+        options: EnqueueOptions = NO_OPTIONS,
         kwargs: Mapping[str, Any] | None = None,
-    ) -> str | None:
+    ) -> Callable[[], str | None]:
         raise NotImplementedError
 
     def unworked(self, plan: Plan) -> dict[str, list[str]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from goworkers_py.admin.inspector import Inspector
-from goworkers_py.config.enqueue_options import EnqueueOptions
+from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.options import Config
 from goworkers_py.config.web_options import WebConfig
 from goworkers_py.core.errors import ConfigError
@@ -52,15 +52,15 @@ class WithoutCode:
     def result(self, jid: str, timeout: float | None = None) -> Any:
         return self._host.result(jid, timeout)
 
-    def enqueue_with_options(
+    def checked_push(
         self,
         queue: str,
         job_class: str,
         args: Sequence[Any],
-        options: EnqueueOptions,
+        options: EnqueueOptions = NO_OPTIONS,
         kwargs: Mapping[str, Any] | None = None,
-    ) -> str | None:
-        return self._host.enqueue_with_options(queue, job_class, args, options, kwargs)
+    ) -> Callable[[], str | None]:
+        return self._host.checked_push(queue, job_class, args, options, kwargs)
 
     def our_work(self) -> None:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,19 @@ import pytest
 import redis as redis_py
 import web_scene
 from apps import own_app, working
+from schemas import misfit, referred
 from wsgi_client import Client
 
 from goworkers_py import App, EnqueueOptions
+from goworkers_py.config.job_options import PushOptions, options_of
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.web import application
 from goworkers_py.web.http.errors import Refused
+from goworkers_py.web.site.access_file import token_line
+from goworkers_py.web.site.by_file import ByFile
 from goworkers_py.web.site.openapi import document
 from goworkers_py.web.site.rates import Rates
+from goworkers_py.web.views import results
 from goworkers_py.web.views.all_views import TABLE
 
 OPENAPI = Path(__file__).parents[2] / "docs" / "openapi.json"
@@ -94,6 +100,106 @@ def test_of_many_jobs_none_is_pushed_when_one_is_wrong(app: App, client: Client)
     assert waiting(app) == []
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        b'{"class": "A", "args": [1e400]}', b'{"class": "A", "args": ["\\ud800"]}',
+        b'{"class": "A", "kwargs": {"one": 1e400}}', b'{"class": "A", "options": {"unique_until": "start"}}',
+        b'{"class": "A", "args": %s1%s}' % (b"[" * 300, b"]" * 300), b'{"class": "A", "options": {"at": 1}}',
+    ],
+)  # fmt: skip
+def test_of_many_jobs_none_is_pushed_when_one_cannot_be_written(app: App, client: Client, wrong: bytes) -> None:
+    body = b'{"jobs": [{"class": "A", "queue": "q"}, %s]}' % wrong
+    answer = client.ask("POST", "/api/enqueue/bulk", body, {"Content_Type": "application/json"})
+    assert (answer.status, answer.json["error"][:8]) == (400, "jobs[1]:")
+    assert waiting(app) == []
+
+
+def test_many_jobs_are_repeated_with_their_jids_and_none_is_there_twice(app: App, client: Client) -> None:
+    jobs = [{"class": "A", "queue": "q", "options": {"jid": f"j{n}", "track": True}} for n in range(3)]
+    assert client.api("/api/enqueue/bulk", {"jobs": jobs[:2]}).json["jids"] == ["j0", "j1"]
+    told = client.api("/api/enqueue/bulk", {"jobs": jobs}).json
+    assert told["jids"] == [None, None, "j2"]
+    assert [problem[:17] for problem in told["problems"]] == ["jobs[0]: job j0 i", "jobs[1]: job j1 i"]
+    assert [job["jid"] for job in waiting(app)] == ["j0", "j1", "j2"]
+
+
+def test_a_second_job_with_the_jid_or_the_lock_of_another_is_a_conflict(app: App, client: Client) -> None:
+    for options in ({"jid": "j1", "track": True}, {"unique_for": 60, "on_conflict": "raise"}):
+        body = {"class": "A", "queue": "q", "options": options}
+        assert client.api("/api/enqueue", body).status == 200
+        answer = client.api("/api/enqueue", body)
+        assert answer.status == 409
+        assert "no second one was pushed" in answer.json["error"]
+    assert len(waiting(app)) == 2
+
+
+def test_the_last_of_two_members_of_a_name_counts_as_in_the_checks(app: App, client: Client) -> None:
+    body = b'{"queue": "other", "class": "A", "class": "B", "queue": "q"}'
+    assert client.ask("POST", "/api/enqueue", body, {"Content_Type": "application/json"}).status == 200
+    assert [job["class"] for job in waiting(app)] == ["B"]
+
+
+def test_no_partition_is_the_main_one_and_a_partition_is_a_text(app: App, client: Client) -> None:
+    assert client.api("/api/enqueue", {"class": "A", "queue": "q", "partition": None}).status == 200
+    assert client.api("/api/enqueue", {"class": "A", "queue": "q", "partition": ["x"]}).status == 400
+    assert client.api("/api/enqueue", {"class": "A", "queue": "q", "partition": "nosuch"}).status == 404
+    assert len(waiting(app)) == 1
+
+
+def test_pushes_of_programs_leave_the_audit_list_to_the_changes_of_people(app: App, client: Client) -> None:
+    client.api("/api/enqueue", {"class": "A", "queue": "q"})
+    client.api("/api/enqueue/bulk", {"jobs": [{"class": "A", "queue": "q"}]})
+    client.api("/api/enqueue", {"class": "A", "args": [float(1)], "queue": "q", "options": {"nosuch": 1}})
+    assert client.get("/api/audit").json["actions"] == []
+    client.post("/enqueue", {"class": "A", "queue": "q"})
+    client.api("/api/queue/pause", {"name": "q"})
+    assert [one["action"] for one in client.get("/api/audit").json["actions"]] == ["queue pause", "enqueue"]
+
+
+# --- who may push
+
+
+def test_a_program_pushes_with_the_token_of_its_role(app: App, tmp_path: Path) -> None:
+    tokens = {role: token_line(role, role) for role in ("view", "act")}
+    file = tmp_path / "access"
+    file.write_text("".join(f"{line}\n" for line, _ in tokens.values()))
+    file.chmod(0o600)
+    client = Client(application(app, access=ByFile(str(file))))
+    body = {"class": "A", "queue": "q"}
+    for role, status in (("view", 403), ("act", 200)):
+        assert client.api("/api/enqueue", body, Authorization=f"Bearer {tokens[role][1]}").status == status
+    for header in ({}, {"Authorization": "Bearer act.nosuch"}, {"Authorization": "Bearer "}):
+        answer = client.api("/api/enqueue", body, **header)
+        assert (answer.status, list(answer.json)) == (401, ["error"])
+    assert len(waiting(app)) == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "kind", "headers", "status"),
+    [
+        ("POST", "text/plain", {}, 415), ("POST", "application/x-www-form-urlencoded", {}, 403),
+        ("POST", "multipart/form-data; boundary=x", {}, 415), ("POST", "", {}, 403),
+        ("POST", "application/json", {"Origin": "http://evil.example"}, 403),
+        ("POST", "application/json", {"Sec-Fetch-Site": "cross-site"}, 403), ("PUT", "application/json", {}, 405),
+        ("DELETE", "application/json", {}, 405), ("GET", "application/json", {}, 405),
+    ],
+)  # fmt: skip
+def test_a_push_that_another_site_could_send_is_refused_as_json(
+    app: App, client: Client, method: str, kind: str, headers: dict[str, str], status: int
+) -> None:
+    answer = client.ask(method, "/api/enqueue", b'{"class": "A", "queue": "q"}', {"Content_Type": kind, **headers})
+    assert answer.status == status
+    assert list(answer.json) == ["error"]
+    assert waiting(app) == []
+
+
+def test_a_body_that_is_too_long_is_not_read(app: App, client: Client) -> None:
+    answer = client.ask("POST", "/api/enqueue", b" " * 2_000_001, {"Content_Type": "application/json"})
+    assert answer.status == 413
+    assert "2,000,000 bytes" in answer.json["error"]
+
+
 def test_who_may_only_view_pushes_nothing(app: App) -> None:
     client = Client(application(app, authorize=lambda environ, action: action == "view"))
     assert client.api("/api/enqueue", {"class": "A", "queue": "q"}).status == 403
@@ -140,6 +246,34 @@ def test_a_result_is_waited_for_and_each_end_has_a_status_of_its_own(app: App, c
     assert client.get("/api/result?jid=nosuch&timeout=5").status == 404
 
 
+def test_no_wait_is_longer_than_ten_seconds_and_a_crowd_does_not_wait(
+    app: App, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    def wait(jid: str, timeout: float) -> None:
+        waits.append(timeout)
+        raise TimeoutError("not ended")
+
+    monkeypatch.setattr(app, "result", wait)
+    for timeout in ("1h", "2", "0"):
+        assert client.get(f"/api/result?jid=j&timeout={timeout}").status == 202
+    room = threading.BoundedSemaphore(1)
+    monkeypatch.setattr(results, "_room", room)
+    with room:
+        assert client.get("/api/result?jid=j&timeout=9").status == 202
+    assert client.get("/api/result?jid=j&timeout=9").status == 202
+    assert waits == [10, 2, 0, 0, 9]
+    for timeout in ("-1", "nan", "inf", "x"):
+        assert client.get(f"/api/result?jid=j&timeout={timeout}").status == 400
+
+
+def test_the_doctor_answers_a_program(app: App, client: Client) -> None:
+    client.api("/api/enqueue", {"class": "A", "queue": "nobody"})
+    found = client.get("/api/doctor").json["findings"]["value"]
+    assert any("nobody" in one["what"] for one in found), found
+
+
 # --- limits
 
 
@@ -152,11 +286,26 @@ def test_a_user_who_makes_too_many_changes_has_to_wait_and_another_does_not() ->
         rates.take("ada")
     assert (caught.value.status, dict(caught.value.headers)) == (429, {"Retry-After": "1"})
     rates.take("bob")
+    for half in (0.5, 0.75):  # too fast: refused, and not punished
+        now[0] = half
+        with pytest.raises(Refused):
+            rates.take("ada")
     now[0] = 1.0
     rates.take("ada")
     for number in range(10_100):
         rates.take(str(number))
     assert len(rates._buckets) == 10_000
+
+
+def test_too_many_changes_are_refused_until_later(app: App) -> None:
+    made = application(app, authorize=lambda environ, action: True)
+    made._rates = Rates(per_s=0, burst=2)
+    client = Client(made)
+    statuses = [client.api("/api/enqueue", {"class": "A", "queue": "q"}).status for _ in range(3)]
+    assert statuses == [200, 200, 429]
+    assert client.api("/api/enqueue", {"class": "A"}).headers["retry-after"] == "1"
+    assert client.get("/api/queues").status == 200
+    assert client.api("/api/enqueue", {"class": "A"}, Remote_Addr="192.0.2.7").status == 200
 
 
 @pytest.mark.parametrize(
@@ -188,11 +337,67 @@ def test_every_view_and_action_is_described_with_its_parameters() -> None:
     assert len(names) == len(set(names))
 
 
+def schema_of(told: dict[str, Any]) -> dict[str, Any]:
+    schema = told["content"]["application/json"]["schema"]
+    assert isinstance(schema, dict)
+    return schema
+
+
+def references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from ([value["$ref"]] if "$ref" in value else [])
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from references(one)
+
+
+def test_the_description_is_well_formed() -> None:
+    told = document(TABLE)
+    assert told["openapi"] == "3.1.0"
+    assert all(referred(reference, told) for reference in references(told))
+    for path, methods in told["paths"].items():
+        for one in methods.values():
+            assert all(answer["description"] for answer in one["responses"].values())
+            names = [parameter["name"] for parameter in one["parameters"]]
+            assert len(names) == len(set(names)), path
+            for parameter in one["parameters"]:
+                default = parameter["schema"].get("default")
+                assert default is None or misfit(default, parameter["schema"], told) == "", path
+
+
+def test_a_push_and_its_answer_are_as_described(client: Client) -> None:
+    told = document(TABLE)
+    good: list[dict[str, Any]] = [
+        {"class": "A", "queue": "q"},
+        {"class": "A", "args": [1], "kwargs": {"a": 1}, "at": "+1h", "options": {"retry": 3, "track": True}},
+        {"class": "A", "at": 4102444800},
+    ]
+    bad: list[dict[str, Any]] = [
+        {}, {"class": 7}, {"class": "A", "args": {}}, {"class": "A", "kwargs": []}, {"class": "A", "nosuch": 1},
+        {"class": "A", "options": {"retri": 1}}, {"class": "A", "options": {"at": 1}}, {"class": "A", "at": []},
+    ]  # fmt: skip
+    for path, wrap in (("/enqueue", lambda one: one), ("/enqueue/bulk", lambda one: {"jobs": [one]})):
+        described = told["paths"][path]["post"]
+        asked = schema_of(described["requestBody"])
+        for one in good + bad:
+            answer = client.api(f"/api{path}", wrap(one))
+            assert answer.status == (200 if one in good else 400), one
+            assert (misfit(wrap(one), asked, told) == "") == (one in good), one
+            assert misfit(answer.json, schema_of(described["responses"][str(answer.status)]), told) == "", one
+
+
+def test_the_options_of_a_push_are_described_as_they_are_read() -> None:
+    described = schema_of(document(TABLE)["paths"]["/enqueue"]["post"]["requestBody"])["properties"]["options"]
+    assert set(described["properties"]) == set(options_of(PushOptions)) - {"at"}
+
+
 def test_each_get_answers_as_described(app: App, client: Client, redis: redis_py.Redis) -> None:
     scene = web_scene.fill(app, redis)
     samples = {"name": "mail", "jid": scene.tracked, "bid": scene.bid, "cid": scene.cid, "queue": "billing",
                "class": "Invoice", "state": "waiting", "identity": "none"}  # fmt: skip
-    for path, methods in document(TABLE)["paths"].items():
+    told_of_all = document(TABLE)
+    for path, methods in told_of_all["paths"].items():
         if "get" not in methods:
             continue
         needed = [one["name"] for one in methods["get"]["parameters"] if one.get("required")]
@@ -200,8 +405,9 @@ def test_each_get_answers_as_described(app: App, client: Client, redis: redis_py
         asked |= {"/limit": {"name": "stripe"}, "/periodic/one": {"name": "nightly"}, "/group": {"name": "user:7"},
                   "/job/raw": {"state": "waiting", "queue": "reports"}}.get(path, {})  # fmt: skip
         answer = client.get(f"/api{path}?{'&'.join(f'{name}={value}' for name, value in asked.items())}")
-        assert str(answer.status) in methods["get"]["responses"] or answer.status == 202, f"{path}: {answer.text}"
-        assert isinstance(answer.json, dict)
+        told = methods["get"]["responses"]
+        assert str(answer.status) in told, f"{path}: {answer.text}"
+        assert misfit(answer.json, schema_of(told[str(answer.status)]), told_of_all) == "", path
 
 
 def test_each_post_refuses_an_unknown_field(client: Client) -> None:

@@ -61,6 +61,18 @@ def _json(value: Any) -> Any:
         raise ArgumentError(f"must be JSON: {error}") from None
 
 
+def _array(value: Any) -> list[Any]:
+    if not isinstance(read := _json(value), list):
+        raise ArgumentError("must be a JSON array")
+    return read
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(read := _json(value), dict):
+        raise ArgumentError("must be a JSON object")
+    return read
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     read: Callable[[Any], Any]
@@ -72,9 +84,11 @@ TEXT = Kind(_text, {"type": "string"})
 TEXTS = Kind(_text, {"type": "array", "items": {"type": "string"}}, several=True)
 WHOLE = Kind(_whole, {"type": "integer"})
 YES_NO = Kind(_yes_or_no, {"type": "boolean"})
-TIME = Kind(_time, {"type": "string", "description": HOW})
-SPAN = Kind(_span, {"type": "string", "description": HOW_LONG})
+TIME = Kind(_time, {"type": ["string", "number"], "description": HOW})
+SPAN = Kind(_span, {"type": ["string", "number"], "description": HOW_LONG})
 JSON = Kind(_json, {})
+ARRAY = Kind(_array, {"type": "array"})
+OBJECT = Kind(_object, {"type": "object"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,11 +46,12 @@ class Acting:
         try:
             done = action.run(visit)
         except Exception as error:
-            _note(visit, action, f"failed, perhaps in the middle: {error}")
+            _note(visit, action, f"failed, perhaps in the middle: {error}", of_api)
             raise
         finally:
-            visit.now_new()
-        _note(visit, action, done.said, done)
+            if not (action.routine and of_api):  # pages would count anew as often as a program pushes
+                visit.now_new()
+        _note(visit, action, done.said, of_api, done)
         return self._told_as_json(visit, done) if of_api else self._told(visit, action, done)
 
     def _check(self, visit: Visit) -> None:
@@ -91,14 +92,14 @@ def _refuse_unknown(action: Action, visit: Visit) -> None:
             raise bad_request(f"{name} is not a field of {action.path}{did_you_mean(name, known)}")
 
 
-def _note(visit: Visit, action: Action, said: str, done: Done | None = None) -> None:
+def _note(visit: Visit, action: Action, said: str, of_api: bool, done: Done | None = None) -> None:
     """Into the log, and into the list that the page of the audit shows; of a change over many requests only its end.
     A list that cannot be written makes no done change look failed."""
     where = f" partition={one_line(visit.partition)}" if visit.partition else ""
     source = str(visit.request.environ.get("REMOTE_ADDR") or "")
     log.info("pages: %s: %s who=%s source=%s%s", action.audit_name, one_line(said), one_line(visit.grant.who),
              one_line(source), where)  # fmt: skip
-    if done is not None and done.go_on is not None:
+    if (action.routine and of_api) or (done is not None and done.go_on is not None):
         return
     try:
         count = None if done is None else done.total or done.count

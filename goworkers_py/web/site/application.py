@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerUnavailable, ConfigError
+from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerUnavailable, ConfigError, DuplicateJob
 from goworkers_py.web.http.errors import Refused
 from goworkers_py.web.http.params import read_all
 from goworkers_py.web.http.request import Environ, Request
@@ -108,6 +108,8 @@ def _refused(fault: Exception, path: str) -> Refused:
         return Refused(400, str(fault))
     if isinstance(fault, UnicodeEncodeError):
         return Refused(400, "a name holds half a character, which no broker can hold")
+    if isinstance(fault, DuplicateJob):
+        return Refused(409, str(fault))
     if isinstance(fault, BrokerError):
         return Refused(502, f"the broker has refused: {fault}")
     log.error("page %s failed", path, exc_info=fault)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from goworkers_py.admin.doctor import OurWork
 from goworkers_py.admin.inspector import Inspector
-from goworkers_py.config.enqueue_options import EnqueueOptions
+from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.options import Config
 
 
@@ -19,14 +19,14 @@ class Part(Protocol):
 
     def result(self, jid: str, timeout: float | None = None) -> Any: ...
 
-    def enqueue_with_options(
+    def checked_push(
         self,
         queue: str,
         job_class: str,
         args: Sequence[Any],
-        options: EnqueueOptions,
+        options: EnqueueOptions = NO_OPTIONS,
         kwargs: Mapping[str, Any] | None = None,
-    ) -> str | None: ...
+    ) -> Callable[[], str | None]: ...
 
 
 class Host(Part, Protocol):

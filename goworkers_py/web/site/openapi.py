@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from goworkers_py.core.version import __version__
@@ -20,9 +20,13 @@ _PARTITION = {
     "schema": {"type": "string"},
 }  # fmt: skip
 _ERRORS = {
-    "400": "a parameter is wrong, and the text says which", "401": "who are you?",
-    "403": "this role may not do that", "404": "there is no such thing", "429": "too many: wait", "503":
-    "the broker does not answer",
+    400: "a parameter is wrong, and the text says which", 401: "log in, or give a token",
+    403: "this role may not do that", 404: "there is no such thing", 502: "the broker has refused",
+    503: "the broker does not answer: try again",
+}  # fmt: skip
+_ERRORS_OF_CHANGES = {
+    409: "another job has this jid, or this lock", 413: "the body is too long",
+    415: "the body is neither JSON nor a form", 429: "too many changes: wait as `Retry-After` says",
 }  # fmt: skip
 
 
@@ -78,28 +82,38 @@ def _of_view(view: View) -> dict[str, Any]:
         "description": _docstring(view.data),
         "tags": [_tag(view.path)],
         "parameters": [*map(_parameter, view.query), _PARTITION],
-        "responses": {"200": _answer({"type": "object"}, "the data of the page"), **_errors()},
+        "responses": {
+            "200": _answer({"type": "object"}, "the data of the page"),
+            **_others(_ERRORS | dict(view.others)),
+        },
     }
 
 
 def _of_action(action: Action) -> dict[str, Any]:
-    needed = [field.name for field in action.fields if field.needed]
-    body: dict[str, Any] = {
-        "type": "object",
-        "properties": {field.name: _schema(field) for field in action.fields},
-        "additionalProperties": False,
-    }
-    if needed:
-        body["required"] = needed
+    done: dict[str, Any] = {"$ref": "#/components/schemas/Done"}
+    if action.result:
+        done = {"allOf": [done, {"type": "object", "properties": dict(action.result)}]}
     return {
         "operationId": f"post{action.path.replace('/', '-')}",
         "summary": action.audit_name,
         "description": _docstring(action.run),
         "tags": [_tag(action.path)],
         "parameters": [_PARTITION],
-        "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
-        "responses": {"200": _answer({"$ref": "#/components/schemas/Done"}, "it was done"), **_errors()},
+        "requestBody": {"required": True, "content": {"application/json": {"schema": object_of(action.fields)}}},
+        "responses": {"200": _answer(done, "it was done"), **_others(_ERRORS | _ERRORS_OF_CHANGES)},
     }
+
+
+def object_of(fields: Sequence[Param]) -> dict[str, Any]:
+    """The schema of a JSON object with these fields."""
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {field.name: _schema(field) for field in fields},
+        "additionalProperties": False,
+    }
+    if needed := [field.name for field in fields if field.needed]:
+        schema["required"] = needed
+    return schema
 
 
 def _docstring(function: Any) -> str:
@@ -124,7 +138,7 @@ def _schema(param: Param) -> dict[str, Any]:
     schema["description"] = f"{param.about}: {how}" if how else param.about
     if param.choices:
         schema["enum"] = list(param.choices)
-    if param.default is not None:
+    if param.default not in (None, ""):
         schema["default"] = param.default
     return schema
 
@@ -133,5 +147,6 @@ def _answer(schema: dict[str, Any], about: str) -> dict[str, Any]:
     return {"description": about, "content": {"application/json": {"schema": schema}}}
 
 
-def _errors(codes: Sequence[str] = tuple(_ERRORS)) -> dict[str, Any]:
-    return {code: _answer({"$ref": "#/components/schemas/Error"}, _ERRORS[code]) for code in codes}
+def _others(told: Mapping[int, str]) -> dict[str, Any]:
+    error = {"$ref": "#/components/schemas/Error"}
+    return {str(code): _answer(error if code >= 400 else {"type": "object"}, about) for code, about in told.items()}

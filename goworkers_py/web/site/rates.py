@@ -28,7 +28,8 @@ class Rates:
         with self._lock:
             tokens, counted_at = self._buckets.pop(user, (self._burst, now))
             tokens = min(self._burst, tokens + (now - counted_at) * self._per_s)
-            self._buckets[user] = max(0.0, tokens - 1), now
+            # A refused change takes nothing: who goes on too fast still makes as many changes as are allowed.
+            self._buckets[user] = (tokens - 1 if tokens >= 1 else tokens), now
             while len(self._buckets) > MOST_USERS:
                 del self._buckets[next(iter(self._buckets))]
         if tokens < 1:

@@ -24,6 +24,8 @@ class View:
     data: Callable[[Visit], Data | Response]  # its docstring describes the view. A Response is sent as it is
     query: Sequence[Param] = ()
     section: str = ""  # the path of the view in the menu to which it belongs; empty: its own
+    # Other answers than the data, by status, and what each says.
+    others: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,10 @@ class Action:
     # Asks before a change that cannot be taken back: a question, or nothing when no question is needed.
     question: Callable[[Visit], str] | None = None
     name: str = ""  # for the audit; empty: made of the path
+    # Programs do this all the time. What they do is logged, and not added to the audit list, where it would leave no
+    # room for the changes of people.
+    routine: bool = False
+    result: Mapping[str, Data] = field(default_factory=dict)  # the schemas of what `Done.result` holds
 
     @property
     def audit_name(self) -> str:

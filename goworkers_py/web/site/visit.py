@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError
-from goworkers_py.web.http.errors import Refused
+from goworkers_py.web.http.errors import Refused, bad_request
 from goworkers_py.web.http.request import Request
 from goworkers_py.web.site.access import Grant
 from goworkers_py.web.site.hiding import Hiding
@@ -51,7 +51,10 @@ class Visit:
         if not told and self.request.changes:
             with suppress(Refused):  # of a body that cannot be read; its reader says so
                 told = self.request.form.get(PARTITION)
-        return str((told or [""])[-1])
+        name = (told or [""])[-1]
+        if name is not None and not isinstance(name, str):
+            raise bad_request(f"{PARTITION}: must be a text")
+        return name or ""
 
     @cached_property
     def part(self) -> Part:

@@ -20,11 +20,12 @@ from goworkers_py.web.views import (
     processes,
     pushing,
     queues,
+    results,
 )
 
 _MODULES = (
     overview, queues, job_lists, job, failures, processes, process_commands, find, periodic, batches, groups, limits,
-    partitions, audit, pushing,
+    partitions, audit, pushing, results,
 )  # fmt: skip
 
 TABLE: Table = Table(

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from goworkers_py.admin.doctor import Doctor, Finding
+from goworkers_py.web.site.snapshots import Snapshot
 from goworkers_py.web.site.table import Action, Data, View
-from goworkers_py.web.site.visit import Visit
+from goworkers_py.web.site.visit import PANEL_WAIT_S, Visit
 from goworkers_py.web.views.queues import busy_by_queue, rows
 from goworkers_py.web.views.shared import fleet_history, fleet_processes, fleet_stats
 
@@ -36,9 +37,13 @@ def overview(visit: Visit) -> Data:
         "queues": rows(fullest, processes, busy_by_queue(visit)),
         "number_of_queues": len(stats.queues),
         "days": [{"date": day.date, "processed": day.processed, "failed": day.failed} for day in reversed(days)],
-        "findings": visit.panel("findings", FINDINGS_AGE_S, lambda: _findings(visit)),
+        "findings": findings(visit),
         "failing": {"retries": retries, "dead": dead},
     }
+
+
+def findings(visit: Visit, wait_s: float = PANEL_WAIT_S) -> Snapshot[Sequence[Finding]]:
+    return visit.panel("findings", FINDINGS_AGE_S, lambda: _findings(visit), wait_s)
 
 
 def _findings(visit: Visit) -> Sequence[Finding]:
