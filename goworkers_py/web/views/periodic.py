@@ -8,7 +8,7 @@ from goworkers_py.admin.periodic_schedules import PeriodicJobStatus
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.periodic import ForeignSchedule
 from goworkers_py.web.http.errors import bad_request
-from goworkers_py.web.http.params import JSON, WHOLE, Param
+from goworkers_py.web.http.params import JSON, Param, whole_from
 from goworkers_py.web.site.table import Action, Data, Done, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.offered import MOST, entries
@@ -69,6 +69,8 @@ def _run(visit: Visit) -> Done:
 def _set(visit: Visit) -> Done:
     """Changes when a schedule fires, or the arguments of its jobs, in all processes until `unset`."""
     args = visit.args
+    if not (args["cron"] or args["every"] or args["timezone"] or args["args"] is not None):
+        raise bad_request("give cron, every, timezone or args")
     if args["args"] is not None and not isinstance(args["args"], list):
         raise bad_request("args: must be a JSON array")
     visit.inspector.set_periodic(
@@ -109,7 +111,7 @@ ACTIONS = [
         (
             NAME,
             Param("cron", "cron expression"),
-            Param("every", "instead of `cron`: seconds", WHOLE),
+            Param("every", "instead of `cron`: seconds", whole_from(1)),
             Param("timezone", "time zone of `cron`"),
             Param("args", "arguments, a JSON array", JSON),
         ),
