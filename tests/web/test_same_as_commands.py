@@ -69,7 +69,8 @@ SAME = [
 # What the command refuses, or ends with 1 because nothing was there to do, changes nothing by the page either.
 REFUSED = [
     Same("/periodic/set", {"name": "nightly"}, ("periodic", "set", "nightly"), "rule set"),
-    Same("/periodic/set", {"name": "nightly", "every": "0"}, ("periodic", "set", "nightly", "--every", "0"), "rule set"),
+    Same("/periodic/set", {"name": "nightly", "every": "0"},
+         ("periodic", "set", "nightly", "--every", "0"), "rule set"),
     Same("/periodic/set", {"name": "nightly", "every": "-5"}, ("periodic", "set", "nightly", "--every", "-5")),
     Same("/periodic/set", {"name": "nightly", "args": "{}"}, ("periodic", "set", "nightly", "--args", "{}")),
     Same("/periodic/set", {"name": "nightly", "timezone": "No/Where"},
@@ -166,7 +167,7 @@ def left(app: App) -> dict[str, Any]:
 
 
 def saved(redis: redis_py.Redis) -> dict[bytes, tuple[int, bytes]]:
-    return {key: (max(redis.pttl(key), 0), redis.dump(key)) for key in redis.keys()}
+    return {key: (max(redis.pttl(key), 0), redis.dump(key)) for key in redis.scan_iter()}
 
 
 def bring_back(redis: redis_py.Redis, copy: Mapping[bytes, tuple[int, bytes]]) -> None:
