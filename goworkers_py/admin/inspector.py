@@ -35,6 +35,7 @@ from goworkers_py.brokers.contracts.fleet import (
 from goworkers_py.brokers.contracts.limits import Limits
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core.command import Command
+from goworkers_py.core.election import MAIN, Standing
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.limit import LimitEntry, LimitSettings, Rate, SlotEntry
 from goworkers_py.core.lock import LockEntry
@@ -180,6 +181,11 @@ class Inspector(Jobs, TrackedJobs, EndedJobs, GroupedJobs, PeriodicSchedules, Fl
     def processes(self) -> list[Process]:
         """The live processes of the fleet, in any language: `[one.identity for one in inspector.processes()]`."""
         return self._admin.processes()
+
+    def election(self, name: str = MAIN) -> Standing:
+        """How an election of processes with `standby` stands, and who leads: `inspector.election().leader`."""
+        self._broker.require(Capability.LEADERSHIP)
+        return self._broker.leadership.look(name)
 
     def running(self) -> list[Running]:
         """The jobs that live processes report as running, oldest first: `inspector.running()[:10]`."""

@@ -14,6 +14,7 @@ from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.request import Values
 
 LONGEST = 10_000  # characters of a text
+MOST_WHOLE = 1_000_000_000
 
 _YES = {"yes": True, "true": True, "on": True, "1": True, "no": False, "false": False, "off": False, "0": False}
 
@@ -78,6 +79,18 @@ class Kind:
     read: Callable[[Any], Any]
     schema: Mapping[str, Any]  # of OpenAPI
     several: bool = False
+
+
+def whole_from(least: int, most: int = MOST_WHOLE) -> Kind:
+    """A whole number in a range."""
+
+    def read(value: Any) -> int:
+        number = _whole(value)
+        if not least <= number <= most:
+            raise ArgumentError(f"must be a whole number from {least} to {most:,}, is {str(value)[:40]}")
+        return number
+
+    return Kind(read, {"type": "integer", "minimum": least, "maximum": most})
 
 
 TEXT = Kind(_text, {"type": "string"})

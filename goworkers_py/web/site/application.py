@@ -7,6 +7,7 @@ GET  /api/queues       the same data as JSON   POST /api/queue/pause     a JSON 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -31,6 +32,8 @@ from goworkers_py.web.site.trends import Trends
 from goworkers_py.web.site.visit import Shared, Visit
 
 log = logging.getLogger(__name__)
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 API, STATIC = "/api", "/static/"
 FOR_EVER = ("Cache-Control", "public, max-age=31536000, immutable")
@@ -67,7 +70,7 @@ class Application:
                 return Acting(self._table, pages, self._rates, self._settings().read_only).act(visit, path, of_api)
             return self._show(visit, path, of_api, pages)
         except Exception as fault:
-            error = _refused(fault, path)
+            error = _refused(fault, request, path)
         if of_api:
             response = Response.of_text(as_json({"error": error.message}, Hiding()), JSON_TYPE, error.status)
         else:
@@ -98,7 +101,7 @@ class Application:
         return response
 
 
-def _refused(fault: Exception, path: str) -> Refused:
+def _refused(fault: Exception, request: Request, path: str) -> Refused:
     """The answer to a request that has failed."""
     if isinstance(fault, Refused):
         return fault
@@ -112,8 +115,15 @@ def _refused(fault: Exception, path: str) -> Refused:
         return Refused(409, str(fault))
     if isinstance(fault, BrokerError):
         return Refused(502, f"the broker has refused: {fault}")
+    if isinstance(fault, UnicodeEncodeError) and _has_broken_text(request):
+        return Refused(400, "a parameter is no Unicode text, and nothing here has such a name")
     log.error("page %s failed", path, exc_info=fault)
     return Refused(500, f"this page has a fault, and the log its traceback: {type(fault).__name__}")
+
+
+def _has_broken_text(request: Request) -> bool:
+    values = [*request.query.values(), *(request.form.values() if request.changes else ())]
+    return any(not str(value).isascii() and _SURROGATE.search(str(value)) for told in values for value in told)
 
 
 def _check_view(grant: Grant) -> None:

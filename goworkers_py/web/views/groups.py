@@ -5,17 +5,21 @@ from __future__ import annotations
 from goworkers_py.admin.filter import counted
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.group import Group, GroupEntry, OwnSettings
-from goworkers_py.web.http.params import SPAN, WHOLE, Param
+from goworkers_py.web.http.errors import bad_request
+from goworkers_py.web.http.params import SPAN, Param, whole_from
 from goworkers_py.web.site.table import Action, Data, Done, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.offered import entries
 from goworkers_py.web.views.rows import row_of
 
 CLASS = Param("class", "only groups of this class")
-GROUP = (
+OPEN_GROUP = (
     Param("queue", "queue of the group", needed=True),
     Param("class", "class of its jobs", needed=True),
     Param("name", "name of the group", needed=True),
+)
+GROUP = (
+    *OPEN_GROUP,
     Param("set", "members that are aggregated together; empty: the open group"),
 )
 MEMBERS = 50
@@ -45,7 +49,7 @@ def _told(entry: GroupEntry) -> dict[str, object]:
 
 
 def _group(visit: Visit) -> Group:
-    return Group(visit.args["queue"], visit.args["class"], visit.args["name"], visit.args["set"] or "")
+    return Group(visit.args["queue"], visit.args["class"], visit.args["name"], visit.args.get("set") or "")
 
 
 def _flush(visit: Visit) -> Done:
@@ -58,18 +62,26 @@ def _flush(visit: Visit) -> Done:
 def _settings(visit: Visit) -> Done:
     """Gives a group settings of its own, in place of those of the code. A value that is left out stays as it was."""
     group, args = _group(visit), visit.args
-    entry = visit.inspector.group(group)
-    own = OwnSettings() if entry is None else entry.own
     given = {"grace_s": args["grace"], "max_delay_s": args["max_delay"], "max_size": args["max_size"]}
-    visit.inspector.set_group(group, own._replace(**{name: it for name, it in given.items() if it is not None}))
+    given = {name: value for name, value in given.items() if value is not None}
+    if not given:
+        raise bad_request("give grace, max_delay or max_size")
+    visit.inspector.set_group(group, _own(visit, group)._replace(**given))
     return Done(f"group {group.name} has settings of its own", 1)
 
 
 def _reset(visit: Visit) -> Done:
     """The settings of the code hold again for a group."""
     group = _group(visit)
+    if _own(visit, group) == OwnSettings():
+        return Done(f"group {group.name} had nothing set", 0)
     visit.inspector.set_group(group, OwnSettings())
     return Done(f"group {group.name} has the settings of the code", 1)
+
+
+def _own(visit: Visit, group: Group) -> OwnSettings:
+    entry = visit.inspector.group(group)
+    return OwnSettings() if entry is None else entry.own
 
 
 def _delete(visit: Visit) -> Done:
@@ -93,12 +105,12 @@ ACTIONS = [
         "/group/set",
         _settings,
         (
-            *GROUP,
+            *OPEN_GROUP,
             Param("grace", "so long after its last member", SPAN),
             Param("max_delay", "so long after its first member; 0: no limit", SPAN),
-            Param("max_size", "number of members; 0: no limit", WHOLE),
+            Param("max_size", "number of members; 0: no limit", whole_from(0)),
         ),
     ),
-    Action("/group/reset", _reset, GROUP),
+    Action("/group/reset", _reset, OPEN_GROUP),
     Action("/group/delete", _delete, GROUP, _ask_delete),
 ]

@@ -6,23 +6,24 @@ import itertools
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.core.limit import ANY_RATE, LimitEntry, Rate, SlotEntry, rate_of
+from goworkers_py.core.limit import ANY_RATE, MOST, LimitEntry, Rate, SlotEntry, rate_of
 from goworkers_py.web.http.errors import Refused
-from goworkers_py.web.http.params import WHOLE, Param
+from goworkers_py.web.http.params import Param, whole_from
+from goworkers_py.web.site.snapshots import SOON_S
 from goworkers_py.web.site.table import Action, Data, Done, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.offered import entries
+from goworkers_py.web.views.shared import fleet_stats
 
 NAME = Param("name", "name of the limit", needed=True)
 LOCK = Param("name", "name of the lock", needed=True)
 MOST_SLOTS, MOST_LOCKS = 100, 200
-COUNTED_S = 10.0
 
 
 def limits(visit: Visit) -> Data:
     """The limits that programs have declared: what they allow, how many jobs have places and how many wait."""
     found = entries(visit, "limits", Capability.LIMITS, visit.inspector.limits)
-    waiting = visit.inspector.stats().limits if found else {}
+    waiting = fleet_stats(visit).limits if found else {}
     return {
         "limits": [_told(one) | {"waiting": waiting.get(one.name, 0)} for one in found],
         "offered": visit.inspector.has(Capability.LIMITS),
@@ -37,7 +38,7 @@ def limit(visit: Visit) -> Data:
     def some() -> list[SlotEntry]:
         return list(itertools.islice(visit.inspector.slots(name), MOST_SLOTS))
 
-    slots = visit.panel(f"slots of {name}", COUNTED_S, some)
+    slots = visit.panel(f"slots of {name}", SOON_S, some)
     return {
         "limit": _told(entry),
         "counted": slots,
@@ -80,21 +81,27 @@ def _concurrent(text: str | None) -> int | None:
         return None
     if text == "any":
         return -1
-    if not text.isascii() or not text.isdigit():
+    if not (text.isascii() and text.isdigit() and int(text) <= MOST):
         raise ArgumentError(f"concurrent must be a number, 0 to let no job begin, or any; is {text!r}")
     return int(text)
 
 
 def _rate(entry: LimitEntry, text: str | None, burst: int | None) -> Rate | None:
     if text == "any":
+        if burst is not None:
+            raise ArgumentError("burst: a rate of any has none")
         return ANY_RATE
-    if not text and burst is None:
-        return None
-    told = text or (str(entry.rate) if entry.rate else "")
-    if not told:
+    rate = _rate_of(text, entry.rate.burst if entry.rate else 1) if text else entry.rate
+    if burst is None:
+        return rate if text else None
+    if rate is None:
         raise ArgumentError("burst: the limit has no rate; give one, such as 100/minute")
+    return rate._replace(burst=burst)
+
+
+def _rate_of(text: str, burst: int) -> Rate:
     try:
-        return rate_of(told, burst or (entry.rate.burst if entry.rate else 1))
+        return rate_of(text, burst)
     except ValueError as error:
         raise ArgumentError(f"rate: {error}") from None
 
@@ -127,7 +134,7 @@ def locks(visit: Visit) -> Data:
             for one in found
         ]  # fmt: skip
 
-    shown = visit.panel(f"locks {prefix}", COUNTED_S, some) if offered else None
+    shown = visit.panel(f"locks {prefix}", SOON_S, some) if offered else None
     return {
         "locks": shown.value or [] if shown else [], "counted": shown, "prefix": prefix, "most": MOST_LOCKS,
         "offered": offered,
@@ -153,7 +160,7 @@ ACTIONS = [
             NAME,
             Param("concurrent", "jobs that run at once: a number, 0 lets no job begin, or any"),
             Param("rate", "jobs that begin in a time, such as 100/minute, or any"),
-            Param("burst", "jobs of the rate that begin at once after a pause", WHOLE),
+            Param("burst", "jobs of the rate that begin at once after a pause", whole_from(1, MOST)),
         ),
     ),
     Action("/limit/unset", _unset, (NAME,)),

@@ -1,26 +1,35 @@
-"""Partitions: the brokers of a fleet, whether they answer, what waits on them, who leads; central configurations."""
+"""Partitions: the brokers of a fleet, whether they answer, what waits on them, who leads."""
 
 from __future__ import annotations
 
+import time
+
+from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.config.parsers import without_password
 from goworkers_py.config.partitions import MAIN, of_partition
+from goworkers_py.core.election import Standing
+from goworkers_py.core.errors import ConfigError
 from goworkers_py.web.site.snapshots import Snapshot
 from goworkers_py.web.site.table import Action, Data, View
 from goworkers_py.web.site.visit import Visit
 
-AGE_S = 2.0
+AGE_S, WAIT_S = 2.0, 0.3
 
 
 def listed(visit: Visit) -> Data:
-    """Every partition: its broker, whether it answers, and what waits there."""
+    """Every partition: its broker, whether it answers, what waits there, and who leads its standby processes."""
     config = visit.host.config
     names = ["", *(one.name for one in config.partitions)]
+    for name in names:
+        _look(visit, name, 0.0)  # all are asked at once: brokers that do not answer hold up the page together
+    deadline = time.monotonic() + WAIT_S
     rows = []
     for name in names:
         own = of_partition(config, name)
-        found = _stats(visit, name)
-        stats = found.value
+        found = _look(visit, name, max(0.0, deadline - time.monotonic()))
+        stats, standing = found.value or (None, None)
+        lacks = isinstance(found.error, ConfigError)  # such as a directory, which does not count
         rows.append(
             {
                 "name": name,
@@ -28,6 +37,9 @@ def listed(visit: Visit) -> Data:
                 "broker": without_password(own.broker),
                 "store": without_password(own.store) if own.store else "",
                 "standby": own.standby,
+                "leader": standing.leader.identity if standing and standing.leader else None,
+                "epoch": standing.epoch if standing else None,
+                "lacks": lacks,
                 "answers": found.error is None and stats is not None,
                 "error": str(found.error) if found.error else "",
                 "waiting": sum(queue.size for queue in stats.queues) if stats else None,
@@ -40,9 +52,15 @@ def listed(visit: Visit) -> Data:
     return {"rows": rows}
 
 
-def _stats(visit: Visit, name: str) -> Snapshot[Stats]:
+def _look(visit: Visit, name: str, wait_s: float) -> Snapshot[tuple[Stats, Standing | None]]:
     inspector = visit.host.partition(name).inspector if name else visit.host.inspector
-    return visit.panel(f"stats of partition {name}", AGE_S, inspector.stats)
+    election = of_partition(visit.host.config, name).election
+
+    def look() -> tuple[Stats, Standing | None]:
+        elects = inspector.has(Capability.LEADERSHIP)
+        return inspector.stats(), inspector.election(election) if elects else None
+
+    return visit.panel(f"partition {name}", AGE_S, look, wait_s)
 
 
 VIEWS = [View("/partitions", "Partitions", "partitions.html", listed)]

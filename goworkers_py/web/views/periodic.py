@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+import simplejson
+
 from goworkers_py.admin.periodic_schedules import PeriodicJobStatus
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.periodic import ForeignSchedule
 from goworkers_py.web.http.errors import bad_request
-from goworkers_py.web.http.params import JSON, WHOLE, Param
+from goworkers_py.web.http.params import JSON, Param, whole_from
+from goworkers_py.web.site.hiding import MASK
 from goworkers_py.web.site.table import Action, Data, Done, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.offered import MOST, entries
@@ -69,13 +72,29 @@ def _run(visit: Visit) -> Done:
 def _set(visit: Visit) -> Done:
     """Changes when a schedule fires, or the arguments of its jobs, in all processes until `unset`."""
     args = visit.args
+    if not (args["cron"] or args["every"] or args["timezone"] or args["args"] is not None):
+        raise bad_request("give cron, every, timezone or args")
     if args["args"] is not None and not isinstance(args["args"], list):
         raise bad_request("args: must be a JSON array")
+    _check_unmasked(visit)
     visit.inspector.set_periodic(
         args["name"], cron=args["cron"] or "", every=args["every"] or 0, timezone=args["timezone"] or "",
         args=args["args"],
     )  # fmt: skip
     return _told(visit, True, "was set by hand", "")
+
+
+def _check_unmasked(visit: Visit) -> None:
+    """Who copies the arguments from the page would store the mask in place of a secret."""
+    told = visit.args["args"]
+    if told is None or MASK not in simplejson.dumps(told):
+        return
+    job = visit.inspector.periodic_job(visit.args["name"])
+    known = [job.args, job.args_of_code]
+    if visit.hiding.value(known) != known:
+        raise bad_request(
+            f'args: a hidden value is shown as "{MASK}", and would be pushed as this text; write the value'
+        )
 
 
 def _unset(visit: Visit) -> Done:
@@ -109,7 +128,7 @@ ACTIONS = [
         (
             NAME,
             Param("cron", "cron expression"),
-            Param("every", "instead of `cron`: seconds", WHOLE),
+            Param("every", "instead of `cron`: seconds", whole_from(1)),
             Param("timezone", "time zone of `cron`"),
             Param("args", "arguments, a JSON array", JSON),
         ),

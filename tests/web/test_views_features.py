@@ -1,0 +1,175 @@
+"""Pages of the features under hostile names, secrets, silent brokers and brokers without the feature."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+import redis as redis_py
+import web_scene
+from apps import own_app
+from wsgi_client import Client
+
+from goworkers_py import App
+from goworkers_py.config.ini_file import ConfigText
+from goworkers_py.config.loader import load
+from goworkers_py.core.effect import Push
+from goworkers_py.core.election import Bid
+from goworkers_py.core.group import Group, GroupMembership, GroupSettings
+from goworkers_py.core.periodic import Release, Rule
+from goworkers_py.web import application
+from goworkers_py.web.views.all_views import TABLE
+from goworkers_py.wire.schedule import schedule
+
+EVIL = "<img src=x onerror=alert(1)>\"'&{{7*7}}\u202e\x07"
+FEATURES = ("periodic", "batch", "batches", "chain", "chains", "group", "groups", "limit", "limits", "lock", "locks")
+
+
+@pytest.fixture
+def app(redis_url: str) -> Iterator[App]:
+    with own_app(redis_url) as made:
+        yield made
+
+
+@pytest.fixture
+def client(app: App) -> Client:
+    return client_of(app)
+
+
+def client_of(app: App) -> Client:
+    return Client(application(app, authorize=lambda environ, action: True))
+
+
+def register(app: App, name: str, args: list[object]) -> None:
+    told = {"class": EVIL, "queue": "q", "args": args, "catch_up": "latest", "overlap": "allow"}
+    app.broker.periodic.register(Release("shop", "1"), [schedule(name, Rule("", 60, ""), told)])
+
+
+def test_hostile_names_are_shown_as_text_and_their_pages_found(app: App, client: Client) -> None:
+    register(app, EVIL, [EVIL])
+    with app.batch(EVIL):
+        app.enqueue("q", "Job", [])
+    joining = GroupMembership(Group("b", EVIL, EVIL), GroupSettings(grace_s=3_600))
+    told = json.dumps({"class": EVIL, "args": [EVIL], "jid": EVIL, "queue": "b"}).encode()
+    app.broker.transport.publish([Push("b", told, group=joining)])
+    for path, own in (("/periodic", "/periodic/one?"), ("/batches", "/batch?"), ("/groups", "/group?")):
+        page = client.get(path).text
+        assert "<img" not in page
+        assert "{{7*7}}" in page
+        [link] = {unescape(link) for link in re.findall(r'href="(/[^"]*)"', page) if unescape(link).startswith(own)}
+        shown = client.get(link)
+        assert (shown.status, "<img" in shown.text, "alert(1)" in shown.text) == (200, False, True)
+
+
+@pytest.mark.parametrize("path", [path for path in (*TABLE.views, *TABLE.actions) if path.split("/")[1] in FEATURES])
+def test_a_name_that_is_no_text_is_refused_and_no_fault_of_the_page(client: Client, path: str) -> None:
+    if (view := TABLE.views.get(path)) is not None:
+        answer = client.get(f"{path}?" + "&".join(f"{one.name}=%ff" for one in view.query))
+    else:
+        names = [one.name for one in TABLE.actions[path].fields if one.needed]
+        answer = client.sure(
+            path, {**dict.fromkeys(names, "\udcff"), "grace": "5m", "cron": "* * * * *", "rate": "any"}
+        )
+    assert answer.status in (200, 303, 400, 404), answer.text
+
+
+def test_a_mask_is_not_stored_in_place_of_a_secret(app: App, client: Client) -> None:
+    register(app, "sync", [{"token": "s3cr3t"}])
+    shown = client.get("/api/periodic/one?name=sync").json["job"]["args"]
+    assert shown == [{"token": "(hidden)"}]
+    assert client.post("/periodic/set", {"name": "sync", "args": json.dumps(shown)}).status == 400
+    assert app.inspector.periodic_job("sync").args == [{"token": "s3cr3t"}]
+    assert client.post("/periodic/set", {"name": "sync", "args": '[{"token": "new"}]'}).status == 303
+    assert app.inspector.periodic_job("sync").args == [{"token": "new"}]
+
+
+def test_a_lock_that_was_freed_is_gone_from_the_next_page(app: App, redis: redis_py.Redis, client: Client) -> None:
+    lock = web_scene.fill(app, redis).lock
+    held = [one["name"] for one in client.get("/api/locks").json["locks"]]
+    assert held == [lock]
+    client.sure("/lock/free", {"name": lock})
+    assert client.get("/api/locks").json["locks"] == []
+    assert "No unique job holds a lock" in client.get("/locks").text
+
+
+# --- partitions
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of a server that takes connections and says nothing."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(50)
+        yield f"redis://:s3cr3t@127.0.0.1:{server.getsockname()[1]}"
+
+
+def partitioned(redis_url: str, *addresses: str) -> App:
+    sections = [f"[partition:p{n}]\nredis = {one}\nqueues = q{n} 1\n" for n, one in enumerate(addresses)]
+    app = App()
+    config = load(ConfigText(f"[pyworkers]\nredis = {redis_url}\n" + "".join(sections), "test"), environment={})
+    app.use(dataclasses.replace(config, timeout=1))
+    return app
+
+
+def test_silent_partitions_are_asked_at_the_same_time(
+    redis_url: str, silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    ended = threading.Event.wait
+
+    def wait(event: threading.Event, timeout: float | None = None) -> bool:
+        if timeout is not None and timeout <= 0.3:
+            waits.append(timeout)
+        return ended(event, timeout)
+
+    app = partitioned(redis_url, *(f"{silent}/{n}" for n in range(6)))
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr("threading.Event.wait", wait)
+            answer = client_of(app).get("/api/partitions")
+        rows = {row["shown_name"]: row for row in answer.json["rows"]}
+        assert [row["answers"] for row in rows.values()] == [True] + 6 * [False]
+        assert "s3cr3t" not in answer.text
+        assert waits.count(0.0) >= 7  # each was asked before the page waited for any
+    finally:
+        app.quit()
+        app.use(app.config)
+
+
+def test_the_leader_of_each_partition_is_shown(redis_url: str) -> None:
+    app = partitioned(redis_url, redis_url)
+    try:
+        leadership = app.partition("p0").broker.leadership
+        bid = Bid("vm:7:ab", "token", False, leadership.look("p0"))
+        assert leadership.win("p0", bid, 60.0)
+        main, other = client_of(app).get("/api/partitions").json["rows"]
+        assert (main["leader"], other["leader"]) == (None, "vm:7:ab")
+        page = client_of(app).get("/partitions").text
+        assert "vm:7:ab" in page
+        assert "partition=p0" in page
+    finally:
+        app.quit()
+        app.use(app.config)
+
+
+# --- a broker without the features
+
+
+@pytest.mark.parametrize("path", [path for path in TABLE.views if path.split("/")[1] in (*FEATURES, "partitions")])
+def test_a_broker_without_the_feature_says_so(tmp_path: Path, path: str) -> None:
+    app = App()
+    app.configure(broker=f"dir://{quote(str(tmp_path))}")
+    needed = "&".join(f"{one.name}=x" for one in TABLE.views[path].query if one.needed)
+    answer = client_of(app).get(f"{path}?{needed}")
+    told = re.search(r"This broker has no|the directory has no", unescape(answer.text))
+    assert (answer.status, told is not None) == (400 if needed else 200, True)
+    assert "state problem" not in answer.text
