@@ -125,10 +125,13 @@ def test_a_search_gives_up_in_a_long_queue_and_says_how_many_jobs_it_looked_at(
         assert client.get("/api" + where(near, state="waiting", queue="mail")).json["row"]["jid"] == near
 
 
-def test_a_key_that_is_none_and_a_jid_that_cannot_be_one_are_refused(client: Client) -> None:
+def test_a_key_that_is_none_and_a_missing_jid_are_refused(client: Client) -> None:
     assert client.get(where("j1", state="retry", key="no-time|j1")).status == 400
-    assert client.get("/job?jid=%FF").status == 400
     assert client.get("/job").status == 400
+
+
+def test_a_jid_that_is_no_text_has_a_page(client: Client) -> None:
+    assert client.get("/job?jid=%FF").status == 200
 
 
 # --- what is shown
