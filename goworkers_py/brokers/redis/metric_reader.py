@@ -22,12 +22,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
-from typing import Any
 
 from goworkers_py.brokers.contracts.metrics import CountedSpan, DeployMark, Metrics, RunCounts
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.damage import count_in
-from goworkers_py.brokers.redis.exchange import RedisCommand, text
+from goworkers_py.brokers.redis.exchange import text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.neighbours import MARK_LIFE_S
 from goworkers_py.brokers.redis.sidekiq_metrics import MINUTE_LIFE_S, TEN_MINUTES_LIFE_S
@@ -36,7 +35,7 @@ from goworkers_py.wire.payload import encodable
 
 MINUTE_S, TEN_MINUTES_S, DAY_S = 60, 600, 86_400
 
-# So many keys are asked for in one exchange, and so many fields of one hash in one command.
+# Of one hash, so many fields are read in one command. The spans have fewer keys, so one exchange asks for all of them.
 MOST_AT_ONCE = 1_000
 # About so many fields of several hashes come in one exchange: some milliseconds of the server.
 FIELDS_AT_ONCE = 10_000
@@ -90,7 +89,7 @@ class MetricReader(Metrics):
             for at in starts
             for key in (self._keys.histogram_of_seven(job_class, at), self._keys.histogram_of_eight(job_class, at))
         ]
-        replies = iter(self._answers(asked))
+        replies = iter(self._connections.answers(asked))
         for seven, eight in zip(replies, replies, strict=True):
             more = max(_buckets(seven), _buckets(eight), key=sum)
             total = [count + new for count, new in zip(total, more, strict=True)]
@@ -114,7 +113,7 @@ class MetricReader(Metrics):
         if not encodable(job_class):
             return {}
         names = [f"{job_class}|{what}" for what in _FIELDS]
-        replies = self._answers([("HMGET", key, *names) for key in keys])
+        replies = self._connections.answers([("HMGET", key, *names) for key in keys])
         return {
             key: _classes(key, dict(zip(map(str.encode, names), counts, strict=True)))
             for key, counts in zip(keys, replies, strict=True)
@@ -123,7 +122,7 @@ class MetricReader(Metrics):
 
     def _hashes(self, keys: Sequence[str]) -> Iterator[tuple[str, Mapping[bytes, bytes]]]:
         """The hashes that exist, with all their fields. A key of another type counts as missing."""
-        sizes = zip(keys, self._answers([("HLEN", key) for key in keys]), strict=True)
+        sizes = zip(keys, self._connections.answers([("HLEN", key) for key in keys]), strict=True)
         there = [(key, size) for key, size in sizes if size]
         for some in _in_steps((key, size) for key, size in there if size <= MOST_AT_ONCE):
             replies = self._connections.answers([("HGETALL", key) for key in some])
@@ -138,11 +137,6 @@ class MetricReader(Metrics):
             fields |= _pairs(flat)
             if cursor == b"0":
                 return fields
-
-    def _answers(self, commands: Sequence[RedisCommand]) -> list[Any]:
-        """None stands for a key of another type too."""
-        steps = [commands[start : start + MOST_AT_ONCE] for start in range(0, len(commands), MOST_AT_ONCE)]
-        return [reply for step in steps for reply in self._connections.answers(step)]
 
 
 def _starts(since: float, until: float, step_s: int, life_s: int) -> list[datetime]:
@@ -164,7 +158,7 @@ def _in_steps(sizes: Iterable[tuple[str, int]]) -> Iterator[list[str]]:
     step: list[str] = []
     fields = 0
     for key, size in sizes:
-        if step and (fields + size > FIELDS_AT_ONCE or len(step) == MOST_AT_ONCE):
+        if step and fields + size > FIELDS_AT_ONCE:
             yield step
             step, fields = [], 0
         step.append(key)

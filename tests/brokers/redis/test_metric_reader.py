@@ -141,14 +141,14 @@ def test_for_each_class_and_minute_the_layout_with_more_runs_counts(
     ran(redis, "j|250204|8:03", "MoreInSeven", 2, 2, 99)
     ran(redis, "j|20250204|8:4", "MoreInSeven", 1, 0, 1)
     ran(redis, "j|250204|8:04", "MoreInSeven", 3, 0, 3)
-    took(redis, "MoreInSeven-04-08:3", b1=6)
+    took(redis, "MoreInSeven-04-08:3", b3=6)
     took(redis, "h|MoreInSeven-4-8:3", b2=2)
     took(redis, "h|MoreInSeven-4-8:4", b2=3)
     assert reader.minutes(AT, AT + 60) == [
         CountedSpan(AT, {"Both": RunCounts(5, 1, 100), "MoreInSeven": RunCounts(6, 0, 10)}),
         CountedSpan(AT + 60, {"MoreInSeven": RunCounts(3, 0, 3)}),
     ]
-    assert reader.histogram("MoreInSeven", AT, AT + 60) == histogram(b1=6, b2=3)
+    assert reader.histogram("MoreInSeven", AT, AT + 60) == histogram(b3=6, b2=3)
 
 
 @pytest.mark.parametrize("choice", ["7", "8", "auto"])
