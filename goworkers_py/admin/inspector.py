@@ -17,6 +17,7 @@ from goworkers_py.admin.ended_jobs import EndedJobs
 from goworkers_py.admin.fleet_calls import FleetCalls
 from goworkers_py.admin.grouped_jobs import GroupedJobs
 from goworkers_py.admin.jobs import Jobs
+from goworkers_py.admin.metrics import ExecutionMetrics
 from goworkers_py.admin.no_neighbours import NoNeighbours
 from goworkers_py.admin.periodic_schedules import PeriodicSchedules
 from goworkers_py.admin.tracked_jobs import TrackedJobs
@@ -41,7 +42,7 @@ from goworkers_py.core.limit import LimitEntry, LimitSettings, Rate, SlotEntry
 from goworkers_py.core.lock import LockEntry
 
 
-class Inspector(Jobs, TrackedJobs, EndedJobs, GroupedJobs, PeriodicSchedules, FleetCalls, Audit):
+class Inspector(Jobs, TrackedJobs, EndedJobs, GroupedJobs, PeriodicSchedules, FleetCalls, Audit, ExecutionMetrics):
     """Shows and changes queues, jobs and processes, for programs and for the command line: `workers.inspector`.
 
     Every method asks the broker again, and raises BrokerError if the broker does not answer. A place is SCHEDULED,

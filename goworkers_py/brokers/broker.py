@@ -19,6 +19,7 @@ from goworkers_py.brokers.contracts.groups import Groups
 from goworkers_py.brokers.contracts.leadership import Leadership
 from goworkers_py.brokers.contracts.limits import Limits
 from goworkers_py.brokers.contracts.locks import Locks
+from goworkers_py.brokers.contracts.metrics import Metrics
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.brokers.contracts.periodic import Periodic
 from goworkers_py.brokers.contracts.recoverable import Recoverable
@@ -40,6 +41,7 @@ class Capability(enum.Enum):
     CONTROL = "commands to processes"  # has `control` and `cancels`
     CALLS = "commands that are answered"  # has `calls`
     ADMIN = "lists of jobs"  # has `admin`
+    METRICS = "runs of each class by the minute"  # has `metrics`
     RECORDS = "records of jobs"  # the transport and the store write them in the steps in which they move a job
     LOCKS = "locks of unique jobs"  # has `locks`; the transport takes them in the step of the push
     LIMITS = "limits of jobs"  # has `limits`; the transport takes places in the step of the push and of the end
@@ -95,6 +97,7 @@ class Broker:
     groups: Groups
     leadership: Leadership
     admin: Admin
+    metrics: Metrics
     neighbours: Neighbours | None = None
     configurations: Configurations | None = None
     # Of a broker that delivers jobs again by itself. Without them it buries no job that kills its processes.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 # Sidekiq's upper bounds of the buckets, in seconds. One more bucket counts longer runs.
@@ -43,3 +43,18 @@ def total(several: Iterable[Mapping[str, Executions]]) -> dict[str, Executions]:
         for name, more in executions.items():
             sums[name] = sums[name].plus(more) if name in sums else more
     return sums
+
+
+def percentile_s(histogram: Sequence[int], percent: float) -> float | None:
+    """The run time that so many percent of the runs have not exceeded, about: the runs of a bucket are taken to be
+    spread evenly over it. None without a run. Of a run in the last bucket, which has no end, the result is its begin:
+    the run took at least as long.
+    """
+    rank = sum(histogram) * percent / 100
+    before = 0
+    low = 0.0
+    for high, count in zip((*BOUNDS_S, BOUNDS_S[-1]), histogram, strict=True):
+        if count and before + count >= rank:
+            return low + (high - low) * (rank - before) / count
+        before, low = before + count, high
+    return None

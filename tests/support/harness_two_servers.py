@@ -14,7 +14,8 @@ from goworkers_py.brokers.broker import Capability
 class TwoServersHarness:
     # All else happens in the store alone, which the suite tests as Redis. Here the jobs of its tests are in RabbitMQ.
     left_out = frozenset(Capability) - {
-        Capability.DELAYS, Capability.STORE, Capability.CONTROL, Capability.SHARED, Capability.LASTING,
+        Capability.DELAYS, Capability.STORE, Capability.CONTROL, Capability.METRICS, Capability.SHARED,
+        Capability.LASTING,
     }  # fmt: skip
 
     def __init__(self, server: RabbitServer, folder: Path, redis_address: str) -> None:

@@ -270,6 +270,14 @@ def writes_metrics(life: ProcessLife) -> object:
     return sorted(key for pattern in ("j|*", "h|*", "J-*") for key in life.redis.keys(pattern))
 
 
+def reads_metrics(life: ProcessLife) -> object:
+    """What `writes_metrics` has written, a mark of a deploy, and a hash that is read in parts."""
+    life.redis.hset("19700101-marks", mapping={f"1970-01-01T00:00:00Z{more}": "v2" for more in ("", *range(1_000))})
+    metrics = life.broker.metrics
+    told = metrics.minutes(0.0, 0.0), metrics.minutes(0.0, 0.0, "J"), metrics.ten_minutes(0.0, 0.0)
+    return told, metrics.histogram("J", 0.0, 0.0), metrics.marks(0.0, 0.0)
+
+
 def leaves(life: ProcessLife) -> object:
     return len(list(life.broker.recoverable.leave("me"))), life.redis.exists(
         "queue:q:me:inprogress", "pyworkers:lease:me"
@@ -280,5 +288,5 @@ STEPS: list[Callable[[ProcessLife], Any]] = [
     beats, pushes, consumes, consumes_a_large_job, waits_for_a_job, is_woken, succeeds, retries, gives_back,
     settles_large_jobs, has_effects, publishes_once, tracks, shows, cancels, iterates, dies, counts_for_a_time_only,
     promotes, promotes_what_others_promote_too, recovers, takes_the_name_of_another, meets_the_fleet, writes_metrics,
-    sees_what_is_paused, leaves,
+    reads_metrics, sees_what_is_paused, leaves,
 ]  # fmt: skip

@@ -50,7 +50,7 @@ ALL = "all jobs, with the process"
 
 class MemoryBroker(Broker):
     name = "memory"
-    capabilities = frozenset(Capability) - {Capability.SHARED, Capability.LASTING}
+    capabilities = frozenset(Capability) - {Capability.METRICS, Capability.SHARED, Capability.LASTING}
     reliability = Reliability(ALL, "there is no server", ALL, "there is no network")
 
     def __init__(self, state: State, dead_limits: DeadLimits, lease_s: float = TIMING.lease_s) -> None:

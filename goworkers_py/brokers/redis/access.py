@@ -52,9 +52,9 @@ FEATURES = (
     Feature("pauses", "smembers", "paused"),
     # The keys of a process begin with its identity, host:pid:nonce.
     Feature("fleet", "srem smembers rpop", "processes process_cleanup *:*:????????????*"),
-    Feature("metrics", "hincrby bitfield", "j|*", lambda config: config.metrics != "off"),
-    Feature("metrics of Sidekiq 7", "", "*-??-??:*", lambda config: config.metrics in ("auto", "7")),
-    Feature("metrics of Sidekiq 8", "", "h|*", lambda config: config.metrics in ("auto", "8")),
+    Feature("metrics", "hincrby bitfield", "", lambda config: config.metrics != "off"),
+    # Read in both layouts, whatever this process writes: other programs write too.
+    Feature("reading metrics", "hlen hmget hscan", "j|* *-??-??:* h|* ????????-marks"),
     Feature("standby", "pexpire pttl", "", lambda config: config.standby),
     Feature("another database", "select", "", lambda config: _database(config.broker) not in ("", "0")),
     Feature("a cluster", "cluster|slots asking", "", lambda config: is_cluster(config.broker)),
@@ -123,7 +123,7 @@ def probes(keys: Keys) -> list[tuple[str | int, ...]]:
         ("HSET", keys.member(member), "", ""), ("HSETNX", keys.gone, "", ""), ("HEXISTS", keys.gone, ""),
         ("HDEL", keys.gone, ""), ("RPOP", keys.signals(member)), ("SET", keys.process_cleanup, ""),
         ("HINCRBY", keys.minute_of_eight(_EARLY), "", 1), ("BITFIELD", keys.histogram_of_seven("J", _EARLY)),
-        ("BITFIELD", keys.histogram_of_eight("J", _EARLY)),
+        ("BITFIELD", keys.histogram_of_eight("J", _EARLY)), ("HSCAN", keys.marks(_EARLY), 0),
         ("PUBLISH", keys.record(member), ""), ("HGET", keys.iteration("doctor"), ""),
         ("HINCRBY", keys.batch("doctor"), "total", 0), ("HLEN", keys.lock("Job")), ("HMGET", keys.lock("Job"), ""),
         ("PERSIST", keys.places("limit")), ("SSCAN", keys.lines, 0),

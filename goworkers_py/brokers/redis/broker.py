@@ -22,6 +22,7 @@ from goworkers_py.brokers.redis.leases import RedisLeases
 from goworkers_py.brokers.redis.limits import RedisLimits
 from goworkers_py.brokers.redis.listener import Listener
 from goworkers_py.brokers.redis.locks import RedisLocks
+from goworkers_py.brokers.redis.metric_reader import MetricReader
 from goworkers_py.brokers.redis.neighbours import RedisNeighbours
 from goworkers_py.brokers.redis.periodic import RedisPeriodic
 from goworkers_py.brokers.redis.settlement import Settlement
@@ -68,6 +69,7 @@ class RedisBroker(Broker):
         self.batches = RedisBatches(connections, keys)
         self.admin = RedisAdmin(connections, keys, dead_limits, ForRuby.of(config.echo))
         self.periodic = RedisPeriodic(connections, keys)
+        self.metrics = MetricReader(connections, keys)
         self.neighbours = RedisNeighbours(connections, keys)
         # A leader must know that a renewal fails while there is still time for another one.
         self._of_elections = self._connect(address, timeout_s=config.leader_lease / 4)

@@ -26,7 +26,7 @@ _READS = frozenset(
     [
         "EXISTS", "TYPE", "TTL", "PTTL", "TIME", "PING", "INFO", "CONFIG", "CLIENT", "SCAN", "GET", "LLEN", "LRANGE",
         "LINDEX", "LPOS", "SMEMBERS", "SISMEMBER", "SCARD", "SSCAN", "HGET", "HMGET", "HGETALL", "HKEYS", "HVALS",
-        "HLEN", "HEXISTS", "ZCARD", "ZCOUNT", "ZSCORE", "ZMSCORE", "ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE",
+        "HLEN", "HEXISTS", "HSCAN", "ZCARD", "ZCOUNT", "ZSCORE", "ZMSCORE", "ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE",
         "EVAL", "EVALSHA", "MULTI",
     ]
 )  # fmt: skip

@@ -21,6 +21,7 @@ from goworkers_py.brokers.shards.groups import ShardedGroups
 from goworkers_py.brokers.shards.leases import ShardedLeases
 from goworkers_py.brokers.shards.limits import ShardedLimits
 from goworkers_py.brokers.shards.locks import ShardedLocks
+from goworkers_py.brokers.shards.metrics import ShardedMetrics
 from goworkers_py.brokers.shards.moves import Moves
 from goworkers_py.brokers.shards.periodic import ShardedPeriodic
 from goworkers_py.brokers.shards.shard import Shard
@@ -66,6 +67,7 @@ class ShardsBroker(Broker):
         self.chains = ShardedChains(shards)
         self.batches = ShardedBatches(shards)
         self.admin = ShardedAdmin(shards)
+        self.metrics = ShardedMetrics(shards)
         self.periodic = ShardedPeriodic(shards)
 
     @classmethod

@@ -85,8 +85,9 @@ def test_a_daemon_is_warned_at_its_start_that_jobs_are_lost_with_the_process(cap
     ]
 
 
-def test_a_memory_broker_has_all_capabilities_but_shared_and_lasting() -> None:
-    assert set(Capability) - set(MemoryBroker.capabilities) == {Capability.SHARED, Capability.LASTING}
+def test_a_memory_broker_has_all_capabilities_but_metrics_shared_and_lasting() -> None:
+    lacking = {Capability.METRICS, Capability.SHARED, Capability.LASTING}
+    assert set(Capability) - set(MemoryBroker.capabilities) == lacking
 
 
 def test_a_publish_in_a_forked_child_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
