@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import random
 import time
+from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 import redis as redis_py
@@ -77,6 +78,16 @@ def _history(redis: redis_py.Redis, chance: random.Random, now: float) -> None:
         done = chance.randrange(2_000, 4_000) if weekend else chance.randrange(9_000, 14_000)
         redis.set(f"stat:processed:{date}", done)
         redis.set(f"stat:failed:{date}", chance.randrange(20, done // 25))
+    for minute in range(0, 480, 3):
+        at = datetime.fromtimestamp(now - 60 * minute, timezone.utc)
+        for place, name in enumerate(CLASSES):
+            runs = chance.randrange(3, 40) // (place + 1)
+            key = f"j|{at:%y%m%d}|{at.hour}:{at:%M}"
+            counts = {f"{name}|p": runs, f"{name}|f": runs // 12, f"{name}|ms": runs * 130 * (place + 1)}
+            redis.hset(key, mapping=counts)  # type: ignore[arg-type]
+            redis.bitfield(f"h|{name}-{at.day}-{at.hour}:{at.minute}").set("u16", f"#{4 + place}", runs).execute()
+    marked = datetime.fromtimestamp(now - 1_200, timezone.utc)
+    redis.hset(f"{marked:%Y%m%d}-marks", f"{marked:%Y-%m-%dT%H:%M}:00Z", "release 118")
     redis.set("stat:processed", 284_311)
     redis.set("stat:failed", 4_093)
 

@@ -45,7 +45,7 @@ def paths(scene: Scene) -> dict[str, str]:
         "/queue": "/queue?name=mail", "/job": f"/job?jid={scene.tracked}",
         "/job/raw": f"/job/raw?jid={scene.tracked}&state=waiting&queue=reports", "/batch": f"/batch?bid={scene.bid}",
         "/chain": f"/chain?cid={scene.cid}", "/group": "/group?queue=billing&class=Invoice&name=user:7",
-        "/process": "/process?identity=none", "/status": f"/status?jid={scene.tracked}",
+        "/metrics/class": "/metrics/class?name=MailJob&hours=8", "/process": "/process?identity=none", "/status": f"/status?jid={scene.tracked}",
         "/result": f"/result?jid={scene.tracked}",
         "/limit": "/limit?name=stripe", "/periodic/one": "/periodic/one?name=nightly",
     }  # fmt: skip
@@ -290,3 +290,23 @@ def test_a_change_that_fails_is_in_the_audit_too(client: Client) -> None:
     assert client.post("/periodic/pause", {"name": "nosuch"}).status == 400
     (entry,) = client.get("/api/audit").json["actions"]
     assert entry["what"].startswith("failed, perhaps in the middle: there is no periodic job 'nosuch'")
+
+
+# --- metrics
+
+
+def test_the_metrics_of_a_class_of_ruby_are_shown_by_time_with_percentiles(client: Client) -> None:
+    told = client.get("/api/metrics?hours=8").json
+    assert {one["job_class"] for one in told["classes"]} == set(web_scene.CLASSES)
+    (mail,) = [one for one in told["classes"] if one["job_class"] == "MailJob"]
+    found = client.get("/api/metrics/class?name=MailJob&hours=8").json["metrics"]
+    assert (found["runs"], found["failures"]) == (mail["runs"], mail["failures"])
+    assert mail["runs"] > 1_000
+    assert 65 <= found["p50_ms"] <= found["p99_ms"] <= 150
+    assert sum(bar["value"] for bar in told["bars"]) == sum(one["runs"] for one in told["classes"])
+    assert "release 118" in client.get("/metrics/class?name=MailJob").text
+    assert client.get("/api/metrics?hours=3").status == 400
+
+
+def test_a_class_that_has_not_run_has_a_page(client: Client) -> None:
+    assert "It has not run in the last 1 hours" in client.get("/metrics/class?name=nosuch").text

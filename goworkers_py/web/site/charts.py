@@ -134,4 +134,4 @@ def short(value: float) -> str:
 
 
 # By these names in the templates.
-CHARTS: dict[str, Callable[..., Markup]] = {"chart_of_days": chart_of_days, "bars": bars, "spark": spark}
+CHARTS: dict[str, Callable[..., Markup]] = {"chart_of_days": chart_of_days, "bars_of": bars, "spark": spark}

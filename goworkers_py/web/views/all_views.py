@@ -13,6 +13,7 @@ from goworkers_py.web.views import (
     job,
     job_lists,
     limits,
+    metrics,
     overview,
     partitions,
     periodic,
@@ -24,8 +25,8 @@ from goworkers_py.web.views import (
 )
 
 _MODULES = (
-    overview, queues, job_lists, job, failures, processes, process_commands, find, periodic, batches, groups, limits,
-    partitions, audit, pushing, results,
+    overview, queues, job_lists, job, failures, metrics, processes, process_commands, find, periodic, batches, groups,
+    limits, partitions, audit, pushing, results,
 )  # fmt: skip
 
 TABLE: Table = Table(

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from goworkers_py.admin.doctor import Doctor, Finding
+from goworkers_py.admin.metrics import ClassMetrics
 from goworkers_py.web.site.snapshots import Snapshot
 from goworkers_py.web.site.table import Action, Data, View
 from goworkers_py.web.site.visit import PANEL_WAIT_S, Visit
 from goworkers_py.web.views.queues import busy_by_queue, rows
 from goworkers_py.web.views.shared import fleet_history, fleet_processes, fleet_stats
 
-FINDINGS_AGE_S, SAMPLE_AGE_S = 60.0, 60.0
+FINDINGS_AGE_S, SAMPLE_AGE_S, SLOWEST_AGE_S = 60.0, 60.0, 15.0
 MOST_QUEUES = 10
 # The doctor of the command line reads more. Here it runs beside other work, once in a minute.
 SAMPLE, MOST_FAILURES = 50, 1_000
@@ -38,12 +39,20 @@ def overview(visit: Visit) -> Data:
         "number_of_queues": len(stats.queues),
         "days": [{"date": day.date, "processed": day.processed, "failed": day.failed} for day in reversed(days)],
         "findings": findings(visit),
+        "slowest": _slowest(visit),
         "failing": {"retries": retries, "dead": dead},
     }
 
 
 def findings(visit: Visit, wait_s: float = PANEL_WAIT_S) -> Snapshot[Sequence[Finding]]:
     return visit.panel("findings", FINDINGS_AGE_S, lambda: _findings(visit), wait_s)
+
+
+def _slowest(visit: Visit) -> Snapshot[list[ClassMetrics]] | None:
+    """The classes that have taken most time in the last hour; None where the broker does not know."""
+    if not visit.inspector.knows_metrics:
+        return None
+    return visit.panel("metrics 1", SLOWEST_AGE_S, lambda: visit.inspector.metrics(1))
 
 
 def _findings(visit: Visit) -> Sequence[Finding]:

@@ -1,0 +1,91 @@
+"""Metrics by class, in any language: how many runs, how many failed, how long they took, and the deploys between."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from goworkers_py.admin.metrics import ClassMetrics, RunSeries
+from goworkers_py.brokers.contracts.metrics import DeployMark
+from goworkers_py.web.http.params import Param
+from goworkers_py.web.site.charts import Bar
+from goworkers_py.web.site.table import Action, Data, View
+from goworkers_py.web.site.visit import Visit
+
+HOURS = ("1", "2", "4", "8", "24", "72")
+PERIOD = Param("hours", "of the last so many hours", default="1", choices=HOURS)
+CLASS = Param("name", "name of the class", needed=True)
+AGE_S = 15.0
+MOST_CLASSES, MOST_BARS = 200, 72
+
+
+def classes(visit: Visit) -> Data:
+    """The classes that have run in the last hours, in any language, that with the longest run time first."""
+    hours = int(visit.args["hours"])
+    data = {"hours": str(hours), "periods": HOURS, "offered": visit.inspector.knows_metrics}
+    if not data["offered"]:
+        return data | {"classes": [], "bars": [], "marks": [], "number": 0}
+    found = visit.snapshot(f"metrics {hours}", AGE_S, lambda: visit.inspector.metrics(hours))
+    return data | {
+        "classes": [one.as_dict() for one in found[:MOST_CLASSES]],
+        "number": len(found),
+        "bars": _bars_of_all(found),
+        "marks": _marks(visit, hours),
+    }
+
+
+def one(visit: Visit) -> Data:
+    """One class: its runs and failures over time, its run times as percentiles and as a histogram."""
+    hours, name = int(visit.args["hours"]), visit.args["name"]
+    data = {"hours": str(hours), "periods": HOURS, "name": name, "offered": visit.inspector.knows_metrics}
+    if not data["offered"]:
+        return data | {"metrics": None, "bars": [], "histogram": [], "marks": []}
+    found = visit.snapshot(f"metrics {hours} of {name}", AGE_S, lambda: visit.inspector.metrics_of(name, hours))
+    bounds = [*(_span(bound) for bound in found.bounds_ms), f"over {_span(found.bounds_ms[-1])}"]
+    last = max((place for place, count in enumerate(found.histogram) if count), default=-1)
+    first = next((place for place, count in enumerate(found.histogram) if count), 0)
+    return data | {
+        "metrics": found.as_dict(),
+        "bars": _bars(found.series),
+        "histogram": [Bar(bounds[place], found.histogram[place]) for place in range(first, last + 1)],
+        "marks": _marks(visit, hours),
+    }
+
+
+def _marks(visit: Visit, hours: int) -> Sequence[DeployMark]:
+    return visit.snapshot(f"deploy marks {hours}", AGE_S, lambda: visit.inspector.deploy_marks(hours))
+
+
+def _bars_of_all(found: Sequence[ClassMetrics]) -> list[Bar]:
+    if not found:
+        return []
+    series = found[0].series
+    runs = [sum(counts) for counts in zip(*(one.series.runs for one in found), strict=True)]
+    failures = [sum(counts) for counts in zip(*(one.series.failures for one in found), strict=True)]
+    return _bars(RunSeries(series.step_s, series.starts, runs, failures))
+
+
+def _bars(series: RunSeries) -> list[Bar]:
+    """At most MOST_BARS, so that each can be seen: several steps are one bar then."""
+    together = -(-len(series.starts) // MOST_BARS)
+    return [
+        Bar(
+            time.strftime(
+                "%H:%M" if len(series.starts) * series.step_s <= 86_400 else "%m-%d %H:%M", time.gmtime(start)
+            ),
+            sum(series.runs[place : place + together]),
+            sum(series.failures[place : place + together]),
+        )
+        for place, start in list(enumerate(series.starts))[::together]
+    ]
+
+
+def _span(milliseconds: float) -> str:
+    return f"{milliseconds:.0f} ms" if milliseconds < 1_000 else f"{milliseconds / 1_000:g} s"
+
+
+VIEWS = [
+    View("/metrics", "Metrics", "metrics.html", classes, (PERIOD,)),
+    View("/metrics/class", "Class", "metrics_class.html", one, (CLASS, PERIOD), "/metrics"),
+]
+ACTIONS: list[Action] = []
