@@ -12,6 +12,7 @@ import pytest
 import redis as redis_py
 import web_scene
 from apps import own_app
+from waiting import eventually
 from web_scene import GROUP, Scene
 from wsgi_client import Client
 
@@ -45,7 +46,8 @@ def paths(scene: Scene) -> dict[str, str]:
         "/queue": "/queue?name=mail", "/job": f"/job?jid={scene.tracked}",
         "/job/raw": f"/job/raw?jid={scene.tracked}&state=waiting&queue=reports", "/batch": f"/batch?bid={scene.bid}",
         "/chain": f"/chain?cid={scene.cid}", "/group": "/group?queue=billing&class=Invoice&name=user:7",
-        "/metrics/class": "/metrics/class?name=MailJob&hours=8", "/process": "/process?identity=none", "/status": f"/status?jid={scene.tracked}",
+        "/metrics/class": "/metrics/class?name=MailJob&hours=8", "/process": "/process?identity=none",
+        "/status": f"/status?jid={scene.tracked}",
         "/result": f"/result?jid={scene.tracked}",
         "/limit": "/limit?name=stripe", "/periodic/one": "/periodic/one?name=nightly",
     }  # fmt: skip
@@ -296,6 +298,7 @@ def test_a_change_that_fails_is_in_the_audit_too(client: Client) -> None:
 
 
 def test_the_metrics_of_a_class_of_ruby_are_shown_by_time_with_percentiles(client: Client) -> None:
+    assert eventually(lambda: client.get("/api/metrics?hours=8").json["classes"])
     told = client.get("/api/metrics?hours=8").json
     assert {one["job_class"] for one in told["classes"]} == set(web_scene.CLASSES)
     (mail,) = [one for one in told["classes"] if one["job_class"] == "MailJob"]

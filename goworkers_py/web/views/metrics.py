@@ -17,6 +17,7 @@ PERIOD = Param("hours", "of the last so many hours", default="1", choices=HOURS)
 CLASS = Param("name", "name of the class", needed=True)
 AGE_S = 15.0
 MOST_CLASSES, MOST_BARS = 200, 72
+DAY_S = 86_400
 
 
 def classes(visit: Visit) -> Data:
@@ -24,9 +25,11 @@ def classes(visit: Visit) -> Data:
     hours = int(visit.args["hours"])
     data = {"hours": str(hours), "periods": HOURS, "offered": visit.inspector.knows_metrics}
     if not data["offered"]:
-        return data | {"classes": [], "bars": [], "marks": [], "number": 0}
-    found = visit.snapshot(f"metrics {hours}", AGE_S, lambda: visit.inspector.metrics(hours))
+        return data | {"counted": None, "classes": [], "bars": [], "marks": [], "number": 0}
+    counted = visit.panel(f"metrics {hours}", AGE_S, lambda: visit.inspector.metrics(hours))
+    found = counted.value or []
     return data | {
+        "counted": {"at": counted.at, "age_s": counted.age_s} if counted.value is not None else None,
         "classes": [one.as_dict() for one in found[:MOST_CLASSES]],
         "number": len(found),
         "bars": _bars_of_all(found),
@@ -68,11 +71,10 @@ def _bars_of_all(found: Sequence[ClassMetrics]) -> list[Bar]:
 def _bars(series: RunSeries) -> list[Bar]:
     """At most MOST_BARS, so that each can be seen: several steps are one bar then."""
     together = -(-len(series.starts) // MOST_BARS)
+    form = "%H:%M" if len(series.starts) * series.step_s <= DAY_S else "%m-%d %H:%M"
     return [
         Bar(
-            time.strftime(
-                "%H:%M" if len(series.starts) * series.step_s <= 86_400 else "%m-%d %H:%M", time.gmtime(start)
-            ),
+            time.strftime(form, time.gmtime(start)),
             sum(series.runs[place : place + together]),
             sum(series.failures[place : place + together]),
         )
