@@ -49,10 +49,8 @@ def address(app: App, scene: Scene) -> Iterator[str]:
 
 
 @pytest.fixture
-def browser(address: str) -> Iterator[Browser]:
-    with Browser(address, 1440) as browser:
-        browser.look()
-        yield browser
+def browser(chromium: Browser, address: str) -> Browser:
+    return chromium.visit(address)
 
 
 def addresses(browser: Browser, scene: Scene) -> dict[str, str]:
