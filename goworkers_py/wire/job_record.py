@@ -107,7 +107,7 @@ def read(jid: str, fields: Mapping[str, bytes]) -> JobRecord | None:
         queue=text("queue"),
         job_class=text("class"),
         group=text("group"),
-        due=text("due"),
+        due=text("due") if _is_time(text("due")) else "",
         owner=text("owner"),
         error_class=text("error_class"),
         error_message=text("error_message"),
@@ -130,6 +130,13 @@ def read_progress(told: str) -> Progress | None:
         at, total, text, time = simplejson.loads(told)
         return Progress(float(at), None if total is None else float(total), str(text), float(time))
     return None
+
+
+def _is_time(told: str) -> bool:
+    """False for what another program has written there."""
+    with suppress(ValueError):
+        return not math.isnan(float(told))
+    return False
 
 
 def _number(told: str) -> float:

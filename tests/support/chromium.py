@@ -1,99 +1,72 @@
-"""A headless Chromium, driven over WebDriver.
+"""A headless Chromium as a person has it before him: pages, fields, keys, themes, a phone, no JavaScript.
 
-Of WebDriver a handful of calls is needed, so they are made here, by the protocol's own words; what it lacks is asked of
-Chromium by its own protocol (CDP): themes, phones, no JavaScript.
-"""
+An element is named by an XPath, which begins with `/` or `(`, or else by a selector of CSS."""
 
 from __future__ import annotations
 
 import base64
-import http.client
 import json
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from chromedriver import ChromeDriver
+from chromedriver import lacks_chromium as lacks_chromium
+
 AXE = Path(__file__).parent / "vendored" / "axe.min.js"
-ANSWER_S = 60.0
+WIDE, PHONE = 1440, 375
 
-# Chromium keeps off the network but for the page, and needs no sandbox in a container, where it runs as root.
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
-)  # fmt: skip
-_UNROLL = """
-    document.body.style.backgroundImage = 'none';
-    document.querySelector('.navbar-fixed-bottom').style.display = 'none';
-    const page = document.querySelector('#page');
-    page.style.paddingBottom = 0;
-    return [outerWidth, page.scrollHeight + 20 + outerHeight - innerHeight];
-"""
-_ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the name that the standard gives to a reference
 # By WebDriver's names.
-KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "Tab": "\ue004", "ArrowDown": "\ue015", "ArrowUp": "\ue013",
-        "Control": "\ue009", "Shift": "\ue008"}  # fmt: skip
-
-
-def lacks_chromium() -> str:
-    """Names what this machine lacks, and the package that has it; empty when it lacks nothing."""
-    if shutil.which("chromium") and shutil.which("chromedriver"):
-        return ""
-    return "no chromium and chromedriver on PATH (Debian: apt-get install chromium chromium-driver)"
+KEYS = {
+    "Enter": "\ue007", "Escape": "\ue00c", "Tab": "\ue004", "Backspace": "\ue003", "Control": "\ue009",
+    "Shift": "\ue008", "ArrowLeft": "\ue012", "ArrowUp": "\ue013", "ArrowRight": "\ue014", "ArrowDown": "\ue015",
+}  # fmt: skip
+# Each fault in a line. More than a few elements with the same fault teach nothing new.
+_FAULTS = """axe.run(document, {resultTypes: ['violations']}).then(told => told.violations.flatMap(one =>
+    one.nodes.slice(0, 3).map(node => [one.impact,
+        `${one.impact}: ${one.help} (${one.id}): ${node.target} ${node.html.slice(0, 200)}`])))"""
 
 
 class Browser:
-    """One window. Elements are named by XPath; who waits for a page to change opens it again."""
+    """One window. Who waits for a page to change asks with `eventually`, or opens it again."""
 
-    def __init__(self, base: str, width: int = 1200) -> None:
+    def __init__(self, base: str = "", width: int = 1200) -> None:
         self._base = base
-        self._folder = tempfile.mkdtemp(prefix="pyworkers-chromium-")
-        self._driver = subprocess.Popen(
-            ["chromedriver", "--port=0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
-        )
-        assert self._driver.stdout is not None
-        port = next(line.split()[-1].rstrip(".") for line in self._driver.stdout if "successfully on port" in line)
-        self._http = http.client.HTTPConnection("127.0.0.1", int(port), timeout=ANSWER_S)
-        self._session = ""
-        flags = [*FLAGS, f"--window-size={width},2000", f"--user-data-dir={self._folder}"]
-        options = {"binary": shutil.which("chromium"), "args": flags}
-        wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
-        try:
-            told = self._ask("POST", "/session", capabilities={"alwaysMatch": wanted})
-        except BaseException:
-            self.close()
-            raise
-        self._session = f"/session/{told['sessionId']}"
+        self._driver = ChromeDriver(width)
+        self._ask = self._driver.ask
+        self.chromium = self._driver.chromium
+        self._width = width
 
-    def _ask(self, method: str, path: str, **body: Any) -> Any:
-        self._http.request(
-            method, self._session + path, json.dumps(body) if method == "POST" else None,
-            {"Content-Type": "application/json"},
-        )  # fmt: skip
-        answer = json.loads(self._http.getresponse().read())["value"]
-        if isinstance(answer, dict) and "error" in answer:
-            raise AssertionError(f"{answer['error']}: {answer['message']}")
-        return answer
+    def visit(self, base: str) -> Browser:
+        """For the next test: the pages at another address, in a browser that knows nothing of the former test."""
+        self._base = base
+        self.javascript(on=True)
+        self._ask("POST", "/url", url="about:blank")
+        self.chromium("Network.enable")
+        self.chromium("Network.clearBrowserCookies")
+        self.headers({})
+        self.look()
+        self._ask("POST", "/se/log", type="browser")  # its messages are told once
+        return self
+
+    # --- pages
 
     def open(self, path: str) -> str:
         """The text that is to be seen."""
         self._ask("POST", "/url", url=self._base + path)
         return self.text
 
-    def _find(self, xpath: str) -> list[str]:
-        found = self._ask("POST", "/elements", using="xpath", value=xpath)
-        return [element[_ELEMENT] for element in found]
+    def back(self) -> None:
+        self._ask("POST", "/back")
 
-    def texts(self, xpath: str) -> list[str]:
-        """Returns the visible text of each element, on one line."""
-        return [" ".join(self._ask("GET", f"/element/{element}/text").split()) for element in self._find(xpath)]
+    @property
+    def address(self) -> str:
+        """Of the page, without scheme, host and port."""
+        return str(self._ask("GET", "/url")).removeprefix(self._base)
 
     @property
     def text(self) -> str:
-        (text,) = self.texts("//body")
-        return str(text)
+        return " ".join(self.texts("body"))  # there is none between two pages
 
     def shows(self, text: str) -> bool:
         """False also while one page makes room for another."""
@@ -102,56 +75,34 @@ class Browser:
         except AssertionError:
             return False
 
-    def click(self, xpath: str) -> None:
-        """The only one of that description. When this returns, the page that it leads to is there."""
-        found = self._find(xpath)
-        assert len(found) == 1, f"{len(found)} of {xpath} in:\n{self.text}"
-        self._ask("POST", f"/element/{found[0]}/click")
+    def texts(self, place: str) -> list[str]:
+        """Returns the visible text of each element, on one line."""
+        return [" ".join(self._ask("GET", f"/element/{element}/text").split()) for element in self._find(place)]
 
-    def screenshot(self, file: Path) -> None:
-        """The whole page, as high as it is. Without its footer, which lies over it, and the pattern of its background,
-        which would be most of the file."""
-        width, height = self._ask("POST", "/execute/sync", script=_UNROLL, args=[])
-        self._ask("POST", "/window/rect", width=width, height=height)
-        file.write_bytes(base64.b64decode(self._ask("GET", "/screenshot")))
+    def has(self, place: str) -> bool:
+        return bool(self._find(place))
 
-    # --- as Chromium's own protocol has it
+    def _find(self, place: str) -> list[str]:
+        return self._driver.elements("xpath" if place.startswith(("/", "(")) else "css selector", place)
 
-    def chromium(self, command: str, **parameters: Any) -> Any:
-        return self._ask("POST", "/goog/cdp/execute", cmd=command, params=parameters)
-
-    def look(self, width: int = 1440, height: int = 900, dark: bool = False) -> None:
-        """From now on the window is so large, a phone if it is narrow, and the system's theme is light or dark."""
-        self.chromium(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
-        )
-        theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.chromium("Emulation.setEmulatedMedia", features=[theme])
-
-    def javascript(self, on: bool) -> None:
-        self.chromium("Emulation.setScriptExecutionDisabled", value=not on)
+    def _only(self, place: str) -> str:
+        found = self._find(place)
+        assert len(found) == 1, f"{len(found)} of {place} in:\n{self.text}"
+        return found[0]
 
     def run(self, script: str, *args: Any) -> Any:
         """`return` tells the value; a promise is waited for."""
         return self._ask("POST", "/execute/sync", script=script, args=list(args))
 
-    @property
-    def messages(self) -> list[str]:
-        """What the console says since the last look, such as errors and breaches of the page's policy."""
-        return [f"{one['level']}: {one['message']}" for one in self._ask("POST", "/se/log", type="browser")]
+    # --- mouse and keyboard
 
-    @property
-    def address(self) -> str:
-        """Of the page, without scheme, host and port."""
-        return str(self._ask("GET", "/url")).removeprefix(self._base)
+    def click(self, place: str) -> None:
+        """The only one of that description. When this returns, the page that it leads to is there."""
+        self._ask("POST", f"/element/{self._only(place)}/click")
 
-    @property
-    def overflow(self) -> int:
-        """By how many pixels the page is wider than the window."""
-        return int(self.run("return document.documentElement.scrollWidth - innerWidth"))
-
-    def type(self, xpath: str, text: str) -> None:
-        (field,) = self._find(xpath)
+    def type(self, place: str, text: str) -> None:
+        """Into a field, in place of what is in it."""
+        field = self._only(place)
         self._ask("POST", f"/element/{field}/clear")
         self._ask("POST", f"/element/{field}/value", text=text)
 
@@ -162,23 +113,80 @@ class Browser:
         strokes += [{"type": "keyUp", "value": key} for key in reversed(told)]
         self._ask("POST", "/actions", actions=[{"type": "key", "id": "keyboard", "actions": strokes}])
 
-    def has(self, xpath: str) -> bool:
-        return bool(self._find(xpath))
+    @property
+    def focused(self) -> str:
+        """The element that the keyboard writes to: its tag, and its text or its name."""
+        return str(
+            self.run(
+                "const at = document.activeElement;"
+                "return `${at.localName} ${at.textContent.trim() || at.getAttribute('aria-label') || at.name || ''}`"
+            )
+        ).strip()
+
+    # --- who asks
+
+    def headers(self, sent: Mapping[str, str]) -> None:
+        """Goes with each request from now on."""
+        self.chromium("Network.enable")
+        self.chromium("Network.setExtraHTTPHeaders", headers=dict(sent))
+
+    def login(self, name: str, password: str) -> None:
+        """As a person types them when the browser asks."""
+        told = base64.b64encode(f"{name}:{password}".encode()).decode()
+        self.headers({"Authorization": f"Basic {told}"})
+
+    @property
+    def cookies(self) -> dict[str, dict[str, Any]]:
+        """By name, with `value`, `httpOnly`, `sameSite`, `secure` and `path`."""
+        return {one["name"]: one for one in self._ask("GET", "/cookie")}
+
+    # --- what the browser is like
+
+    def look(self, width: int = WIDE, height: int = 900, dark: bool = False, calm: bool = False) -> None:
+        """From now on the window is so large, a phone if it is narrow, and the system's theme is light or dark. `calm`:
+        the person wants little motion."""
+        self._width = width
+        self.chromium(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
+        wishes = {"color-scheme": "dark" if dark else "light", "reduced-motion": "reduce" if calm else "no-preference"}
+        features = [{"name": f"prefers-{name}", "value": value} for name, value in wishes.items()]
+        self.chromium("Emulation.setEmulatedMedia", features=features)
+
+    def javascript(self, on: bool) -> None:
+        self.chromium("Emulation.setScriptExecutionDisabled", value=not on)
+
+    # --- what is wrong with a page
+
+    @property
+    def messages(self) -> list[str]:
+        """What the console says since the last look, such as errors and breaches of the page's policy."""
+        return [f"{one['level']}: {one['message']}" for one in self._ask("POST", "/se/log", type="browser")]
+
+    @property
+    def overflow(self) -> int:
+        """By how many pixels the page is wider than the window."""
+        # Not `innerWidth`: a phone shows a page that is too wide smaller, and then this is the width of the page.
+        return max(0, int(self.run("return document.documentElement.scrollWidth")) - self._width)
 
     def faults(self, impacts: Sequence[str] = ("serious", "critical")) -> list[str]:
         """What axe-core finds in the page that keeps people with a disability from using it."""
-        self.run(f"if (!window.axe) {{ {AXE.read_text('utf-8')} }}")
-        found = self.run("return axe.run(document, {resultTypes: ['violations']})")["violations"]
-        return [
-            f"{one['impact']}: {one['help']} ({one['id']}): {node['target']} {node['html'][:200]}"
-            for one in found
-            if one["impact"] in impacts
-            for node in one["nodes"][:3]
-        ]
+        # Not a script of the page, so that the page's policy does not keep it out.
+        if not self._evaluate("Boolean(window.axe)"):
+            self._evaluate(f"{AXE.read_text('utf-8')}; null")
+        return [line for impact, line in json.loads(self._evaluate(f"{_FAULTS}.then(JSON.stringify)", wait=True))
+                if impact in impacts]  # fmt: skip
+
+    def _evaluate(self, expression: str, wait: bool = False) -> Any:
+        told = self.chromium("Runtime.evaluate", expression=expression, awaitPromise=wait, returnByValue=True)
+        assert "exceptionDetails" not in told, told
+        return told["result"].get("value")
 
     def picture(self, file: Path, whole: bool = True) -> None:
         """The whole page, as high as it is, or what the window shows of it."""
-        told = self.chromium("Page.captureScreenshot", captureBeyondViewport=whole)
+        size = self.chromium("Page.getLayoutMetrics")["cssContentSize"]
+        wanted = {"captureBeyondViewport": True, "clip": {**size, "scale": 1}} if whole else {}
+        told = self.chromium("Page.captureScreenshot", **wanted)
         file.write_bytes(base64.b64decode(told["data"]))
 
     def __enter__(self) -> Browser:  # noqa: PYI034
@@ -188,13 +196,4 @@ class Browser:
         self.close()
 
     def close(self) -> None:
-        try:
-            if self._session:
-                self._ask("DELETE", "")
-        finally:
-            self._http.close()
-            self._driver.terminate()
-            self._driver.wait()
-            assert self._driver.stdout is not None
-            self._driver.stdout.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
+        self._driver.close()

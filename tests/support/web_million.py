@@ -1,4 +1,5 @@
-"""A fleet of a million retries, a million dead jobs, 200 queues and 100 processes; and how long the pages take over it.
+"""A fleet in deep trouble: a million retries, a million dead jobs, 200 queues, 100 processes; and how long the pages
+take over it.
 
 python tests/support/web_million.py redis://127.0.0.1:6379/0      (empties that database)
 """
@@ -10,71 +11,111 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import redis as redis_py
-from web_scene import CLASSES, ERRORS
+from web_processes import ProcessScene, python_process, ruby_process
 from wsgi_client import Client
 
 from goworkers_py import App
 from goworkers_py.web import application
 from goworkers_py.web.views.all_views import TABLE
+from goworkers_py.wire.failure import pack_backtrace
 
-AT_ONCE = 5_000
-PER_QUEUE = 50
+CLASSES = [f"{area}::{job}Job" for area in ("Shop", "Mail", "Search", "Import", "Billing")
+           for job in ("Render", "Sync", "Notify", "Export", "Clean", "Index", "Charge", "Refresh")]  # fmt: skip
+ERRORS = [
+    (f"{library}::{kind}", f"{kind} while asking %d of {library.lower()}.example.com (attempt %d)")
+    for library in ("Net", "ActiveRecord", "Redis", "Stripe", "builtins")
+    for kind in ("ReadTimeout", "ConnectionError", "KeyError")
+]
+CHUNK = 1_000  # entries of a ZADD
 ROUNDS = 20
 
 
-def failed(number: int, at: float, chance: random.Random) -> bytes:
-    error, message = ERRORS[chance.randrange(len(ERRORS))]
-    job_class = f"{CLASSES[chance.randrange(len(CLASSES))]}{chance.randrange(7)}"
-    return (
-        f'{{"class":"{job_class}","args":[{number},{{"locale":"de"}}],"jid":"{number:024x}","queue":"q{number % 200}",'
-        f'"retry":true,"created_at":{at - 4000:.3f},"enqueued_at":{at - 3900:.3f},"error_class":"{error}",'
-        f'"error_message":{json.dumps(message)},"failed_at":{at - 3000:.3f},"retry_count":3}}'
-    ).encode()
+def fill_million(
+    redis_url: str, retries: int = 1_000_000, dead: int = 1_000_000, queues: int = 200, processes: int = 100
+) -> None:
+    chance, now = random.Random(1_000_000), time.time()
+    names = [f"{'team' if number % 3 else 'service'}-{number:03}" for number in range(queues)]
+    with redis_py.Redis.from_url(redis_url) as redis:
+        _failed(redis, "retry", retries, chance, names, now, 1)
+        _failed(redis, "dead", dead, chance, names, now, -1)
+        _queues(redis, chance, names, now)
+        _processes(redis, processes, chance, names, now)
 
 
-def jobs(count: int, start: float, step: float) -> Iterator[dict[bytes, float]]:
-    chance, now = random.Random(7), time.time()
-    for first in range(0, count, AT_ONCE):
-        numbers = range(first, min(count, first + AT_ONCE))
-        yield {failed(number, now, chance): start + step * number for number in numbers}
+def _failed(
+    redis: redis_py.Redis, key: str, count: int, chance: random.Random, queues: Sequence[str], now: float, sign: int
+) -> None:
+    jobs = _payloads(chance, queues, now)
+    for start in range(0, count, CHUNK):
+        told: list[bytes | float] = []
+        for payload in islice(jobs, min(CHUNK, count - start)):
+            # Dead jobs lie three months back, retries come within a day, most of them soon.
+            told += (
+                now + sign * (chance.random() ** 3 * 86_400 if sign > 0 else chance.random() * 90 * 86_400),
+                payload,
+            )
+        redis.execute_command("ZADD", key, *told)
 
 
-def fill_million(redis: redis_py.Redis, jobs_of_each: int = 1_000_000, queues: int = 200, processes: int = 100) -> None:
-    now = time.time()
-    for key, start, step in (("retry", now + 10, 0.1), ("dead", now - 2_000_000, 1.9)):
-        for some in jobs(jobs_of_each, start, step):
-            redis.zadd(key, some)  # type: ignore[arg-type]
+def _payloads(chance: random.Random, queues: Sequence[str], now: float) -> Iterator[bytes]:
+    """Failed jobs. A few classes and errors have most of them."""
+    shapes = [_shape(name, error, number) for number, name in enumerate(CLASSES) for error in ERRORS]
+    weights = [1 / (1 + one) / (1 + other) for one in range(len(CLASSES)) for other in range(len(ERRORS))]
+    names = [queue.encode() for queue in queues]
+    while True:
+        for shape in chance.choices(shapes, weights, k=CHUNK):
+            number, at = chance.getrandbits(40), now - chance.random() * 86_400
+            yield shape % (number, b"%024x" % chance.getrandbits(96), chance.choice(names), number % 25,
+                           at - 60, at - 50, at, number % 997, number % 25)  # fmt: skip
+
+
+def _shape(name: str, error: tuple[str, str], number: int) -> bytes:
+    """A payload with places for its numbers. Every tenth has a backtrace."""
+    error_class, message = error
+    backtrace = ""
+    if number % 10 == 0:
+        lines = [f"/app/jobs/{name.lower().replace('::', '/')}.rb:{line}:in `perform'" for line in range(12, 40)]
+        backtrace = f',"error_backtrace":{json.dumps(pack_backtrace(lines))}'
+    told = (
+        f'{{"class":"{name}","args":[%d,{{"locale":"de","attempt":"first"}}],"jid":"%s","queue":"%s","retry":25,'
+        f'"retry_count":%d,"created_at":%.3f,"enqueued_at":%.3f,"failed_at":%.3f,'
+        f'"error_class":"{error_class}","error_message":"{message}"{backtrace}}}'
+    )
+    return told.encode()
+
+
+def _queues(redis: redis_py.Redis, chance: random.Random, queues: Sequence[str], now: float) -> None:
     pipe = redis.pipeline(transaction=False)
-    for number in range(queues):
-        pipe.sadd("queues", f"q{number}")
-        pipe.lpush(f"queue:q{number}", *(failed(n, now, random.Random(n)) for n in range(PER_QUEUE)))
-    for number in range(processes):
-        _process(pipe, number, now, [f"q{(number * 10 + n) % queues}" for n in range(10)])
+    pipe.sadd("queues", *queues)
+    pipe.sadd("paused", *queues[:3])
+    jobs = _payloads(chance, queues, now)
+    for queue in queues:
+        waiting = [*islice(jobs, chance.choice((0, 0, 1, 5, 40, 300)))]
+        if waiting:
+            pipe.lpush(f"queue:{queue}", *waiting)
     pipe.execute()
 
 
-def _process(pipe: redis_py.client.Pipeline, number: int, now: float, queues: list[str]) -> None:
-    """A process of Sidekiq, with five running jobs."""
-    identity = f"host{number}:1:{number:012x}"
-    info = {"hostname": f"host{number}", "started_at": now - 9_000, "pid": 1, "tag": "app", "concurrency": 10,
-            "queues": queues, "labels": [], "identity": identity, "version": "8.0.4", "embedded": False}  # fmt: skip
-    told = {"info": json.dumps(info), "busy": 5, "beat": now, "quiet": "false", "rtt_us": 100, "rss": 90_000}
-    pipe.sadd("processes", identity)
-    pipe.hset(identity, mapping=told)  # type: ignore[arg-type]
-    pipe.expire(identity, 36_000)
-    for thread in range(5):
-        work = {"queue": queues[0], "payload": failed(thread, now, random.Random(thread)).decode(), "run_at": int(now)}
-        pipe.hset(f"{identity}:work", f"t{thread}", json.dumps(work))
-    pipe.expire(f"{identity}:work", 36_000)
+def _processes(redis: redis_py.Redis, count: int, chance: random.Random, queues: Sequence[str], now: float) -> None:
+    pipe = redis.pipeline(transaction=False)
+    jobs = _payloads(chance, queues, now)
+    for number in range(count):
+        own = chance.sample(queues, min(8, len(queues)))
+        running = [(chance.choice(own), next(jobs)) for _ in range(chance.randrange(11))]
+        identity = f"worker-{number:03}.example.com:{1_000 + number}:{chance.getrandbits(48):012x}"
+        told = ProcessScene(identity, [("shared", 10, own)], running, f"release {number % 4}", number % 20 == 0)
+        (python_process if number % 3 else ruby_process)(pipe, told, now)
+    pipe.execute()
 
 
 PATHS = (
-    "/jobs?state=retry", "/jobs?state=dead", "/jobs?state=retry&order=newest", "/jobs?state=dead&class=MailJob3",
+    "/jobs?state=retry", "/jobs?state=dead", "/jobs?state=retry&order=newest", "/jobs?state=dead&class=Mail::SyncJob",
     "/jobs?state=retry&class=nosuch", "/jobs?state=retry&match=nosuch", "/jobs?state=running", "/jobs?state=waiting",
-    "/queue?name=q7",
+    "/queue?name=team-007",
 )  # fmt: skip
 
 
@@ -104,7 +145,7 @@ if __name__ == "__main__":
     with redis_py.Redis.from_url(sys.argv[1]) as server:
         server.flushdb()
         began = time.perf_counter()
-        fill_million(server, *map(int, sys.argv[2:3]))
+        fill_million(sys.argv[1], *map(int, sys.argv[2:6]))
         print(f"filled in {time.perf_counter() - began:.0f} s")
     measured = App()
     measured.configure(redis=sys.argv[1])

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 import redis as redis_py
+from web_fleet import fill_fleet
 
 import goworkers_py as workers
 from goworkers_py import App
@@ -63,6 +64,14 @@ def fill(app: App, redis: redis_py.Redis) -> Scene:
     _history(redis, chance, now)
     app.inspector.pause("imports")
     return Scene(_tracked(app), _batch(app), _chain(app), _features(app, now))
+
+
+def fill_all(app: App, redis: redis_py.Redis) -> Scene:
+    """With processes, metrics and ended jobs, too: for pictures, and where it does not matter how many there are."""
+    scene = fill(app, redis)
+    fill_fleet(redis, CLASSES)
+    app.inspector.note_action("ada", "retry", "dead jobs, class MailJob", 12, source="10.0.0.7")
+    return scene
 
 
 def _queues(app: App, chance: random.Random) -> None:

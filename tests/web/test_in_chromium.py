@@ -36,7 +36,7 @@ def app(redis_url: str) -> Iterator[App]:
 
 @pytest.fixture
 def scene(app: App, redis: redis_py.Redis) -> Scene:
-    return web_scene.fill(app, redis)
+    return web_scene.fill_all(app, redis)
 
 
 @pytest.fixture
@@ -49,10 +49,8 @@ def address(app: App, scene: Scene) -> Iterator[str]:
 
 
 @pytest.fixture
-def browser(address: str) -> Iterator[Browser]:
-    with Browser(address, 1440) as browser:
-        browser.look()
-        yield browser
+def browser(chromium: Browser, address: str) -> Browser:
+    return chromium.visit(address)
 
 
 def addresses(browser: Browser, scene: Scene) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 from goworkers_py.admin.filter import time_of
 from goworkers_py.web.site.hiding import Hiding
 from goworkers_py.wire import enclosure
-from goworkers_py.wire.message import Message, epoch
+from goworkers_py.wire.message import Message, epoch, whole_number
 from goworkers_py.wire.stored_job import StoredJob
 
 NAMELESS, UNREADABLE = "(none)", "(unreadable)"
@@ -37,7 +37,6 @@ class JobRow:
 def row_of(job: StoredJob, hiding: Hiding) -> JobRow:
     message = job.message
     fields = message.fields if message is not None else {}
-    count = fields.get("retry_count")
     return JobRow(
         jid=job.jid,
         key=key_of(job),
@@ -48,7 +47,7 @@ def row_of(job: StoredJob, hiding: Hiding) -> JobRow:
         enqueued_at=None if message is None else message.enqueued_at or message.created_at,
         error_class=_text(fields.get("error_class")),
         error_message=_text(fields.get("error_message")),
-        retry_count=count if isinstance(count, int) and not isinstance(count, bool) else None,
+        retry_count=whole_number(fields.get("retry_count")),  # a longer number cannot be written
         tags=[] if message is None else list(message.tags),
         line=job.line,
         job=job,
