@@ -18,6 +18,7 @@ from goworkers_py.brokers.contracts.span import Span
 from goworkers_py.core.group import Group
 from goworkers_py.core.job_state import ENDED, JobState, StateWord
 from goworkers_py.wire.job_record import JobRecord
+from goworkers_py.wire.payload import encodable
 from goworkers_py.wire.stored_job import StoredJob
 
 T = TypeVar("T")
@@ -140,7 +141,8 @@ class JobLookup:
                 yield from ((place, 0, job) for job in page)
 
     def _record(self, jid: str) -> JobRecord | None:
-        return None if self._store is None else self._store.record(jid)
+        # Half a surrogate pair can be in a jid, and not in the name of a record.
+        return None if self._store is None or not encodable(jid) else self._store.record(jid)
 
     def _verified(self, record: JobRecord) -> JobStatus | None:
         """None when the job is not where its record says."""

@@ -68,7 +68,8 @@ def payloads() -> Iterator[bytes]:
         }.get(number % 97, raw)  # fmt: skip
 
 
-pytestmark = pytest.mark.timeout(240)  # thirty megabytes go through each page
+# Thirty megabytes go through each page. test_hostile_places.py has fewer jobs, in more places.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture

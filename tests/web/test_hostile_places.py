@@ -117,7 +117,14 @@ def test_each_page_is_whole(client: Client, path: str) -> None:
     assert found == {}
 
 
-@pytest.mark.parametrize("path", [path for path, view in TABLE.views.items() if any(p.needed for p in view.query)])
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=pytest.mark.slow) if path.startswith("/job") else path
+        for path, view in TABLE.views.items()
+        if any(p.needed for p in view.query)
+    ],
+)
 def test_each_page_of_one_thing_is_whole_whatever_its_name(client: Client, path: str) -> None:
     found: dict[str, list[str]] = {}
     few = 9 if path in SLOW else 1
@@ -136,7 +143,8 @@ def test_each_page_of_one_thing_is_whole_whatever_its_name(client: Client, path:
     assert found == {}
 
 
-@pytest.mark.parametrize("state", ["retry", pytest.param("dead", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("state", ["retry", "dead"])
 def test_the_pages_of_jobs_are_whole(client: Client, state: str) -> None:
     links: dict[str, None] = {}
     address = f"/jobs?state={state}&limit=500"

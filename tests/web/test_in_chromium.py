@@ -114,7 +114,7 @@ def test_jobs_are_selected_and_retried_with_the_mouse(browser: Browser, app: App
     browser.click("(//input[@name='job'])[1]")
     assert "39 selected" in browser.text
     browser.click("//button[text()='Run now']")
-    assert "39 jobs put into their queues" in browser.text
+    assert eventually(lambda: browser.shows("39 jobs put into their queues"))
     assert app.inspector.count(app.inspector.RETRIES) == 1
     assert browser.messages == []
 
@@ -127,7 +127,7 @@ def test_all_that_fit_are_deleted_after_a_question_and_go_on_by_themselves(
     browser.open("/jobs?state=dead&class=Old")
     browser.click("//label[contains(., 'that fit the filter')]//input")
     browser.click("//button[text()='Delete']")
-    assert "Delete all jobs of class Old" in browser.text
+    assert eventually(lambda: browser.shows("Delete all jobs of class Old"))
     browser.click("//button[text()='Yes, do it']")
     assert eventually(lambda: browser.shows("2000 jobs deleted"), 60)
     assert app.inspector.count(app.inspector.DEAD) == 30
@@ -182,12 +182,12 @@ def test_without_javascript_every_page_and_change_works(browser: Browser, app: A
         assert len(browser.open(path)) > 50
     browser.open("/queues")
     browser.click("//tr[contains(., 'mail')]//button[text()='Pause']")
-    assert "queue mail is paused" in browser.text
+    assert eventually(lambda: browser.shows("queue mail is paused"))
     browser.open("/jobs?state=dead")
     browser.click("(//input[@name='job'])[1]")
     browser.click("//button[text()='Delete']")
     browser.click("//button[text()='Yes, do it']")
-    assert "1 job deleted" in browser.text
+    assert eventually(lambda: browser.shows("1 job deleted"))
     assert app.inspector.count(app.inspector.DEAD) == 29
     assert browser.messages == []
 

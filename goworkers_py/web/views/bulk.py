@@ -28,6 +28,7 @@ from goworkers_py.wire.stored_job import StoredJob
 
 SLICE_S = 0.8
 MOST_SELECTED = 1_000
+MOST_SKEW_S = 60.0  # of the clocks of other machines
 LONGEST_LOOK_S = 5.0  # for selected jobs of a queue, which have no times to find them by
 
 Verb = Callable[[Place, Wanted, Reached], Steps]  # the last one: where to go on
@@ -122,8 +123,9 @@ class Bulk:
         """Only what was there at the first request: a job that is retried, fails at once and comes back, or pushes its
         next one, is not met again."""
         wanted = wanted_of(self.visit)
-        died_before = started if self._place == DEAD else math.inf
-        return Refined(wanted, lambda job: not _came_since(job, started) and (job.at or 0.0) <= died_before)
+        # A time ahead of ours is no time at which a job has died meanwhile.
+        died = (started, time.time() + MOST_SKEW_S) if self._place == DEAD else (math.inf, math.inf)
+        return Refined(wanted, lambda job: not _came_since(job, started) and not died[0] < (job.at or 0.0) <= died[1])
 
     def _next(self, place: Place, reached: Reached, started: float) -> dict[str, object]:
         args = self.visit.args
