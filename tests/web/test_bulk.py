@@ -17,7 +17,7 @@ from wsgi_client import Answer, Client
 from goworkers_py import App
 from goworkers_py.admin.filter import Filter
 from goworkers_py.web import application
-from goworkers_py.web.views import bulk
+from goworkers_py.web.views import bulk, questions
 
 NOW = 1_700_000_000.0
 
@@ -104,6 +104,26 @@ def test_what_loses_jobs_asks_first(client: Client, redis: redis_py.Redis, path:
     answer = client.post(path, {"state": "retry", "all": "yes", "class": "Mail"})
     assert "all jobs of class Mail among 5 jobs in retry?" in answer.text
     assert redis.zcard("retry") == 5
+
+
+def test_a_question_tells_how_many_fit(client: Client, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(redis, "retry", 2_600, every=4)
+    asked = {"state": "retry", "all": "yes", "class": "Rare"}
+    assert "among 2600 jobs in retry? 650 fit now." in client.post("/jobs/delete", asked).text
+    monkeypatch.setattr(questions, "COUNT_S", 0.0)
+    assert "About 650 fit, as the first 500 tell." in client.post("/jobs/delete", asked).text
+
+
+def test_a_kill_that_would_push_out_dead_jobs_says_so_first(app: App, client: Client, redis: redis_py.Redis) -> None:
+    redis.zadd("dead", {job(100 + n): time.time() - n for n in range(30)})
+    fill(redis, "retry", 20)
+    app.configure(redis=app.config.broker, dead_max_jobs=40)
+    told = client.post("/jobs/kill", {"state": "retry", "all": "yes"}).text
+    assert "about 10 will be deleted for good" in told
+    chosen = keys(client, "state=retry&limit=15")
+    assert "about 5 will be deleted for good" in client.post("/jobs/kill", {"state": "retry", "job": chosen}).text
+    assert client.post("/jobs/kill", {"state": "retry", "job": chosen[:5]}).status == 303
+    assert (redis.zcard("dead"), redis.zcard("retry")) == (35, 15)
 
 
 @pytest.mark.parametrize("verb", ["retry", "kill", "delete"])

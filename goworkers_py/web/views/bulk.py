@@ -17,12 +17,11 @@ from goworkers_py.admin.jobs import Steps
 from goworkers_py.admin.places import DEAD, PARKED, TIMED
 from goworkers_py.brokers.contracts.admin import Changed, Place
 from goworkers_py.brokers.contracts.span import BEGINNING, Reached
-from goworkers_py.core.job_state import JobState
 from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import TEXTS, TIME, WHOLE, YES_NO, Param
 from goworkers_py.web.site.table import Done, GoOn
 from goworkers_py.web.site.visit import Visit
-from goworkers_py.web.views.filters import FILTER, PLACED, QUEUE, filter_of, place_of, wanted_of
+from goworkers_py.web.views.filters import FILTER, PLACED, QUEUE, place_of, wanted_of
 from goworkers_py.web.views.rows import failed_at, has_key, time_and_jid
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -141,21 +140,3 @@ def _came_since(job: StoredJob, started: float) -> bool:
     message = job.message
     since = None if message is None else failed_at(message) or message.created_at
     return since is not None and since > started
-
-
-def question(verb: str) -> Callable[[Visit], str]:
-    """Asks before all jobs of a filter are changed, or any are deleted."""
-
-    def ask(visit: Visit) -> str:
-        args = visit.args
-        state = args["state"] if args["state"] != JobState.WAITING.value else f"queue {args['queue']}"
-        if args["job"]:
-            return f"Delete {counted(len(set(args['job'])))} of {state} for good?" if verb == "Delete" else ""
-        wanted = filter_of(visit)
-        state += f" of partition {visit.partition}" if visit.partition else ""
-        size = visit.inspector.count(place_of(args["state"], args["queue"] or ""))
-        if wanted.empty:
-            return f"{verb} all of {counted(size)} in {state}?"
-        return f"{verb} all jobs {wanted} among {counted(size)} in {state}?"
-
-    return ask

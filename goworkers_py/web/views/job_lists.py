@@ -15,8 +15,9 @@ from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.web.http.params import TIME, WHOLE, Param
 from goworkers_py.web.site.table import Action, Data, Done, View
 from goworkers_py.web.site.visit import Visit
-from goworkers_py.web.views.bulk import FIELDS, Bulk, question
+from goworkers_py.web.views.bulk import FIELDS, Bulk
 from goworkers_py.web.views.filters import FILTER, PLACED, QUEUE, Unrevealing, asked, place_of, wanted_of
+from goworkers_py.web.views.questions import question
 from goworkers_py.web.views.rows import row_of
 from goworkers_py.web.views.shared import fleet_stats
 
