@@ -77,8 +77,9 @@ class Visit:
             raise found.error or BrokerUnavailable(f"no answer for {LONGEST_WAIT_S:g} s")
         return found.value
 
-    def panel(self, name: str, max_age_s: float, compute: Callable[[], T], wait_s: float = PANEL_WAIT_S) -> Snapshot[T]:
+    def panel(self, name: str, max_age_s: float, compute: Callable[[], T], wait_s: float | None = None) -> Snapshot[T]:
         """What a part of a page shows, with its age: the page does not wait for it, and is shown without it."""
+        wait_s = PANEL_WAIT_S if wait_s is None else wait_s
         return self._snapshots.get(f"{self.partition}/{name}", max_age_s, compute, wait_s)
 
     def now_new(self) -> None:

@@ -9,7 +9,7 @@ from goworkers_py.admin.doctor import Doctor, Finding
 from goworkers_py.admin.metrics import ClassMetrics
 from goworkers_py.web.site.snapshots import Snapshot
 from goworkers_py.web.site.table import Action, Data, View
-from goworkers_py.web.site.visit import PANEL_WAIT_S, Visit
+from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.queues import busy_by_queue, rows
 from goworkers_py.web.views.shared import fleet_history, fleet_processes, fleet_stats
 
@@ -44,7 +44,7 @@ def overview(visit: Visit) -> Data:
     }
 
 
-def findings(visit: Visit, wait_s: float = PANEL_WAIT_S) -> Snapshot[Sequence[Finding]]:
+def findings(visit: Visit, wait_s: float | None = None) -> Snapshot[Sequence[Finding]]:
     return visit.panel("findings", FINDINGS_AGE_S, lambda: _findings(visit), wait_s)
 
 
