@@ -130,9 +130,8 @@ def test_who_may_act_changes_a_queue_and_another_user_does_not(base: str, framew
     assert site.ask(f"{site.path}/queue/resume", {"name": "mail", "_csrf": "wrong"})[0] == 403
 
 
-def test_the_pages_are_in_the_menu_of_djangos_admin(app: App, redis_url: str, framework: str, base: str) -> None:
-    if framework != "django":
-        return
+@pytest.mark.parametrize("framework", ["django"], indirect=True)
+def test_the_pages_are_in_the_menu_of_djangos_admin(framework: str, base: str) -> None:
     site = Site(base, framework)
     site.log_in("root")
     assert 'href="/admin/jobs/"' in site.ask("/admin/")[1]

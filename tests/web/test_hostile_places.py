@@ -104,7 +104,9 @@ def faults_on_all_pages_of(client: Client, address: str, most: int = 60) -> tupl
     return found, seen
 
 
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize(
+    "state", [state if state == "dead" else pytest.param(state, marks=pytest.mark.slow) for state in STATES]
+)
 def test_each_list_of_jobs_is_whole_to_its_last_page(client: Client, state: str) -> None:
     found, pages = faults_on_all_pages_of(client, f"/jobs?state={state}&limit=100")
     assert found == {}
@@ -120,7 +122,7 @@ def test_each_page_is_whole(client: Client, path: str) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, marks=pytest.mark.slow) if path.startswith("/job") else path
+        pytest.param(path, marks=pytest.mark.slow) if path.startswith(("/job", "/queue", "/periodic")) else path
         for path, view in TABLE.views.items()
         if any(p.needed for p in view.query)
     ],
