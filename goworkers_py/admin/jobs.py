@@ -14,6 +14,7 @@ from goworkers_py.admin.again import Again
 from goworkers_py.admin.bulk_change import BulkChange
 from goworkers_py.admin.cancelling import CancelAnswer, CancelCounts, Canceller
 from goworkers_py.admin.filter import Filter, Refined, Wanted
+from goworkers_py.admin.into_queue import check_queues, into_queue
 from goworkers_py.admin.job_lookup import CANCELLED, JobLookup
 from goworkers_py.admin.job_pages import JobPage, page_of, pages_in
 from goworkers_py.admin.job_status import JobStatus
@@ -227,17 +228,27 @@ class Jobs:
         others = Refined(wanted, lambda job: job.at != due)
         return self._change(place, others, lambda job: Change(job, at=due), dry_run, start)
 
-    def _change(
-        self,
-        place: Place,
-        wanted: Wanted,
-        how: Callable[[StoredJob], Change],
-        dry_run: bool,
-        start: Reached = BEGINNING,
+    def move(
+        self, queue: str, to: str, wanted: Wanted = ALL, dry_run: bool = False, start: Reached = BEGINNING
     ) -> Steps:
-        # A queue needs no limit: its jobs can only be deleted, and a deleted job does not come back.
+        """Moves jobs that wait in a queue to the back of another one, in their order:
+        `list(inspector.move("mail", "slow-mail", workers.Filter(job_class="Newsletter")))`. Workers go on meanwhile.
+        `start` is as for `retry`."""
+        check_queues(queue, to)
+        write, wall = self._timestamps().write, self._wall
+
+        def how(job: StoredJob) -> Change:
+            return into_queue(job, to, write(wall()))
+
+        return self._change(places.waiting_in(queue), wanted, how, dry_run, start, next_first=True)
+
+    def _change(
+        self, place: Place, wanted: Wanted, how: Callable[[StoredJob], Change], dry_run: bool,
+        start: Reached = BEGINNING, next_first: bool = False,
+    ) -> Steps:  # fmt: skip
+        # A queue needs no limit: its jobs are deleted, or moved into another one, and do not come back.
         most = None if place.state is JobState.WAITING else self.count(place)
-        span = dataclasses.replace(self._span(place, wanted, newest_first=False), reached=start)
+        span = dataclasses.replace(self._span(place, wanted, newest_first=False), reached=start, next_first=next_first)
         return BulkChange(wanted, how, most, dry_run).steps(self._admin.jobs_in(place), span)
 
     def cancel_all(
@@ -282,6 +293,6 @@ class Jobs:
 
 def _refuse_queue(place: Place) -> None:
     if place.state is JobState.WAITING:
-        raise ArgumentError("jobs that wait in a queue can only be deleted")
+        raise ArgumentError("jobs that wait in a queue can only be deleted, or moved into another queue")
     if place.state is JobState.OUTBOX:
         raise ArgumentError("pushes in the outbox can only be deleted: they go to another broker")

@@ -1,4 +1,4 @@
-"""`queues`, `queue show|clear|pause|resume|delete`, `jobs`."""
+"""`queues`, `queue show|clear|pause|resume|delete|move`, `jobs`."""
 
 from __future__ import annotations
 
@@ -97,6 +97,27 @@ def delete(app: App, name: str, wanted: Filter, dry_run: bool, as_json: bool) ->
     found, tracking = _existing(app.inspector, name), TrackingFilter(wanted)
     total = carry_out(app.inspector.delete(waiting_in(name), tracking, dry_run), found.size)
     tell(total, "would be deleted" if dry_run else "deleted", as_json)
+    tracking.report_missing(f"queue {name}")
+
+
+@queue.command()
+@named
+@click.argument("to", callback=_name)
+@filtered
+@click.option("--all", "everything", is_flag=True, help="all jobs of the queue")
+@dry_run
+@as_json
+@connected
+def move(app: App, name: str, to: str, wanted: Filter, everything: bool, dry_run: bool, as_json: bool) -> None:
+    """Moves jobs of the queue to the back of queue TO, in their order. Choose them by --jid, by a filter, or --all."""
+    if wanted.empty != everything:
+        raise click.UsageError("choose the jobs to move: by --jid, by a filter, or --all")
+    inspector, tracking = app.inspector, TrackingFilter(wanted)
+    found, known = _existing(inspector, name), inspector.queue(to)
+    total = carry_out(inspector.move(name, to, tracking, dry_run), found.size)
+    tell(total, "would be moved" if dry_run else "moved", as_json)
+    if known is None:
+        click.echo(f"pyworkers: no job has been pushed to queue {to} before; check the name", err=True)
     tracking.report_missing(f"queue {name}")
 
 

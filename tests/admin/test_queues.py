@@ -14,6 +14,7 @@ from goworkers_py.admin.jobs import Steps
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.brokers.contracts.admin import PAGE, Changed
 from goworkers_py.brokers.contracts.fleet import QueueStats
+from goworkers_py.core.errors import ArgumentError, BrokerRefused
 from goworkers_py.wire.stored_job import StoredJob
 
 ODD = "odd: name/of*a?queue [é]"
@@ -118,6 +119,80 @@ def test_no_wanted_job_is_missed_when_others_are_pushed_during_the_deletion(
 
     assert deleted(inspector.delete(Q, OfJ())) == 3 * PAGE
     assert set(queue(redis)) == {job("New")}
+
+
+def moved(steps: Steps) -> int:
+    return sum(changed.done for _, changed in steps)
+
+
+def test_the_wanted_jobs_are_moved_behind_those_of_another_queue(inspector: Inspector, redis: redis_py.Redis) -> None:
+    push(redis, 2 * PAGE + 3)
+    push(redis, 1, ODD)
+    before = inspector.now()
+    assert moved(inspector.move("q", ODD, Filter(match="1"), dry_run=True)) == 274
+    assert inspector.queue("q").size == 2 * PAGE + 3
+    assert moved(inspector.move("q", ODD, Filter(match="1"))) == 274
+    there = inspector.first(waiting_in(ODD), 1000)
+    assert numbers(there) == [0, *(n for n in range(2 * PAGE + 3) if "1" in str(n))]
+    assert {(one.message.get("queue"), one.message.enqueued_at > before - 5) for one in there[1:]} == {(ODD, True)}
+    assert [n for n in numbers(inspector.first(Q, 2000)) if "1" in str(n)] == []
+
+
+def test_every_job_that_stays_is_looked_at_once_when_others_are_fetched_during_the_move(
+    inspector: Inspector, redis: redis_py.Redis
+) -> None:
+    push(redis, 6 * PAGE)
+    looked_at: list[int] = []
+
+    class Even(Wanted):
+        def fits(self, one: StoredJob) -> bool:
+            assert one.message is not None
+            [number] = one.message.args
+            looked_at.append(number)
+            if number % PAGE == PAGE - 20:
+                redis.rpop("queue:q", 30)  # fetched
+            return number % 2 == 0
+
+    taken = moved(inspector.move("q", "o", Even()))
+    stayed = numbers(inspector.first(Q, 6 * PAGE))
+    assert len(looked_at) == len(set(looked_at))
+    assert {*stayed} <= {*looked_at}
+    assert [number for number in stayed if number % 2 == 0] == []
+    assert taken == redis.llen("queue:o")
+
+
+def test_a_move_goes_on_when_more_are_fetched_meanwhile_than_were_looked_at(
+    inspector: Inspector, redis: redis_py.Redis
+) -> None:
+    push(redis, 6 * PAGE)
+    fetches = iter([2 * PAGE, 2 * PAGE])
+
+    class Even(Wanted):
+        def fits(self, one: StoredJob) -> bool:
+            assert one.message is not None
+            [number] = one.message.args
+            if number % PAGE == PAGE - 1 and (many := next(fetches, 0)):
+                redis.rpop("queue:q", many)
+            return number % 2 == 0
+
+    list(inspector.move("q", "o", Even()))
+    assert [number for number in numbers(inspector.first(Q, 6 * PAGE)) if number % 2 == 0] == []
+
+
+def test_a_job_that_is_no_job_stays_and_a_key_that_is_no_list_gets_none(
+    inspector: Inspector, redis: redis_py.Redis
+) -> None:
+    push(redis, 1)
+    redis.lpush("queue:q", "no job")
+    redis.set("queue:broken", "no list")
+    with pytest.raises(BrokerRefused, match="WRONGTYPE"):
+        list(inspector.move("q", "broken"))
+    assert redis.llen("queue:q") == 2
+    [(_, changed)] = inspector.move("q", "o")
+    assert (changed.done, len(changed.problems), queue(redis)) == (1, 1, [b"no job"])
+    for wrong in ("q", ""):
+        with pytest.raises(ArgumentError):
+            inspector.move("q", wrong)
 
 
 def test_clear_deletes_the_queue_and_no_other(inspector: Inspector, redis: redis_py.Redis) -> None:

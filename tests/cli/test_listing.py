@@ -99,6 +99,19 @@ def test_a_queue_is_shown_with_its_next_jobs(filled: redis_py.Redis, call: Call)
     assert told["next"][3] == {"jid": "sha1:98ad36342de0fdf7", "unreadable": "{no\x1b[31m"}
 
 
+def test_jobs_of_a_queue_are_moved_into_another_one(filled: redis_py.Redis, call: Call) -> None:
+    assert call("queue", "move", "mail", "slow", "--arg", "1", "--dry-run").stdout == "1 job would be moved\n"
+    done = call("queue", "move", "mail", "slow", "--arg", "1")
+    assert (done.returncode, done.stdout) == (0, "1 job moved\n")
+    assert one_line(done.stderr) == "no job has been pushed to queue slow before; check the name"
+    done = call("queue", "move", "mail", "slow", "--all")
+    assert (done.returncode, done.stdout) == (1, "2 jobs moved\n")
+    assert "not moved: " in done.stderr
+    assert "its payload is not a job; delete it, or leave it" in done.stderr
+    assert [json.loads(raw)["args"] for raw in reversed(filled.lrange("queue:slow", 0, -1))] == [[1], [0], [2]]
+    assert "the jobs are in queue slow already" in one_line(call("queue", "move", "slow", "slow", "--all").stderr)
+
+
 def test_a_queue_is_shown_with_all_its_jobs_at_limit_0(redis: redis_py.Redis, call: Call) -> None:
     redis.sadd("queues", "mail")
     redis.lpush("queue:mail", *(job("Send", n) for n in range(51)))  # more than are shown without a limit
@@ -224,6 +237,7 @@ def test_a_jid_or_a_queue_that_does_not_exist_is_one_line_and_exit_code_1(filled
         (["retries", "delete"], "choose the jobs to delete: by --jid, by a filter, or --all"),
         (["retries", "delete", "--all", "--class", "J"], "choose the jobs to delete: by --jid, by a filter, or --all"),
         (["queue", "delete", "mail"], "choose the jobs to delete: by --jid or by a filter; `queue clear` deletes all"),
+        (["queue", "move", "mail", "slow"], "choose the jobs to move: by --jid, by a filter, or --all"),
         (["queue", "show", "\udcff"], "a queue's name must be text, and not empty"),
         (["dead", "kill", "--all"], "No such command 'kill'; see 'pyworkers dead --help'"),
         (["dead", "retry", "--jid"], "Option '--jid' requires an argument; see 'pyworkers dead retry --help'"),

@@ -417,13 +417,42 @@ def test_other_jobs_wait_for_no_time_that_could_change(me: Process, admin: Admin
 
 
 @pytest.mark.parametrize(
-    ("place", "goal"), [(Q, Place(JobState.WAITING, "o")), (Q, DEAD), (DEAD, DEAD), (PARKED, RETRIES), (OUTBOX, Q)]
+    ("place", "goal"), [(Q, Q), (Q, DEAD), (Q, SCHEDULED), (DEAD, DEAD), (PARKED, RETRIES), (OUTBOX, Q)]
 )
 def test_a_change_that_cannot_be_is_refused(me: Process, admin: Admin, place: Place, goal: Place) -> None:
     put(me, place, jobs(3))
     with pytest.raises(ArgumentError):
         change(admin, place, lambda page: [Change(page[0], goal, page[0].payload)])
     assert stored(admin, place) == jobs(3)
+
+
+def test_jobs_are_moved_to_the_back_of_another_queue_in_their_order(me: Process, admin: Admin) -> None:
+    put(me, Q, jobs(5))
+    me.publish(job("other"), queue="o")
+    goal = Place(JobState.WAITING, "o")
+
+    def decide(page: Sequence[StoredJob]) -> list[Change]:
+        return [Change(one, goal, one.payload + b" ") for one in page if one.payload not in jobs(5)[1:3]]
+
+    [(looked_at, changed)] = admin.jobs_in(Q).change(decide, Span(next_first=True))
+    assert (looked_at, sorted(payloads(changed.jobs))) == (5, [jobs(5)[0], *jobs(5)[3:]])
+    assert waiting(admin, "q") == jobs(5)[1:3]
+    assert waiting(admin, "o") == [job("other"), *(one + b" " for one in (jobs(5)[0], *jobs(5)[3:]))]
+
+
+def test_a_queue_is_looked_through_from_its_next_job_on(me: Process, admin: Admin) -> None:
+    put(me, Q, jobs(2 * PAGE + 10))
+    looked_at: list[bytes] = []
+
+    def decide(page: Sequence[StoredJob]) -> list[Change]:
+        looked_at.extend(payloads(page))
+        return [Change(page[0], Place(JobState.WAITING, "o"), page[0].payload)]
+
+    [(_, first), *_] = admin.jobs_in(Q).change(lambda page: [], Span(next_first=True))
+    reached = first.reached._replace(skip=3)
+    steps = [count for count, _ in admin.jobs_in(Q).change(decide, Span(next_first=True, reached=reached))]
+    assert (steps, looked_at) == ([PAGE, PAGE, 7], jobs(2 * PAGE + 10)[3:])
+    assert waiting(admin, "o") == [jobs(2 * PAGE)[3], jobs(2 * PAGE)[PAGE + 3], jobs(2 * PAGE + 10)[2 * PAGE + 3]]
 
 
 @EVERY_PLACE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import time
 from collections.abc import Callable, Iterable
 
@@ -361,6 +362,21 @@ def test_a_job_that_is_deleted_from_its_queue_or_retried_from_the_dead(
     me.settle((one, ENDS["dead"][0]))
     changed(inspector.retry(DEAD, Filter()))
     assert moves(record()) == ["waiting", "dead", "waiting"]
+
+
+def test_a_job_that_is_moved_into_another_queue_says_where_it_waits(
+    me: Process, publish: Publish, record: Read
+) -> None:
+    publish(push(1), push(2))
+    me.publish(job(3))
+    changed(Inspector(lambda: me.broker).move("q", "o", Filter()))
+    assert (moves(record(1)), record(1).queue) == (["waiting", "waiting"], "o")
+    [first, *_] = me.consume(3, "o")
+    assert json.loads(first.payload)["jid"] == "1"
+    me.settle((first, ENDS["dead"][0]))
+    me.publish(tracked(1))  # by Sidekiq's page, which writes no record
+    changed(Inspector(lambda: me.broker).move("q", "o", Filter()))
+    assert (moves(record(1)), record(1).queue) == (["waiting", "waiting", "dead", "waiting"], "o")
 
 
 def test_a_job_that_only_its_code_says_is_tracked_is_noted_where_it_is_deleted(

@@ -216,6 +216,28 @@ def test_the_time_of_all_that_fit_is_changed(
     assert sum(1 for _ in app.inspector.jobs(app.inspector.SCHEDULED, due)) == 650
 
 
+def test_jobs_of_a_queue_are_moved_into_another_one_as_the_command_does(
+    app: App, client: Client, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "SLICE_S", 0.0)
+    redis.sadd("queues", "mail")
+    redis.lpush("queue:mail", *(job(i, "Rare" if i % 3 == 0 else "Mail") for i in range(2_600)))
+    to = {"state": "waiting", "queue": "mail", "to": "slow"}
+    chosen = keys(client, "state=waiting&queue=mail&limit=10")[:2]
+    assert client.post("/jobs/move", {**to, "job": chosen}).status == 303
+    assert redis.llen("queue:slow") == 2
+    asked = client.post("/jobs/move", {**to, "all": "yes", "class": "Rare"})
+    assert "Move all jobs of class Rare among 2598 jobs in queue mail?" in asked.text
+    answer, rounds = to_the_end(client, "/jobs/move", client.sure("/jobs/move", {**to, "all": "yes", "class": "Rare"}))
+    assert (answer.status, rounds > 3) == (303, True)
+    assert {one.message.job_class for one in app.inspector.jobs(app.inspector.waiting_in("mail"))} == {"Mail"}
+    moved = [one.message.args[0] for one in app.inspector.first(app.inspector.waiting_in("slow"), 1_000)][2:]
+    assert (len(moved), moved) == (866, sorted(moved))
+    assert "866 jobs moved to queue slow" in client.get("/").text
+    assert client.sure("/jobs/move", {"state": "dead", "to": "slow", "all": "yes"}).status == 400
+    assert client.post("/jobs/move", {**to, "to": "mail", "job": chosen}).status == 400
+
+
 def test_without_a_selection_nothing_happens(client: Client, redis: redis_py.Redis) -> None:
     fill(redis, "dead", 3)
     answer = client.sure("/jobs/delete", {"state": "dead"})

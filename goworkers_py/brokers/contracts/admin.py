@@ -35,7 +35,7 @@ from goworkers_py.wire.stored_job import StoredJob
 PAGE = 500
 # Jobs of exactly one time that `at` returns. A campaign may schedule any number of jobs for one time.
 MOST_OF_ONE_TIME = 1_000
-DELETED = "deleted"
+DELETED, MOVED = "deleted", "moved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Delete a job; or move it `to` a queue or the dead jobs, where its payload is `payload`; or, with `at`, let a job
-    of SCHEDULED or RETRY wait for another time."""
+    """Delete a job; or move it `to` the back of a queue or to the dead jobs, where its payload is `payload`; or, with
+    `at`, let a job of SCHEDULED or RETRY wait for another time."""
 
     job: StoredJob
     to: Place | None = None  # None: delete it, unless `at` says another time
@@ -140,8 +140,9 @@ class PlacedJobs(Protocol):
         The result is an iterator, and the work is done while the caller iterates. Each step yields how many jobs were
         looked at, and the result of their changes. Each change is one step of the broker, so a caller that stops leaves
         every job in one place. A job of a queue may be looked at twice when jobs are published meanwhile. When two
-        callers change the same job, one change is made. Raises ArgumentError for changes that are not possible: jobs of
-        a queue or an outbox can only be deleted, and dead jobs cannot be moved to the dead jobs.
+        callers change the same job, one change is made. The jobs of a page that are moved into another queue keep their
+        order. Raises ArgumentError for changes that are not possible: jobs of an outbox can only be deleted, those of a
+        queue only deleted or moved into another one, and dead jobs cannot be moved to the dead jobs.
         """
 
     def clear(self) -> int:

@@ -47,6 +47,7 @@ class Span:
     first: float | None = None
     last: float | None = None
     reached: Reached = BEGINNING  # a former call has looked at the jobs before it
+    next_first: bool = False  # of a queue alone: those that are consumed next come first, and not the newest
 
     @classmethod
     def of(cls, since: float | None, until: float | None, newest_first: bool) -> Span:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from goworkers_py.brokers.contracts.admin import (
     DELETED,
     MOST_OF_ONE_TIME,
+    MOVED,
     PAGE,
     Change,
     Changed,
@@ -24,11 +25,14 @@ from goworkers_py.brokers.contracts.admin import (
 from goworkers_py.brokers.contracts.span import EVERY_JOB, Span
 from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
 from goworkers_py.brokers.memory.timed_jobs import TimedJob
+from goworkers_py.core.effect import NoteState
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.wire.batch import buried
+from goworkers_py.wire.job_record import LIVE_S, job_in
 from goworkers_py.wire.stored_job import StoredJob
 
+_NEWEST_FIRST = {JobState.WAITING, JobState.PARKED, JobState.OUTBOX}
 _WAIT_FOR_A_TIME: dict[JobState, StateWord] = {JobState.SCHEDULED: "scheduled", JobState.RETRY: "retry"}
 
 
@@ -82,7 +86,7 @@ class MemoryJobs(PlacedJobs):
             yield [self._stored(stay) for stay in page]
 
     def change(self, decide: Decide, span: Span = EVERY_JOB) -> Iterator[tuple[int, Changed]]:
-        for page in self._pages(newest_first=False, start=span.start(self.before)):
+        for page in self._pages(newest_first=False, start=span.start(self.before), next_first=span.next_first):
             stays = defaultdict(list)  # by job: equal jobs cannot be told apart, so a change takes any of them
             for stay in page:
                 stays[self._stored(stay)].append(stay)
@@ -113,10 +117,10 @@ class MemoryJobs(PlacedJobs):
     def _in_queue(self) -> bool:
         return self._place.state is JobState.WAITING
 
-    def _pages(self, newest_first: bool, start: int) -> Iterator[list[Stay]]:
+    def _pages(self, newest_first: bool, start: int, next_first: bool = False) -> Iterator[list[Stay]]:
         with self._state.lock:
             stays = list(self._stays())
-        if newest_first or self._place.state in (JobState.WAITING, JobState.PARKED, JobState.OUTBOX):
+        if newest_first or (self._place.state in _NEWEST_FIRST and not next_first):
             stays.reverse()
         for place in range(start, len(stays), PAGE):
             yield stays[place : place + PAGE]
@@ -124,11 +128,13 @@ class MemoryJobs(PlacedJobs):
     def _refuse(self, changes: Iterable[Change]) -> None:
         """Raises ArgumentError for a change that is not possible in this place."""
         here = self._place.state
-        possible = () if here in (JobState.WAITING, JobState.OUTBOX) else (JobState.WAITING, JobState.DEAD)
+        possible = {JobState.WAITING: [JobState.WAITING], JobState.OUTBOX: []}.get(
+            here, [JobState.WAITING, JobState.DEAD]
+        )
         for change in changes:
             if change.at is not None and here not in _WAIT_FOR_A_TIME:
                 raise ArgumentError(f"no jobs are moved from {here.value} to another time")
-            if change.to is not None and (change.to.state not in possible or change.to.state is here):
+            if change.to is not None and (change.to.state not in possible or change.to == self._place):
                 raise ArgumentError(f"no jobs are moved from {here.value} to {change.to.state.value}")
 
     def _refuse_other_than_timed(self) -> None:
@@ -149,10 +155,20 @@ class MemoryJobs(PlacedJobs):
                 self._state.note_move(job, "dead", "killed", life_s=max(1, int(self._dead_limits.age_s)))
             else:
                 self._state.put(change.to.queue, change.payload)
-                self._state.note_move(job, "waiting", "retried", change.to.queue)
+                if self._in_queue:
+                    self._note_queue(job, change.to.queue)
+                else:
+                    self._state.note_move(job, "waiting", "retried", change.to.queue)
             return True
 
     # --- under the lock
+
+    def _note_queue(self, job: bytes, queue: str) -> None:
+        """Nothing follows for the ties of a job that waits as before. The record of a dead one that waits was left as
+        it was by the program that put it there."""
+        if (known := job_in(job)) is not None and self._state.records.is_live(known.jid, or_dead=True):
+            note = NoteState(known, "waiting", MOVED, LIVE_S, (("queue", queue),), only_known=True)
+            self._state.records.note(note)
 
     def _reschedule(self, job: bytes, at: float) -> None:
         self._state.put_timed(self._place.state, at, job)

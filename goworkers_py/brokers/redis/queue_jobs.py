@@ -1,13 +1,14 @@
-"""The jobs that wait in a queue: people list and delete them while processes push and fetch."""
+"""The jobs that wait in a queue: people list, delete and move them while processes push and fetch."""
 
 from __future__ import annotations
 
 import itertools
 import secrets
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from goworkers_py.brokers.contracts.admin import DELETED, PAGE, Change, Changed, Decide, PlacedJobs
+from goworkers_py.brokers.contracts.admin import DELETED, MOVED, PAGE, Change, Changed, Decide, PlacedJobs
 from goworkers_py.brokers.contracts.span import EVERY_JOB, Span
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script
@@ -16,8 +17,9 @@ from goworkers_py.brokers.redis.list_pages import pages_of_list, ranges
 from goworkers_py.brokers.redis.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.job_state import JobState
 from goworkers_py.policy.for_ruby import ForRuby
-from goworkers_py.wire.job_record import ENDED_S
+from goworkers_py.wire.job_record import ENDED_S, LIVE_S
 from goworkers_py.wire.stored_job import StoredJob
 
 # So many jobs may be pushed between the reading of a page and the deletion of jobs of it; more are seen again later.
@@ -82,36 +84,77 @@ class QueueJobs(PlacedJobs):
             yield [StoredJob(payload, self._queue) for payload in page]
 
     def change(self, decide: Decide, span: Span = EVERY_JOB) -> Iterator[tuple[int, Changed]]:
+        yield from self._from_next(decide, span) if span.next_first else self._from_newest(decide, span)
+
+    def _from_newest(self, decide: Decide, span: Span) -> Iterator[tuple[int, Changed]]:
         """Jobs that a push has moved into the next page are looked at again, so that no job is missed."""
         start = span.start(self.before)
         while listed := self._connections.call("LRANGE", self._key, start, start + PAGE - 1):
             changes = decide([StoredJob(payload, self._queue) for payload in listed])
-            if any(change.to is not None or change.at is not None for change in changes):
-                raise ArgumentError("jobs that wait in a queue can only be deleted")
-            gone = self._delete(changes, start, start + len(listed))
+            # Pushes meanwhile have moved the jobs back. A job that moved beyond the end is in the next page.
+            gone = self._pick(changes, start, start + len(listed) + PUSHED_MEANWHILE)
             start += len(listed) - len(gone)
             yield len(listed), Changed(len(gone), jobs=gone)
 
-    def _delete(self, changes: Sequence[Change], start: int, end: int) -> list[StoredJob]:
-        if not changes:
-            return []
-        # Pushes meanwhile have moved the jobs back. A job that moved beyond `end` is in the next page.
-        return self._pick([change.job for change in changes], start, end + PUSHED_MEANWHILE, changes[0].reason)
+    def _from_next(self, decide: Decide, span: Span) -> Iterator[tuple[int, Changed]]:
+        """Places count from the next job to run. Fetches move the jobs on, so each page is looked for behind the last
+        job that stayed, and where that has left, at the beginning."""
+        start, stayed = span.start(self.before), b""
+        while True:
+            seen = min(start, FETCHED_MEANWHILE) if stayed else 0
+            listed = self._connections.call("LRANGE", self._key, -start - PAGE, -start - 1 + seen)
+            listed.reverse()
+            if stayed and stayed not in listed:
+                start, stayed = 0, b""
+                continue
+            at = listed.index(stayed) + 1 if stayed else 0
+            start += at - seen
+            if not (page := listed[at : at + PAGE]):
+                return
+            changes = decide([StoredJob(payload, self._queue) for payload in page])
+            gone = self._pick(changes, -start - len(page), -max(0, start - FETCHED_MEANWHILE) - 1)
+            left = Counter(page) - Counter(job.payload for job in gone)
+            stayed = next((payload for payload in reversed(page) if payload in left), stayed)
+            start += len(page) - len(gone)
+            yield len(page), Changed(len(gone), jobs=gone)
 
     def take_out(self, job: StoredJob, place: int = 0, reason: str = DELETED) -> bool:
         # Places count from the next job to run, which is the last of the list. Fetches meanwhile have moved it on.
-        return bool(self._pick([job], -place - 1, -max(0, place - FETCHED_MEANWHILE) - 1, reason))
+        return bool(self._pick([Change(job, reason=reason)], -place - 1, -max(0, place - FETCHED_MEANWHILE) - 1))
 
-    def _pick(self, chosen: list[StoredJob], first: int, last: int, reason: str) -> list[StoredJob]:
-        place = (first, last, secrets.token_hex(16))
+    def _pick(self, changes: Sequence[Change], first: int, last: int) -> list[StoredJob]:
+        """The changes of each goal are one step."""
+        gone: list[StoredJob] = []
+        for goal, of_goal in itertools.groupby(changes, self._goal):
+            gone += self._pick_for(goal, list(of_goal), first, last)
+        return gone
+
+    def _goal(self, change: Change) -> str:
+        """The queue to which the job goes; empty: it is deleted."""
+        if change.to is None and change.at is None:
+            return ""
+        if change.to is None or change.to.state is not JobState.WAITING or change.to.queue == self._queue:
+            raise ArgumentError("jobs that wait in a queue can only be deleted, or moved into another queue")
+        return change.to.queue
+
+    def _pick_for(self, goal: str, changes: list[Change], first: int, last: int) -> list[StoredJob]:
         jobs = MovedJobs(self._keys, self._ruby)
         entries: list[Argument] = []
-        for job in chosen:
-            entries += (jobs.record(job.payload), job.payload, *jobs.effects(job.payload, "cancelled"))
-        told = (*place, ENDED_S, reason, jobs.records, jobs.index())
-        keys = (self._key, self._keys.nothing, self._keys.queues, *jobs.names)
-        answer = self._connections.script(_PICK, keys, (*told, *entries))
-        return list(itertools.compress(chosen, answer))
+        for change in changes:
+            entry = change.job.payload
+            effects = [0] if goal else jobs.effects(entry, "cancelled")  # it waits as before
+            entries += (jobs.record(entry), entry, change.payload, *effects)
+        place = (first, last, secrets.token_hex(16))
+        told = (LIVE_S, MOVED) if goal else (ENDED_S, changes[0].reason)
+        keys = (
+            self._key,
+            self._keys.nothing,
+            self._keys.queues,
+            self._keys.queue(goal) if goal else self._keys.nothing,
+        )
+        arguments = (*place, *told, jobs.records, jobs.index(not goal), goal, *entries)
+        answer = self._connections.script(_PICK, (*keys, *jobs.names), arguments)
+        return [change.job for change in itertools.compress(changes, answer)]
 
     def clear(self) -> int:
         """Removes the queue's name too, as Sidekiq's page does."""

@@ -132,6 +132,8 @@ class Bulk:
         fields |= {name: args[name] for name in (param.name for param in FILTER) if args[name] not in (None, "", [])}
         if "at" in args:
             fields["at"] = repr(args["at"])
+        if "to" in args:
+            fields["to"] = args["to"]
         # Workers take jobs out of the lines of limits meanwhile, so there each request begins anew.
         return fields | {"started": repr(started), "reached": "" if place == PARKED else str(reached)}
 

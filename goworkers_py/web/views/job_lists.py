@@ -12,6 +12,7 @@ from goworkers_py.brokers.contracts.admin import Place
 from goworkers_py.brokers.contracts.fleet import Running, Stats
 from goworkers_py.brokers.contracts.span import Reached
 from goworkers_py.core.job_state import JobState, StateWord
+from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import TIME, WHOLE, Param
 from goworkers_py.web.site.table import Action, Data, Done, View
 from goworkers_py.web.site.visit import Visit
@@ -111,7 +112,7 @@ def _counts(stats: Stats) -> Mapping[str, int | None]:
 
 # By state, what can be done to its jobs: the path, the label, whether jobs are lost by it.
 _RETRY, _KILL = ("/jobs/retry", "Run now", False), ("/jobs/kill", "Kill", True)
-_DELETE, _LATER = ("/jobs/delete", "Delete", True), ("/jobs/reschedule", "Change time", False)
+_DELETE = "/jobs/delete", "Delete", True
 OFFERED: Mapping[str, Sequence[tuple[str, str, bool]]] = {
     "scheduled": (_RETRY, _KILL, _DELETE),
     "limited": (_KILL, _DELETE),
@@ -147,6 +148,17 @@ def _reschedule(visit: Visit) -> Done:
     )
 
 
+def _move(visit: Visit) -> Done:
+    """Moves jobs that wait in a queue to the back of another one, in their order."""
+    to = visit.args["to"]
+    if visit.args["state"] != WAITING:
+        raise bad_request("only jobs that wait in a queue are moved into another one")
+    return _bulk(
+        visit, lambda place, wanted, start: visit.inspector.move(place.queue, to, wanted, start=start),
+        f"moved to queue {to}",
+    )  # fmt: skip
+
+
 def _bulk(visit: Visit, verb: Callable[[Place, Wanted, Reached], Steps], done: str) -> Done:
     return Bulk(visit, verb, done).run()
 
@@ -171,5 +183,8 @@ ACTIONS = [
     Action(
         "/jobs/reschedule", _reschedule, [*FIELDS, Param("at", "the new time", TIME, needed=True)],
         question("Change the time of"),
+    ),
+    Action(
+        "/jobs/move", _move, [*FIELDS, Param("to", "the queue to which they go", needed=True)], question("Move"),
     ),
 ]  # fmt: skip

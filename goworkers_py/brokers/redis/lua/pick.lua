@@ -1,17 +1,20 @@
--- Deletes entries of a queue by their exact bytes, near the places where the caller has just read them. An LREM for
--- each entry would walk through the whole queue; so LSET replaces them by marks, and one LREM removes all marks.
+-- Deletes entries of a queue, or moves them into another one, by their exact bytes, near the places where the caller
+-- has just read them. An LREM for each entry would walk through the whole queue; so LSET replaces them by marks, and one
+-- LREM removes all marks.
 --
--- KEYS: queue, a key that never exists, queues, then the records of jobs that may be tracked, then keys of effects
+-- KEYS: queue, a key that never exists, queues, the queue to which the entries go (or any: they are deleted), then the
+--       records of jobs that may be tracked, then keys of effects
 -- ARGV: first place to look at, last place (below 0: from the other end, as in LRANGE), a mark that is no job's
---       payload, life of the record of a deleted job, the reason for its timeline, how many records, the number of the
---       index of cancelled jobs among the keys of effects (0: none), then for each entry: number of its record (0:
---       none), the entry, how many arguments its effects have, and these, see effects.lua
--- Answer: for each entry 1: deleted, 0: not found near its place
+--       payload, life of the record of a job that was deleted or moved, the reason for its timeline, how many records,
+--       the number of the index of cancelled jobs among the keys of effects (0: none), the name of the queue to which
+--       the entries go ('': they are deleted), then for each entry: number of its record (0: none), the entry, its
+--       payload in the other queue, how many arguments its effects have, and these, see effects.lua
+-- Answer: for each entry 1: deleted or moved, 0: not found near its place
 -- include note.lua
 -- include sidekiq_status.lua
 -- include ended.lua
 -- include lock.lua
-local QUEUES, OF_RECORDS, SIZE, arguments = KEYS[3], 3, 3, ARGV
+local QUEUES, GOAL, OF_RECORDS, SIZE, arguments = KEYS[3], KEYS[4], 4, 4, ARGV
 local FIXED = OF_RECORDS + ARGV[6]
 local INDEX = ARGV[7] ~= '0' and KEYS[FIXED + ARGV[7]]
 -- include push.lua
@@ -20,53 +23,69 @@ local function refusal()
 end
 -- include effects.lua
 
-local first, mark, life, reason = tonumber(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
-local wanted, records, effects, gone, deleted = {}, {}, {}, {}, 0
+local first, mark, life, reason, goal = tonumber(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], ARGV[8]
+local wanted, records, effects, moved, gone = {}, {}, {}, {}, {}
 -- Where the access rules do not allow LREM, the script fails here, before it marks anything. And a server that is out
--- of memory lets a script go on that has called a write command before.
+-- of memory lets a script go on that has called a write command before. LSET finds no such key.
 redis.call('LREM', KEYS[2], '1', mark)
+local refused = redis.pcall('LSET', KEYS[2], 0, mark).err
+if not string.find(refused, 'no such key', 1, true) then return {err = refused} end
 -- The list may have become shorter since its places were read. LRANGE begins at its beginning then, and so must the
 -- places. `0 -`, because the sign of -0 would be sent too, which LRANGE refuses.
 if first < 0 then first = math.max(first, 0 - redis.call('LLEN', KEYS[1])) end
-local entries, i = {}, 8
+local entries, i = {}, 9
 while i <= #ARGV do
   local entry = ARGV[i + 1]
   entries[#entries + 1] = entry
   wanted[entry] = (wanted[entry] or 0) + 1
   records[entry] = ARGV[i] ~= '0' and KEYS[OF_RECORDS + ARGV[i]]
-  effects[entry] = {i + SIZE, i + SIZE - 1 + ARGV[i + 2]}
+  moved[entry] = ARGV[i + 2]
+  effects[entry] = {i + SIZE, i + SIZE - 1 + ARGV[i + 3]}
   local failed = each_effect(effects[entry][1], effects[entry][2], effect_refusal)
   if failed then return {err = failed} end
-  i = i + SIZE + ARGV[i + 2]
+  i = i + SIZE + ARGV[i + 3]
 end
 -- Also of a dead job that Sidekiq's page has put back into its queue, which writes no record.
 local function may_go_on(key)
   return is_live(key) or redis.pcall('HGET', key, 'state') == 'dead'
 end
 
-local follow = {}
+local places, found, there = {}, {}, {}
 for offset, raw in ipairs(redis.call('LRANGE', KEYS[1], first, ARGV[2])) do
   if (wanted[raw] or 0) > 0 then
     wanted[raw], gone[raw] = wanted[raw] - 1, (gone[raw] or 0) + 1
-    redis.call('LSET', KEYS[1], first + offset - 1, mark)
-    deleted = deleted + 1
-    local record = records[raw]
-    if record and may_go_on(record) then
+    places[#places + 1], found[#found + 1] = first + offset - 1, raw
+  end
+end
+-- Before anything is taken out: where this is refused, the script ends here.
+if goal ~= '' then
+  for i = #found, 1, -1 do there[#there + 1] = moved[found[i]] end -- those that came first are pushed first
+  for i = 1, #there, 1000 do redis.call('LPUSH', GOAL, unpack(there, i, math.min(i + 999, #there))) end
+  if #there > 0 then redis.pcall('SADD', QUEUES, goal) end
+end
+local follow = {}
+for i, raw in ipairs(found) do
+  redis.call('LSET', KEYS[1], places[i], mark)
+  local record = records[raw]
+  if record and may_go_on(record) then
+    if goal ~= '' then
+      note(record, life, 'waiting', reason, {'queue', goal})
+    else
       note(record, life, 'cancelled', reason, {})
       list_ended(INDEX, record, 'cancelled', life)
     end
-    follow[#follow + 1] = effects[raw]
   end
+  follow[#follow + 1] = effects[raw]
 end
 -- From the end of the list to which the places are nearer: LREM looks at each entry until it has found all.
-if deleted > 0 then redis.call('LREM', KEYS[1], first < 0 and -deleted or deleted, mark) end
+if #found > 0 then redis.call('LREM', KEYS[1], first < 0 and -#found or #found, mark) end
 -- Last: an effect may push to this queue, which moves its places.
 for _, one in ipairs(follow) do each_effect(one[1], one[2], apply) end
 write_ended()
 local answer = {}
 for _, entry in ipairs(entries) do
-  local found = (gone[entry] or 0) > 0
-  if found then gone[entry] = gone[entry] - 1 end
-  answer[#answer + 1] = found and 1 or 0
+  local left = (gone[entry] or 0) > 0
+  if left then gone[entry] = gone[entry] - 1 end
+  answer[#answer + 1] = left and 1 or 0
 end
 return answer
