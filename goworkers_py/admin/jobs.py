@@ -201,14 +201,14 @@ class Jobs:
         retried forever. Jobs that wait for a limit keep their turn in its line, and are told as problems. `start` is
         `changed.reached` of a step of another call with the same filter: the change goes on behind it.
         """
-        _refuse_queue(place)
+        places.refuse_queue(place)
         write, wall = self._timestamps().write, self._wall
         return self._change(place, wanted, lambda job: retry_now(job, write(wall())), dry_run, start)
 
     def kill(self, place: Place, wanted: Wanted, dry_run: bool = False, start: Reached = BEGINNING) -> Steps:
         """Moves jobs to the dead jobs, as Sidekiq does: `list(inspector.kill(place, workers.Filter()))`. Their
         payloads stay as they are; in Redis, one that Ruby cannot read is enclosed. `start` is as for `retry`."""
-        _refuse_queue(place)
+        places.refuse_queue(place)
         if place.state is JobState.DEAD:
             raise ArgumentError("dead jobs cannot be killed again")
         return self._change(place, wanted, lambda job: Change(job, places.DEAD, job.payload), dry_run, start)
@@ -252,10 +252,11 @@ class Jobs:
         return BulkChange(wanted, how, most, dry_run).steps(self._admin.jobs_in(place), span)
 
     def cancel_all(
-        self, wanted: Wanted, *, timeout: float = 2.0, dry_run: bool = False,
+        self, wanted: Wanted, *, timeout: float = 2.0, dry_run: bool = False, only_running: bool = False,
         advance: Callable[[int], object] = lambda jobs: None,
     ) -> CancelCounts:  # fmt: skip
-        """Cancels all wanted jobs that wait or run: `inspector.cancel_all(workers.Filter(tag="import"))`.
+        """Cancels all wanted jobs that wait or run: `inspector.cancel_all(workers.Filter(tag="import"))`. With
+        `only_running`, those that wait stay.
 
         Returns how many were `cancelled`; the others are `requested`: they were asked for, and no process has confirmed
         them within `timeout` seconds. Jobs that are pushed meanwhile may be left out. `advance` is called with the
@@ -274,7 +275,7 @@ class Jobs:
         def cancel_waiting() -> None:
             # In the order in which a job moves.
             queues = [places.waiting_in(queue.name) for queue in self._admin.queues()]
-            for place in (places.SCHEDULED, places.RETRIES, *queues, places.PARKED):
+            for place in () if only_running else (places.SCHEDULED, places.RETRIES, *queues, places.PARKED):
                 cancel_in(place)
 
         cancel_waiting()
@@ -289,10 +290,3 @@ class Jobs:
         """Deletes all jobs of a place, and a queue itself; returns how many:
         `inspector.clear(inspector.DEAD)`."""
         return self._admin.jobs_in(place).clear()
-
-
-def _refuse_queue(place: Place) -> None:
-    if place.state is JobState.WAITING:
-        raise ArgumentError("jobs that wait in a queue can only be deleted, or moved into another queue")
-    if place.state is JobState.OUTBOX:
-        raise ArgumentError("pushes in the outbox can only be deleted: they go to another broker")

@@ -64,12 +64,20 @@ def show(app: App, jid: str, as_json: bool) -> None:
 @click.argument("jids", nargs=-1, metavar="[JID...]")
 @filtered
 @click.option("--retry", is_flag=True, help="interrupt a running job only; it is retried as after a failure")
+@click.option("--running", "only_running", is_flag=True, help="of those that fit a filter, only the ones that run")
 @click.option("--wait", default=2.0, show_default=True, help="seconds to wait until a process has met the job")
 @dry_run
 @as_json
 @connected
 def cancel(
-    app: App, jids: Sequence[str], wanted: Filter, retry: bool, wait: float, dry_run: bool, as_json: bool
+    app: App,
+    jids: Sequence[str],
+    wanted: Filter,
+    retry: bool,
+    only_running: bool,
+    wait: float,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Cancels jobs, wherever they wait or run. Takes their jids, or a filter for all that fit.
 
@@ -78,12 +86,12 @@ def cancel(
     if bool(jids) != wanted.empty:
         raise click.UsageError("choose the jobs to cancel: by their jids, or by a filter such as --class")
     if wanted.empty:
-        if dry_run:
-            raise click.UsageError("--dry-run is for a filter; `job show` shows where a job is")
+        if dry_run or only_running:
+            raise click.UsageError("--dry-run and --running are for a filter; `job show` shows where a job is")
         _cancel_each(app, jids, retry, wait)
     if retry:
         raise click.UsageError("--retry is for jids, not for a filter")
-    counts = app.inspector.cancel_all(wanted, timeout=wait, dry_run=dry_run)
+    counts = app.inspector.cancel_all(wanted, timeout=wait, dry_run=dry_run, only_running=only_running)
     if as_json:
         click.echo(simplejson.dumps(asdict(counts)))
     else:

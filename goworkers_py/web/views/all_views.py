@@ -22,11 +22,12 @@ from goworkers_py.web.views import (
     pushing,
     queues,
     results,
+    running_jobs,
 )
 
 _MODULES = (
     overview, queues, job_lists, job, failures, metrics, processes, process_commands, find, periodic, batches, groups,
-    limits, partitions, audit, pushing, results,
+    limits, partitions, audit, pushing, results, running_jobs,
 )  # fmt: skip
 
 TABLE: Table = Table(

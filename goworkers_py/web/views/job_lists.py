@@ -9,7 +9,7 @@ from goworkers_py.admin.filter import Wanted
 from goworkers_py.admin.jobs import Steps
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Place
-from goworkers_py.brokers.contracts.fleet import Running, Stats
+from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.brokers.contracts.span import Reached
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.web.http.errors import bad_request
@@ -20,6 +20,7 @@ from goworkers_py.web.views.bulk import FIELDS, Bulk
 from goworkers_py.web.views.filters import FILTER, PLACED, QUEUE, Unrevealing, asked, place_of, wanted_of
 from goworkers_py.web.views.questions import question
 from goworkers_py.web.views.rows import row_of
+from goworkers_py.web.views.running_jobs import running
 from goworkers_py.web.views.shared import fleet_stats
 
 ENDED: Sequence[StateWord] = ("completed", "cancelled", "expired")
@@ -50,7 +51,7 @@ def listed(visit: Visit) -> Data:
     if state in PLACED:
         data |= _placed(visit, place_of(state, data["queue"]))
     elif state == "running":
-        data |= _running(visit)
+        data |= running(visit)
     elif state in ENDED and visit.inspector.has(Capability.RECORDS):
         data |= _ended(visit, state)
     return data
@@ -83,19 +84,6 @@ def _placed(visit: Visit, place: Place) -> dict[str, Any]:
 
 def _most(wanted: Wanted) -> int:
     return MOST_SEARCHED if isinstance(wanted, Unrevealing) else MOST_LOOKED_AT
-
-
-def _running(visit: Visit) -> dict[str, Any]:
-    wanted, limit = wanted_of(visit), visit.args["limit"]
-    found: list[Running] = visit.snapshot("running", 2, visit.inspector.running)
-    fitting = [one for one in found if wanted.fits(one.job) and visit.args["queue"] in (None, "", one.queue)]
-    start = int(visit.args["after"] or 0)
-    rows = [
-        {"row": row_of(one.job, visit.hiding), "since": one.since, "process": one.identity, "queue": one.queue}
-        for one in fitting[start : start + limit]
-    ]
-    more = str(start + limit) if len(fitting) > start + limit else ""
-    return {"running": rows, "next": more, "looked_at": len(found), "total": len(found)}
 
 
 def _counts(stats: Stats) -> Mapping[str, int | None]:

@@ -1,0 +1,80 @@
+"""Jobs that run: which do, and cancelling some or all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from goworkers_py.admin.cancelling import CancelCounts
+from goworkers_py.admin.filter import Refined, Wanted, counted
+from goworkers_py.brokers.contracts.fleet import Running
+from goworkers_py.web.http.errors import bad_request
+from goworkers_py.web.http.params import TEXTS, YES_NO, Param
+from goworkers_py.web.site.table import Action, Done, View
+from goworkers_py.web.site.visit import Visit
+from goworkers_py.web.views.bulk import MOST_SELECTED
+from goworkers_py.web.views.filters import FILTER, QUEUE, filter_of, wanted_of
+from goworkers_py.web.views.rows import row_of, time_and_jid
+from goworkers_py.wire.stored_job import StoredJob
+
+AGE_S = 2.0
+WAIT_S = 2.0  # until the processes have confirmed a cancel
+
+
+def running(visit: Visit) -> dict[str, Any]:
+    wanted, limit = wanted_of(visit), visit.args["limit"]
+    found: list[Running] = visit.snapshot("running", AGE_S, visit.inspector.running)
+    fitting = [one for one in found if wanted.fits(one.job) and visit.args["queue"] in (None, "", one.queue)]
+    start = int(visit.args["after"] or 0)
+    rows = [
+        {"row": row_of(one.job, visit.hiding), "since": one.since, "process": one.identity, "queue": one.queue}
+        for one in fitting[start : start + limit]
+    ]
+    more = str(start + limit) if len(fitting) > start + limit else ""
+    return {"running": rows, "next": more, "looked_at": len(found), "total": len(found)}
+
+
+def _cancel(visit: Visit) -> Done:
+    """Cancels jobs that run: those that are selected, or all that fit. Those that wait stay."""
+    counts = visit.inspector.cancel_all(_chosen(visit), timeout=WAIT_S, only_running=True)
+    told = [f"{counted(counts.cancelled)} cancelled"]
+    told += [f"{counts.requested} to be cancelled: no process has confirmed it yet"] if counts.requested else []
+    told += [f"{counts.too_late} had ended before"] if counts.too_late else []
+    result = {"requested": counts.requested, "too_late": counts.too_late}
+    return Done("; ".join(told), counts.cancelled, result=result)
+
+
+def _ask(visit: Visit) -> str:
+    found: CancelCounts = visit.inspector.cancel_all(_chosen(visit), dry_run=True, only_running=True)
+    which = "" if visit.args["job"] or filter_of(visit).empty else f" {filter_of(visit)}"
+    return f"Cancel {counted(found.cancelled)}{which} in the middle of their runs?"
+
+
+def _chosen(visit: Visit) -> Wanted:
+    args = visit.args
+    if not args["job"] and not args["all"]:
+        raise bad_request("select jobs, or give all=yes for all that fit the filter")
+    if len(args["job"]) > MOST_SELECTED:
+        raise bad_request(f"at most {MOST_SELECTED:,} jobs can be selected at once; give all=yes with a filter")
+    try:
+        jids = {time_and_jid(key)[1] for key in args["job"]}
+    except ValueError:
+        raise bad_request("job: this is not the key of a job in a list") from None
+
+    def is_chosen(job: StoredJob) -> bool:
+        return args["queue"] in (None, "", job.queue) and (not jids or job.jid in jids)
+
+    return Refined(wanted_of(visit), is_chosen)
+
+
+FIELDS: Sequence[Param] = (
+    QUEUE,
+    Param("job", "keys of selected jobs, as a list gives them", TEXTS),
+    Param("all", "all that run and fit the filter", YES_NO, False),
+    *FILTER,
+)
+COUNT = {"type": "integer"}
+ACTIONS = [
+    Action("/jobs/cancel", _cancel, FIELDS, _ask, result={"requested": COUNT, "too_late": COUNT}),
+]
+VIEWS: Sequence[View] = ()  # the list is part of `/jobs`
