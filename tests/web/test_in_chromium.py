@@ -119,6 +119,22 @@ def test_jobs_are_selected_and_retried_with_the_mouse(browser: Browser, app: App
     assert browser.messages == []
 
 
+def test_enter_in_a_field_beside_the_buttons_does_what_the_field_is_for(browser: Browser, app: App) -> None:
+    browser.open("/jobs?state=retry")
+    browser.click("(//input[@name='job'])[1]")
+    browser.type("//input[@name='at']", "+9h")
+    browser.press("Enter")
+    assert eventually(lambda: browser.shows("1 job rescheduled"))
+    assert app.inspector.count(app.inspector.RETRIES) == 40
+    browser.open("/jobs?state=waiting&queue=mail")
+    browser.click("(//input[@name='job'])[1]")
+    browser.type("//input[@name='to']", "slow")
+    browser.press("Enter")
+    assert eventually(lambda: browser.shows("1 job moved to queue slow"))
+    assert app.inspector.count(app.inspector.waiting_in("slow")) == 1
+    assert browser.messages == []
+
+
 def test_all_that_fit_are_deleted_after_a_question_and_go_on_by_themselves(
     browser: Browser, app: App, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
