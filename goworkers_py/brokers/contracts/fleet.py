@@ -180,6 +180,22 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What a server of the broker tells of itself. A number is None where the server does not tell it."""
+
+    address: str  # without a password: "10.0.0.7:6379", or the path of a socket
+    product: str  # "Redis"
+    version: str
+    role: str  # "master" or "replica"
+    uptime_s: int | None
+    clients: int | None  # connections, the one that asks among them
+    memory_bytes: int | None  # that it uses
+    peak_bytes: int | None  # the most that it has used since it started
+    max_bytes: int | None  # that it may use; None also for: as much as it wants
+    shard: str = ""  # its name; empty where the broker has no shards
+
+
+@dataclass(frozen=True, slots=True)
 class Leftover:
     """Jobs of `queue` that are in progress under a process of another program, and how many."""
 
