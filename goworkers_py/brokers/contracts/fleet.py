@@ -163,6 +163,9 @@ class Process:
     commands: Sequence[str] = ()  # that it answers; none before 0.4.0 and in other programs
     config: ConfigInForce | None = None  # None: it has not started from a central configuration
     partition: str = ""  # that it works, `main` for the one of [pyworkers]; empty: other programs, and older releases
+    # CPU that it used between its last two beats, as a share of one core: 1.5 is one and a half. None before its second
+    # beat, in other programs and in older releases.
+    cpu_share: float | None = None
 
     @property
     def state(self) -> str:

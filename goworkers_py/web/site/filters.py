@@ -101,6 +101,11 @@ def percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.1f} %" if whole else NOTHING
 
 
+def share(part: float | None) -> str:
+    """A part of one as a percentage."""
+    return NOTHING if part is None else percent(part, 1)
+
+
 def with_code(text: str) -> Markup:
     """What stands between backticks, as the doctor writes commands, in a font for code."""
     parts = visible(text).split("`")
@@ -111,5 +116,5 @@ def with_code(text: str) -> Markup:
 
 FILTERS: dict[str, Callable[..., Any]] = {
     "number": number, "span": span, "clock": clock, "ago": ago, "compact": compact, "pretty": pretty, "cut": cut,
-    "memory": memory, "size": size, "percent": percent, "with_code": with_code, "tree": tree,
+    "memory": memory, "size": size, "percent": percent, "share": share, "with_code": with_code, "tree": tree,
 }  # fmt: skip
