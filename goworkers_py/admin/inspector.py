@@ -31,6 +31,7 @@ from goworkers_py.brokers.contracts.fleet import (
     Process,
     QueueStats,
     Running,
+    ServerFacts,
     Stats,
 )
 from goworkers_py.brokers.contracts.limits import Limits
@@ -221,6 +222,11 @@ class Inspector(Jobs, TrackedJobs, EndedJobs, GroupedJobs, PeriodicSchedules, Fl
     def now(self) -> float:
         """The time of the broker's clock, in epoch seconds: `inspector.now()`."""
         return self._admin.now()
+
+    def broker_facts(self) -> Sequence[ServerFacts]:
+        """What each server of the broker tells of itself: `[(one.version, one.memory_bytes) for one in
+        inspector.broker_facts()]`. Empty where there is no server that tells it, or INFO is not allowed."""
+        return self._broker.admin.servers() if self.has(Capability.ADMIN) else ()
 
     def damage(self) -> list[str]:
         """One line for each shared key (counters, sets) whose content no program of the fleet can have written:

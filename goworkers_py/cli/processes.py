@@ -35,7 +35,8 @@ def list_(app: App, as_json: bool) -> None:
 
 def _show(found: Sequence[Process]) -> None:
     table = Table(
-        "process", "busy>", "threads>", "state", "up>", "last beat>", "memory>", "version", "partition", "queues"
+        "process", "busy>", "threads>", "state", "up>", "last beat>", "memory>", "cpu>", "version", "partition",
+        "queues"
     )  # fmt: skip
     table.add([_row(one) for one in found])
 
@@ -50,6 +51,7 @@ def _row(one: Process) -> list[str]:
         duration(max(0, now - one.started_at)),
         f"{duration(max(0, now - one.beat))} ago",
         f"{one.rss_kb // 1024} MB",
+        "-" if one.cpu_share is None else f"{one.cpu_share:.0%}",
         one.version or "-",
         one.partition or "-",
         ", ".join(one.queues),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
+from collections.abc import Sequence
 
 import click
 import simplejson
 
 from goworkers_py.api.app import App
-from goworkers_py.brokers.contracts.fleet import Stats
+from goworkers_py.brokers.contracts.fleet import ServerFacts, Stats
 from goworkers_py.cli.base import FAILED, connected
 from goworkers_py.cli.tables import Table, duration
+from goworkers_py.core.byte_size import byte_size
 
 # Figures of features that few use.
 _ONLY_WHERE_SOME = (
@@ -23,10 +26,13 @@ _ONLY_WHERE_SOME = (
 @click.option("--json", "as_json", is_flag=True, help="print JSON, for programs")
 @connected
 def stats(app: App, as_json: bool) -> None:
-    """Shows processed and failed jobs, jobs by state, queue sizes. Exit code 1 when a number could not be read."""
+    """Shows counters, jobs by state, queues and servers. Exit code 1 when a number could not be read."""
     damage = app.inspector.damage()
-    figures = app.inspector.stats()
-    click.echo(simplejson.dumps(figures.as_dict()) if as_json else _table(figures))
+    figures, servers = app.inspector.stats(), app.inspector.broker_facts()
+    if as_json:
+        click.echo(simplejson.dumps({**figures.as_dict(), "servers": [dataclasses.asdict(one) for one in servers]}))
+    else:
+        click.echo("\n".join([_table(figures), "", *_servers(servers)] if servers else [_table(figures)]))
     for line in damage:
         click.echo(f"pyworkers: {line}; it counts as 0 here", err=True)
     sys.exit(FAILED if damage else 0)
@@ -44,3 +50,18 @@ def _table(figures: Stats) -> str:
     table = Table("queue", "size>", "latency>")
     queues = table.lines([(queue.name, str(queue.size), duration(queue.latency_s)) for queue in figures.queues])
     return "\n".join([*lines, "", *queues] if queues else lines)
+
+
+def _servers(servers: Sequence[ServerFacts]) -> list[str]:
+    """A limit of `-` is none."""
+    table = Table("server", "version", "up>", "clients>", "memory>", "peak>", "limit>")
+    return table.lines([
+        (
+            one.shard or one.address,
+            f"{one.product} {one.version}",
+            "-" if one.uptime_s is None else duration(one.uptime_s),
+            "-" if one.clients is None else str(one.clients),
+            *("-" if size is None else byte_size(size) for size in (one.memory_bytes, one.peak_bytes, one.max_bytes)),
+        )
+        for one in servers
+    ])  # fmt: skip

@@ -1,4 +1,4 @@
-"""Facts about processes of this machine, from /proc where the system has it."""
+"""Facts about processes of this machine, from /proc where the system has it; and the CPU that this one uses."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import os
 import resource
 import socket
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 _PROC = Path("/proc")
+# Over less, a share says little: beats may follow each other closely when the state of the process changes.
+SHORTEST_MEASURE_S = 1.0
 
 
 def origin() -> dict[str, Any]:
@@ -111,3 +114,25 @@ def resident_bytes() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:  # not Linux: the highest value so far; macOS counts in bytes, others in KiB
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+class CpuMeter:
+    """Measures the CPU that all threads of this process use, without its child processes. Used by one thread at a
+    time."""
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, used: Callable[[], float] = time.process_time
+    ) -> None:
+        self._clock = clock
+        self._used = used
+        self._since, self._used_before = clock(), used()
+        self._share: float | None = None
+
+    def share(self) -> float | None:
+        """What was used since the last measure, as a share of one core: 1.5 is one and a half. A measure ends with a
+        call, after SHORTEST_MEASURE_S at the earliest; until then the last one is returned, at first None."""
+        now, used = self._clock(), self._used()
+        if now - self._since >= SHORTEST_MEASURE_S:
+            self._share = (used - self._used_before) / (now - self._since)
+            self._since, self._used_before = now, used
+        return self._share

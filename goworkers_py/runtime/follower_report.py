@@ -9,7 +9,7 @@ from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.config.partitions import MAIN
 from goworkers_py.core.command import Obey
 from goworkers_py.core.errors import BrokerError
-from goworkers_py.core.proc import resident_bytes
+from goworkers_py.core.proc import CpuMeter, resident_bytes
 from goworkers_py.runtime.plan import Plan
 from goworkers_py.runtime.reporter import FLEET
 from goworkers_py.wire.process_record import Member, MemberPool, ProcessSnapshot
@@ -21,6 +21,7 @@ class FollowerReport:
     def __init__(self, control: Control, plan: Plan, obey: Obey | None) -> None:
         self._control = control
         self._obey = obey
+        self._cpu = CpuMeter()
         pools = [MemberPool(pool.name, pool.concurrency, _weights(pool.queues, pool.weights)) for pool in plan.pools]
         partition = plan.config.partition or MAIN
         self._member = Member(time.time(), pools, plan.config.tag, partition=partition)
@@ -33,7 +34,9 @@ class FollowerReport:
         if (identity, standby) == self._shown and time.monotonic() < self._next_at:
             return
         self._shown, self._next_at = (identity, standby), time.monotonic() + self._every_s
-        now = ProcessSnapshot({}, quiet, resident_bytes(), 0.0, time.time(), self._obey is None, standby)
+        now = ProcessSnapshot(
+            {}, quiet, resident_bytes(), 0.0, time.time(), self._obey is None, standby, self._cpu.share()
+        )
         with suppress(BrokerError):  # the elector tells of an outage
             for command in self._control.report(identity, self._member, now):
                 if self._obey is not None:

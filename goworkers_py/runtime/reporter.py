@@ -9,7 +9,7 @@ from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.config.options import Config
 from goworkers_py.config.partitions import MAIN
 from goworkers_py.core.command import Obey
-from goworkers_py.core.proc import resident_bytes
+from goworkers_py.core.proc import CpuMeter, resident_bytes
 from goworkers_py.core.stored_config import ConfigInForce
 from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.manager import Manager
@@ -28,6 +28,7 @@ class Reporter:
         self._health = health
         self._shared = shared
         self._obey = obey
+        self._cpu = CpuMeter()
         self._started_at, self._tag, self._partition = shared.clock.wall(), config.tag, config.partition or MAIN
         self.config: ConfigInForce | None = None  # assigned by the thread `configuration`
         self.commands: Sequence[str] = ()  # the commands that this process answers; set before the first report
@@ -45,6 +46,7 @@ class Reporter:
             round_trip_s=round_trip_s,
             at=self._shared.clock.wall(),
             embedded=self._obey is None,
+            cpu_share=self._cpu.share(),
         )
         for command in self._control.report(self._shared.lease.identity, self._member(), now):
             if self._obey is not None:

@@ -70,6 +70,7 @@ class ProcessSnapshot:
     at: float  # time of this state, epoch seconds
     embedded: bool  # part of another program: the fleet must not stop it
     standby: str = ""  # whom the process stands by for; empty while it works
+    cpu_share: float | None = None  # of one core, used since the beat before; None at first
 
 
 def state(identity: str, member: Member, now: ProcessSnapshot) -> dict[str, str | int]:
@@ -82,7 +83,8 @@ def state(identity: str, member: Member, now: ProcessSnapshot) -> dict[str, str 
         "quiet": "true" if now.quiet else "false",
         "rss": now.rss // 1024,
         "rtt_us": int(now.round_trip_s * 1e6),
-        "standby": now.standby,  # since 0.4.0, and read by pyworkers only
+        "standby": now.standby,  # since 0.4.0, and read by pyworkers only, as the next one
+        "cpu_share": "" if now.cpu_share is None else f"{now.cpu_share:.4f}",
         # For go-workers2: its heartbeat ends for good at a process without this field. It recovers jobs of dead
         # processes by this list; an empty list keeps it from the jobs of pyworkers.
         "worker_heartbeats": "[]",

@@ -138,6 +138,7 @@ READS: dict[str, Callable[[Inspector], Any]] = {
     "reports": lambda inspector: inspector.reports(limit=MANY),
     "actions": lambda inspector: inspector.actions(limit=MOST),
     "periodic jobs": lambda inspector: inspector.periodic_jobs(),
+    "servers": lambda inspector: inspector.broker_facts(),
     "damage": lambda inspector: [inspector.damage(), inspector.damaged_queues()],
     "checks": lambda inspector: [[*check()] for check in inspector.checks(["q"]).values()],
     "neighbours": lambda inspector: [inspector.neighbours.leftovers(), inspector.neighbours.schedules()],

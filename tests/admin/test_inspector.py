@@ -24,6 +24,10 @@ def test_a_broker_without_lists_of_jobs_is_an_error() -> None:
         Inspector(Plain).queues()
 
 
+def test_a_broker_without_lists_of_jobs_tells_nothing_of_servers() -> None:
+    assert list(Inspector(Plain).broker_facts()) == []
+
+
 def test_processes_that_are_part_of_another_program_are_not_asked(redis_url: str, redis: redis_py.Redis) -> None:
     redis.sadd("processes", "rails:7:a", "sidekiq:8:b")
     redis.hset("rails:7:a", mapping={"info": '{"embedded":true}', "beat": time.time()})

@@ -470,12 +470,13 @@ def test_entries_of_any_score_are_shown_and_are_json(name: str, redis: redis_py.
 def test_a_process_with_odd_numbers_in_its_record_is_listed(number: bytes, redis: redis_py.Redis, call: Call) -> None:
     info = b'{"version": "9.9", "queues": ["q"], "concurrency": %s, "started_at": %s}' % (b"1", number)
     redis.sadd("processes", "odd:1:a")
-    redis.hset("odd:1:a", mapping={"info": info, "busy": number, "beat": number, "rss": number, "concurrency": number})
+    redis.hset("odd:1:a", mapping={"info": info, "busy": number, "beat": number, "rss": number, "concurrency": number,
+                               "cpu_share": number})  # fmt: skip
     redis.hset("odd:1:a:work", "t", b'{"queue": "q", "payload": "{}", "run_at": %s}' % number)
     for words in (["processes"], ["processes", "--json"]):
         done = call(*words)
         assert (done.returncode, done.stderr) == (0, "")
-    json.loads(done.stdout, parse_constant=pytest.fail)
+    assert json.loads(done.stdout, parse_constant=pytest.fail)["cpu_share"] is None
 
 
 # --- filters, times and copies

@@ -209,6 +209,34 @@ def test_processes_are_listed_and_asked_to_dump_to_quiet_and_to_stop(
     assert call("processes").stdout == ""
 
 
+BUSY = """
+    import time
+    import goworkers_py as workers
+    from goworkers_py.core.timing import Timing
+
+    workers.app.timing = Timing(beat_every_s=0.2)
+
+    @workers.job("Burn", queue="q")
+    def burn(seconds):
+        ended = time.monotonic() + seconds
+        while time.monotonic() < ended:
+            pass
+"""
+
+
+def test_the_cpu_that_a_process_uses_is_told(redis: redis_py.Redis, redis_url: str, tmp_path: Path, call: Call) -> None:
+    def told() -> Any:
+        return [json.loads(line)["cpu_share"] for line in call("processes", "--json").stdout.splitlines()]
+
+    with Daemon(tmp_path, redis_url, BUSY, "-q", "q=2", "-t", "0.1").ready() as daemon:
+        assert eventually(lambda: told()[0] is not None and told()[0] < 0.2), "it waits"
+        redis.lpush("queue:q", job("Burn", 60))
+        assert eventually(lambda: told()[0] > 0.25), "a busy machine gives it less than a core"
+        header, row = call("processes").stdout.splitlines()
+        assert re.fullmatch(r"\d+%", row[: header.index("cpu") + 3].split()[-1])
+        assert daemon.stop() == 0
+
+
 def test_a_killed_process_is_not_listed(daemon: Daemon, redis: redis_py.Redis, call: Call) -> None:
     [identity] = (json.loads(line)["identity"] for line in call("processes", "--json").stdout.splitlines())
     daemon.kill()
@@ -233,6 +261,9 @@ def test_processes_of_sidekiq_and_go_workers_are_listed_also_with_missing_fields
     assert [(one["identity"], one["busy"], one["concurrency"], one["quiet"]) for one in told] == [
         ("go:8:b", 0, 0, False), ("odd:1:d", 0, 0, False), ("sidekiq:7:a", 1, 5, True),
     ]  # fmt: skip
+    assert [one["cpu_share"] for one in told] == [None, None, None]
+    header, *rows = call("processes").stdout.splitlines()
+    assert {row[: header.index("cpu") + 3].split()[-1] for row in rows} == {"-"}
     assert "Old" in call("top", "--once").stdout
 
 

@@ -17,6 +17,7 @@ import redis as redis_py
 from apps import fields, job, own_app, queue
 from calls import JOBS, Call, one_line
 from daemon import Daemon, pyworkers
+from denied import Walled
 from servers import RedisServer
 from waiting import eventually
 
@@ -717,7 +718,25 @@ def test_stats_are_json_for_programs(call: Call, redis_url: str) -> None:
 
 def test_stats_of_an_empty_server_are_a_table(call: Call, redis_url: str) -> None:
     lines = call("stats", "--redis", redis_url).stdout.splitlines()
-    assert len(lines) == 9
+    assert (len(lines), lines[9]) == (12, "")
+    assert lines[10].split() == ["server", "version", "up", "clients", "memory", "peak", "limit"]
+
+
+def test_stats_tell_of_the_server_where_it_allows_that(call: Call, own_redis: RedisServer) -> None:
+    own_redis.client().config_set("maxmemory", 3 << 29)
+    walled = Walled(own_redis)
+    walled.allow_all_but()
+    row = call("stats", "--redis", walled.url).stdout.splitlines()[-1]
+    name, *cells = re.split(" {2,}", row)
+    assert (name, cells[-1]) == (f"127.0.0.1:{own_redis.port}", "1.5 GB")
+    shapes = (r"\w+ \d[\d.]+", r"[\d.]+ s", r"\d", r"[\d.]+ MB", r"[\d.]+ MB", ".*")
+    assert all(re.fullmatch(shape, cell) for shape, cell in zip(shapes, cells, strict=True)), cells
+    (facts,) = json.loads(call("stats", "--json", "--redis", walled.url).stdout)["servers"]
+    assert (facts["address"], facts["max_bytes"]) == (f"127.0.0.1:{own_redis.port}", 3 << 29)
+    walled.allow_all_but("INFO")
+    done = call("stats", "--redis", walled.url)
+    assert (done.returncode, done.stderr, len(done.stdout.splitlines())) == (0, "", 9)
+    assert json.loads(call("stats", "--json", "--redis", walled.url).stdout)["servers"] == []
 
 
 def test_stats_count_a_process_and_its_job_in_progress(

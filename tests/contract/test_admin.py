@@ -570,6 +570,15 @@ def test_a_broker_that_only_its_fleet_wrote_to_has_no_damage(me: Process, admin:
     assert list(admin.damaged_queues()) == []
 
 
+def test_each_server_that_is_there_tells_its_version_and_its_memory(admin: Admin) -> None:
+    for facts in admin.servers():
+        assert facts.address
+        assert facts.product
+        assert facts.version[:1].isdigit()
+        assert facts.memory_bytes
+        assert facts.clients
+
+
 def test_every_advice_of_a_check_says_what_is_found_and_what_to_do(me: Process, admin: Admin) -> None:
     for name, check in admin.checks(["q"]).items():
         assert name

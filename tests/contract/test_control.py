@@ -34,20 +34,21 @@ def identities(admin: Admin) -> list[str]:
 
 def test_a_process_is_shown_as_it_reports_itself(me: Process, admin: Admin) -> None:
     assert admin.processes() == []
-    report(me, quiet=True, rss=3 * 2**20, embedded=True, at=1_700_000_100.0)
+    report(me, quiet=True, rss=3 * 2**20, embedded=True, at=1_700_000_100.0, cpu_share=1.25)
     [process] = admin.processes()
     assert (process.identity, process.version, process.tag) == (me.identity, VERSION, "web")
     assert process.partition == "billing"
     assert (process.queues, process.concurrency) == (["mail", "low"], 7)
     assert [*process.pools] == [ThreadPool(("mail",), 5), ThreadPool(("low",), 2)]
     assert (process.busy, process.quiet, process.embedded, process.rss_kb) == (0, True, True, 3 * 1024)
+    assert process.cpu_share == 1.25
     assert (process.started_at, process.beat) == (1_700_000_000.5, 1_700_000_100.0)
 
 
 def test_a_later_report_replaces_the_earlier_one(me: Process, admin: Admin) -> None:
-    report(me, quiet=False)
+    report(me, quiet=False, cpu_share=0.5)
     report(me, quiet=True)
-    assert [process.quiet for process in admin.processes()] == [True]
+    assert [(process.quiet, process.cpu_share) for process in admin.processes()] == [(True, None)]
 
 
 def test_running_jobs_are_shown_the_longest_running_first(me: Process, other: Process, admin: Admin) -> None:

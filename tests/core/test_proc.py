@@ -6,6 +6,8 @@ import re
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from waiting import eventually
 
 from goworkers_py.core import proc
 from goworkers_py.core.identity import new_identity
-from goworkers_py.core.proc import certainly_dead, origin
+from goworkers_py.core.proc import SHORTEST_MEASURE_S, CpuMeter, certainly_dead, origin
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc to look at")
 
@@ -31,6 +33,29 @@ def test_no_identity_is_used_twice() -> None:
 def test_the_identity_of_a_dyno_has_its_name_as_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DYNO", "worker.1")
     assert new_identity().startswith(f"worker.1:{os.getpid()}:")
+
+
+# --- CPU
+
+
+def test_the_cpu_of_all_threads_is_measured() -> None:
+    meter, ended = CpuMeter(), time.monotonic() + SHORTEST_MEASURE_S
+    assert meter.share() is None, "too early"
+
+    def work() -> None:
+        while time.monotonic() < ended:
+            sum(range(1_000))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    busy = meter.share()
+    assert busy is not None
+    assert 0.1 < busy < 1.5, "a busy machine gives it less than a core"
+    time.sleep(SHORTEST_MEASURE_S)
+    idle = meter.share()
+    assert idle is not None
+    assert idle < busy / 2
 
 
 # --- certainly_dead

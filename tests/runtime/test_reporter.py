@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
 from apps import begun, job, shared
 
 from goworkers_py.config.options import Config
 from goworkers_py.core.command import Command, Obey
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.proc import CpuMeter
 from goworkers_py.observe.executions import ByQueue
 from goworkers_py.observe.run_stats import RunStats
+from goworkers_py.runtime.follower_report import FollowerReport
 from goworkers_py.runtime.reporter import Reporter
 from goworkers_py.wire.process_record import Member, ProcessSnapshot
 
@@ -70,6 +73,27 @@ def test_the_fleet_is_shown_this_process_and_its_executions() -> None:
     assert (now.quiet, now.round_trip_s, now.embedded) == (True, 0.25, False)
     assert now.rss > 1_000_000
     assert fleet.records == [{"a": {}, "b": {}, "c": {}}]
+
+
+def test_each_report_tells_the_cpu_that_was_used_since_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet, told = Fleet(), {"clock": 100.0, "used": 7.0}
+    meter = CpuMeter(lambda: told["clock"], lambda: told["used"])
+    monkeypatch.setattr("goworkers_py.runtime.reporter.CpuMeter", lambda: meter)
+    reporter = Reporting(fleet, None).reporter
+    for clock, used in ((100.1, 7.05), (105.0, 7.5), (105.5, 8.0), (110.0, 17.5), (115.0, 17.5)):
+        told.update(clock=clock, used=used)
+        reporter.report(0.0)
+    assert [now.cpu_share for _, _, now in fleet.reports] == pytest.approx([None, 0.1, 0.1, 2.0, 0.0])
+
+
+def test_a_process_that_stands_by_tells_its_cpu_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet, told = Fleet(), iter((0.0, 10.0))
+    meter = CpuMeter(lambda: next(told), iter((1.0, 2.0)).__next__)
+    monkeypatch.setattr("goworkers_py.runtime.follower_report.CpuMeter", lambda: meter)
+    plan = SimpleNamespace(pools=[], config=Config())
+    FollowerReport(fleet, plan, None).show("me:1:a", "standby of another", quiet=False)  # type: ignore[arg-type]
+    [(_, _, now)] = fleet.reports
+    assert (now.standby, now.cpu_share) == ("standby of another", 0.1)
 
 
 def test_what_the_fleet_asks_for_is_handed_on_in_its_order() -> None:

@@ -73,7 +73,8 @@ def _processes(pipe: Any, payloads: Sequence[bytes], now: float) -> None:
         identity = f"damaged:{number}:x"
         pipe.sadd(KEYS.processes, identity)
         pipe.hset(KEYS.member(identity), mapping={
-            name: json.dumps(value) for name in ("info", "busy", "beat", "quiet", "rss", "concurrency", "standby")
+            name: json.dumps(value)
+            for name in ("info", "busy", "beat", "quiet", "rss", "concurrency", "standby", "cpu_share")
         })  # fmt: skip
         pipe.hset(KEYS.works(identity)[0], "worker", json.dumps(value))
         pipe.hset(KEYS.works(identity)[0], "payload", json.dumps({"queue": value, "payload": value, "run_at": value}))

@@ -32,6 +32,7 @@ class ProcessScene:
     version: str = "7.3.2"  # of Sidekiq
     dead: bool = False  # killed: its jobs are still in progress, and its lease is over
     more: Mapping[str, Any] = field(default_factory=dict)  # for what a Ruby process says of itself
+    cpu_share: float | None = 0.374
 
     @property
     def queues(self) -> list[str]:
@@ -43,7 +44,7 @@ def python_process(pipe: Any, told: ProcessScene, now: float) -> None:
     pools = [MemberPool(name, threads, dict.fromkeys(queues, 0)) for name, threads, queues in told.pools]
     member = Member(now - told.since_s, pools, told.tag, [*BUILT_IN])
     running = _deliveries(told, now)
-    shown = ProcessSnapshot(running, told.quiet, told.rss, 0.0004, now, embedded=False)
+    shown = ProcessSnapshot(running, told.quiet, told.rss, 0.0004, now, embedded=False, cpu_share=told.cpu_share)
     _write(pipe, told, state(told.identity, member, shown), work(running))
     held: dict[str, int] = dict.fromkeys(told.queues, 0)
     for queue, payload in told.running:

@@ -92,7 +92,8 @@ def fill(app: App, redis: redis_py.Redis) -> None:
     process = json.dumps({"hostname": EVIL[0], "queues": list(EVIL), "tag": EVIL[1], "labels": [EVIL[2]],
                           "concurrency": 7, "started_at": 1e9, "pid": 1, "identity": EVIL[0]})  # fmt: skip
     redis.sadd("processes", EVIL[0])
-    redis.hset(EVIL[0], mapping={"info": process, "busy": "x", "beat": "nan", "quiet": "?", "rss": "-"})
+    redis.hset(EVIL[0], mapping={"info": process, "busy": "x", "beat": "nan", "quiet": "?", "rss": "-",
+                                  "cpu_share": "1e308"})  # fmt: skip
     works = {f"t{n}": json.dumps({"queue": EVIL[n % 20], "payload": raw.decode("utf-8", "replace"), "run_at": "x"})
              for n, raw in enumerate(jobs[:50])}  # fmt: skip
     redis.hset(f"{EVIL[0]}:work", mapping=works)

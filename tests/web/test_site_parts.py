@@ -118,6 +118,11 @@ def test_a_number_has_separators() -> None:
     assert filters.number(None) == NOTHING
 
 
+def test_a_size_has_a_unit_and_tells_the_exact_one_on_hover() -> None:
+    assert filters.size(1_288_490_189) == '<span title="1,288,490,189 bytes">1.2 GB</span>'
+    assert filters.size(None) == NOTHING
+
+
 def test_a_value_without_json_is_shown_all_the_same() -> None:
     loop: list[object] = []
     loop.append(loop)

@@ -16,6 +16,7 @@ import pytest
 import redis as redis_py
 from apps import own_app, started, working
 from waiting import eventually
+from web_processes import ProcessScene, python_process
 from wsgi_client import Client
 
 from goworkers_py import App, current_message
@@ -23,6 +24,7 @@ from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.web import application
+from goworkers_py.web.site.filters import NOTHING
 from goworkers_py.web.views import job_finding
 from goworkers_py.web.views.rows import key_of
 from goworkers_py.wire import failure
@@ -402,6 +404,18 @@ def test_processes_in_any_language_are_listed(redis_url: str, redis: redis_py.Re
         assert told == {"Python": 3, "Ruby": 5}
         assert (shown["total"], shown["threads"]) == (2, 8)
         assert "<meter" in client.get("/processes").text
+
+
+def test_the_cpu_of_a_process_is_shown_where_it_tells_that(app: App, client: Client, redis: redis_py.Redis) -> None:
+    python_process(redis, ProcessScene("py:1:aaaaaaaaaaaa", [("mail", 3, ["mail"])], cpu_share=1.374), time.time())
+    sidekiq_process(redis)
+    cell = re.findall(r'data-label="CPU">(.*?)</td>', client.get("/processes").text)
+    assert cell == ["137.4 %", NOTHING] or cell == [NOTHING, "137.4 %"]
+    told = {one["language"]: one["process"]["cpu_share"] for one in client.get("/api/processes").json["processes"]}
+    assert told == {"Python": 1.374, "Ruby": None}
+    assert "<strong>137.4 %</strong>" in client.get("/process?identity=py:1:aaaaaaaaaaaa").text
+    assert client.get("/api/process?identity=py:1:aaaaaaaaaaaa").json["process"]["cpu_share"] == 1.374
+    assert client.get("/process?identity=web-1:42:ab12").status == 200
 
 
 def test_a_process_obeys_and_its_answer_is_shown(redis_url: str) -> None:

@@ -24,6 +24,7 @@ from goworkers_py.brokers.contracts.fleet import (
     Process,
     QueueStats,
     Running,
+    ServerFacts,
     Stats,
 )
 from goworkers_py.brokers.contracts.span import BEGINNING, EVERY_JOB, Reached, Span
@@ -210,6 +211,11 @@ class Admin(Protocol):
 
     def now(self) -> float:
         """Returns the broker's clock, in epoch seconds."""
+
+    def servers(self) -> Sequence[ServerFacts]:
+        """Returns what each server that answers tells of itself: nothing where there is no server, or it tells
+        nothing to this user."""
+        return ()
 
     def damage(self) -> list[str]:
         """Returns a line for each damaged thing that all queues share: no program of the fleet wrote what it holds."""

@@ -163,6 +163,9 @@ class Process:
     commands: Sequence[str] = ()  # that it answers; none before 0.4.0 and in other programs
     config: ConfigInForce | None = None  # None: it has not started from a central configuration
     partition: str = ""  # that it works, `main` for the one of [pyworkers]; empty: other programs, and older releases
+    # CPU that it used between its last two beats, as a share of one core: 1.5 is one and a half. None before its second
+    # beat, in other programs and in older releases.
+    cpu_share: float | None = None
 
     @property
     def state(self) -> str:
@@ -177,6 +180,22 @@ class Running:
     queue: str
     job: StoredJob
     since: float  # epoch seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What a server of the broker tells of itself. A number is None where the server does not tell it."""
+
+    address: str  # without a password: "10.0.0.7:6379", or the path of a socket
+    product: str  # "Redis"
+    version: str
+    role: str  # "master" or "replica"
+    uptime_s: int | None
+    clients: int | None  # connections, the one that asks among them
+    memory_bytes: int | None  # that it uses
+    peak_bytes: int | None  # the most that it has used since it started
+    max_bytes: int | None  # that it may use; None also for: as much as it wants
+    shard: str = ""  # its name; empty where the broker has no shards
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,7 @@ def _process(identity: str, member: Member, now: ProcessSnapshot) -> Process:
         beat=now.at,
         commands=member.commands,
         partition=member.partition,
+        cpu_share=now.cpu_share,
     )
 
 

@@ -14,6 +14,7 @@ from goworkers_py.brokers.contracts.fleet import (
     Process,
     QueueStats,
     Running,
+    ServerFacts,
     Stats,
 )
 from goworkers_py.brokers.redis.checks import ServerChecks
@@ -27,6 +28,7 @@ from goworkers_py.brokers.redis.owner_list import OwnerList
 from goworkers_py.brokers.redis.process_list import ProcessList
 from goworkers_py.brokers.redis.queue_jobs import QueueJobs
 from goworkers_py.brokers.redis.queue_list import QueueList
+from goworkers_py.brokers.redis.server_info import facts_of
 from goworkers_py.brokers.redis.set_jobs import SetJobs
 from goworkers_py.brokers.redis.stats import read_stats
 from goworkers_py.core.command import Command
@@ -116,6 +118,9 @@ class RedisAdmin(Admin):
     def now(self) -> float:
         seconds, microseconds = self._connections.call("TIME")
         return int(seconds) + int(microseconds) / 1e6
+
+    def servers(self) -> list[ServerFacts]:
+        return facts_of(self._connections)
 
     def damage(self) -> list[str]:
         counters = counters_without_number(self._connections, self._keys)

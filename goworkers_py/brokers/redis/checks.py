@@ -11,10 +11,10 @@ from goworkers_py.brokers.contracts.admin import Advice, Checks
 from goworkers_py.brokers.redis.access import probes
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.damage import counters_without_number, of_another_type
-from goworkers_py.brokers.redis.exchange import text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.owner_entry import read_entries
 from goworkers_py.brokers.redis.queue_list import QueueList
+from goworkers_py.brokers.redis.server_info import info_of
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 
 log = logging.getLogger(__name__)
@@ -139,8 +139,3 @@ def warn_of_eviction(connections: Connections) -> None:
 
 def _eviction_policy(connections: Connections) -> str:
     return info_of(connections, "memory").get("maxmemory_policy", "noeviction")
-
-
-def info_of(connections: Connections, section: str) -> dict[str, str]:
-    told = text(connections.call("INFO", section))
-    return dict(line.split(":", 1) for line in told.splitlines() if ":" in line)

@@ -66,6 +66,16 @@ class Connections(Exchanges):
         finally:
             connection.disconnect()
 
+    def call_at(self, *command: Argument) -> tuple[str, Any]:
+        """Like `call`, over a new connection. Returns the address of the server too: in a cluster and behind sentinels,
+        each connection asks anew where that is."""
+        connection = self.new_connection()
+        try:
+            reply = self._checked([command], converse(connection, [command]))[0]
+            return _address_of(connection), reply  # which the connection knows once it is connected
+        finally:
+            connection.disconnect()
+
     def transaction(self, commands: Sequence[RedisCommand]) -> list[Any]:
         """All or nothing: MULTI, the commands, EXEC, in one round trip."""
         replies = self._exchange_raw([("MULTI",), *commands, ("EXEC",)])
@@ -139,6 +149,13 @@ class Connections(Exchanges):
         if self._pid != os.getpid():
             self._lock, self._free, self._all = threading.Lock(), deque(), weakref.WeakSet()
             self._pid = os.getpid()
+
+
+def _address_of(connection: Driver) -> str:
+    if path := getattr(connection, "path", ""):  # of a socket
+        return str(path)
+    host = f"[{connection.host}]" if ":" in connection.host else connection.host
+    return f"{host}:{connection.port}"
 
 
 def _pool(url: str, **options: Any) -> ConnectionPool:

@@ -23,7 +23,8 @@ from goworkers_py.wire.stored_job import StoredJob
 ASKED_FOR_S = 60  # a command expires after this time, as on Sidekiq's page: the process did not beat
 _WORDS = {command: word for word, command in WORDS.items()}
 
-_FIELDS = ("info", "busy", "concurrency", "beat", "quiet", "rss", "standby")
+_FIELDS = ("info", "busy", "concurrency", "beat", "quiet", "rss", "standby", "cpu_share")
+MOST_CORES = 100_000  # more in `cpu_share` is damage
 STANDBY_SHOWN_FOR_S = 30  # after its last report: a process that stands by has no lease
 
 
@@ -91,6 +92,7 @@ def _process(identity: str, told: Mapping[str, bytes | None]) -> Process:
         commands=_commands(info.get("pyworkers")),
         config=config_of(info.get("pyworkers")),
         partition=_partition(info.get("pyworkers")),
+        cpu_share=_share(told["cpu_share"]),
     )
 
 
@@ -115,6 +117,14 @@ def _pools(capsules: object) -> list[ThreadPool]:
         for capsule in several
         if isinstance(capsule, dict) and isinstance(capsule.get("weights"), dict)
     ]
+
+
+def _share(told: bytes | None) -> float | None:
+    try:
+        share = float(told or b"")
+    except ValueError:
+        return None
+    return share if 0 <= share < MOST_CORES else None  # also for NaN
 
 
 def _commands(ours: object) -> list[str]:

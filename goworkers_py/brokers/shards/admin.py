@@ -17,6 +17,7 @@ from goworkers_py.brokers.contracts.fleet import (
     Process,
     QueueStats,
     Running,
+    ServerFacts,
     Stats,
 )
 from goworkers_py.brokers.shards.placed_jobs import ShardedJobs
@@ -103,6 +104,10 @@ class ShardedAdmin(Admin):
 
     def now(self) -> float:
         return self._shards.answers(lambda broker: broker.admin.now())[0]
+
+    def servers(self) -> list[ServerFacts]:
+        told = self._shards.each(lambda broker: broker.admin.servers())
+        return [dataclasses.replace(one, shard=shard.name) for shard, several in told for one in several]
 
     def damage(self) -> list[str]:
         return self._named(self._shards.each(lambda broker: broker.admin.damage())) + [

@@ -10,6 +10,7 @@ from typing import Any
 import simplejson
 from markupsafe import Markup, escape
 
+from goworkers_py.core.byte_size import byte_size
 from goworkers_py.web.site.showing import cut, visible
 from goworkers_py.web.site.trees import tree
 
@@ -89,8 +90,20 @@ def memory(kilobytes: float | None) -> str:
     return f"{kilobytes / 1024:,.0f} MB"
 
 
+def size(count: int | None) -> Markup:
+    """A number of bytes, with the exact one on hover."""
+    if count is None:
+        return Markup(NOTHING)
+    return Markup('<span title="{} bytes">{}</span>').format(number(count), byte_size(count))
+
+
 def percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.1f} %" if whole else NOTHING
+
+
+def share(part: float | None) -> str:
+    """A part of one as a percentage."""
+    return NOTHING if part is None else percent(part, 1)
 
 
 def with_code(text: str) -> Markup:
@@ -103,5 +116,5 @@ def with_code(text: str) -> Markup:
 
 FILTERS: dict[str, Callable[..., Any]] = {
     "number": number, "span": span, "clock": clock, "ago": ago, "compact": compact, "pretty": pretty, "cut": cut,
-    "memory": memory, "percent": percent, "with_code": with_code, "tree": tree,
+    "memory": memory, "size": size, "percent": percent, "share": share, "with_code": with_code, "tree": tree,
 }  # fmt: skip

@@ -13,15 +13,15 @@ from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.queues import busy_by_queue, rows
 from goworkers_py.web.views.shared import fleet_history, fleet_processes, fleet_stats
 
-FINDINGS_AGE_S, SAMPLE_AGE_S, SLOWEST_AGE_S = 60.0, 60.0, 15.0
+FINDINGS_AGE_S, SAMPLE_AGE_S, SLOWEST_AGE_S, SERVERS_AGE_S = 60.0, 60.0, 15.0, 10.0
 MOST_QUEUES = 10
 # The doctor of the command line reads more. Here it runs beside other work, once in a minute.
 SAMPLE, MOST_FAILURES = 50, 1_000
 
 
 def overview(visit: Visit) -> Data:
-    """What the fleet does: counts by state, jobs by day, the fullest queues, what the doctor has found, and the
-    classes that fail most."""
+    """What the fleet does: counts by state, jobs by day, the fullest queues, what the doctor has found, the
+    classes that fail most, and what the servers of the broker tell of themselves: version, memory, clients."""
     stats, processes = fleet_stats(visit), fleet_processes(visit)
     days = fleet_history(visit)
     fullest = sorted(stats.queues, key=lambda one: (-one.size, -one.latency_s, one.name))[:MOST_QUEUES]
@@ -41,6 +41,7 @@ def overview(visit: Visit) -> Data:
         "findings": findings(visit),
         "slowest": _slowest(visit),
         "failing": {"retries": retries, "dead": dead},
+        "servers": visit.panel("servers", SERVERS_AGE_S, visit.inspector.broker_facts),
     }
 
 

@@ -39,7 +39,8 @@ def _told_of(process: Process) -> dict[str, Any]:
 
 
 def listed(visit: Visit) -> Data:
-    """The live processes: state, queues, threads and how many of them are busy, memory, since when they run and when
+    """The live processes: state, queues, threads and how many of them are busy, memory, CPU (1 is one core, between
+    their last two beats), since when they run and when
     they were last heard of."""
     found = sorted(fleet_processes(visit), key=lambda one: (one.partition, one.identity))
     words: dict[str, int] = {}

@@ -94,7 +94,7 @@ def test_the_entry_has_what_every_version_of_sidekiq_and_go_workers_looks_for() 
     }
     assert told == {
         "concurrency": 7, "busy": 1, "beat": 1700000001, "quiet": "true", "rss": 1024, "rtt_us": 400,
-        "worker_heartbeats": "[]", "manager_priority": -(2**31), "standby": "",
+        "worker_heartbeats": "[]", "manager_priority": -(2**31), "standby": "", "cpu_share": "",
     }  # fmt: skip
 
 

@@ -287,6 +287,25 @@ def test_a_command_that_a_shard_brings_late_is_read_once_and_none_of_before_the_
     assert [[call.id for call in calls.after(at)[1]] for at in (position, late)] == [["second"], ["second"]]
 
 
+def told_of(process: Process) -> list[tuple[str, str]]:
+    return [(facts.shard, facts.address) for facts in process.broker.admin.servers()]
+
+
+@pytest.mark.parametrize("how", ["killed", "hangs"])
+def test_each_shard_that_is_there_tells_of_itself_and_one_that_is_away_holds_nobody_up(
+    me: Process, servers: ShardServers, b: RedisServer, how: str
+) -> None:
+    every = [(name, f"127.0.0.1:{one.port}") for name, one in zip(NAMES, servers.servers, strict=True)]
+    assert told_of(me) == every
+    b.kill() if how == "killed" else b.pause()
+    assert told_of(me) == [every[0], every[2]]
+    began = time.monotonic()
+    assert told_of(me) == [every[0], every[2]]
+    assert time.monotonic() - began < 1.0, "nobody asks it any more"
+    b.start() if how == "killed" else b.resume()
+    assert eventually(lambda: told_of(me) == every)
+
+
 def test_a_held_push_with_a_guarantee_elsewhere_happens_there_and_once(me: Process) -> None:
     publish(me, "a")
     [one] = me.consume(1)

@@ -1,0 +1,102 @@
+"""What the overview shows of the broker: its servers, where they tell of themselves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from apps import own_app
+from denied import Walled
+from harness_shards import ShardServers
+from servers import RedisServer
+from waiting import eventually
+from wsgi_client import Client
+
+from goworkers_py import App
+from goworkers_py.web import application
+
+
+def pages(app: App) -> Client:
+    return Client(application(app, authorize=lambda environ, action: True))
+
+
+@pytest.fixture
+def walled(own_redis: RedisServer) -> Walled:
+    walled = Walled(own_redis)
+    walled.allow_all_but()
+    return walled
+
+
+@pytest.fixture
+def client(walled: Walled) -> Iterator[Client]:
+    with own_app(walled.url) as app:
+        yield pages(app)
+
+
+def cells(page: str) -> dict[str, str]:
+    (table,) = re.findall(r"<h2>Broker</h2>.*?<tbody>(.*?)</tbody>", page, re.DOTALL)
+    found = re.findall(r'data-label="(\w+)">(.*?)</td>', table, re.DOTALL)
+    return {label: re.sub(r"<[^>]*>", "", cell) for label, cell in found}
+
+
+def test_the_overview_tells_of_the_server(client: Client, own_redis: RedisServer, walled: Walled) -> None:
+    walled.redis.config_set("maxmemory", 3 << 29)
+    page, version = client.get("/").text, walled.redis.info("server")["redis_version"]
+    shown = cells(page)
+    assert (shown["Server"], shown["Role"], shown["Limit"]) == (f"127.0.0.1:{own_redis.port}", "master", "1.5 GB")
+    assert re.fullmatch(rf"Redis {re.escape(version)}|Valkey [\d.]+", shown["Version"])
+    assert 'title="1,610,612,736 bytes"' in page
+    assert re.fullmatch(r"\d[\d.]* [KM]B", shown["Memory"])
+    assert "word" not in page.partition("<h2>Broker</h2>")[2], "the password"
+    told = client.get("/api/").json["servers"]
+    assert told["age_s"] < 10
+    (facts,) = told["value"]
+    assert (facts["address"], facts["max_bytes"]) == (f"127.0.0.1:{own_redis.port}", 3 << 29)
+    assert facts["memory_bytes"] <= facts["peak_bytes"]
+
+
+def test_a_server_that_is_nearly_full_is_warned_of(client: Client, walled: Walled) -> None:
+    full = '<td class="n warn" data-label="Memory">'
+    walled.redis.config_set("maxmemory-policy", "allkeys-lru")
+    walled.redis.config_set("maxmemory", walled.redis.info("memory")["used_memory"] + (64 << 10))
+    assert full in client.get("/").text
+    walled.redis.config_set("maxmemory", 1 << 40)
+    with own_app(walled.url) as other:
+        assert full not in pages(other).get("/").text
+
+
+def test_many_open_pages_ask_the_server_once(client: Client, walled: Walled) -> None:
+    def asked() -> int:
+        return int(walled.redis.info("commandstats").get("cmdstat_info", {"calls": 0})["calls"])
+
+    client.get("/")  # the doctor asks too
+    before = asked()
+    for _ in range(20):
+        assert "<h2>Broker</h2>" in client.get("/").text
+    assert asked() - before == 1, "that of this test"
+
+
+def test_a_server_that_does_not_allow_it_is_not_shown_and_fails_nothing(client: Client, walled: Walled) -> None:
+    walled.allow_all_but("INFO")
+    answer = client.get("/")
+    assert (answer.status, "<h2>Broker</h2>" in answer.text) == (200, False)
+    assert client.get("/api/").json["servers"]["value"] == []
+
+
+def test_a_broker_without_a_server_has_no_such_panel() -> None:
+    with own_app("memory://overview") as app:
+        answer = pages(app).get("/")
+        assert (answer.status, "<h2>Broker</h2>" in answer.text) == (200, False)
+
+
+@pytest.mark.timeout(60)
+def test_each_shard_that_answers_is_shown(server_program: str) -> None:
+    with closing(ShardServers()) as servers, own_app(servers.address) as app:
+        servers.servers[1].kill()
+        client = pages(app)
+        assert eventually(lambda: "<h2>Broker</h2>" in client.get("/").text)
+        page = client.get("/").text.partition("<h2>Broker</h2>")[2]
+        assert re.findall(r"127\.0\.0\.1:(\d+)", page) == [str(servers.servers[number].port) for number in (0, 2)]
+        assert [one["shard"] for one in client.get("/api/").json["servers"]["value"]] == ["a", "c"]
