@@ -180,6 +180,46 @@ def test_keys_lead_through_pages_and_rows(browser: Browser) -> None:
     assert not browser.has("//dialog[@open]")
 
 
+def test_a_table_is_sorted_by_the_keyboard_and_stays_so_when_it_follows_what_happens(
+    browser: Browser, app: App
+) -> None:
+    browser.open("/queues")
+    browser.run("document.querySelector('main').focus()")
+    browser.press("Tab")
+    browser.press("Tab")
+    assert browser.focused == "a Waiting"
+    browser.press("Enter")
+    assert eventually(lambda: browser.address == "/queues?sort=-size" and browser.has("//th[@aria-sort='descending']"))
+    browser.run("window.stayed = true")
+    for number in range(60):
+        app.enqueue("a-full-one", "MailJob", [number])
+    assert eventually(lambda: browser.shows("a-full-one"), 30)
+    assert browser.texts("(//tbody//td[1])[1]") == ["a-full-one"]
+    assert browser.run("return window.stayed") is True
+    assert browser.texts("th[aria-sort]") == ["Waiting"]
+    assert browser.messages == []
+
+
+@pytest.mark.parametrize("width", [1440, 375])
+def test_without_javascript_a_table_is_sorted_by_its_headers(browser: Browser, width: int) -> None:
+    browser.javascript(on=False)
+    browser.look(width)
+    browser.open("/jobs?state=retry&class=MailJob")
+    for label, order, address in (("Error", "ascending", "error"), ("Tries", "descending", "-retry_count")):
+        browser.click(f"//th/a[text()='{label}']")
+        assert browser.address == f"/jobs?state=retry&class=MailJob&sort={address}"
+        assert browser.texts(f"th[aria-sort={order}]") == [label]
+    browser.click("//th/a[text()='Tries']")
+    assert browser.address == "/jobs?state=retry&class=MailJob&sort=retry_count"
+    browser.click("//th/a[text()='Tries']")
+    assert browser.address == "/jobs?state=retry&class=MailJob"
+    assert browser.messages == []
+    browser.javascript(on=True)
+    browser.open("/jobs?state=retry&sort=-error")
+    assert browser.overflow == 0
+    assert browser.faults() == []
+
+
 def test_the_theme_is_chosen_by_hand_and_stays(browser: Browser) -> None:
     browser.open("/")
     light = browser.run("return getComputedStyle(document.body).backgroundColor")

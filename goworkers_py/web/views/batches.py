@@ -6,6 +6,7 @@ from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.batch import BatchStatus
 from goworkers_py.web.http.errors import Refused
 from goworkers_py.web.http.params import YES_NO, Param
+from goworkers_py.web.site.sorting import Columns
 from goworkers_py.web.site.table import Action, Data, Done, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.offered import entries
@@ -14,12 +15,21 @@ BID = Param("bid", "id of the batch", needed=True)
 CID = Param("cid", "id of the chain", needed=True)
 MOST = 200
 
+BATCHES = Columns(
+    "state", "total", "pending", "failed", "at", name=lambda one: one["name"] or one["bid"],
+    progress=lambda one: one["ended"] / one["total"] if one["total"] else None,
+)  # fmt: skip
+CHAINS = Columns(
+    "cid", "state", "link", "job_class", "at",
+    progress=lambda one: 1.0 if one.state == "ended" else max(0, one.link - 1) / (one.links or 1),
+)  # fmt: skip
+
 
 def batches(visit: Visit) -> Data:
     """The batches, the last changed first; those that have ended without failed jobs come last."""
     found = entries(visit, "batches", Capability.BATCHES, visit.inspector.batches.all, MOST)
     return {
-        "batches": [_told(one) for one in found],
+        "batches": BATCHES.sorted([_told(one) for one in found], visit.args["sort"]),
         "most": MOST,
         "offered": visit.inspector.has(Capability.BATCHES),
     }
@@ -64,7 +74,11 @@ def _ask_close(visit: Visit) -> str:
 def chains(visit: Visit) -> Data:
     """The chains, the last changed first; those that have ended come last."""
     found = entries(visit, "chains", Capability.CHAINS, visit.inspector.chains.all, MOST)
-    return {"chains": found, "most": MOST, "offered": visit.inspector.has(Capability.CHAINS)}
+    return {
+        "chains": CHAINS.sorted(found, visit.args["sort"]),
+        "most": MOST,
+        "offered": visit.inspector.has(Capability.CHAINS),
+    }
 
 
 def chain(visit: Visit) -> Data:
@@ -84,9 +98,9 @@ def _cancel_chain(visit: Visit) -> Done:
 
 
 VIEWS = [
-    View("/batches", "Batches", "batches.html", batches),
+    View("/batches", "Batches", "batches.html", batches, (BATCHES.param,)),
     View("/batch", "Batch", "batch.html", batch, (BID,), "/batches"),
-    View("/chains", "Chains", "chains.html", chains),
+    View("/chains", "Chains", "chains.html", chains, (CHAINS.param,)),
     View("/chain", "Chain", "chain.html", chain, (CID,), "/chains"),
 ]
 ACTIONS = [

@@ -10,6 +10,7 @@ from goworkers_py.admin.summary import HOURS, LONGEST_TEXT, NAMELESS, OTHERS, UN
 from goworkers_py.brokers.contracts.admin import Place
 from goworkers_py.web.http.params import Param
 from goworkers_py.web.site.snapshots import Snapshot
+from goworkers_py.web.site.sorting import Columns
 from goworkers_py.web.site.table import Action, Data, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.overview import SAMPLE_AGE_S
@@ -52,6 +53,11 @@ class Failure:
         self.by_hour = [one + other for one, other in zip(self.by_hour, kind.by_hour, strict=True)]
 
 
+COLUMNS = Columns(
+    "job_class", "error_class", "retry", "dead", "count", "oldest", "newest", last_day=lambda one: sum(one.by_hour)
+)
+
+
 def listed(visit: Visit) -> Data:
     """Jobs that wait for a retry or are dead, counted by class and error, the most frequent first. Of more than some
     thousand jobs the counts are estimated from a sample: `looked_at` is less than `total` then."""
@@ -63,7 +69,7 @@ def listed(visit: Visit) -> Data:
     return {
         "state": state,
         "class_text": visit.args["class"] or "",
-        "failures": found[:MOST_SHOWN],
+        "failures": COLUMNS.sorted(found, visit.args["sort"])[:MOST_SHOWN],
         "kinds": len(found),
         "samples": {name: _without_kinds(one) for name, one in samples.items()},
         "looked_at": sum(one.looked_at for one in values),
@@ -97,6 +103,7 @@ VIEWS = [
         (
             Param("state", "only those of retry, or of dead", default="", choices=STATES),
             Param("class", "a part of the class"),
+            COLUMNS.param,
         ),
     ),
 ]  # fmt: skip

@@ -7,9 +7,10 @@ from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.group import Group, GroupEntry, OwnSettings
 from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import SPAN, Param, whole_from
+from goworkers_py.web.site.sorting import Columns
 from goworkers_py.web.site.table import Action, Data, Done, View
 from goworkers_py.web.site.visit import Visit
-from goworkers_py.web.views.offered import entries
+from goworkers_py.web.views.offered import MOST, entries
 from goworkers_py.web.views.rows import row_of
 
 CLASS = Param("class", "only groups of this class")
@@ -24,13 +25,19 @@ GROUP = (
 )
 MEMBERS = 50
 
+COLUMNS = Columns("name", "job_class", "queue", "size", "first", "due")
+
 
 def listed(visit: Visit) -> Data:
     """Groups, those that are due first. One with a set has members that are aggregated just now, or whose aggregation
     job waits, is retried or is dead."""
     job_class = visit.args["class"] or ""
     found = entries(visit, f"groups {job_class}", Capability.GROUPS, lambda: visit.inspector.groups(job_class))
-    return {"groups": [_told(one) for one in found], "offered": visit.inspector.has(Capability.GROUPS)}
+    return {
+        "groups": COLUMNS.sorted([_told(one) for one in found], visit.args["sort"]),
+        "most": MOST,
+        "offered": visit.inspector.has(Capability.GROUPS),
+    }
 
 
 def one(visit: Visit) -> Data:
@@ -96,7 +103,7 @@ def _ask_delete(visit: Visit) -> str:
 
 
 VIEWS = [
-    View("/groups", "Groups", "groups.html", listed, (CLASS,)),
+    View("/groups", "Groups", "groups.html", listed, (CLASS, COLUMNS.param)),
     View("/group", "Group", "group.html", one, GROUP, "/groups"),
 ]
 ACTIONS = [

@@ -14,10 +14,20 @@ from goworkers_py.brokers.contracts.span import Reached
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import TIME, WHOLE, Param
+from goworkers_py.web.site.sorting import param_of
 from goworkers_py.web.site.table import Action, Data, Done, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.bulk import FIELDS, Bulk
 from goworkers_py.web.views.filters import FILTER, PLACED, QUEUE, Unrevealing, asked, place_of, wanted_of
+from goworkers_py.web.views.job_sorting import (
+    ENDED_JOBS,
+    MOST_SORTED,
+    PLACED_JOBS,
+    RUNNING_JOBS,
+    newest_first,
+    sorts,
+    window,
+)
 from goworkers_py.web.views.questions import question
 from goworkers_py.web.views.rows import row_of
 from goworkers_py.web.views.running_jobs import running
@@ -28,13 +38,16 @@ STATES = ("scheduled", "waiting", "limited", "grouped", "running", "retry", "dea
 # So many jobs are looked at for one page: it must come soon where few of a million fit.
 MOST_LOOKED_AT = 3_000
 MOST_SEARCHED = 1_000  # where a text is looked for, which takes longer
+MOST_PLACED, MOST_ENDED = 500, 200  # jobs of a page
 
 WAITING = JobState.WAITING.value
 
 
 def listed(visit: Visit) -> Data:
     """The jobs of a state, in pages. `next` of a page is the `after` of the next one. At most some thousand jobs are
-    looked at for one page, so that a page may hold fewer jobs than `limit`, even none, and not be the last."""
+    looked at for one page, so that a page may hold fewer jobs than `limit`, even none, and not be the last. The time
+    is an order of all jobs; by other columns the first 1,000 that fit are sorted, and `sorted_among` is their number
+    if there are more."""
     args = visit.args
     state = args["state"]
     stats = fleet_stats(visit)
@@ -42,7 +55,7 @@ def listed(visit: Visit) -> Data:
         "state": state, "queue": args["queue"] or "", "states": STATES, "counts": _counts(stats),
         "filter": asked(visit), "order": args["order"], "queues": [one for one in stats.queues if one.size],
         "jobs": [], "running": [], "ended": [], "next": "", "looked_at": 0, "total": 0,
-        "actions": OFFERED.get(state, ()),
+        "sorted_among": 0, "actions": OFFERED.get(state, ()),
     }  # fmt: skip
     if state == WAITING and not data["queue"]:
         if not data["queues"]:
@@ -60,25 +73,38 @@ def listed(visit: Visit) -> Data:
 def _ended(visit: Visit, state: StateWord) -> dict[str, Any]:
     """Of tracked jobs only; a filter that a record can answer is that by class and queue."""
     args = visit.args
-    page = visit.inspector.ended(state, after=args["after"] or "", limit=min(args["limit"], 200))
+    if args["sort"]:
+        page = visit.inspector.ended(state, limit=MOST_SORTED)
+    else:
+        page = visit.inspector.ended(state, after=args["after"] or "", limit=min(args["limit"], MOST_ENDED))
     fitting = [
         one for one in page.jobs
         if args["class"] in (None, "", one.job_class) and args["queue"] in (None, "", one.queue)
     ]  # fmt: skip
-    return {"ended": fitting, "next": page.next, "looked_at": len(page.jobs), "total": page.total}
+    told = {"ended": fitting, "next": page.next, "looked_at": len(page.jobs), "total": page.total}
+    if args["sort"]:
+        told["ended"], told["next"] = window(visit, ENDED_JOBS.sorted(fitting, args["sort"]), MOST_ENDED)
+        told["sorted_among"] = len(fitting) if page.next else 0
+    return told
 
 
 def _placed(visit: Visit, place: Place) -> dict[str, Any]:
-    args, wanted = visit.args, wanted_of(visit)
+    args, wanted, sorting = visit.args, wanted_of(visit), sorts(visit, place)
     page = visit.inspector.page(
-        place, wanted, after=args["after"] or "", limit=min(args["limit"], 500), most=_most(wanted),
-        newest_first={"newest": True, "oldest": False}.get(args["order"] or ""),
+        place, wanted, after="" if sorting else args["after"] or "", most=_most(wanted),
+        limit=MOST_SORTED if sorting else min(args["limit"], MOST_PLACED), newest_first=newest_first(visit, place),
     )  # fmt: skip
+    total = visit.inspector.count(place)
+    jobs, after, among = page.jobs, page.next, 0
+    if sorting:
+        jobs, after = window(visit, PLACED_JOBS.sorted(page.jobs, args["sort"]), MOST_PLACED)
+        among = len(page.jobs) if page.next and page.looked_at < total else 0
     return {
-        "jobs": [row_of(job, visit.hiding) for job in page.jobs],
-        "next": page.next,
+        "jobs": [row_of(job, visit.hiding) for job in jobs],
+        "next": after,
         "looked_at": page.looked_at,
-        "total": visit.inspector.count(place),
+        "total": total,
+        "sorted_among": among,
     }
 
 
@@ -159,6 +185,7 @@ VIEWS = [
             QUEUE,
             *FILTER,
             Param("order", "newest or oldest first", choices=("newest", "oldest")),
+            param_of(PLACED_JOBS, RUNNING_JOBS, ENDED_JOBS),
             Param("after", "`next` of the former page"),
             Param("limit", "jobs of a page, 500 at most", WHOLE, 50),
         ),

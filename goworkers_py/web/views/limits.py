@@ -10,8 +10,10 @@ from goworkers_py.core.limit import ANY_RATE, MOST, LimitEntry, Rate, SlotEntry,
 from goworkers_py.web.http.errors import Refused
 from goworkers_py.web.http.params import Param, whole_from
 from goworkers_py.web.site.snapshots import SOON_S
+from goworkers_py.web.site.sorting import Columns
 from goworkers_py.web.site.table import Action, Data, Done, View
 from goworkers_py.web.site.visit import Visit
+from goworkers_py.web.views.offered import MOST as MOST_ENTRIES
 from goworkers_py.web.views.offered import entries
 from goworkers_py.web.views.shared import fleet_stats
 
@@ -19,13 +21,18 @@ NAME = Param("name", "name of the limit", needed=True)
 LOCK = Param("name", "name of the lock", needed=True)
 MOST_SLOTS, MOST_LOCKS = 100, 200
 
+LIMITS = Columns("name", "concurrent", "burst", "waiting", "set_by_hand", rate=lambda one: one["rate_per_s"])
+LOCKS = Columns("name", "jid", "expires_at", "begun")
+
 
 def limits(visit: Visit) -> Data:
     """The limits that programs have declared: what they allow, how many jobs have places and how many wait."""
     found = entries(visit, "limits", Capability.LIMITS, visit.inspector.limits)
     waiting = fleet_stats(visit).limits if found else {}
+    rows = [_told(one) | {"waiting": waiting.get(one.name, 0)} for one in found]
     return {
-        "limits": [_told(one) | {"waiting": waiting.get(one.name, 0)} for one in found],
+        "limits": LIMITS.sorted(rows, visit.args["sort"]),
+        "most": MOST_ENTRIES,
         "offered": visit.inspector.has(Capability.LIMITS),
     }
 
@@ -61,7 +68,7 @@ def _told(entry: LimitEntry) -> dict[str, object]:
     rate = entry.rate
     return {
         "name": entry.name, "concurrent": entry.concurrent, "rate": str(rate) if rate else None,
-        "burst": rate.burst if rate else None,
+        "rate_per_s": rate.amount / rate.per_s if rate else None, "burst": rate.burst if rate else None,
         "set_by_hand": entry.set_concurrent is not None or entry.set_rate is not None,
     }  # fmt: skip
 
@@ -135,8 +142,9 @@ def locks(visit: Visit) -> Data:
         ]  # fmt: skip
 
     shown = visit.panel(f"locks {prefix}", SOON_S, some) if offered else None
+    found = shown.value or [] if shown else []
     return {
-        "locks": shown.value or [] if shown else [], "counted": shown, "prefix": prefix, "most": MOST_LOCKS,
+        "locks": LOCKS.sorted(found, visit.args["sort"]), "counted": shown, "prefix": prefix, "most": MOST_LOCKS,
         "offered": offered,
     }  # fmt: skip
 
@@ -148,9 +156,9 @@ def _free(visit: Visit) -> Done:
 
 
 VIEWS = [
-    View("/limits", "Limits", "limits.html", limits),
+    View("/limits", "Limits", "limits.html", limits, (LIMITS.param,)),
     View("/limit", "Limit", "limit.html", limit, (NAME,), "/limits"),
-    View("/locks", "Locks", "locks.html", locks, (Param("prefix", "how the names of the locks begin"),)),
+    View("/locks", "Locks", "locks.html", locks, (Param("prefix", "how the names of the locks begin"), LOCKS.param)),
 ]
 ACTIONS = [
     Action(

@@ -9,6 +9,7 @@ from goworkers_py.admin.metrics import ClassMetrics, RunSeries
 from goworkers_py.brokers.contracts.metrics import DeployMark
 from goworkers_py.web.http.params import Param
 from goworkers_py.web.site.charts import Bar
+from goworkers_py.web.site.sorting import Columns
 from goworkers_py.web.site.table import Action, Data, View
 from goworkers_py.web.site.visit import Visit
 
@@ -18,6 +19,11 @@ CLASS = Param("name", "name of the class", needed=True)
 AGE_S = 15.0
 MOST_CLASSES, MOST_BARS = 200, 72
 DAY_S = 86_400
+
+COLUMNS = Columns(
+    "job_class", "runs", "failures", "mean_ms", "total_ms",
+    failure_rate=lambda one: one.failures / one.runs if one.runs else None,
+)  # fmt: skip
 
 
 def classes(visit: Visit) -> Data:
@@ -30,7 +36,7 @@ def classes(visit: Visit) -> Data:
     found = counted.value or []
     return data | {
         "counted": {"at": counted.at, "age_s": counted.age_s} if counted.value is not None else None,
-        "classes": [one.as_dict() for one in found[:MOST_CLASSES]],
+        "classes": [one.as_dict() for one in COLUMNS.sorted(found, visit.args["sort"])[:MOST_CLASSES]],
         "number": len(found),
         "bars": _bars_of_all(found),
         "marks": _marks(visit, hours),
@@ -87,7 +93,7 @@ def _span(milliseconds: float) -> str:
 
 
 VIEWS = [
-    View("/metrics", "Metrics", "metrics.html", classes, (PERIOD,)),
+    View("/metrics", "Metrics", "metrics.html", classes, (PERIOD, COLUMNS.param)),
     View("/metrics/class", "Class", "metrics_class.html", one, (CLASS, PERIOD), "/metrics"),
 ]
 ACTIONS: list[Action] = []

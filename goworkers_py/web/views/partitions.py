@@ -11,10 +11,16 @@ from goworkers_py.config.partitions import MAIN, of_partition
 from goworkers_py.core.election import Standing
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.web.site.snapshots import Snapshot
+from goworkers_py.web.site.sorting import Columns
 from goworkers_py.web.site.table import Action, Data, View
 from goworkers_py.web.site.visit import Visit
 
 AGE_S, WAIT_S = 2.0, 0.3
+
+COLUMNS = Columns(
+    "broker", "leader", "waiting", "in_progress", "retries", "dead", "processes", name=lambda row: row["shown_name"],
+    state=lambda row: row["error"] or ("working" if row["answers"] else ""),
+)  # fmt: skip
 
 
 def listed(visit: Visit) -> Data:
@@ -49,7 +55,7 @@ def listed(visit: Visit) -> Data:
                 "processes": stats.processes if stats else None,
             }
         )
-    return {"rows": rows}
+    return {"rows": COLUMNS.sorted(rows, visit.args["sort"])}
 
 
 def _look(visit: Visit, name: str, wait_s: float) -> Snapshot[tuple[Stats, Standing | None]]:
@@ -63,5 +69,5 @@ def _look(visit: Visit, name: str, wait_s: float) -> Snapshot[tuple[Stats, Stand
     return visit.panel(f"partition {name}", AGE_S, look, wait_s)
 
 
-VIEWS = [View("/partitions", "Partitions", "partitions.html", listed)]
+VIEWS = [View("/partitions", "Partitions", "partitions.html", listed, (COLUMNS.param,))]
 ACTIONS: list[Action] = []

@@ -12,12 +12,17 @@ from goworkers_py.core.periodic import ForeignSchedule
 from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import JSON, Param, whole_from
 from goworkers_py.web.site.hiding import MASK
+from goworkers_py.web.site.sorting import Columns
 from goworkers_py.web.site.table import Action, Data, Done, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.offered import MOST, entries
 
 NAME = Param("name", "name of the schedule, or SOURCE:NAME where two applications have one", needed=True)
 SLOTS, FIRINGS = 5, 50
+
+COLUMNS = Columns(
+    "name", "rule", "next_at", "job_class", "queue", "state", last_at=lambda one: one.last.at if one.last else None
+)
 
 
 def listed(visit: Visit) -> Data:
@@ -27,7 +32,7 @@ def listed(visit: Visit) -> Data:
     found = entries(visit, "periodic jobs", Capability.PERIODIC, inspector.periodic_jobs)
     foreign = [_of_foreign(one) for one in inspector.neighbours.schedules()][:MOST]
     return {
-        "jobs": [_shown(visit, one) for one in [*found, *foreign]],
+        "jobs": [_shown(visit, one) for one in COLUMNS.sorted([*found, *foreign], visit.args["sort"])],
         "offered": inspector.has(Capability.PERIODIC),
     }
 
@@ -115,7 +120,7 @@ def _told(visit: Visit, done: bool, what: str, otherwise: str) -> Done:
 
 
 VIEWS = [
-    View("/periodic", "Periodic jobs", "periodic.html", listed),
+    View("/periodic", "Periodic jobs", "periodic.html", listed, (COLUMNS.param,)),
     View("/periodic/one", "Periodic job", "periodic_one.html", one, (NAME,), "/periodic"),
 ]
 ACTIONS = [

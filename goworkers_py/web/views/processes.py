@@ -9,6 +9,7 @@ from goworkers_py.admin.fleet_calls import SIGNALS
 from goworkers_py.brokers.contracts.fleet import Process
 from goworkers_py.core.call import QUIET, RESUME, STOP
 from goworkers_py.web.http.params import WHOLE, Param
+from goworkers_py.web.site.sorting import Columns
 from goworkers_py.web.site.table import Action, Data, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.rows import row_of
@@ -46,8 +47,9 @@ def listed(visit: Visit) -> Data:
     words: dict[str, int] = {}
     for one in found:
         words[_word(one)] = words.get(_word(one), 0) + 1
+    shown = COLUMNS.sorted(found, visit.args["sort"])[: min(visit.args["limit"], MOST_SHOWN)]
     return {
-        "processes": [_told_of(one) for one in found[: min(visit.args["limit"], MOST_SHOWN)]],
+        "processes": [_told_of(one) for one in shown],
         "total": len(found),
         "busy": sum(one.busy for one in found),
         "threads": sum(one.concurrency for one in found),
@@ -58,6 +60,12 @@ def listed(visit: Visit) -> Data:
 
 def _word(process: Process) -> str:
     return "standby" if process.standby and not process.quiet else process.state
+
+
+COLUMNS = Columns(
+    "identity", "busy", "cpu_share", "started_at", "beat", "partition", state=_word, queues=lambda one: ", ".join(one.queues),
+    rss_kb=lambda one: one.rss_kb or None, program=lambda one: f"{language_of(one)} {one.version}",
+)  # fmt: skip
 
 
 def one(visit: Visit) -> Data:
@@ -90,7 +98,7 @@ def _commands(process: Process) -> Sequence[str]:
 
 VIEWS = [
     View("/processes", "Processes", "processes.html", listed,
-         (Param("limit", f"processes that are shown, {MOST_SHOWN} at most", WHOLE, MOST_SHOWN),)),
+         (COLUMNS.param, Param("limit", f"processes that are shown, {MOST_SHOWN} at most", WHOLE, MOST_SHOWN))),
     View("/process", "Process", "process.html", one, (IDENTITY,), "/processes"),
 ]  # fmt: skip
 ACTIONS: Sequence[Action] = []

@@ -10,6 +10,7 @@ from goworkers_py.admin.filter import counted
 from goworkers_py.brokers.contracts.fleet import Process, QueueStats
 from goworkers_py.core.levels import base_of
 from goworkers_py.web.http.params import WHOLE, Param
+from goworkers_py.web.site.sorting import Columns
 from goworkers_py.web.site.table import Action, Data, Done, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.rows import row_of
@@ -29,6 +30,17 @@ class QueueRow:
     busy: int  # jobs of it that run
     growth_per_min: float | None = None  # while somebody has looked
     sizes: Sequence[int] = ()
+
+
+def state_of(row: QueueRow) -> str:
+    """A word where somebody may have to do something."""
+    return "paused" if row.paused else "problem" if row.size and not row.processes else ""
+
+
+COLUMNS = Columns(
+    "name", "size", "growth_per_min", "busy", "threads", "processes", state=state_of,
+    latency_s=lambda row: row.latency_s if row.size else None,
+)  # fmt: skip
 
 
 def rows(stats: Sequence[QueueStats], processes: Sequence[Process], busy: Mapping[str, int]) -> list[QueueRow]:
@@ -66,7 +78,7 @@ def listed(visit: Visit) -> Data:
     """All queues: how many jobs wait, for how long the next one has waited, whether the queue is paused, and who works
     it."""
     found = rows(fleet_stats(visit).queues, fleet_processes(visit), busy_by_queue(visit))
-    return {"queues": [_with_growth(visit, one) for one in found]}
+    return {"queues": COLUMNS.sorted([_with_growth(visit, one) for one in found], visit.args["sort"])}
 
 
 def _with_growth(visit: Visit, row: QueueRow) -> QueueRow:
@@ -116,7 +128,7 @@ def _ask_clear(visit: Visit) -> str:
 
 
 VIEWS = [
-    View("/queues", "Queues", "queues.html", listed),
+    View("/queues", "Queues", "queues.html", listed, (COLUMNS.param,)),
     View("/queue", "Queue", "queue.html", one,
          (NAME, Param("limit", "jobs that are shown, 500 at most", WHOLE, 25)), "/queues"),
 ]  # fmt: skip

@@ -36,22 +36,38 @@ class JobRow:
 
 def row_of(job: StoredJob, hiding: Hiding) -> JobRow:
     message = job.message
-    fields = message.fields if message is not None else {}
     return JobRow(
         jid=job.jid,
         key=key_of(job),
         job_class=shown_class(message),
-        queue=job.queue or _text(fields.get("queue")),
+        queue=queue_of(job),
         args=shown_args(job, hiding),
         at=time_of(job),
-        enqueued_at=None if message is None else message.enqueued_at or message.created_at,
-        error_class=_text(fields.get("error_class")),
-        error_message=_text(fields.get("error_message")),
-        retry_count=whole_number(fields.get("retry_count")),  # a longer number cannot be written
+        enqueued_at=enqueued_at(job),
+        error_class=text_of(job, "error_class"),
+        error_message=text_of(job, "error_message"),
+        retry_count=retry_count(job),
         tags=[] if message is None else list(message.tags),
         line=job.line,
         job=job,
     )
+
+
+def queue_of(job: StoredJob) -> str:
+    return job.queue or text_of(job, "queue")
+
+
+def enqueued_at(job: StoredJob) -> float | None:
+    return None if job.message is None else job.message.enqueued_at or job.message.created_at
+
+
+def retry_count(job: StoredJob) -> int | None:
+    # A longer number cannot be written.
+    return None if job.message is None else whole_number(job.message.get("retry_count"))
+
+
+def text_of(job: StoredJob, field: str) -> str:
+    return "" if job.message is None else _text(job.message.get(field))
 
 
 def key_of(job: StoredJob) -> str:

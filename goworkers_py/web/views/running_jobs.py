@@ -14,6 +14,7 @@ from goworkers_py.web.site.table import Action, Done, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.bulk import MOST_SELECTED
 from goworkers_py.web.views.filters import FILTER, QUEUE, filter_of, wanted_of
+from goworkers_py.web.views.job_sorting import RUNNING_JOBS, window
 from goworkers_py.web.views.rows import row_of, time_and_jid
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -22,16 +23,15 @@ WAIT_S = 2.0  # until the processes have confirmed a cancel
 
 
 def running(visit: Visit) -> dict[str, Any]:
-    wanted, limit = wanted_of(visit), visit.args["limit"]
+    wanted = wanted_of(visit)
     found: list[Running] = visit.snapshot("running", AGE_S, visit.inspector.running)
     fitting = [one for one in found if wanted.fits(one.job) and visit.args["queue"] in (None, "", one.queue)]
-    start = int(visit.args["after"] or 0)
+    shown, after = window(visit, RUNNING_JOBS.sorted(fitting, visit.args["sort"]), len(fitting) or 1)
     rows = [
         {"row": row_of(one.job, visit.hiding), "since": one.since, "process": one.identity, "queue": one.queue}
-        for one in fitting[start : start + limit]
+        for one in shown
     ]
-    more = str(start + limit) if len(fitting) > start + limit else ""
-    return {"running": rows, "next": more, "looked_at": len(found), "total": len(found)}
+    return {"running": rows, "next": after, "looked_at": len(found), "total": len(found)}
 
 
 def _cancel(visit: Visit) -> Done:
