@@ -12,6 +12,7 @@ from typing import Any
 
 from chromedriver import ChromeDriver
 from chromedriver import lacks_chromium as lacks_chromium
+from waiting import eventually
 
 AXE = Path(__file__).parent / "vendored" / "axe.min.js"
 WIDE, PHONE = 1440, 375
@@ -86,8 +87,9 @@ class Browser:
         return self._driver.elements("xpath" if place.startswith(("/", "(")) else "css selector", place)
 
     def _only(self, place: str) -> str:
-        found = self._find(place)
-        assert len(found) == 1, f"{len(found)} of {place} in:\n{self.text}"
+        """Waits for it: a page may be on its way."""
+        found: list[str] = eventually(lambda: one if len(one := self._find(place)) == 1 else [], 10)
+        assert found, f"{len(self._find(place))} of {place} in:\n{self.text}"
         return found[0]
 
     def run(self, script: str, *args: Any) -> Any:

@@ -63,8 +63,9 @@ def _word(process: Process) -> str:
 
 
 COLUMNS = Columns(
-    "identity", "busy", "cpu_share", "started_at", "beat", "partition", state=_word, queues=lambda one: ", ".join(one.queues),
-    rss_kb=lambda one: one.rss_kb or None, program=lambda one: f"{language_of(one)} {one.version}",
+    "identity", "busy", "cpu_share", "started_at", "beat", "partition", state=_word,
+    queues=lambda one: ", ".join(one.queues), rss_kb=lambda one: one.rss_kb or None,
+    program=lambda one: f"{language_of(one)} {one.version}",
 )  # fmt: skip
 
 
