@@ -70,6 +70,8 @@ def fill_all(app: App, redis: redis_py.Redis) -> Scene:
     """With processes, metrics and ended jobs, too: for pictures, and where it does not matter how many there are."""
     scene = fill(app, redis)
     fill_fleet(redis, CLASSES)
+    for concurrency in (5, 8):
+        app.inspector.configurations.push("billing", f"[queue:billing]\nconcurrency = {concurrency}\n")
     app.inspector.note_action("ada", "retry", "dead jobs, class MailJob", 12, source="10.0.0.7")
     return scene
 

@@ -60,6 +60,7 @@ def addresses(browser: Browser, scene: Scene) -> dict[str, str]:
         "/queue": "/queue?name=mail", "/job": f"/job?{of_dead}", "/batch": f"/batch?bid={scene.bid}",
         "/chain": f"/chain?cid={scene.cid}", "/group": "/group?queue=billing&class=Invoice&name=user:7",
         "/limit": "/limit?name=stripe", "/periodic/one": "/periodic/one?name=nightly",
+        "/configuration": "/configuration?name=billing",
     }  # fmt: skip
     views = [path for path, view in TABLE.views.items() if view.template and path != "/job/raw"]
     needy = [path for path in views if any(one.needed for one in TABLE.views[path].query) and path not in told]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pytest
@@ -64,6 +64,14 @@ SAME = [
     Same("/limit/unset", {"name": "stripe"}, ("limits", "unset", "stripe"), "rate"),
     Same("/limit/forget", {"name": "stripe"}, ("limits", "forget", "stripe")),
     Same("/lock/free", {"name": "lock"}, ("locks", "free", "lock")),
+    Same("/configuration/rollback", {"name": "shop"}, ("config", "rollback", "--name", "shop"), "configured"),
+    Same(
+        "/configuration/rollback",
+        {"name": "shop", "version": "1"},
+        ("config", "rollback", "1", "--name", "shop"),
+        "configured",
+    ),
+    Same("/configuration/delete", {"name": "shop"}, ("config", "delete", "--name", "shop", "--yes"), "configured"),
 ]
 
 # What the command refuses, or ends with 1 because nothing was there to do, changes nothing by the page either.
@@ -122,23 +130,36 @@ def client(app: App) -> Client:
 
 
 def prepare(app: App, redis: redis_py.Redis, scene: Scene, before: str) -> None:
-    if before == "paused":
-        app.inspector.pause_periodic("nightly")
-    elif before == "rule set":
-        app.inspector.set_periodic("nightly", cron="1 1 * * *", args=[1])
-    elif before == "no process":
-        digest = redis.hget("pyworkers:periodic:shop:nightly", "digest").decode()
-        redis.hset("pyworkers:periodic:shop:nightly", f"seen:{digest}", 1)
-    elif before == "held":
-        app.broker.batches.hold(scene.bid, "a program")
-    elif before == "group set":
-        app.inspector.set_group(GROUP, OwnSettings(60.0, 600.0, 5))
-    elif before == "rate":
-        app.inspector.set_limit("stripe", 4, Rate(1, 5_000_000.0, 2))
-    elif before == "places":
-        limit = app.limit("order", concurrent=1)
-        app.broker.limits.declare([limit.spec.settings])
-        app.job("OrderJob", queue="billing", limits=[limit])(lambda number: None).enqueue(1)
+    inspector = app.inspector
+    steps: Mapping[str, Callable[[], object]] = {
+        "paused": lambda: inspector.pause_periodic("nightly"),
+        "rule set": lambda: inspector.set_periodic("nightly", cron="1 1 * * *", args=[1]),
+        "no process": lambda: forget_processes(redis),
+        "held": lambda: app.broker.batches.hold(scene.bid, "a program"),
+        "group set": lambda: inspector.set_group(GROUP, OwnSettings(60.0, 600.0, 5)),
+        "rate": lambda: inspector.set_limit("stripe", 4, Rate(1, 5_000_000.0, 2)),
+        "places": lambda: take_place(app),
+        "configured": lambda: [
+            inspector.configurations.push("shop", f"[queue:q]\nconcurrency = {n}") for n in (1, 2, 3)
+        ],
+    }
+    if before:
+        steps[before]()
+
+
+def forget_processes(redis: redis_py.Redis) -> None:
+    digest = redis.hget("pyworkers:periodic:shop:nightly", "digest").decode()
+    redis.hset("pyworkers:periodic:shop:nightly", f"seen:{digest}", 1)
+
+
+def push_configuration(app: App, concurrency: int) -> None:
+    app.inspector.configurations.push("shop", f"[queue:shop]\nconcurrency = {concurrency}\n")
+
+
+def take_place(app: App) -> None:
+    limit = app.limit("order", concurrent=1)
+    app.broker.limits.declare([limit.spec.settings])
+    app.job("OrderJob", queue="billing", limits=[limit])(lambda number: None).enqueue(1)
 
 
 def left(app: App) -> dict[str, Any]:
@@ -160,6 +181,7 @@ def left(app: App) -> dict[str, Any]:
             for one in inspector.groups()
         ],
         "limits": inspector.limits(),
+        "configurations": [(one.name, one.version, one.text, one.of) for one in inspector.configurations.newest()],
         "slots": [(one.slot, one.waiting, [it.jid for it in one.holders]) for one in inspector.slots("stripe")],
         "locks": [one.name for one in inspector.locks()],
         "queues": [(one.name, one.size) for one in inspector.queues()],

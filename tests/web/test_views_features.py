@@ -26,10 +26,13 @@ from goworkers_py.core.election import Bid
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.core.periodic import Release, Rule
 from goworkers_py.web import application
+from goworkers_py.web.site.hiding import MASK, Hiding
 from goworkers_py.web.views.all_views import TABLE
+from goworkers_py.web.views.configurations import masked
 from goworkers_py.wire.schedule import schedule
 
 EVIL = "<img src=x onerror=alert(1)>\"'&{{7*7}}\u202e\x07"
+OFFERED_BY_SOME = ("partitions", "configuration", "configurations")
 FEATURES = ("periodic", "batch", "batches", "chain", "chains", "group", "groups", "limit", "limits", "lock", "locks")
 
 
@@ -164,12 +167,55 @@ def test_the_leader_of_each_partition_is_shown(redis_url: str) -> None:
 # --- a broker without the features
 
 
-@pytest.mark.parametrize("path", [path for path in TABLE.views if path.split("/")[1] in (*FEATURES, "partitions")])
+@pytest.mark.parametrize("path", [path for path in TABLE.views if path.split("/")[1] in (*FEATURES, *OFFERED_BY_SOME)])
 def test_a_broker_without_the_feature_says_so(tmp_path: Path, path: str) -> None:
     app = App()
     app.configure(broker=f"dir://{quote(str(tmp_path))}")
     needed = "&".join(f"{one.name}=x" for one in TABLE.views[path].query if one.needed)
     answer = client_of(app).get(f"{path}?{needed}")
-    told = re.search(r"This broker has no|the directory has no", unescape(answer.text))
-    assert (answer.status, told is not None) == (400 if needed else 200, True)
+    told = re.search(r"This broker (has|stores) no|the directory (has|stores) no", unescape(answer.text))
+    assert (answer.status in ((400, 404) if needed else (200,)), told is not None) == (True, True)
     assert "state problem" not in answer.text
+
+
+# --- central configurations
+
+
+TEXT = """[queue:billing]
+concurrency = 5
+
+[web]
+# access_token = s3cr3t-old
+title = Billing
+broker_password_file = /run/s3cr3t
+    and s3cr3t
+
+    more s3cr3t
+port = 8080
+"""
+
+
+def test_a_configuration_is_shown_with_what_changed_and_without_secrets() -> None:
+    hiding = Hiding()
+    assert masked(TEXT, hiding).splitlines() == [
+        "[queue:billing]", "concurrency = 5", "", "[web]", f"# access_token = {MASK}", "title = Billing",
+        f"broker_password_file = {MASK}", "port = 8080",
+    ]  # fmt: skip
+    assert masked("token: s3cr3t\n[a:token]\nx = 1", hiding) == f"token: {MASK}\n[a:token]\nx = 1"
+
+
+def test_versions_of_a_configuration_are_listed_and_one_of_them_is_shown(app: App) -> None:
+    for concurrency in (5, 8, 9):
+        app.inspector.configurations.push("billing", f"[queue:billing]\nconcurrency = {concurrency}\n")
+    client = client_of(app)
+    assert [(one["name"], one["version"]) for one in client.get("/api/configurations").json["configurations"]] == [
+        ("billing", 3)
+    ]
+    shown = client.get("/api/configuration?name=billing&version=2").json
+    assert [one["version"] for one in shown["versions"]] == [3, 2, 1]
+    assert shown["diff"][-2:] == ["-concurrency = 5", "+concurrency = 8"]
+    assert ("Go back to this version" in client.get("/configuration?name=billing&version=2").text) is True
+    assert ("Go back to this version" in client.get("/configuration?name=billing").text) is False
+    for wrong in ("name=other", "name=billing&version=7"):
+        assert client.get(f"/configuration?{wrong}").status == 404
+    assert client.sure("/configuration/rollback", {"name": "billing", "version": "9"}).status == 400

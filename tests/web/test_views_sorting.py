@@ -30,7 +30,7 @@ DUE = 2_000_000_000.0
 ROWS = {
     "/queues": "queues", "/failures": "failures", "/metrics": "classes", "/processes": "processes", "/limits": "limits",
     "/locks": "locks", "/groups": "groups", "/periodic": "jobs", "/batches": "batches", "/chains": "chains",
-    "/partitions": "rows",
+    "/partitions": "rows", "/configurations": "configurations",
 }  # fmt: skip
 
 

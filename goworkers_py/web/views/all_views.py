@@ -7,6 +7,7 @@ from goworkers_py.web.views import (
     api_docs,
     audit,
     batches,
+    configurations,
     failures,
     find,
     groups,
@@ -27,7 +28,7 @@ from goworkers_py.web.views import (
 
 _MODULES = (
     overview, queues, job_lists, job, failures, metrics, processes, process_commands, find, periodic, batches, groups,
-    limits, partitions, audit, pushing, results, running_jobs,
+    limits, partitions, configurations, audit, pushing, results, running_jobs,
 )  # fmt: skip
 
 TABLE: Table = Table(
