@@ -57,6 +57,8 @@ def failed(chance: random.Random, at: float, queue: str, retry_count: int) -> st
 def fill(app: App, redis: redis_py.Redis) -> Scene:
     chance, now = random.Random(16), time.time()
     _queues(app, chance)
+    for concurrency in (5, 8):
+        app.inspector.configurations.push("billing", f"[queue:billing]\nconcurrency = {concurrency}\n")
     redis.zadd("retry", {failed(chance, now, "default", 3): now + 30 + 90 * n for n in range(40)})
     redis.zadd("dead", {failed(chance, now, "mail", 25): now - 600 * n for n in range(30)})
     for ahead in (60, 3_600, 86_400):
@@ -70,8 +72,6 @@ def fill_all(app: App, redis: redis_py.Redis) -> Scene:
     """With processes, metrics and ended jobs, too: for pictures, and where it does not matter how many there are."""
     scene = fill(app, redis)
     fill_fleet(redis, CLASSES)
-    for concurrency in (5, 8):
-        app.inspector.configurations.push("billing", f"[queue:billing]\nconcurrency = {concurrency}\n")
     app.inspector.note_action("ada", "retry", "dead jobs, class MailJob", 12, source="10.0.0.7")
     return scene
 

@@ -50,6 +50,7 @@ def paths(scene: Scene) -> dict[str, str]:
         "/status": f"/status?jid={scene.tracked}",
         "/result": f"/result?jid={scene.tracked}",
         "/limit": "/limit?name=stripe", "/periodic/one": "/periodic/one?name=nightly",
+        "/configuration": "/configuration?name=billing",
     }  # fmt: skip
 
 
