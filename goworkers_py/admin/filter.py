@@ -85,7 +85,7 @@ class Filter:
         return self._fits_times(job) and self._fits_fields(job)
 
     def _may_hold_a_jid(self, raw: bytes) -> bool:
-        return any(jid.encode() in raw or jid.startswith(DIGEST) or not _PLAIN(jid) for jid in self.jids)
+        return any(not _PLAIN(jid) or jid.startswith(DIGEST) or jid.encode() in raw for jid in self.jids)
 
     def _fits_as_shown(self, job: StoredJob) -> bool:
         """Lists show an unreadable payload escaped, as in `\\x1b`. Valid JSON has no `\\x`, so a `match` with `\\x` is

@@ -74,3 +74,9 @@ def test_a_refined_filter_wants_some_of_the_jobs_of_another() -> None:
     assert (wanted.jids, wanted.since, wanted.until) == (["m1"], 1.0, 2e9)
     assert wanted.fits(MAIL)
     assert not wanted.fits(StoredJob(MAIL.payload, "mail"))
+
+
+def test_a_jid_with_half_a_character_is_found_as_ruby_may_have_written_it() -> None:
+    job = StoredJob(b'{"class":"J","args":[],"jid":"5\\ud800"}')
+    assert Filter(jids=["5\ud800"]).fits(job)
+    assert not Filter(jids=["6\ud800"]).fits(job)

@@ -7,9 +7,10 @@ GET  /api/queues       the same data as JSON   POST /api/queue/pause     a JSON 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterable
 from typing import Any
+
+import simplejson
 
 from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerUnavailable, ConfigError, DuplicateJob
 from goworkers_py.web.http.errors import Refused
@@ -33,7 +34,6 @@ from goworkers_py.web.site.visit import Shared, Visit
 
 log = logging.getLogger(__name__)
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 API, STATIC = "/api", "/static/"
 FOR_EVER = ("Cache-Control", "public, max-age=31536000, immutable")
@@ -109,21 +109,23 @@ def _refused(fault: Exception, request: Request, path: str) -> Refused:
         return Refused(503, f"the broker does not answer: {fault}", (("Retry-After", "5"),))
     if isinstance(fault, ArgumentError | ConfigError):
         return Refused(400, str(fault))
-    if isinstance(fault, UnicodeEncodeError):
-        return Refused(400, "a name holds half a character, which no broker can hold")
     if isinstance(fault, DuplicateJob):
         return Refused(409, str(fault))
     if isinstance(fault, BrokerError):
         return Refused(502, f"the broker has refused: {fault}")
     if isinstance(fault, UnicodeEncodeError) and _has_broken_text(request):
-        return Refused(400, "a parameter is no Unicode text, and nothing here has such a name")
+        return Refused(400, "a name holds half a character, which no broker can hold")
     log.error("page %s failed", path, exc_info=fault)
     return Refused(500, f"this page has a fault, and the log its traceback: {type(fault).__name__}")
 
 
 def _has_broken_text(request: Request) -> bool:
     values = [*request.query.values(), *(request.form.values() if request.changes else ())]
-    return any(not str(value).isascii() and _SURROGATE.search(str(value)) for told in values for value in told)
+    try:
+        simplejson.dumps(values, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _check_view(grant: Grant) -> None:
