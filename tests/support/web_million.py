@@ -115,7 +115,8 @@ def _processes(redis: redis_py.Redis, count: int, chance: random.Random, queues:
 PATHS = (
     "/jobs?state=retry", "/jobs?state=dead", "/jobs?state=retry&order=newest", "/jobs?state=dead&class=Mail::SyncJob",
     "/jobs?state=retry&class=nosuch", "/jobs?state=retry&match=nosuch", "/jobs?state=running", "/jobs?state=waiting",
-    "/queue?name=team-007",
+    "/queue?name=team-007", "/jobs?state=retry&sort=job_class", "/jobs?state=dead&sort=-error&limit=500",
+    "/queues?sort=-size", "/processes?sort=-cpu_share",
 )  # fmt: skip
 
 
