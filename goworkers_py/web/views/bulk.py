@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from goworkers_py.admin.filter import Filter, Refined, Wanted, counted
 from goworkers_py.admin.jobs import Steps
@@ -32,8 +32,8 @@ LONGEST_LOOK_S = 5.0  # for selected jobs of a queue, which have no times to fin
 
 Verb = Callable[[Place, Wanted, Reached], Steps]  # the last one: where to go on
 
-FIELDS: Sequence[Param] = (
-    Param("state", "the state of the jobs", needed=True, choices=PLACED),
+STATE = Param("state", "the state of the jobs", needed=True, choices=PLACED)
+_OTHERS: Sequence[Param] = (
     QUEUE,
     Param("job", "keys of selected jobs, as a list gives them", TEXTS),
     Param("all", "all jobs that fit the filter, and without a filter all of the state", YES_NO, False),
@@ -45,6 +45,12 @@ FIELDS: Sequence[Param] = (
     Param("total", "jobs of the state when the first request was made", WHOLE),
     Param("reached", "how far former requests have come", default=""),
 )
+FIELDS: Sequence[Param] = (STATE, *_OTHERS)
+
+
+def fields_for(states: Sequence[str], *more: Param) -> Sequence[Param]:
+    """The fields of a change that jobs of these states alone allow."""
+    return (replace(STATE, choices=states), *_OTHERS, *more)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from goworkers_py.admin.cancelling import CancelCounts
@@ -25,13 +26,14 @@ WAIT_S = 2.0  # until the processes have confirmed a cancel
 def running(visit: Visit) -> dict[str, Any]:
     wanted = wanted_of(visit)
     found: list[Running] = visit.snapshot("running", AGE_S, visit.inspector.running)
-    fitting = [one for one in found if wanted.fits(one.job) and visit.args["queue"] in (None, "", one.queue)]
+    of_queue = [one for one in found if visit.args["queue"] in (None, "", one.queue)]
+    fitting = [one for one in of_queue if wanted.fits(one.job)]
     shown, after = window(visit, RUNNING_JOBS.sorted(fitting, visit.args["sort"]), len(fitting) or 1)
     rows = [
         {"row": row_of(one.job, visit.hiding), "since": one.since, "process": one.identity, "queue": one.queue}
         for one in shown
     ]
-    return {"running": rows, "next": after, "looked_at": len(found), "total": len(found)}
+    return {"running": rows, "next": after, "looked_at": len(of_queue), "total": len(of_queue)}
 
 
 def _cancel(visit: Visit) -> Done:
@@ -46,7 +48,8 @@ def _cancel(visit: Visit) -> Done:
 
 def _ask(visit: Visit) -> str:
     found: CancelCounts = visit.inspector.cancel_all(_chosen(visit), dry_run=True, only_running=True)
-    which = "" if visit.args["job"] or filter_of(visit).empty else f" {filter_of(visit)}"
+    wanted = replace(filter_of(visit), queue=visit.args["queue"] or "")
+    which = "" if visit.args["job"] or wanted.empty else f" {wanted}"
     return f"Cancel {counted(found.cancelled)}{which} in the middle of their runs?"
 
 
