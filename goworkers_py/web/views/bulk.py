@@ -53,6 +53,19 @@ def fields_for(states: Sequence[str], *more: Param) -> Sequence[Param]:
     return (replace(STATE, choices=states), *_OTHERS, *more)
 
 
+def selected(visit: Visit) -> Sequence[tuple[float | None, str]]:
+    """The times and the jids of the selected jobs; none where all that fit the filter are meant."""
+    keys = visit.args["job"]
+    if not keys and not visit.args["all"]:
+        raise bad_request("select jobs, or give all=yes for all that fit the filter")
+    if len(keys) > MOST_SELECTED:
+        raise bad_request(f"at most {MOST_SELECTED:,} jobs can be selected at once; give all=yes with a filter")
+    try:
+        return [time_and_jid(key) for key in keys]
+    except ValueError:
+        raise bad_request("job: this is not the key of a job in a list") from None
+
+
 @dataclass(frozen=True, slots=True)
 class Bulk:
     """One request of a change. `verb` makes the steps of the inspector; `done` is the word for what it does."""
@@ -62,24 +75,14 @@ class Bulk:
     done: str
 
     def run(self) -> Done:
-        args = self.visit.args
-        if args["job"]:
-            return self._selected(args["job"])
-        if not args["all"]:
-            raise bad_request("select jobs, or give all=yes for all that fit the filter")
-        return self._all()
+        named = selected(self.visit)
+        return self._selected(self.visit.args["job"], named) if named else self._all()
 
     @property
     def _place(self) -> Place:
         return place_of(self.visit.args["state"], self.visit.args["queue"] or "")
 
-    def _selected(self, keys: Sequence[str]) -> Done:
-        if len(keys) > MOST_SELECTED:
-            raise bad_request(f"at most {MOST_SELECTED:,} jobs can be selected at once; give all=yes with a filter")
-        try:
-            named = [time_and_jid(key) for key in keys]
-        except ValueError:
-            raise bad_request("job: this is not the key of a job in a list") from None
+    def _selected(self, keys: Sequence[str], named: Sequence[tuple[float | None, str]]) -> Done:
         times = [at for at, _ in named if at is not None]
         wanted = Filter(
             jids=[jid for _, jid in named],

@@ -9,14 +9,13 @@ from typing import Any
 from goworkers_py.admin.cancelling import CancelCounts
 from goworkers_py.admin.filter import Refined, Wanted, counted
 from goworkers_py.brokers.contracts.fleet import Running
-from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import TEXTS, YES_NO, Param
 from goworkers_py.web.site.table import Action, Done, View
 from goworkers_py.web.site.visit import Visit
-from goworkers_py.web.views.bulk import MOST_SELECTED
+from goworkers_py.web.views.bulk import selected
 from goworkers_py.web.views.filters import FILTER, QUEUE, filter_of, wanted_of
 from goworkers_py.web.views.job_sorting import RUNNING_JOBS, window
-from goworkers_py.web.views.rows import row_of, time_and_jid
+from goworkers_py.web.views.rows import row_of
 from goworkers_py.wire.stored_job import StoredJob
 
 AGE_S = 2.0
@@ -54,18 +53,10 @@ def _ask(visit: Visit) -> str:
 
 
 def _chosen(visit: Visit) -> Wanted:
-    args = visit.args
-    if not args["job"] and not args["all"]:
-        raise bad_request("select jobs, or give all=yes for all that fit the filter")
-    if len(args["job"]) > MOST_SELECTED:
-        raise bad_request(f"at most {MOST_SELECTED:,} jobs can be selected at once; give all=yes with a filter")
-    try:
-        jids = {time_and_jid(key)[1] for key in args["job"]}
-    except ValueError:
-        raise bad_request("job: this is not the key of a job in a list") from None
+    queue, jids = visit.args["queue"], {jid for _, jid in selected(visit)}
 
     def is_chosen(job: StoredJob) -> bool:
-        return args["queue"] in (None, "", job.queue) and (not jids or job.jid in jids)
+        return queue in (None, "", job.queue) and (not jids or job.jid in jids)
 
     return Refined(wanted_of(visit), is_chosen)
 
