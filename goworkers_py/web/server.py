@@ -43,7 +43,8 @@ class WebServer:
         try:
             self._server = _Server((host, port), handler)
         except OSError as error:
-            raise ConfigError(f"{name}: cannot listen on {host}:{port}: {error.strerror}") from None
+            todo = "; choose another port" if error.errno == errno.EADDRINUSE else ""
+            raise ConfigError(f"{name}: cannot listen on {host}:{port}: {error.strerror}{todo}") from None
         except OverflowError as error:
             raise ConfigError(f"{name}: cannot listen on {host}:{port}: {error}") from None
         self.port: int = self._server.server_address[1]

@@ -123,7 +123,7 @@ def test_a_line_with_a_fault_is_named(file: Path, line: str, told: str) -> None:
 
 
 def test_two_lines_of_a_name_and_a_missing_file_are_refused(file: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot read"):
+    with pytest.raises(ConfigError, match=r"there is no .*: pyworkers web grant NAME >> "):
         read(file)
     with pytest.raises(ConfigError, match="line 2: a second line for ci"):
         read(written(file, token_line("ci", "view")[0], token_line("ci", "act")[0]))

@@ -214,6 +214,7 @@ def test_the_time_of_all_that_fit_is_changed(
     monkeypatch.setattr(bulk, "SLICE_S", 0.0)
     fill(redis, "schedule", 1_300, every=2)
     fields = {"state": "scheduled", "all": "yes", "class": "Rare", "at": "2100-01-01T00:00"}
+    assert " among 1300 jobs in scheduled to 2100-01-01 00:00:00 UTC?" in client.post("/jobs/reschedule", fields).text
     answer, _ = to_the_end(client, "/jobs/reschedule", client.sure("/jobs/reschedule", fields))
     assert answer.status == 303
     due = Filter(since=4_000_000_000.0)
@@ -231,7 +232,7 @@ def test_jobs_of_a_queue_are_moved_into_another_one_as_the_command_does(
     assert client.post("/jobs/move", {**to, "job": chosen}).status == 303
     assert redis.llen("queue:slow") == 2
     asked = client.post("/jobs/move", {**to, "all": "yes", "class": "Rare"})
-    assert "Move all jobs of class Rare among 2598 jobs in queue mail?" in asked.text
+    assert "Move all jobs of class Rare among 2598 jobs in queue mail to queue slow?" in asked.text
     answer, rounds = to_the_end(client, "/jobs/move", client.sure("/jobs/move", {**to, "all": "yes", "class": "Rare"}))
     assert (answer.status, rounds > 3) == (303, True)
     assert {one.message.job_class for one in app.inspector.jobs(app.inspector.waiting_in("mail"))} == {"Mail"}
@@ -240,6 +241,21 @@ def test_jobs_of_a_queue_are_moved_into_another_one_as_the_command_does(
     assert "866 jobs moved to queue slow" in client.get("/").text
     assert client.sure("/jobs/move", {"state": "dead", "to": "slow", "all": "yes"}).status == 400
     assert client.post("/jobs/move", {**to, "to": "mail", "job": chosen}).status == 400
+
+
+def test_a_queue_limits_a_change_of_retries_and_their_list_to_its_jobs(client: Client, redis: redis_py.Redis) -> None:
+    fill(redis, "retry", 3)
+    redis.zadd("retry", {job(number, queue="other"): NOW + number for number in range(10, 14)})
+    assert len(keys(client, "state=retry&queue=mail")) == 3
+    page = client.get("/jobs?state=retry&queue=mail").text
+    assert "Only jobs of queue" in page
+    assert "all of the queue" in page
+    assert "Only jobs of queue" not in client.get("/jobs?state=retry").text
+    wanted = {"state": "retry", "queue": "mail", "all": "yes"}
+    asked = client.post("/jobs/delete", wanted).text
+    assert "Delete all jobs of queue mail among 7 jobs in retry? 3 fit now." in asked
+    assert client.api("/api/jobs/delete", {"state": "retry", "queue": "mail", "all": True}).json["count"] == 3
+    assert redis.zcard("retry") == 4
 
 
 def test_without_a_selection_nothing_happens(client: Client, redis: redis_py.Redis) -> None:
@@ -277,6 +293,10 @@ def test_running_jobs_are_cancelled_and_those_that_wait_stay(redis_url: str) -> 
             assert begun.acquire(timeout=30), "the next one begins"
             asked = client.post("/jobs/cancel", {"all": "yes", "argument": "2"}).text
             assert "Cancel 1 job with the argument 2 in the middle" in asked
+            asked = client.post("/jobs/cancel", {"all": "yes", "queue": "mail"}).text
+            assert "Cancel 3 jobs of queue mail in the middle" in asked
+            elsewhere = client.get("/api/jobs?state=running&queue=other").json
+            assert (elsewhere["running"], elsewhere["total"]) == ([], 0)
             told = client.api("/api/jobs/cancel", {"all": True, "queue": "mail"}).json
             assert (told["count"], told["requested"], told["too_late"]) == (3, 0, 0)
         assert app.inspector.status(later).state == "unknown"

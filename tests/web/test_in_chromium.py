@@ -69,6 +69,18 @@ def addresses(browser: Browser, scene: Scene) -> dict[str, str]:
     }
 
 
+def test_a_phone_shows_the_figures_of_the_overview_unbroken_and_its_tables_whole(browser: Browser) -> None:
+    browser.look(375)
+    assert eventually(lambda: browser.open("/") or ("counted" in browser.text and "Most time" in browser.text), 20)
+    broken = "return [...document.querySelectorAll('.figure strong')].filter(one => one.offsetHeight > 40).length"
+    assert browser.run(broken) == 0
+    cut = "return [...document.querySelectorAll('.scroll:has(table)')].filter(one => one.scrollWidth > one.clientWidth)"
+    assert browser.run(f"{cut}.length") == 0
+    charts = "return [...document.querySelectorAll('.scroll:has(svg.chart)')].map(one => "
+    newest = "one.getBoundingClientRect().right - one.firstElementChild.getBoundingClientRect().right"
+    assert [abs(round(off)) for off in browser.run(f"{charts}{newest})")] == [0], "the last days are in view"
+
+
 @pytest.mark.parametrize(
     ("width", "dark"),
     [

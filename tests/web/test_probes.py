@@ -195,7 +195,8 @@ def test_with_its_port_in_use_the_daemon_ends_with_one_line_before_any_job(
         with Daemon(tmp_path, redis_url, JOBS, "-q", "q", *flags) as second:
             assert second.wait() == 2
         assert second.output == (
-            f"pyworkers: stats server: cannot listen on 127.0.0.1:{port.number}: Address already in use\n"
+            f"pyworkers: stats server: cannot listen on 127.0.0.1:{port.number}: Address already in use; "
+            "choose another port\n"
         )
         assert redis.llen("queue:q") == 1
         assert running.stop() == 0

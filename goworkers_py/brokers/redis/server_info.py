@@ -17,7 +17,7 @@ def info_of(connections: Connections, section: str) -> dict[str, str]:
 
 
 def facts_of(connections: Connections) -> list[ServerFacts]:
-    """The facts of the server that has our keys: of a cluster that of our slot, behind sentinels the primary. None
+    """The facts of the server that has our keys: of a cluster that of our slot, behind sentinels the primary. Empty
     where the access rules do not allow INFO."""
     try:
         address, told = connections.call_at("INFO")  # without names of sections: Redis 6.2 takes one of them only

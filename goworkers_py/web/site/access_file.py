@@ -61,6 +61,8 @@ def read(path: Path) -> Mapping[str, Line]:
     """Raises ConfigError for a file that cannot be read or has a line that is none."""
     try:
         text = path.read_text("utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"access_file: there is no {path}: pyworkers web grant NAME >> {path}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"access_file: cannot read {path}: {error}") from None
     found: dict[str, Line] = {}

@@ -117,7 +117,7 @@ def spark(title: str, values: Sequence[float], width: float = 96.0, height: floa
 def _chart(title: str, about: str, inside: Markup) -> Markup:
     name = f"chart-{next(_ids) % 1000}"
     return Markup(
-        '<div class="scroll" tabindex="0" role="group" aria-label="{}">'
+        '<div class="scroll newest" tabindex="0" role="group" aria-label="{}">'
         '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-labelledby="{}-title {}-about">'
         '<title id="{}-title">{}</title><desc id="{}-about">{}</desc>{}</svg></div>'
     ).format(

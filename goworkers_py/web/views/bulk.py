@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from goworkers_py.admin.filter import Filter, Refined, Wanted, counted
 from goworkers_py.admin.jobs import Steps
@@ -32,8 +32,8 @@ LONGEST_LOOK_S = 5.0  # for selected jobs of a queue, which have no times to fin
 
 Verb = Callable[[Place, Wanted, Reached], Steps]  # the last one: where to go on
 
-FIELDS: Sequence[Param] = (
-    Param("state", "the state of the jobs", needed=True, choices=PLACED),
+STATE = Param("state", "the state of the jobs", needed=True, choices=PLACED)
+_OTHERS: Sequence[Param] = (
     QUEUE,
     Param("job", "keys of selected jobs, as a list gives them", TEXTS),
     Param("all", "all jobs that fit the filter, and without a filter all of the state", YES_NO, False),
@@ -45,6 +45,25 @@ FIELDS: Sequence[Param] = (
     Param("total", "jobs of the state when the first request was made", WHOLE),
     Param("reached", "how far former requests have come", default=""),
 )
+FIELDS: Sequence[Param] = (STATE, *_OTHERS)
+
+
+def fields_for(states: Sequence[str], *more: Param) -> Sequence[Param]:
+    """The fields of a change that jobs of these states alone allow."""
+    return (replace(STATE, choices=states), *_OTHERS, *more)
+
+
+def selected(visit: Visit) -> Sequence[tuple[float | None, str]]:
+    """The times and the jids of the selected jobs; none where all that fit the filter are meant."""
+    keys = visit.args["job"]
+    if not keys and not visit.args["all"]:
+        raise bad_request("select jobs, or give all=yes for all that fit the filter")
+    if len(keys) > MOST_SELECTED:
+        raise bad_request(f"at most {MOST_SELECTED:,} jobs can be selected at once; give all=yes with a filter")
+    try:
+        return [time_and_jid(key) for key in keys]
+    except ValueError:
+        raise bad_request("job: this is not the key of a job in a list") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +75,14 @@ class Bulk:
     done: str
 
     def run(self) -> Done:
-        args = self.visit.args
-        if args["job"]:
-            return self._selected(args["job"])
-        if not args["all"]:
-            raise bad_request("select jobs, or give all=yes for all that fit the filter")
-        return self._all()
+        named = selected(self.visit)
+        return self._selected(self.visit.args["job"], named) if named else self._all()
 
     @property
     def _place(self) -> Place:
         return place_of(self.visit.args["state"], self.visit.args["queue"] or "")
 
-    def _selected(self, keys: Sequence[str]) -> Done:
-        if len(keys) > MOST_SELECTED:
-            raise bad_request(f"at most {MOST_SELECTED:,} jobs can be selected at once; give all=yes with a filter")
-        try:
-            named = [time_and_jid(key) for key in keys]
-        except ValueError:
-            raise bad_request("job: this is not the key of a job in a list") from None
+    def _selected(self, keys: Sequence[str], named: Sequence[tuple[float | None, str]]) -> Done:
         times = [at for at, _ in named if at is not None]
         wanted = Filter(
             jids=[jid for _, jid in named],

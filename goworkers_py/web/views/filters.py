@@ -26,7 +26,7 @@ PLACES: Mapping[str, Place] = {
 }
 PLACED = ("waiting", *PLACES)
 
-QUEUE = Param("queue", "name of a queue")
+QUEUE = Param("queue", "jobs of this queue; of waiting jobs, the one in which they wait")
 FILTER: Sequence[Param] = (
     Param("class", "jobs of this class"),
     Param("error", "a part of the error's class or message"),
@@ -35,7 +35,7 @@ FILTER: Sequence[Param] = (
     Param("match", "a part of the payload, as it is written"),
     Param("since", "due, dead or enqueued at this time or later", TIME),
     Param("until", "due, dead or enqueued at this time or earlier", TIME),
-    Param("jid", "the job with this jid", TEXTS),
+    Param("jid", "jobs with these jids", TEXTS),
 )
 NAMES = [param.name for param in FILTER]
 
@@ -60,8 +60,10 @@ def wanted_of(visit: Visit) -> Wanted:
     return Unrevealing(wanted, visit.hiding) if wanted.match or wanted.argument else wanted
 
 
-def filter_of(visit: Visit, of_queue: str = "") -> Filter:
+def filter_of(visit: Visit) -> Filter:
+    """The queue is a part of the filter where a place holds jobs of many queues. Of waiting jobs it is the place."""
     args = visit.args
+    of_queue = (args["queue"] or "") if args.get("state") in PLACES else ""
     return Filter(
         job_class=args["class"] or "",
         jids=tuple(args["jid"]),

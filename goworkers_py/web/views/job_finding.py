@@ -15,7 +15,7 @@ from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import Param
 from goworkers_py.web.site.snapshots import Snapshot
 from goworkers_py.web.site.visit import Visit
-from goworkers_py.web.views.filters import PLACES, QUEUE, place_of
+from goworkers_py.web.views.filters import PLACES, place_of
 from goworkers_py.web.views.rows import has_key, key_of, time_and_jid
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -31,7 +31,7 @@ SEARCH_WAIT_S = 0.03  # of a page, which asks again in some seconds
 NAMED: Sequence[Param] = (
     Param("jid", "the job", needed=True),
     Param("state", "where it was seen: a state of a list of jobs"),
-    QUEUE,
+    Param("queue", "name of the queue in which the job is"),
     Param("key", "its key, as a list gives it: with it, the job is found at once"),
 )
 

@@ -12,12 +12,12 @@ from goworkers_py.brokers.contracts.admin import Place
 from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.brokers.contracts.span import Reached
 from goworkers_py.core.job_state import JobState, StateWord
-from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import TIME, WHOLE, Param
+from goworkers_py.web.site.filters import clock
 from goworkers_py.web.site.sorting import param_of
 from goworkers_py.web.site.table import Action, Data, Done, View
 from goworkers_py.web.site.visit import Visit
-from goworkers_py.web.views.bulk import FIELDS, Bulk
+from goworkers_py.web.views.bulk import FIELDS, Bulk, fields_for
 from goworkers_py.web.views.filters import FILTER, PLACED, QUEUE, Unrevealing, asked, place_of, wanted_of
 from goworkers_py.web.views.job_sorting import (
     ENDED_JOBS,
@@ -45,9 +45,9 @@ WAITING = JobState.WAITING.value
 
 def listed(visit: Visit) -> Data:
     """The jobs of a state, in pages. `next` of a page is the `after` of the next one. At most some thousand jobs are
-    looked at for one page, so that a page may hold fewer jobs than `limit`, even none, and not be the last. The time
-    is an order of all jobs; by other columns the first 1,000 that fit are sorted, and `sorted_among` is their number
-    if there are more."""
+    looked at for one page, so that a page may hold fewer jobs than `limit`, even none, and not be the last. `at` is an
+    order of all scheduled jobs, retries and dead jobs. By other columns the first 1,000 that fit are sorted, and
+    `sorted_among` is their number if there are more."""
     args = visit.args
     state = args["state"]
     stats = fleet_stats(visit)
@@ -165,8 +165,6 @@ def _reschedule(visit: Visit) -> Done:
 def _move(visit: Visit) -> Done:
     """Moves jobs that wait in a queue to the back of another one, in their order."""
     to = visit.args["to"]
-    if visit.args["state"] != WAITING:
-        raise bad_request("only jobs that wait in a queue are moved into another one")
     return _bulk(
         visit, lambda place, wanted, start: visit.inspector.move(place.queue, to, wanted, start=start),
         f"moved to queue {to}",
@@ -187,7 +185,7 @@ VIEWS = [
             Param("order", "newest or oldest first", choices=("newest", "oldest")),
             param_of(PLACED_JOBS, RUNNING_JOBS, ENDED_JOBS),
             Param("after", "`next` of the former page"),
-            Param("limit", "jobs of a page, 500 at most", WHOLE, 50),
+            Param("limit", "jobs of a page, 500 at most; 200 of those that have ended", WHOLE, 50),
         ),
     ),
 ]  # fmt: skip
@@ -196,10 +194,13 @@ ACTIONS = [
     Action("/jobs/kill", _kill, FIELDS, question("Kill")),
     Action("/jobs/delete", _delete, FIELDS, question("Delete")),
     Action(
-        "/jobs/reschedule", _reschedule, [*FIELDS, Param("at", "the new time", TIME, needed=True)],
-        question("Change the time of"),
+        "/jobs/reschedule", _reschedule,
+        fields_for(["scheduled", "retry"], Param("at", "the new time", TIME, needed=True)),
+        question("Change the time of", lambda visit: f" to {clock(visit.args['at'])}"),
     ),
     Action(
-        "/jobs/move", _move, [*FIELDS, Param("to", "the queue to which they go", needed=True)], question("Move"),
+        "/jobs/move", _move,
+        fields_for([WAITING], Param("to", "the queue to which they go", needed=True)),
+        question("Move", lambda visit: f" to queue {visit.args['to']}"),
     ),
 ]  # fmt: skip

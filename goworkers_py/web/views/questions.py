@@ -17,8 +17,8 @@ from goworkers_py.web.views.filters import filter_of, place_of, wanted_of
 COUNT_S = 0.3
 
 
-def question(verb: str) -> Callable[[Visit], str]:
-    """Asks before all jobs of a filter are changed, or any are deleted."""
+def question(verb: str, to: Callable[[Visit], str] = lambda visit: "") -> Callable[[Visit], str]:
+    """Asks before all jobs of a filter are changed, or any are deleted. `to` tells where the jobs come."""
 
     def ask(visit: Visit) -> str:
         args = visit.args
@@ -30,10 +30,11 @@ def question(verb: str) -> Callable[[Visit], str]:
         size = visit.inspector.count(place)
         wanted = filter_of(visit)
         if wanted.empty:
-            return f"{verb} all of {counted(size)} in {state}?{_trimmed(visit, size) if verb == 'Kill' else ''}"
+            lost = _trimmed(visit, size) if verb == "Kill" else ""
+            return f"{verb} all of {counted(size)} in {state}{to(visit)}?{lost}"
         fit, told = _fitting(visit, place, size)
         return (
-            f"{verb} all jobs {wanted} among {counted(size)} in {state}? {told}"
+            f"{verb} all jobs {wanted} among {counted(size)} in {state}{to(visit)}? {told}"
             f"{_trimmed(visit, fit) if verb == 'Kill' else ''}"
         )
 

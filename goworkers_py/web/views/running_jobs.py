@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from goworkers_py.admin.cancelling import CancelCounts
 from goworkers_py.admin.filter import Refined, Wanted, counted
 from goworkers_py.brokers.contracts.fleet import Running
-from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import TEXTS, YES_NO, Param
 from goworkers_py.web.site.table import Action, Done, View
 from goworkers_py.web.site.visit import Visit
-from goworkers_py.web.views.bulk import MOST_SELECTED
+from goworkers_py.web.views.bulk import selected
 from goworkers_py.web.views.filters import FILTER, QUEUE, filter_of, wanted_of
 from goworkers_py.web.views.job_sorting import RUNNING_JOBS, window
-from goworkers_py.web.views.rows import row_of, time_and_jid
+from goworkers_py.web.views.rows import row_of
 from goworkers_py.wire.stored_job import StoredJob
 
 AGE_S = 2.0
@@ -25,13 +25,14 @@ WAIT_S = 2.0  # until the processes have confirmed a cancel
 def running(visit: Visit) -> dict[str, Any]:
     wanted = wanted_of(visit)
     found: list[Running] = visit.snapshot("running", AGE_S, visit.inspector.running)
-    fitting = [one for one in found if wanted.fits(one.job) and visit.args["queue"] in (None, "", one.queue)]
+    of_queue = [one for one in found if visit.args["queue"] in (None, "", one.queue)]
+    fitting = [one for one in of_queue if wanted.fits(one.job)]
     shown, after = window(visit, RUNNING_JOBS.sorted(fitting, visit.args["sort"]), len(fitting) or 1)
     rows = [
         {"row": row_of(one.job, visit.hiding), "since": one.since, "process": one.identity, "queue": one.queue}
         for one in shown
     ]
-    return {"running": rows, "next": after, "looked_at": len(found), "total": len(found)}
+    return {"running": rows, "next": after, "looked_at": len(of_queue), "total": len(of_queue)}
 
 
 def _cancel(visit: Visit) -> Done:
@@ -46,23 +47,16 @@ def _cancel(visit: Visit) -> Done:
 
 def _ask(visit: Visit) -> str:
     found: CancelCounts = visit.inspector.cancel_all(_chosen(visit), dry_run=True, only_running=True)
-    which = "" if visit.args["job"] or filter_of(visit).empty else f" {filter_of(visit)}"
+    wanted = replace(filter_of(visit), queue=visit.args["queue"] or "")
+    which = "" if visit.args["job"] or wanted.empty else f" {wanted}"
     return f"Cancel {counted(found.cancelled)}{which} in the middle of their runs?"
 
 
 def _chosen(visit: Visit) -> Wanted:
-    args = visit.args
-    if not args["job"] and not args["all"]:
-        raise bad_request("select jobs, or give all=yes for all that fit the filter")
-    if len(args["job"]) > MOST_SELECTED:
-        raise bad_request(f"at most {MOST_SELECTED:,} jobs can be selected at once; give all=yes with a filter")
-    try:
-        jids = {time_and_jid(key)[1] for key in args["job"]}
-    except ValueError:
-        raise bad_request("job: this is not the key of a job in a list") from None
+    queue, jids = visit.args["queue"], {jid for _, jid in selected(visit)}
 
     def is_chosen(job: StoredJob) -> bool:
-        return args["queue"] in (None, "", job.queue) and (not jids or job.jid in jids)
+        return queue in (None, "", job.queue) and (not jids or job.jid in jids)
 
     return Refined(wanted_of(visit), is_chosen)
 
