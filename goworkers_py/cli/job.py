@@ -65,6 +65,7 @@ def show(app: App, jid: str, as_json: bool) -> None:
 @filtered
 @click.option("--retry", is_flag=True, help="interrupt a running job only; it is retried as after a failure")
 @click.option("--running", "only_running", is_flag=True, help="of those that fit a filter, only the ones that run")
+@click.option("--all", "everything", is_flag=True, help="with --running: all that run")
 @click.option("--wait", default=2.0, show_default=True, help="seconds to wait until a process has met the job")
 @dry_run
 @as_json
@@ -75,6 +76,7 @@ def cancel(
     wanted: Filter,
     retry: bool,
     only_running: bool,
+    everything: bool,
     wait: float,
     dry_run: bool,
     as_json: bool,
@@ -83,9 +85,11 @@ def cancel(
 
     Exit code 1 unless each of them is cancelled now.
     """
-    if bool(jids) != wanted.empty:
-        raise click.UsageError("choose the jobs to cancel: by their jids, or by a filter such as --class")
-    if wanted.empty:
+    if bool(jids) + (not wanted.empty) + everything != 1 or (everything and not only_running):
+        raise click.UsageError(
+            "choose the jobs to cancel: by their jids, by a filter such as --class, or by --running --all"
+        )
+    if jids:
         if dry_run or only_running:
             raise click.UsageError("--dry-run and --running are for a filter; `job show` shows where a job is")
         _cancel_each(app, jids, retry, wait)
