@@ -208,6 +208,23 @@ def test_after_a_change_a_value_is_computed_anew() -> None:
     assert snapshots.get("b", 60, lambda: next(slow), 20).value == 0  # what takes long is not counted anew
 
 
+def test_after_a_change_no_value_is_shown_whose_computation_had_begun_before() -> None:
+    snapshots, counted, began, go_on = Snapshots(), [1], threading.Event(), threading.Event()
+
+    def compute() -> int:
+        count = counted[0]
+        began.set()
+        go_on.wait(20)
+        return count
+
+    assert snapshots.get("a", 5, compute, 0.0).value is None
+    assert began.wait(20)
+    counted[0] = 2
+    snapshots.forget()
+    threading.Timer(0.1, go_on.set).start()
+    assert snapshots.get("a", 5, compute, 20).value == 2
+
+
 def test_names_that_people_type_do_not_fill_the_memory() -> None:
     snapshots = Snapshots()
     for number in range(1_200):

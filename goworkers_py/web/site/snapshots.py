@@ -18,6 +18,7 @@ T = TypeVar("T")
 # Names hold what people typed into a query.
 MOST = 500
 SOON_S = 5.0  # values of this age are cheap to compute
+FORGOTTEN = -1e9  # a time before all others
 
 
 @dataclass(slots=True)
@@ -36,7 +37,7 @@ class _Computation(Generic[T]):
 
     def __init__(self) -> None:
         self.last: Snapshot[T] = Snapshot()
-        self.tried_at = -1e9  # monotonic
+        self.tried_at = FORGOTTEN  # monotonic
         self.max_age_s = 0.0
         self.ended: threading.Event | None = None  # of the computation that runs
 
@@ -52,18 +53,26 @@ class Snapshots:
     def get(self, name: str, max_age_s: float, compute: Callable[[], T], wait_s: float = 10.0) -> Snapshot[T]:
         """The value, at most `max_age_s` old if it can be computed within `wait_s`; else the last one."""
         self._check_pid()
-        with self._lock:
-            known = self._known_as(name)
-            known.max_age_s = max_age_s
-            if time.monotonic() - known.tried_at > max_age_s and known.ended is None:
-                known.tried_at, known.ended = time.monotonic(), threading.Event()
-                threading.Thread(
-                    target=self._compute, args=(known, compute, known.ended), name=f"pages:{name[:40]}", daemon=True
-                ).start()
-            ended = known.ended
-        if ended is not None:
-            ended.wait(wait_s)
+        until = time.monotonic() + wait_s
+        for _ in range(2):
+            with self._lock:
+                known = self._known_as(name)
+                known.max_age_s = max_age_s
+                self._begin(known, name, compute)
+                ended, is_of_before = known.ended, known.tried_at == FORGOTTEN
+            if ended is not None:
+                ended.wait(max(0.0, until - time.monotonic()))
+            if not is_of_before:
+                break
         return known.last  # type: ignore[return-value]
+
+    def _begin(self, known: _Computation[object], name: str, compute: Callable[[], object]) -> None:
+        """Under the lock. A computation that began before a change ends first, so that each name has one thread."""
+        if time.monotonic() - known.tried_at > known.max_age_s and known.ended is None:
+            known.tried_at, known.ended = time.monotonic(), threading.Event()
+            threading.Thread(
+                target=self._compute, args=(known, compute, known.ended), name=f"pages:{name[:40]}", daemon=True
+            ).start()
 
     def forget(self) -> None:
         """After a change: what it has changed must be seen on the next page. What takes long is not counted anew."""
@@ -71,7 +80,7 @@ class Snapshots:
         with self._lock:
             for known in self._known.values():
                 if known.max_age_s <= SOON_S:
-                    known.tried_at = -1e9
+                    known.tried_at = FORGOTTEN
 
     def _check_pid(self) -> None:
         if self._pid != os.getpid():  # a server has forked: its threads, and locks that they held, are not here
