@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 # Names hold what people typed into a query.
 MOST = 500
+MOST_AT_ONCE = 50  # computations: who looks for many jids at once must not fill the process with threads
 SOON_S = 5.0  # values of this age are cheap to compute
 FORGOTTEN = -1e9  # a time before all others
 
@@ -48,31 +49,42 @@ class Snapshots:
     def __init__(self) -> None:
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._known: dict[str, _Computation[object]] = {}  # under the lock
+        self._known: dict[str, _Computation[object]] = {}  # under the lock, as is the next
+        self._running = 0  # computations
 
     def get(self, name: str, max_age_s: float, compute: Callable[[], T], wait_s: float = 10.0) -> Snapshot[T]:
         """The value, at most `max_age_s` old if it can be computed within `wait_s`; else the last one."""
         self._check_pid()
         until = time.monotonic() + wait_s
-        for _ in range(2):
-            with self._lock:
-                known = self._known_as(name)
-                known.max_age_s = max_age_s
-                self._begin(known, name, compute)
-                ended, is_of_before = known.ended, known.tried_at == FORGOTTEN
-            if ended is not None:
-                ended.wait(max(0.0, until - time.monotonic()))
-            if not is_of_before:
-                break
+        known, is_of_before = self._await(name, max_age_s, compute, until)
+        if is_of_before:
+            known, _ = self._await(name, max_age_s, compute, until)
         return known.last  # type: ignore[return-value]
 
+    def _await(
+        self, name: str, max_age_s: float, compute: Callable[[], object], until: float
+    ) -> tuple[_Computation[object], bool]:
+        """The second result: the computation for which this has waited had begun before a change."""
+        with self._lock:
+            known = self._known_as(name)
+            known.max_age_s = max_age_s
+            self._begin(known, name, compute)
+            ended, is_of_before = known.ended, known.ended is not None and known.tried_at == FORGOTTEN
+        if ended is not None:
+            ended.wait(max(0.0, until - time.monotonic()))
+        return known, is_of_before
+
     def _begin(self, known: _Computation[object], name: str, compute: Callable[[], object]) -> None:
-        """Under the lock. A computation that began before a change ends first, so that each name has one thread."""
-        if time.monotonic() - known.tried_at > known.max_age_s and known.ended is None:
-            known.tried_at, known.ended = time.monotonic(), threading.Event()
+        """Under the lock. Each name has one thread at a time, also after a change."""
+        is_old = time.monotonic() - known.tried_at > known.max_age_s
+        if is_old and known.ended is None and self._running < MOST_AT_ONCE:
+            ended = threading.Event()
             threading.Thread(
-                target=self._compute, args=(known, compute, known.ended), name=f"pages:{name[:40]}", daemon=True
+                target=self._compute, args=(known, compute, ended), name=f"pages:{name[:40]}", daemon=True
             ).start()
+            # Behind the start, which may fail: for an end that never comes, each page would wait.
+            known.tried_at, known.ended = time.monotonic(), ended
+            self._running += 1
 
     def forget(self) -> None:
         """After a change: what it has changed must be seen on the next page. What takes long is not counted anew."""
@@ -100,4 +112,5 @@ class Snapshots:
             made = Snapshot(known.last.value, known.last.at, error)
         with self._lock:
             known.last, known.ended = made, None
+            self._running -= 1
         ended.set()
