@@ -56,18 +56,24 @@ class BulkChange:
 
 class _Progress:
     """Knows where another call would go on: at the time of the last job that was looked at, behind those jobs of this
-    time that stayed; in a queue, whose jobs have no time, behind all that stayed."""
+    time that stayed; in a queue, whose jobs have no time, behind the last one that stayed."""
 
     def __init__(self, reached: Reached) -> None:
         self._reached = reached
         self._skip = reached.skip  # without those of `_stayed`
+        self._behind = reached.behind
         # Jobs of this time that stayed. Hashes, because a place may yield a job twice while others come and go.
         self._stayed: set[int] = set()
 
     def after(self, pages: Sequence[Sequence[StoredJob]], changed: Changed) -> Reached:
         if changed.reached.part != self._reached.part:
             self._begin(Reached(changed.reached.part))
-        for job in itertools.chain.from_iterable(pages):
+        looked_at = list(itertools.chain.from_iterable(pages))
+        gone = {job.payload for job in changed.jobs}
+        last = next((job for job in reversed(looked_at) if job.payload not in gone), None)
+        if last is not None and last.at is None:
+            self._behind = last.jid
+        for job in looked_at:
             if job.at is None:
                 self._skip += 1
                 continue
@@ -77,8 +83,8 @@ class _Progress:
         if self._reached.time is None:
             self._skip -= len(changed.jobs)
         self._stayed.difference_update(hash(job.payload) for job in changed.jobs)
-        self._reached = self._reached._replace(skip=self._skip + len(self._stayed))
+        self._reached = self._reached._replace(skip=self._skip + len(self._stayed), behind=self._behind)
         return self._reached
 
     def _begin(self, reached: Reached) -> None:
-        self._reached, self._skip, self._stayed = reached, 0, set()
+        self._reached, self._skip, self._stayed, self._behind = reached, 0, set(), ""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 import redis as redis_py
 from apps import fields, job, own_app, queue
 
-from goworkers_py.admin.filter import Filter, Wanted
+from goworkers_py.admin.filter import Filter, Refined, Wanted
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.jobs import Steps
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.brokers.contracts.admin import PAGE, Changed
 from goworkers_py.brokers.contracts.fleet import QueueStats
+from goworkers_py.brokers.contracts.span import BEGINNING, Reached
 from goworkers_py.core.errors import ArgumentError, BrokerRefused
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -177,6 +179,44 @@ def test_a_move_goes_on_when_more_are_fetched_meanwhile_than_were_looked_at(
 
     list(inspector.move("q", "o", Even()))
     assert [number for number in numbers(inspector.first(Q, 6 * PAGE)) if number % 2 == 0] == []
+
+
+@pytest.mark.parametrize("raw", [b"no job", job("Stays", jid="twice")])
+def test_a_move_ends_in_a_queue_of_equal_jobs_that_stay(
+    inspector: Inspector, redis: redis_py.Redis, raw: bytes
+) -> None:
+    redis.lpush("queue:q", *[raw] * (5 * PAGE))
+    steps = islice(inspector.move("q", "o", Filter(job_class="J")), 100)
+    assert [looked_at for looked_at, _ in steps] == [PAGE] * 5
+
+
+def test_jobs_are_moved_when_others_are_given_back_before_them_during_the_move(
+    inspector: Inspector, redis: redis_py.Redis
+) -> None:
+    push(redis, PAGE)
+    given_back = iter([[job("J", -n, jid=f"back-{n}") for n in range(20)]])
+
+    def fits(one: StoredJob) -> bool:
+        if jobs := next(given_back, []):
+            redis.rpush("queue:q", *jobs)
+        return True
+
+    assert moved(inspector.move("q", "o", Refined(Filter(), fits))) == PAGE + 20
+    assert queue(redis) == []
+
+
+@pytest.mark.parametrize("fetched", [30, 2 * PAGE, 7 * PAGE])
+def test_a_move_over_several_calls_misses_no_job_when_others_are_fetched_between_them(
+    inspector: Inspector, redis: redis_py.Redis, fetched: int
+) -> None:
+    push(redis, 20 * PAGE)
+    wanted = Refined(Filter(), lambda one: numbers([one])[0] % 10 == 0)
+    start, calls = BEGINNING, 0
+    while steps := list(islice(inspector.move("q", "o", wanted, start=start), 3)):
+        start, calls = Reached.read(str(steps[-1][1].reached)), calls + 1
+        redis.rpop("queue:q", fetched)
+        assert calls < 10
+    assert [one for one in numbers(inspector.first(Q, 20 * PAGE)) if one % 10 == 0] == []
 
 
 def test_a_job_that_is_no_job_stays_and_a_key_that_is_no_list_gets_none(

@@ -455,6 +455,21 @@ def test_a_queue_is_looked_through_from_its_next_job_on(me: Process, admin: Admi
     assert waiting(admin, "o") == [jobs(2 * PAGE)[3], jobs(2 * PAGE)[PAGE + 3], jobs(2 * PAGE + 10)[2 * PAGE + 3]]
 
 
+def test_a_queue_is_looked_through_from_behind_a_job_that_has_come_nearer(me: Process, admin: Admin) -> None:
+    put(me, Q, jobs(20))
+    [(_, first)] = admin.jobs_in(Q).change(lambda page: [], Span(next_first=True))
+    reached = first.reached._replace(skip=12, behind=StoredJob(jobs(20)[11]).jid)
+    me.consume(4)
+    looked_at: list[bytes] = []
+
+    def decide(page: Sequence[StoredJob]) -> list[Change]:
+        looked_at.extend(payloads(page))
+        return []
+
+    list(admin.jobs_in(Q).change(decide, Span(next_first=True, reached=reached)))
+    assert looked_at == jobs(20)[12:]
+
+
 @EVERY_PLACE
 def test_a_place_is_cleared(me: Process, admin: Admin, place: Place) -> None:
     put(me, place, jobs(5))

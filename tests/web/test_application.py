@@ -15,8 +15,12 @@ from wsgi_client import Client
 
 from goworkers_py import App
 from goworkers_py.web import application
+from goworkers_py.web.site import rendering
 from goworkers_py.web.site.application import Application
 
+CACHES = lambda: [  # noqa: E731
+    one.cache_info() for one in vars(rendering).values() if hasattr(one, "cache_info")
+]
 EVERYBODY = lambda environ, action: True  # noqa: E731
 
 
@@ -59,6 +63,12 @@ def test_an_unknown_page_is_not_found_and_an_unknown_parameter_value_says_what_i
     assert (wrong.status, wrong.json["error"][:45]) == (400, "state: must be one of scheduled, waiting, lim")
     assert client.get("/api/jobs?limit=many").json["error"] == "limit: must be a whole number, is 'many'"
     assert "name is missing" in client.get("/queue").text
+
+
+def test_a_time_that_is_no_number_is_refused(client: Client) -> None:
+    for path in ("/api/jobs?state=retry&since=nan", "/api/job?jid=x&state=retry&key=nan|x"):
+        assert client.get(path).status == 400
+    assert client.api("/api/jobs/delete", {"state": "retry", "job": ["nan|x"]}).status == 400
 
 
 def test_a_page_that_has_not_changed_is_not_sent_again(client: Client) -> None:
@@ -268,7 +278,7 @@ def test_nobody_learns_a_hidden_value_by_searching_for_its_beginning(app: App, c
     ("told", "to"),
     [
         ("/queues?x=1", "/queues?x=1"), ("//evil.example", "/"), ("https://evil.example", "/"), ("/\\evil", "/"),
-        ("/a\r\nSet-Cookie: x", "/"), ("javascript:alert(1)", "/"), ("", "/"),
+        ("/a\r\nSet-Cookie: x", "/"), ("javascript:alert(1)", "/"), ("", "/"), ("/é日", "/"),
     ],
 )  # fmt: skip
 def test_after_a_change_the_browser_stays_on_this_site(client: Client, told: str, to: str) -> None:
@@ -279,6 +289,14 @@ def test_what_was_done_is_told_once(client: Client) -> None:
     client.post("/queue/pause", {"name": "mail"})
     assert "queue mail is paused" in client.get("/queues").text
     assert "queue mail is paused" not in client.get("/queues").text
+
+
+def test_names_of_files_that_strangers_ask_for_are_not_kept() -> None:
+    client = Client(application(None))
+    before = sum(one.currsize for one in CACHES())
+    for number in range(50):
+        assert client.get(f"/static/none-{number}.css").status == 404
+    assert sum(one.currsize for one in CACHES()) <= before + 1
 
 
 def test_a_change_asks_first_where_it_cannot_be_taken_back(app: App, client: Client) -> None:

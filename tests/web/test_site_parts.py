@@ -15,7 +15,7 @@ from goworkers_py.web.site.filters import NOTHING
 from goworkers_py.web.site.hiding import MASK, Hiding
 from goworkers_py.web.site.rendering import render
 from goworkers_py.web.site.showing import cut, shown, visible
-from goworkers_py.web.site.snapshots import Snapshots
+from goworkers_py.web.site.snapshots import MOST_AT_ONCE, Snapshots
 from goworkers_py.wire.stored_job import StoredJob
 
 # --- hiding
@@ -206,6 +206,44 @@ def test_after_a_change_a_value_is_computed_anew() -> None:
     snapshots.forget()
     assert snapshots.get("a", 5, lambda: next(counted), 20).value == 1
     assert snapshots.get("b", 60, lambda: next(slow), 20).value == 0  # what takes long is not counted anew
+
+
+def test_after_a_change_no_value_is_shown_whose_computation_had_begun_before() -> None:
+    snapshots, counted, began, go_on = Snapshots(), [1], threading.Event(), threading.Event()
+
+    def compute() -> int:
+        count = counted[0]
+        began.set()
+        go_on.wait(20)
+        return count
+
+    assert snapshots.get("a", 5, compute, 0.0).value is None
+    assert began.wait(20)
+    counted[0] = 2
+    snapshots.forget()
+    threading.Timer(0.1, go_on.set).start()
+    assert snapshots.get("a", 5, compute, 20).value == 2
+
+
+def test_names_that_people_type_do_not_start_any_number_of_threads() -> None:
+    snapshots, go_on = Snapshots(), threading.Event()
+    for number in range(200):
+        snapshots.get(str(number), 60, lambda: go_on.wait(20), 0.0)
+    assert sum(thread.name.startswith("pages:") for thread in threading.enumerate()) <= MOST_AT_ONCE
+    go_on.set()
+    eventually(lambda: snapshots.get("later", 60, lambda: 7, 20).value == 7)
+
+
+def test_a_value_is_computed_after_a_thread_could_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    snapshots = Snapshots()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", fail)
+        with pytest.raises(RuntimeError):
+            snapshots.get("a", 60, lambda: 7, 0.1)
+    assert snapshots.get("a", 60, lambda: 7, 0.1).value == 7
 
 
 def test_names_that_people_type_do_not_fill_the_memory() -> None:

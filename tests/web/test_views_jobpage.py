@@ -25,6 +25,7 @@ from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.web import application
 from goworkers_py.web.site.filters import NOTHING
+from goworkers_py.web.site.hiding import Hiding
 from goworkers_py.web.views import job_finding
 from goworkers_py.web.views.rows import key_of
 from goworkers_py.wire import failure
@@ -209,6 +210,15 @@ def test_the_file_has_no_value_that_is_to_be_hidden(client: Client, redis: redis
     assert json.loads(answer.body)["args"] == [{"password": "(hidden)"}]
 
 
+def test_the_key_of_a_job_tells_no_hidden_value_to_who_tries_all(client: Client, redis: redis_py.Redis) -> None:
+    keys = []
+    for cvv in ("123", "124"):
+        in_retry(redis, failed(args=[{"cvv": cvv}]))
+        keys += [row["key"] for row in client.get("/api/jobs?state=retry").json["jobs"]]
+        redis.delete("retry")
+    assert keys[0] == keys[1]
+
+
 @pytest.mark.parametrize(
     "raw",
     [
@@ -221,7 +231,7 @@ def test_the_file_has_no_value_that_is_to_be_hidden(client: Client, redis: redis
 def test_any_payload_has_a_page(app: App, client: Client, redis: redis_py.Redis, raw: str) -> None:
     redis.zadd("dead", {raw: AT})
     (stored,) = app.inspector.first(DEAD, 2)
-    place = {"jid": stored.jid, "state": "dead", "key": key_of(stored)}
+    place = {"jid": stored.jid, "state": "dead", "key": key_of(stored, Hiding())}
     assert client.get("/api/jobs?state=dead").status == 200
     for path in ("/job?", "/api/job?", "/job/raw?", "/failures?", "/find?q="):
         answer = client.get(path + urlencode(place))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
+from urllib.parse import quote, unquote
 
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.wire.stored_job import StoredJob
@@ -19,16 +20,20 @@ class Reached(NamedTuple):
     part: str = ""  # a place that is kept on several servers has parts, which are changed one after the other
     time: float | None = None  # of the last job; None where jobs have no time, and at the beginning
     skip: int = 0  # jobs of this time that stayed, which need not be looked at again; without a time, of the whole part
+    # Of a queue: the jid of the last job that stayed. Workers take jobs away before it, so it comes nearer meanwhile.
+    behind: str = ""
 
     def __str__(self) -> str:
-        return f"{self.skip} {'' if self.time is None else repr(self.time)} {self.part}"
+        behind = quote(self.behind, safe="", errors="surrogatepass")
+        return f"{self.skip} {'' if self.time is None else repr(self.time)} {behind} {self.part}"
 
     @classmethod
     def read(cls, told: str) -> Reached:
         skip, _, rest = told.partition(" ")
-        time, _, part = rest.partition(" ")
+        time, _, rest = rest.partition(" ")
+        behind, _, part = rest.partition(" ")
         try:
-            reached = cls(part, float(time) if time else None, int(skip))
+            reached = cls(part, float(time) if time else None, int(skip), unquote(behind, errors="surrogatepass"))
         except ValueError:
             reached = cls(skip=-1)
         if not 0 <= reached.skip <= MOST_JOBS or (reached.time is not None and math.isnan(reached.time)):

@@ -22,7 +22,7 @@ from goworkers_py.brokers.contracts.admin import (
     Place,
     PlacedJobs,
 )
-from goworkers_py.brokers.contracts.span import EVERY_JOB, Span
+from goworkers_py.brokers.contracts.span import EVERY_JOB, Reached, Span
 from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
 from goworkers_py.brokers.memory.timed_jobs import TimedJob
 from goworkers_py.core.effect import NoteState
@@ -86,7 +86,8 @@ class MemoryJobs(PlacedJobs):
             yield [self._stored(stay) for stay in page]
 
     def change(self, decide: Decide, span: Span = EVERY_JOB) -> Iterator[tuple[int, Changed]]:
-        for page in self._pages(newest_first=False, start=span.start(self.before), next_first=span.next_first):
+        start = self._place_behind(span.reached) if span.next_first else span.start(self.before)
+        for page in self._pages(newest_first=False, start=start, next_first=span.next_first):
             stays = defaultdict(list)  # by job: equal jobs cannot be told apart, so a change takes any of them
             for stay in page:
                 stays[self._stored(stay)].append(stay)
@@ -124,6 +125,16 @@ class MemoryJobs(PlacedJobs):
             stays.reverse()
         for place in range(start, len(stays), PAGE):
             yield stays[place : place + PAGE]
+
+    def _place_behind(self, reached: Reached) -> int:
+        """The place behind the last job of a queue that stayed in a former call, which comes nearer as jobs are taken;
+        the beginning once it has left."""
+        if not reached.behind:
+            return reached.skip
+        with self._state.lock:
+            before = list(islice(self._stays(), reached.skip))
+        found = (place for place, stay in reversed([*enumerate(before, 1)]) if self._stored(stay).jid == reached.behind)
+        return next(found, 0)
 
     def _refuse(self, changes: Iterable[Change]) -> None:
         """Raises ArgumentError for a change that is not possible in this place."""

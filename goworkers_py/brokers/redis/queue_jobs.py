@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from goworkers_py.brokers.contracts.admin import DELETED, MOVED, PAGE, Change, Changed, Decide, PlacedJobs
-from goworkers_py.brokers.contracts.span import EVERY_JOB, Span
+from goworkers_py.brokers.contracts.span import EVERY_JOB, Reached, Span
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script
 from goworkers_py.brokers.redis.keys import Keys
@@ -23,7 +23,8 @@ from goworkers_py.wire.job_record import ENDED_S, LIVE_S
 from goworkers_py.wire.stored_job import StoredJob
 
 # So many jobs may be pushed between the reading of a page and the deletion of jobs of it; more are seen again later.
-PUSHED_MEANWHILE = FETCHED_MEANWHILE = 500
+# The same for jobs that are fetched, and for those that a process gives back to the beginning of the queue.
+PUSHED_MEANWHILE = FETCHED_MEANWHILE = GIVEN_BACK_MEANWHILE = 500
 # Jobs that are looked at at each of a few places of a queue, and how many such pages before the place of a time.
 NEAR, PAGES_NEAR = 500, 20
 _PICK = Script(Path(__file__).parent / "lua" / "pick.lua", list_of(int))
@@ -99,28 +100,42 @@ class QueueJobs(PlacedJobs):
     def _from_next(self, decide: Decide, span: Span) -> Iterator[tuple[int, Changed]]:
         """Places count from the next job to run. Fetches move the jobs on, so each page is looked for behind the last
         job that stayed, and where that has left, at the beginning."""
-        start, stayed = span.start(self.before), b""
+        start, stayed = self._place_behind(span.reached)
         while True:
             seen = min(start, FETCHED_MEANWHILE) if stayed else 0
             listed = self._connections.call("LRANGE", self._key, -start - PAGE, -start - 1 + seen)
             listed.reverse()
-            if stayed and stayed not in listed:
+            at = _index_of(stayed, listed, seen) + 1 if stayed else 0
+            if stayed and not at:
                 start, stayed = 0, b""
                 continue
-            at = listed.index(stayed) + 1 if stayed else 0
             start += at - seen
             if not (page := listed[at : at + PAGE]):
                 return
             changes = decide([StoredJob(payload, self._queue) for payload in page])
-            gone = self._pick(changes, -start - len(page), -max(0, start - FETCHED_MEANWHILE) - 1)
+            gone = self._pick(changes, *_near_next(start, len(page)))
             left = Counter(page) - Counter(job.payload for job in gone)
             stayed = next((payload for payload in reversed(page) if payload in left), stayed)
             start += len(page) - len(gone)
             yield len(page), Changed(len(gone), jobs=gone)
 
+    def _place_behind(self, reached: Reached) -> tuple[int, bytes]:
+        """The place behind the last job that stayed in a former call, and this job. Fetches since have moved it on, so
+        it is looked for from its former place to the beginning. Once it has left, all jobs before it have left too."""
+        if not reached.behind:
+            return reached.skip, b""
+        end = min(reached.skip, self.count())
+        while end > 0:
+            first = max(0, end - PAGE)
+            listed = self._connections.call("LRANGE", self._key, -end, -first - 1)
+            for before, payload in zip(range(first + len(listed), first, -1), listed, strict=True):
+                if StoredJob(payload, self._queue).jid == reached.behind:
+                    return before, payload
+            end = first
+        return 0, b""
+
     def take_out(self, job: StoredJob, place: int = 0, reason: str = DELETED) -> bool:
-        # Places count from the next job to run, which is the last of the list. Fetches meanwhile have moved it on.
-        return bool(self._pick([Change(job, reason=reason)], -place - 1, -max(0, place - FETCHED_MEANWHILE) - 1))
+        return bool(self._pick([Change(job, reason=reason)], *_near_next(place)))
 
     def _pick(self, changes: Sequence[Change], first: int, last: int) -> list[StoredJob]:
         """The changes of each goal are one step."""
@@ -162,3 +177,16 @@ class QueueJobs(PlacedJobs):
             [("LLEN", self._key), ("UNLINK", self._key), ("SREM", self._keys.queues, self._queue)]
         )
         return int(size)
+
+
+def _near_next(start: int, count: int = 1) -> tuple[int, int]:
+    """The first and the last index of the places, counted from the next job to run, near `count` jobs from `start` on.
+    The next job is the last of the list."""
+    return -start - count - GIVEN_BACK_MEANWHILE, -max(0, start - FETCHED_MEANWHILE) - 1
+
+
+def _index_of(stayed: bytes, listed: Sequence[bytes], seen: int) -> int:
+    """Where the job is that was the last of the `seen` ones; -1: nowhere. Of equal jobs the one that is nearest to that
+    place: behind the first of them, the same jobs would be looked at forever."""
+    nearest = itertools.chain(range(min(seen, len(listed)) - 1, -1, -1), range(seen, len(listed)))
+    return next((at for at in nearest if listed[at] == stayed), -1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +46,10 @@ def _yes_or_no(value: Any) -> bool:
 
 
 def _time(value: Any) -> float:
-    return spoken_time(str(value) if isinstance(value, int | float) else _text(value))
+    at = spoken_time(str(value) if isinstance(value, int | float) else _text(value))
+    if math.isnan(at):
+        raise ArgumentError("must be a time, is no number")
+    return at
 
 
 def _span(value: Any) -> float:

@@ -76,5 +76,6 @@ class Pages:
 def back_of(visit: Visit) -> str:
     """The page from which a form came: an address of this application, whatever the field says."""
     told = str((visit.request.form.get("_back") or [""])[-1])
-    inside = told.startswith(f"{visit.request.root}/") and not told.startswith(("//", "/\\")) and told.isprintable()
-    return told if inside and "\\" not in told else visit.link("/")
+    inside = told.startswith(f"{visit.request.root}/") and not told.startswith(("//", "/\\"))
+    # A header holds no other characters; links of pages have them quoted.
+    return told if inside and told.isascii() and told.isprintable() and "\\" not in told else visit.link("/")

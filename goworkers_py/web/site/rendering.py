@@ -38,16 +38,18 @@ def render(template: str, values: dict[str, Any]) -> str:
     return _templates().get_template(template).render(values)
 
 
-@cache
 def static(name: str) -> tuple[bytes, str] | None:
     """The bytes and the type of a file; None if there is none of this name."""
-    file = STATIC / name
-    if file.parent != STATIC or file.suffix not in KINDS or not file.is_file():
-        return None
-    return file.read_bytes(), KINDS[file.suffix]
+    return _files().get(name)
 
 
 @cache
+def _files() -> dict[str, tuple[bytes, str]]:
+    """All of them: a cache by names that strangers may ask for would grow without end."""
+    return {file.name: (file.read_bytes(), KINDS[file.suffix]) for file in STATIC.iterdir() if file.suffix in KINDS}
+
+
+@cache  # the names are those of the templates
 def version_of(name: str) -> str:
     """Changes with the file's content, so that browsers may keep the file for ever."""
     found = static(name)

@@ -17,7 +17,9 @@ T = TypeVar("T")
 
 # Names hold what people typed into a query.
 MOST = 500
+MOST_AT_ONCE = 50  # computations: who looks for many jids at once must not fill the process with threads
 SOON_S = 5.0  # values of this age are cheap to compute
+FORGOTTEN = -1e9  # a time before all others
 
 
 @dataclass(slots=True)
@@ -36,7 +38,7 @@ class _Computation(Generic[T]):
 
     def __init__(self) -> None:
         self.last: Snapshot[T] = Snapshot()
-        self.tried_at = -1e9  # monotonic
+        self.tried_at = FORGOTTEN  # monotonic
         self.max_age_s = 0.0
         self.ended: threading.Event | None = None  # of the computation that runs
 
@@ -47,23 +49,42 @@ class Snapshots:
     def __init__(self) -> None:
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._known: dict[str, _Computation[object]] = {}  # under the lock
+        self._known: dict[str, _Computation[object]] = {}  # under the lock, as is the next
+        self._running = 0  # computations
 
     def get(self, name: str, max_age_s: float, compute: Callable[[], T], wait_s: float = 10.0) -> Snapshot[T]:
         """The value, at most `max_age_s` old if it can be computed within `wait_s`; else the last one."""
         self._check_pid()
+        until = time.monotonic() + wait_s
+        known, is_of_before = self._await(name, max_age_s, compute, until)
+        if is_of_before:
+            known, _ = self._await(name, max_age_s, compute, until)
+        return known.last  # type: ignore[return-value]
+
+    def _await(
+        self, name: str, max_age_s: float, compute: Callable[[], object], until: float
+    ) -> tuple[_Computation[object], bool]:
+        """The second result: the computation for which this has waited had begun before a change."""
         with self._lock:
             known = self._known_as(name)
             known.max_age_s = max_age_s
-            if time.monotonic() - known.tried_at > max_age_s and known.ended is None:
-                known.tried_at, known.ended = time.monotonic(), threading.Event()
-                threading.Thread(
-                    target=self._compute, args=(known, compute, known.ended), name=f"pages:{name[:40]}", daemon=True
-                ).start()
-            ended = known.ended
+            self._begin(known, name, compute)
+            ended, is_of_before = known.ended, known.ended is not None and known.tried_at == FORGOTTEN
         if ended is not None:
-            ended.wait(wait_s)
-        return known.last  # type: ignore[return-value]
+            ended.wait(max(0.0, until - time.monotonic()))
+        return known, is_of_before
+
+    def _begin(self, known: _Computation[object], name: str, compute: Callable[[], object]) -> None:
+        """Under the lock. Each name has one thread at a time, also after a change."""
+        is_old = time.monotonic() - known.tried_at > known.max_age_s
+        if is_old and known.ended is None and self._running < MOST_AT_ONCE:
+            ended = threading.Event()
+            threading.Thread(
+                target=self._compute, args=(known, compute, ended), name=f"pages:{name[:40]}", daemon=True
+            ).start()
+            # Behind the start, which may fail: for an end that never comes, each page would wait.
+            known.tried_at, known.ended = time.monotonic(), ended
+            self._running += 1
 
     def forget(self) -> None:
         """After a change: what it has changed must be seen on the next page. What takes long is not counted anew."""
@@ -71,7 +92,7 @@ class Snapshots:
         with self._lock:
             for known in self._known.values():
                 if known.max_age_s <= SOON_S:
-                    known.tried_at = -1e9
+                    known.tried_at = FORGOTTEN
 
     def _check_pid(self) -> None:
         if self._pid != os.getpid():  # a server has forked: its threads, and locks that they held, are not here
@@ -91,4 +112,5 @@ class Snapshots:
             made = Snapshot(known.last.value, known.last.at, error)
         with self._lock:
             known.last, known.ended = made, None
+            self._running -= 1
         ended.set()

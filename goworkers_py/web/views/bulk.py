@@ -90,8 +90,9 @@ class Bulk:
             until=max(times) if times and self._place in TIMED else None,
         )
         chosen, until = set(keys), time.monotonic() + LONGEST_LOOK_S
+        selected = Refined(wanted, lambda job: has_key(job, chosen, self.visit.hiding))
         total, why = Changed(), "had left before"
-        for _, changed in self.verb(self._place, Refined(wanted, lambda job: has_key(job, chosen)), BEGINNING):
+        for _, changed in self.verb(self._place, selected, BEGINNING):
             total.add(changed)
             if total.done >= len(chosen):
                 break

@@ -86,8 +86,8 @@ def _job(visit: Visit, text: str) -> Iterator[Hit]:
 
 
 def _searched(visit: Visit, jid: str) -> Iterator[Hit]:
-    inspector = visit.inspector
-    found = visit.panel(f"search {jid}", SEARCH_AGE_S, lambda: search(inspector, jid), SEARCH_WAIT_S).value
+    inspector, hiding = visit.inspector, visit.hiding
+    found = visit.panel(f"search {jid}", SEARCH_AGE_S, lambda: search(inspector, jid, hiding), SEARCH_WAIT_S).value
     if found is None:  # not ended: the page of the job goes on with the search
         yield _hit_of(visit, jid)
         return

@@ -10,6 +10,7 @@ from goworkers_py.admin.job_status import as_seen
 from goworkers_py.core.job_state import STATES, StateWord
 from goworkers_py.web.http.errors import Refused
 from goworkers_py.web.http.response import TEXT_TYPE, Response
+from goworkers_py.web.site.hiding import Hiding
 from goworkers_py.web.site.table import Data, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views import job_facts as facts
@@ -40,7 +41,7 @@ def one(visit: Visit) -> Data:
         "timeline": _timeline(found, record),
         "result": facts.result_of(record, visit.hiding),
         "search": search,
-        "elsewhere": [spot for spot in spots if found is None or not _is(spot, found)],
+        "elsewhere": [spot for spot in spots if found is None or not _is(spot, found, visit.hiding)],
         "row": None,
     }
     return data if found is None else {**data, **_of_found(visit, found)}
@@ -67,8 +68,8 @@ def _of_found(visit: Visit, found: Found) -> Data:
     }
 
 
-def _is(spot: Spot, found: Found) -> bool:
-    if (spot.state, spot.key, spot.process) != (found.state, key_of(found.job), found.process):
+def _is(spot: Spot, found: Found, hiding: Hiding) -> bool:
+    if (spot.state, spot.key, spot.process) != (found.state, key_of(found.job, hiding), found.process):
         return False
     return spot.state != WAITING or spot.queue == found.queue
 

@@ -13,6 +13,7 @@ from goworkers_py.brokers.contracts.admin import Place
 from goworkers_py.core.job_state import JobState
 from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import Param
+from goworkers_py.web.site.hiding import Hiding
 from goworkers_py.web.site.snapshots import Snapshot
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.filters import PLACES, place_of
@@ -89,10 +90,10 @@ class Finder:
 
     def search(self, max_age_s: float = SEARCH_AGE_S) -> Snapshot[Search]:
         """All places that hold a job with this jid, as far as they were seen."""
-        name, inspector, jid = f"search {self.jid}", self._inspector, self.jid
+        name, inspector, jid, hiding = f"search {self.jid}", self._inspector, self.jid, self._visit.hiding
         if self._waits:
-            self._visit.snapshot(name, max_age_s, lambda: search(inspector, jid))
-        return self._visit.panel(name, max_age_s, lambda: search(inspector, jid), SEARCH_WAIT_S)
+            self._visit.snapshot(name, max_age_s, lambda: search(inspector, jid, hiding))
+        return self._visit.panel(name, max_age_s, lambda: search(inspector, jid, hiding), SEARCH_WAIT_S)
 
     def _at(self, state: str, queue: str, key: str) -> Found | None:
         if state == RUNNING:
@@ -102,7 +103,7 @@ class Finder:
         if state not in PLACES and not (state == WAITING and queue):
             return None
         place = place_of(state, queue)
-        for job in _looked_for(self._inspector, place, _wanted(self.jid, place, key)):
+        for job in _looked_for(self._inspector, place, _wanted(self.jid, place, key, self._visit.hiding)):
             return Found(state, job, place.queue or job.queue)
         return None
 
@@ -118,7 +119,7 @@ def word_of(place: Place) -> str:
     return next((word for word, known in PLACES.items() if known == place), WAITING)
 
 
-def _wanted(jid: str, place: Place, key: str) -> Wanted:
+def _wanted(jid: str, place: Place, key: str, hiding: Hiding) -> Wanted:
     if not key:
         return Filter(jids=[jid])
     try:
@@ -126,7 +127,7 @@ def _wanted(jid: str, place: Place, key: str) -> Wanted:
     except ValueError:
         raise bad_request("key: this is not the key of a job in a list") from None
     timed = at if place in TIMED else None
-    return Refined(Filter(jids=[jid], since=timed, until=timed), lambda job: has_key(job, (key,)))
+    return Refined(Filter(jids=[jid], since=timed, until=timed), lambda job: has_key(job, (key,), hiding))
 
 
 def _looked_for(inspector: Inspector, place: Place, wanted: Wanted) -> Iterator[StoredJob]:
@@ -142,22 +143,22 @@ def _fetched(inspector: Inspector, jid: str) -> Iterator[Found]:
             yield Found(FETCHED, one.job, one.queue, one.owner.identity, one.running_since)
 
 
-def search(inspector: Inspector, jid: str) -> Search:
+def search(inspector: Inspector, jid: str, hiding: Hiding) -> Search:
     """In the order in which a job moves, so that one that moves meanwhile is not missed."""
     made, queues = Search(), inspector.queues()
     waiting = [(WAITING, waiting_in(queue.name)) for queue in queues if queue.size]
     for word, place in [("scheduled", PLACES["scheduled"]), ("retry", PLACES["retry"]), *waiting]:
-        _search_in(inspector, word, place, jid, made)
+        _search_in(inspector, word, place, jid, made, hiding)
     running = [one for one in inspector.running() if one.job.jid == jid]
-    made.spots += [Spot(RUNNING, one.queue, key_of(one.job), one.identity) for one in running]
+    made.spots += [Spot(RUNNING, one.queue, key_of(one.job, hiding), one.identity) for one in running]
     for found in _fetched(inspector, jid):
-        made.spots.append(Spot(FETCHED, found.queue, key_of(found.job), found.process))
+        made.spots.append(Spot(FETCHED, found.queue, key_of(found.job, hiding), found.process))
     for word in ("limited", "outbox", "dead"):
-        _search_in(inspector, word, PLACES[word], jid, made)
+        _search_in(inspector, word, PLACES[word], jid, made, hiding)
     return made
 
 
-def _search_in(inspector: Inspector, word: str, place: Place, jid: str, made: Search) -> None:
+def _search_in(inspector: Inspector, word: str, place: Place, jid: str, made: Search, hiding: Hiding) -> None:
     most = min(MOST_LOOKED_AT, MOST_SEARCHED - made.looked_at)
     if most <= 0:
         made.complete = False
@@ -172,4 +173,4 @@ def _search_in(inspector: Inspector, word: str, place: Place, jid: str, made: Se
             known = {job.payload for job in jobs}
             jobs += [job for job in inspector.first(place, NEXT_ONES) if wanted.fits(job) and job.payload not in known]
             made.looked_at += NEXT_ONES
-    made.spots += [Spot(word, place.queue or job.queue, key_of(job)) for job in jobs]
+    made.spots += [Spot(word, place.queue or job.queue, key_of(job, hiding)) for job in jobs]

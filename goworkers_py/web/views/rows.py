@@ -4,6 +4,7 @@ could be read."""
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ NAMELESS, UNREADABLE = "(none)", "(unreadable)"
 @dataclass(frozen=True, slots=True)
 class JobRow:
     jid: str
-    key: str  # names just this job in a form: its time, a digest of its bytes, its jid
+    key: str  # names just this job in a form: its time, a digest of what is shown of it, its jid
     job_class: str
     queue: str
     args: Any  # with masked values
@@ -38,7 +39,7 @@ def row_of(job: StoredJob, hiding: Hiding) -> JobRow:
     message = job.message
     return JobRow(
         jid=job.jid,
-        key=key_of(job),
+        key=key_of(job, hiding),
         job_class=shown_class(message),
         queue=queue_of(job),
         args=shown_args(job, hiding),
@@ -70,8 +71,9 @@ def text_of(job: StoredJob, field: str) -> str:
     return "" if job.message is None else _text(job.message.get(field))
 
 
-def key_of(job: StoredJob) -> str:
-    digest = hashlib.sha1(job.payload, usedforsecurity=False).hexdigest()[:12]
+def key_of(job: StoredJob, hiding: Hiding) -> str:
+    # Of the job as it is shown: from a digest of all its bytes, a short value that is hidden could be guessed.
+    digest = hashlib.sha1(hiding.masked(job), usedforsecurity=False).hexdigest()[:12]
     return f"{'' if job.at is None else repr(job.at)}~{digest}|{job.jid}"
 
 
@@ -80,15 +82,18 @@ def short_key_of(job: StoredJob) -> str:
     return f"{'' if job.at is None else repr(job.at)}|{job.jid}"
 
 
-def has_key(job: StoredJob, keys: Collection[str]) -> bool:
-    return short_key_of(job) in keys or key_of(job) in keys
+def has_key(job: StoredJob, keys: Collection[str], hiding: Hiding) -> bool:
+    return short_key_of(job) in keys or key_of(job, hiding) in keys
 
 
 def time_and_jid(key: str) -> tuple[float | None, str]:
     """Those in a key. Raises ValueError."""
     head, _, jid = key.partition("|")
-    at = head.partition("~")[0]
-    return (float(at) if at else None), jid
+    told = head.partition("~")[0]
+    at = float(told) if told else None
+    if at is not None and math.isnan(at):
+        raise ValueError("no job is at a time that is no number")
+    return at, jid
 
 
 def shown_class(message: Message | None) -> str:
