@@ -256,7 +256,7 @@ class Jobs:
         advance: Callable[[int], object] = lambda jobs: None,
     ) -> CancelCounts:  # fmt: skip
         """Cancels all wanted jobs that wait or run: `inspector.cancel_all(workers.Filter(tag="import"))`. With
-        `only_running`, those that wait stay.
+        `only_running`, those that wait stay; a job that a process has fetched waits no more.
 
         Returns how many were `cancelled`; the others are `requested`: they were asked for, and no process has confirmed
         them within `timeout` seconds. Jobs that are pushed meanwhile may be left out. `advance` is called with the
