@@ -187,7 +187,7 @@ def test_a_move_ends_in_a_queue_of_equal_jobs_that_stay(
 ) -> None:
     redis.lpush("queue:q", *[raw] * (5 * PAGE))
     steps = islice(inspector.move("q", "o", Filter(job_class="J")), 100)
-    assert [looked_at for looked_at, _ in steps] == [PAGE] * 5
+    assert sum(looked_at for looked_at, _ in steps) == 5 * PAGE
 
 
 def test_jobs_are_moved_when_others_are_given_back_before_them_during_the_move(

@@ -24,7 +24,9 @@ from goworkers_py.wire.stored_job import StoredJob
 
 # So many jobs may be pushed between the reading of a page and the deletion of jobs of it; more are seen again later.
 # The same for jobs that are fetched, and for those that a process gives back to the beginning of the queue.
-PUSHED_MEANWHILE = FETCHED_MEANWHILE = GIVEN_BACK_MEANWHILE = 500
+PUSHED_MEANWHILE = FETCHED_MEANWHILE = 500
+GIVEN_BACK_MEANWHILE = 250
+AT_ONCE = 250  # jobs of one step of a move: with those that come and go meanwhile, it looks at 1,000
 # Jobs that are looked at at each of a few places of a queue, and how many such pages before the place of a time.
 NEAR, PAGES_NEAR = 500, 20
 _PICK = Script(Path(__file__).parent / "lua" / "pick.lua", list_of(int))
@@ -103,14 +105,14 @@ class QueueJobs(PlacedJobs):
         start, stayed = self._place_behind(span.reached)
         while True:
             seen = min(start, FETCHED_MEANWHILE) if stayed else 0
-            listed = self._connections.call("LRANGE", self._key, -start - PAGE, -start - 1 + seen)
+            listed = self._connections.call("LRANGE", self._key, -start - AT_ONCE, -start - 1 + seen)
             listed.reverse()
             at = _index_of(stayed, listed, seen) + 1 if stayed else 0
             if stayed and not at:
                 start, stayed = 0, b""
                 continue
             start += at - seen
-            if not (page := listed[at : at + PAGE]):
+            if not (page := listed[at : at + AT_ONCE]):
                 return
             changes = decide([StoredJob(payload, self._queue) for payload in page])
             gone = self._pick(changes, *_near_next(start, len(page)))
