@@ -19,6 +19,7 @@ from apps import own_app
 from wsgi_client import Client
 
 from goworkers_py import App
+from goworkers_py.brokers.redis import line_entry
 from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import load
 from goworkers_py.core.effect import Push
@@ -32,7 +33,7 @@ from goworkers_py.web.views.configurations import masked
 from goworkers_py.wire.schedule import schedule
 
 EVIL = "<img src=x onerror=alert(1)>\"'&{{7*7}}\u202e\x07"
-OFFERED_BY_SOME = ("partitions", "configuration", "configurations")
+OFFERED_BY_SOME = ("partitions", "reports", "configuration", "configurations")
 FEATURES = ("periodic", "batch", "batches", "chain", "chains", "group", "groups", "limit", "limits", "lock", "locks")
 
 
@@ -219,3 +220,42 @@ def test_versions_of_a_configuration_are_listed_and_one_of_them_is_shown(app: Ap
     for wrong in ("name=other", "name=billing&version=7"):
         assert client.get(f"/configuration?{wrong}").status == 404
     assert client.sure("/configuration/rollback", {"name": "billing", "version": "9"}).status == 400
+
+
+# --- reports
+
+
+def test_reports_are_listed_newest_first_without_secrets_and_can_be_followed(app: App) -> None:
+    client = client_of(app)
+    assert "No program has reported anything" in client.get("/reports").text
+    app.report("import", {"rows": 1, "api_token": "s3cr3t"})
+    app.report(EVIL, {"rows": 2})
+    app.report("import", {"rows": 3})
+    found = client.get("/api/reports").json
+    assert [one["body"]["rows"] for one in found["reports"]] == [3, 2, 1]
+    assert found["reports"][-1]["body"]["api_token"] == MASK
+    assert [one["body"]["rows"] for one in client.get("/api/reports?name=import&limit=1").json["reports"]] == [3]
+    app.report("import", {"rows": 4})
+    followed = client.get(f"/api/reports?after={found['position']}").json
+    assert [one["body"]["rows"] for one in followed["reports"]] == [4]
+    assert client.get(f"/api/reports?after={followed['position']}").json["position"] == followed["position"]
+    page = client.get("/reports").text
+    assert "s3cr3t" not in page
+    assert "<img src=x" not in page
+
+
+# --- the outbox
+
+
+def test_pushes_in_the_outbox_are_listed_where_there_are_any(app: App, redis: redis_py.Redis) -> None:
+    client = client_of(app)
+    assert "state=outbox" not in client.get("/jobs").text
+    redis.sadd("pyworkers:outboxes", "other")
+    entry = line_entry.written(b'{"class":"Mail","args":[1],"jid":"j1","queue":"mail"}', "mail", 1.0, id="p1")
+    redis.lpush("pyworkers:outbox:other", entry)
+    client = client_of(app)
+    assert "state=outbox" in client.get("/jobs").text
+    found = client.get("/api/jobs?state=outbox").json
+    assert [row["jid"] for row in found["jobs"]] == ["j1"]
+    client.sure("/jobs/delete", {"state": "outbox", "all": "yes"})
+    assert redis.llen("pyworkers:outbox:other") == 0

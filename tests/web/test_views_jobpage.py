@@ -428,6 +428,31 @@ def test_the_cpu_of_a_process_is_shown_where_it_tells_that(app: App, client: Cli
     assert client.get("/process?identity=web-1:42:ab12").status == 200
 
 
+def test_a_process_obeys_a_command_of_its_own_program(redis_url: str) -> None:
+    with own_app(redis_url, QueueConfig("mail", 3)) as app:
+        flushed: list[str] = []
+
+        @app.command("flush-cache")
+        def flush(name: str) -> str:
+            flushed.append(name)
+            return f"{name} is empty"
+
+        with started(app, lambda command, who: None):
+            client = Client(application(app, authorize=lambda environ, action: True))
+            assert eventually(lambda: len(app.inspector.processes()) == 1)
+            one = {"identity": app.inspector.processes()[0].identity}
+            page = client.get("/process?" + urlencode(one)).text
+            assert '<option value="flush-cache">' in page
+            told = client.api("/api/process/call", {**one, "name": "flush-cache", "args": ["prices"]}).json
+            assert (told["count"], told["answers"][0]["value"], flushed) == (1, "prices is empty", ["prices"])
+            client.post("/process/call", {**one, "name": "flush-cache", "args": '["all"]'})
+            assert flushed == ["prices", "all"]
+            assert client.api("/api/process/call", {**one, "name": "stop"}).status == 400
+            assert "Let a new process with new code replace" in client.post("/process/reload", one).text
+            told = client.api("/api/process/reload", one).json
+            assert (told["count"], "has no parent that could replace it" in told["said"]) == (0, True)
+
+
 def test_a_process_obeys_and_its_answer_is_shown(redis_url: str) -> None:
     with own_app(redis_url, QueueConfig("mail", 3)) as app, started(app, lambda command, who: None):
         client = Client(application(app, authorize=lambda environ, action: True))

@@ -22,13 +22,14 @@ from goworkers_py.web.views import (
     processes,
     pushing,
     queues,
+    reports,
     results,
     running_jobs,
 )
 
 _MODULES = (
     overview, queues, job_lists, job, failures, metrics, processes, process_commands, find, periodic, batches, groups,
-    limits, partitions, configurations, audit, pushing, results, running_jobs,
+    limits, partitions, configurations, reports, audit, pushing, results, running_jobs,
 )  # fmt: skip
 
 TABLE: Table = Table(

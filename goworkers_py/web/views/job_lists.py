@@ -34,7 +34,7 @@ from goworkers_py.web.views.running_jobs import running
 from goworkers_py.web.views.shared import fleet_stats
 
 ENDED: Sequence[StateWord] = ("completed", "cancelled", "expired")
-STATES = ("scheduled", "waiting", "limited", "grouped", "running", "retry", "dead", *ENDED)
+STATES = ("scheduled", "waiting", "limited", "grouped", "running", "retry", "dead", "outbox", *ENDED)
 # So many jobs are looked at for one page: it must come soon where few of a million fit.
 MOST_LOOKED_AT = 3_000
 MOST_SEARCHED = 1_000  # where a text is looked for, which takes longer
@@ -121,6 +121,7 @@ def _counts(stats: Stats) -> Mapping[str, int | None]:
         "running": stats.in_progress,
         "retry": stats.retries,
         "dead": stats.dead,
+        "outbox": stats.outbox,
     }
 
 

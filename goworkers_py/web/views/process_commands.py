@@ -13,7 +13,7 @@ from goworkers_py.brokers.contracts.fleet import Process
 from goworkers_py.core import call as names
 from goworkers_py.core.call import Answer, Target
 from goworkers_py.web.http.errors import Refused, bad_request
-from goworkers_py.web.http.params import WHOLE, Param
+from goworkers_py.web.http.params import ARRAY, WHOLE, Param
 from goworkers_py.web.site.table import Action, Done, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.processes import IDENTITY
@@ -72,6 +72,11 @@ def _stop(visit: Visit) -> Done:
     return _give(visit, names.STOP)
 
 
+def _reload(visit: Visit) -> Done:
+    """Has a process of `processes` of 2 or more replaced by a new one with new code. It retires when that is ready."""
+    return _give(visit, names.RELOAD)
+
+
 def _dump(visit: Visit) -> Done:
     """The stack of every thread of a process, and the job that it runs. A process of another program writes it into its
     log."""
@@ -111,6 +116,14 @@ def _resume_queue(visit: Visit) -> Done:
     return _give(visit, names.RESUME_QUEUE, visit.args["queue"])
 
 
+def _call(visit: Visit) -> Done:
+    """Gives a process a command of your own program, see `@workers.command`."""
+    name = visit.args["name"]
+    if name in names.BUILT_IN:
+        raise bad_request(f"name: {name} has an action of its own, /process/{name}")
+    return _give(visit, name, *visit.args["args"])
+
+
 def _ask_quiet(visit: Visit) -> str:
     """A process that is asked by a signal cannot be asked to resume."""
     process = _process(visit)
@@ -120,6 +133,10 @@ def _ask_quiet(visit: Visit) -> str:
 
 def _ask_stop(visit: Visit) -> str:
     return f"Stop process {_process(visit).identity}?"
+
+
+def _ask_reload(visit: Visit) -> str:
+    return f"Let a new process with new code replace {_process(visit).identity}?"
 
 
 def _action(name: str, run: Callable[[Visit], Done], fields: Sequence[Param] = (),
@@ -132,6 +149,7 @@ ACTIONS = [
     _action(names.QUIET, _quiet, question=_ask_quiet),
     _action(names.RESUME, _resume),
     _action(names.STOP, _stop, question=_ask_stop),
+    _action(names.RELOAD, _reload, question=_ask_reload),
     _action(names.DUMP, _dump),
     _action(names.LOG_LEVEL, _log_level, [Param("level", "the level", needed=True, choices=LEVELS)]),
     _action(
@@ -143,4 +161,8 @@ ACTIONS = [
     ),
     _action(names.PAUSE_QUEUE, _pause_queue, [QUEUE]),
     _action(names.RESUME_QUEUE, _resume_queue, [QUEUE]),
+    _action(
+        "call", _call,
+        [Param("name", "the command", needed=True), Param("args", "its arguments, a JSON array", ARRAY, default=())],
+    ),
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 from goworkers_py.admin.fleet_calls import SIGNALS
 from goworkers_py.brokers.contracts.fleet import Process
-from goworkers_py.core.call import QUIET, RESUME, STOP
+from goworkers_py.core.call import BUILT_IN, QUIET, RESUME, STOP
 from goworkers_py.web.http.params import WHOLE, Param
 from goworkers_py.web.site.sorting import Columns
 from goworkers_py.web.site.table import Action, Data, View
@@ -86,6 +86,7 @@ def one(visit: Visit) -> Data:
         ],
         "more": max(0, len(running) - MOST_RUNNING),
         "commands": _commands(found),
+        "own_commands": [name for name in found.commands if name not in BUILT_IN],
     }
 
 

@@ -1,0 +1,38 @@
+"""What programs tell people by `workers.report`."""
+
+from __future__ import annotations
+
+from goworkers_py.brokers.broker import Capability
+from goworkers_py.web.http.params import WHOLE, Param
+from goworkers_py.web.site.table import Action, Data, View
+from goworkers_py.web.site.visit import Visit
+
+MOST = 500
+
+
+def listed(visit: Visit) -> Data:
+    """The last reports, the newest first. With `after`, the next ones behind that position, the oldest first: so a
+    program follows them."""
+    if not visit.inspector.has(Capability.CALLS):
+        return {"reports": [], "position": "", "offered": False}
+    name, after = visit.args["name"] or "", visit.args["after"] or ""
+    found = visit.inspector.reports(name, after, min(max(1, visit.args["limit"]), MOST))
+    rows = [one.as_dict() | {"body": visit.hiding.value(dict(one.body))} for one in found]
+    return {
+        "reports": rows if after else rows[::-1],
+        "position": found[-1].position if found else after,
+        "offered": True,
+    }
+
+
+VIEWS = [
+    View(
+        "/reports", "Reports", "reports.html", listed,
+        (
+            Param("name", "reports of this name"),
+            Param("after", "`position` of a former answer"),
+            Param("limit", f"reports of a page, {MOST} at most", WHOLE, 50),
+        ),
+    ),
+]  # fmt: skip
+ACTIONS: list[Action] = []
