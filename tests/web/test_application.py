@@ -61,6 +61,7 @@ def test_an_unknown_page_is_not_found_and_an_unknown_parameter_value_says_what_i
     assert client.get("/api/nosuch").json == {"error": "there is no page /nosuch"}
     wrong = client.get("/api/jobs?state=lost")
     assert (wrong.status, wrong.json["error"][:45]) == (400, "state: must be one of scheduled, waiting, lim")
+    assert "not as large as 999" in client.get(f"/api/jobs?limit={'9' * 400}").json["error"]
     assert client.get("/api/jobs?limit=many").json["error"] == "limit: must be a whole number, is 'many'"
     assert "name is missing" in client.get("/queue").text
 

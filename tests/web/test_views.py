@@ -292,7 +292,10 @@ def test_a_change_over_many_requests_is_one_entry_with_its_whole_count(
 def test_a_change_that_fails_is_in_the_audit_too(client: Client) -> None:
     assert client.post("/periodic/pause", {"name": "nosuch"}).status == 400
     (entry,) = client.get("/api/audit").json["actions"]
-    assert entry["what"].startswith("failed, perhaps in the middle: there is no periodic job 'nosuch'")
+    assert (entry["action"], entry["what"]) == ("periodic pause", "refused, perhaps in the middle")
+    options = '{"tags": {"password": "s3cr3t"}}'
+    assert client.post("/enqueue", {"class": "Mail", "options": options}).status == 400
+    assert SECRET not in client.get("/audit").text
 
 
 # --- metrics

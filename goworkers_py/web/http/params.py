@@ -16,6 +16,7 @@ from goworkers_py.web.http.request import Values
 
 LONGEST = 10_000  # characters of a text
 MOST_WHOLE = 1_000_000_000
+LARGEST = 2**53  # a larger number loses digits in JavaScript
 
 _YES = {"yes": True, "true": True, "on": True, "1": True, "no": False, "false": False, "off": False, "0": False}
 
@@ -32,9 +33,12 @@ def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ArgumentError("must be a whole number")
     try:
-        return int(value)
+        number = int(value)
     except ValueError:
-        raise ArgumentError(f"must be a whole number, is {value!r}") from None
+        raise ArgumentError(f"must be a whole number, is {str(value)[:40]!r}") from None
+    if abs(number) > LARGEST:
+        raise ArgumentError(f"must be a whole number, and not as large as {str(value)[:40]}")
+    return number
 
 
 def _yes_or_no(value: Any) -> bool:

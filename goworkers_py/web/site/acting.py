@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from goworkers_py.config.parsers import did_you_mean
-from goworkers_py.core.errors import WorkersError
+from goworkers_py.core.errors import ArgumentError, WorkersError
 from goworkers_py.core.escaping import one_line
 from goworkers_py.web.http.errors import Refused, bad_request
 from goworkers_py.web.http.params import read_all
@@ -45,6 +45,9 @@ class Acting:
             return self._pages.question(visit, action, question)
         try:
             done = action.run(visit)
+        except ArgumentError:  # may quote a secret that was given
+            _note(visit, action, "refused, perhaps in the middle", of_api)
+            raise
         except Exception as error:
             _note(visit, action, f"failed, perhaps in the middle: {error}", of_api)
             raise
