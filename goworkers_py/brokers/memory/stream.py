@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 
-class Entry(NamedTuple, Generic[T]):
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[T]):
     number: int
     at: float
     value: T
