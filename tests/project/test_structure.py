@@ -259,6 +259,17 @@ def test_a_constructor_takes_few_parameters() -> None:
     assert {owner: number for owner, number in constructors().items() if number > MOST_PARAMETERS} == {}
 
 
+def test_no_named_tuple_has_another_base() -> None:
+    """The oldest Python, 3.10, refuses that when the module is imported."""
+    bases = {
+        f"{module}.{owner.name}": [ast.unparse(base) for base in owner.bases]
+        for module, tree in TREES.items()
+        for owner in ast.walk(tree)
+        if isinstance(owner, ast.ClassDef)
+    }
+    assert {owner: of for owner, of in bases.items() if "NamedTuple" in of and len(of) > 1} == {}
+
+
 def test_every_module_has_a_docstring() -> None:
     assert [module for module, tree in TREES.items() if not ast.get_docstring(tree)] == []
 
