@@ -224,8 +224,8 @@ class Inspector(Jobs, TrackedJobs, EndedJobs, GroupedJobs, PeriodicSchedules, Fl
         return self._admin.now()
 
     def broker_facts(self) -> Sequence[ServerFacts]:
-        """What each server of the broker tells of itself: `[(one.version, one.memory_bytes) for one in
-        inspector.broker_facts()]`. Empty where there is no server that tells it, or INFO is not allowed."""
+        """Version, memory, clients and uptime of each server of the broker: `[(one.version, one.memory_bytes) for one
+        in inspector.broker_facts()]`. Empty where the broker has no server, or does not allow INFO."""
         return self._broker.admin.servers() if self.has(Capability.ADMIN) else ()
 
     def damage(self) -> list[str]:

@@ -129,8 +129,8 @@ class CpuMeter:
         self._share: float | None = None
 
     def share(self) -> float | None:
-        """What was used since the last measure, as a share of one core: 1.5 is one and a half. A measure ends with a
-        call, after SHORTEST_MEASURE_S at the earliest; until then the last one is returned, at first None."""
+        """Returns the CPU time since the last measure as a share of one core: 1.5 is one and a half. A call ends a
+        measure, after SHORTEST_MEASURE_S at the earliest, and returns the last one until then, at first None."""
         now, used = self._clock(), self._used()
         if now - self._since >= SHORTEST_MEASURE_S:
             self._share = (used - self._used_before) / (now - self._since)

@@ -1,11 +1,27 @@
-"""The browser that all tests of the pages share: to start one takes seconds."""
+"""An application with its pages, and the browser that all tests of the pages share: to start one takes seconds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from apps import own_app
 from chromium import Browser, lacks_chromium
+from wsgi_client import Client
+
+from goworkers_py import App
+from goworkers_py.web import application
+
+
+@pytest.fixture
+def app(redis_url: str) -> Iterator[App]:
+    with own_app(redis_url) as made:
+        yield made
+
+
+@pytest.fixture
+def client(app: App) -> Client:
+    return Client(application(app, authorize=lambda environ, action: True))
 
 
 @pytest.fixture(autouse=True)

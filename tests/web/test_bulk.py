@@ -6,7 +6,6 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterator
 from html import unescape
 from typing import Any
 
@@ -23,17 +22,6 @@ from goworkers_py.web import application
 from goworkers_py.web.views import bulk, questions
 
 NOW = 1_700_000_000.0
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
-
-
-@pytest.fixture
-def client(app: App) -> Client:
-    return Client(application(app, authorize=lambda environ, action: True))
 
 
 def job(number: int, job_class: str = "Mail", **fields: Any) -> str:

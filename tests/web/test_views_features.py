@@ -215,8 +215,8 @@ def test_versions_of_a_configuration_are_listed_and_one_of_them_is_shown(app: Ap
     shown = client.get("/api/configuration?name=billing&version=2").json
     assert [one["version"] for one in shown["versions"]] == [3, 2, 1]
     assert shown["diff"][-2:] == ["-concurrency = 5", "+concurrency = 8"]
-    assert ("Go back to this version" in client.get("/configuration?name=billing&version=2").text) is True
-    assert ("Go back to this version" in client.get("/configuration?name=billing").text) is False
+    assert "Go back to this version" in client.get("/configuration?name=billing&version=2").text
+    assert "Go back to this version" not in client.get("/configuration?name=billing").text
     for wrong in ("name=other", "name=billing&version=7"):
         assert client.get(f"/configuration?{wrong}").status == 404
     assert client.sure("/configuration/rollback", {"name": "billing", "version": "9"}).status == 400

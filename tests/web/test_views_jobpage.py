@@ -7,7 +7,6 @@ import json
 import re
 import time
 import zlib
-from collections.abc import Iterator
 from html import unescape
 from typing import Any
 from urllib.parse import urlencode
@@ -32,17 +31,6 @@ from goworkers_py.wire import failure
 
 AT = 2_000_000_000.25
 HOSTILE = "<script>alert(1)</script>\"'&{{7*7}}"
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
-
-
-@pytest.fixture
-def client(app: App) -> Client:
-    return Client(application(app, authorize=lambda environ, action: True))
 
 
 def job(jid: str = "j1", job_class: str = "Mail", **fields: Any) -> str:

@@ -1,4 +1,4 @@
-"""What the overview shows of the broker: its servers, where they tell of themselves."""
+"""The overview shows version and memory of the servers of the broker, where they tell them."""
 
 from __future__ import annotations
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
 from html import unescape
 from typing import Any
 
 import pytest
 import redis as redis_py
 import web_scene
-from apps import own_app
 from web_scene import Scene
 from wsgi_client import Client
 
 from goworkers_py import App, EnqueueOptions
-from goworkers_py.web import application
 from goworkers_py.web.http.errors import Refused
 from goworkers_py.web.site.sorting import SORT, Columns
 from goworkers_py.web.views import job_lists
@@ -32,17 +29,6 @@ ROWS = {
     "/locks": "locks", "/groups": "groups", "/periodic": "jobs", "/batches": "batches", "/chains": "chains",
     "/partitions": "rows", "/configurations": "configurations",
 }  # fmt: skip
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
-
-
-@pytest.fixture
-def client(app: App) -> Client:
-    return Client(application(app, authorize=lambda environ, action: True))
 
 
 @pytest.fixture

@@ -184,7 +184,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """What a server of the broker tells of itself. A number is None where the server does not tell it."""
+    """Version, memory, clients and uptime of a server of the broker. A number that it does not tell is None."""
 
     address: str  # without a password: "10.0.0.7:6379", or the path of a socket
     product: str  # "Redis"

@@ -1,4 +1,4 @@
-"""What the server tells of itself, by INFO."""
+"""Reads version, memory, clients and uptime of a server, by INFO."""
 
 from __future__ import annotations
 

@@ -34,7 +34,6 @@ from goworkers_py.web.site.visit import Shared, Visit
 
 log = logging.getLogger(__name__)
 
-
 API, STATIC = "/api", "/static/"
 FOR_EVER = ("Cache-Control", "public, max-age=31536000, immutable")
 

@@ -20,8 +20,8 @@ SAMPLE, MOST_FAILURES = 50, 1_000
 
 
 def overview(visit: Visit) -> Data:
-    """What the fleet does: counts by state, jobs by day, the fullest queues, what the doctor has found, the
-    classes that fail most, and what the servers of the broker tell of themselves: version, memory, clients."""
+    """The fleet at a glance: counts by state, jobs by day, the fullest queues, the findings of the doctor, the classes
+    that fail most, and version, memory and clients of each server of the broker."""
     stats, processes = fleet_stats(visit), fleet_processes(visit)
     days = fleet_history(visit)
     fullest = sorted(stats.queues, key=lambda one: (-one.size, -one.latency_s, one.name))[:MOST_QUEUES]

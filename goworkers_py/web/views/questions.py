@@ -64,7 +64,7 @@ def _fitting(visit: Visit, place: Place, size: int) -> tuple[int, str]:
 
 
 def _trimmed(visit: Visit, killed: int) -> str:
-    """What a kill deletes: the dead jobs beyond as many as this program keeps."""
+    """Warns that a kill deletes dead jobs: those beyond as many as this program keeps."""
     most = visit.host.config.dead_max_jobs
     gone = visit.inspector.count(DEAD) + killed - most
     if gone <= 0:

@@ -1,4 +1,4 @@
-"""What programs tell people by `workers.report`."""
+"""The reports that programs give by `workers.report`."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def running(visit: Visit) -> dict[str, Any]:
 
 
 def _cancel(visit: Visit) -> Done:
-    """Cancels jobs that run: those that are selected, or all that fit. Those that wait stay."""
+    """Cancels the selected jobs that run, or all that run and fit. Those that wait stay."""
     counts = visit.inspector.cancel_all(_chosen(visit), timeout=WAIT_S, only_running=True)
     told = [f"{counted(counts.cancelled)} cancelled"]
     told += [f"{counts.requested} to be cancelled: no process has confirmed it yet"] if counts.requested else []

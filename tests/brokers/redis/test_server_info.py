@@ -1,4 +1,4 @@
-"""What the servers of Redis tell of themselves: one server, a socket, a cluster, behind sentinels, without rights."""
+"""Version and memory of Redis servers: of one, by a socket, in a cluster, behind sentinels, without rights."""
 
 from __future__ import annotations
 
