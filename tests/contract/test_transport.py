@@ -16,7 +16,7 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.admin import Admin
 from goworkers_py.brokers.contracts.recoverable import Recoverable
 from goworkers_py.brokers.contracts.transport import Batch
-from goworkers_py.core.errors import LeaseGone
+from goworkers_py.core.errors import BrokerRefused, LeaseGone
 from goworkers_py.core.outcome import (
     CANCELLED,
     DISCARD,
@@ -577,6 +577,22 @@ def test_a_batch_that_is_asked_again_spares_the_same_job_that_came_back(me: Proc
     me.consume(1)
     assert list(me.broker.transport.settle(batch)) == [True]
     assert account(admin) == {"1": [f"in progress under {me.identity}"]}
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 2), (9, 10), (99, 100)])
+def test_a_batch_that_comes_after_a_later_one_is_refused_and_spares_an_equal_job(
+    me: Process, admin: Admin, first: int, second: int
+) -> None:
+    """As after a cut connection, over which the first copy of a batch still comes. As text, 9 is behind 10."""
+    me.publish(job(1), job(1), job(2))
+    late = Batch("settler", first, [(me.consume(1)[0], DONE)])
+    assert list(me.broker.transport.settle(late)) == [True]
+    equal = me.consume(1)[0]
+    assert list(me.broker.transport.settle(Batch("settler", second, [(me.consume(1)[0], DONE)]))) == [True]
+    with pytest.raises(BrokerRefused, match="later batch"):
+        me.broker.transport.settle(late)
+    assert [one.job.payload for one in admin.in_progress()] == [job(1)]
+    assert me.settle((equal, DONE)) == [True]
 
 
 def test_two_settlers_may_have_batches_of_one_number(me: Process) -> None:

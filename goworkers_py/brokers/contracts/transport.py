@@ -25,6 +25,7 @@ from typing import Protocol, runtime_checkable
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push as Push  # brokers import it from here, too
+from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.lock import Conflict
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.policy.priorities import Ask
@@ -48,7 +49,8 @@ class Batch:
 
     `settler` and `number` name the batch. The broker remembers the number and the results of the last batch of each
     settler. When a reply was lost, the settler sends the same batch again, each field as it was, and the broker answers
-    with these results. A settler has one batch at a time on its way, and its numbers only grow.
+    with these results. A settler has one batch at a time on its way, and its numbers only grow: a batch with a lower
+    number than the last one comes late, and the broker refuses it.
     """
 
     settler: str
@@ -57,6 +59,14 @@ class Batch:
     # A hint for speed: the oldest of all deliveries that the caller has consumed and not settled, each once, the oldest
     # first. So a broker can guess at which place in progress a delivery stands. The guess may be wrong.
     held: Sequence[Delivery] = ()
+
+
+
+def refuse_late(number: int, last: int) -> None:
+    """`last`: the number of the settler's last batch that was done. The delivery of an earlier one may be another by
+    now."""
+    if number < last:
+        raise BrokerRefused("late: the settler has settled a later batch")
 
 
 # The result of settling one delivery.
@@ -177,8 +187,9 @@ class Transport(Protocol):
         An effect of the last four that cannot be written does not keep the delivery from being settled.
 
         A delivery whose effects cannot happen (a queue is damaged, say) is not settled: its result is the error. A
-        batch that was done before returns its first results and changes nothing. Raises ValueError when an
-        outcome is Keep, before anything is done: such a delivery stays in progress and is not settled.
+        batch that was done before returns its first results and changes nothing. A batch with a lower number than the
+        last one raises BrokerRefused and changes nothing. Raises ValueError when an outcome is Keep, before anything is
+        done: such a delivery stays in progress and is not settled.
         """
 
     def paused(self) -> set[str]:

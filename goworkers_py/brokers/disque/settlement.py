@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled
+from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, refuse_late
 from goworkers_py.brokers.disque.commands import Commands
 from goworkers_py.brokers.disque.nodes import Nodes, checked, refusal_in
 from goworkers_py.brokers.redis.exchange import RedisCommand
@@ -47,6 +47,8 @@ class Settlement:
         if any(isinstance(outcome, Keep) for _, outcome in batch.finished):
             raise ValueError("a delivery that is kept is not settled")
         asked = self._asked.get(batch.settler)
+        if asked is not None:
+            refuse_late(batch.number, asked.number)
         if asked is None or asked.number != batch.number:
             asked = self._asked[batch.settler] = _Asked(batch.number)
         if not asked.results:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from goworkers_py.brokers.contracts.transport import Batch, Settled
+from goworkers_py.brokers.contracts.transport import Batch, Settled, refuse_late
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import (
@@ -38,11 +38,12 @@ class Endings:
     def settle(
         self, settler: str, batch: Batch, settle_one: Callable[[Delivery, Outcome], Settled]
     ) -> Sequence[Settled]:
-        """Calls `settle_one` for each delivery, under the lock, unless this is the last batch of the settler again."""
+        """Calls `settle_one` for each delivery, under the lock. The last batch of the settler is not done again."""
         if any(isinstance(outcome, Keep) for _, outcome in batch.finished):
             raise ValueError("a delivery that is kept is not settled")
         with self._state.lock:
-            last, results = self._state.settled.get(settler, (None, ()))
+            last, results = self._state.settled.get(settler, (batch.number - 1, ()))
+            refuse_late(batch.number, last)
             if last != batch.number:
                 results = [settle_one(delivery, outcome) for delivery, outcome in batch.finished]
                 self._state.remember(settler, batch.number, results)

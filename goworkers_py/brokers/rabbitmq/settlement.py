@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled
+from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, refuse_late
 from goworkers_py.brokers.rabbitmq.consuming_link import ConsumingLink
 from goworkers_py.brokers.rabbitmq.names import Message, Names
 from goworkers_py.brokers.rabbitmq.publisher import Publisher, Request
@@ -33,7 +33,8 @@ class Settlement:
     def settle(self, batch: Batch) -> Sequence[Settled]:
         if any(type(outcome) is Keep for _, outcome in batch.finished):
             raise ValueError("a delivery that is kept is not settled")
-        number, results = self._done.get(batch.settler, (None, ()))
+        number, results = self._done.get(batch.settler, (batch.number - 1, ()))
+        refuse_late(batch.number, number)
         if number == batch.number:
             return results
         verdicts = [_verdict(delivery, outcome) for delivery, outcome in batch.finished]

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled
+from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, refuse_late
 from goworkers_py.brokers.shards.foreign_effects import ForeignEffects
 from goworkers_py.brokers.shards.moves import Moves
 from goworkers_py.brokers.shards.shard import Shard
@@ -38,10 +38,13 @@ class ShardSettlement:
         self._foreign = ForeignEffects(shards)
         # By settler and shard. The thread of the settler alone uses its entries, and adds them in one step.
         self._parts: dict[tuple[str, int], _Part] = {}
+        self._last: dict[str, int] = {}  # by settler, the number of its last batch; the same thread, in one step
 
     def settle(self, batch: Batch) -> Sequence[Settled]:
         if any(type(outcome) is Keep for _, outcome in batch.finished):
             raise ValueError("a delivery that is kept is not settled")
+        refuse_late(batch.number, self._last.get(batch.settler, batch.number))
+        self._last[batch.settler] = batch.number
         if not self._moves.unanswered:
             return self._settle_each(batch)
         known = self._moves.answers([one for one, _ in batch.finished])

@@ -4,12 +4,16 @@ local FIXED = 10
 local arguments = ARGV
 local number, dead_limit, dead_age, day_life, receipt_life = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
--- The receipt has the number of this batch: the batch is done, its reply was lost, and the settler sends it again. To
--- do it again could remove an item of the same bytes that was fetched later.
+-- The receipt has the number of the settler's last batch. The same number: the batch is done, its reply was lost, and the
+-- settler sends it again. A higher one: this copy of an older batch was long on its way, and nobody waits for its answer.
+-- To do either could remove an item of the same bytes that was fetched later. The numbers are compared as numbers: '9' is
+-- behind '10' as text.
 local last = redis.call('GET', RECEIPT)
 if last then
-  local head = number .. ':'
-  if string.sub(last, 1, #head) == head then return cmsgpack.unpack(string.sub(last, #head + 1)) end
+  local head = string.find(last, ':', 1, true)
+  local ahead = tonumber(string.sub(last, 1, head - 1)) - number
+  if ahead == 0 then return cmsgpack.unpack(string.sub(last, head + 1)) end
+  if ahead > 0 then return {err = 'late: the settler has settled a later batch'} end
 end
 
 -- A write that changes nothing: a server that cannot write now (a replica after a failover) fails here, for the whole
