@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,7 @@ def _record(
     history: Sequence[bytes] | None,
     newest: Sequence[bytes] | None,
 ) -> ScheduleRecord:
-    """`told` is None for a damaged record."""
+    """`told` is None for a damaged record. A number that is none is shown as 0."""
     fields = _pairs(told or ())
     known = {field: text(value) for field, value in fields.items()}
     of_source = {field: text(value) for field, value in _pairs(newest or ()).items()}
@@ -146,15 +147,23 @@ def _record(
         fields.get("text", b""),
         of_source.get("generation", ""),
         gone=known.get("order") != of_source.get("order", known.get("order")),
-        since=max(float(known.get("last") or 0), float(known.get("anchor") or 0)),
-        seen_at=float(known.get(f"seen:{known.get('digest')}", 0)),
+        since=max(_number(known, "last"), _number(known, "anchor")),
+        seen_at=_number(known, f"seen:{known.get('digest')}"),
         paused="paused" in known,
-        asked=int(known.get("asked", 0)),
+        asked=int(_number(known, "asked")),
         override=fields.get("override", b""),
-        fired=int(known.get("fired", 0)),
-        skipped=int(known.get("skipped", 0)),
+        fired=int(_number(known, "fired")),
+        skipped=int(_number(known, "skipped")),
         last=_entry(text(history[0])) if history else None,
     )
+
+
+def _number(fields: Mapping[str, str], name: str) -> float:
+    try:
+        number = float(fields.get(name, 0))
+    except ValueError:
+        return 0.0
+    return number if math.isfinite(number) else 0.0
 
 
 def _pairs(told: Sequence[bytes]) -> dict[str, bytes]:

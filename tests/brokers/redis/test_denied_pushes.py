@@ -109,18 +109,31 @@ def conflict(how: OnConflict, *expected: object, **more: object) -> Scenario:
     return made
 
 
-def fire(**ties: object) -> Scenario:
+def fire(first: bool = True, asked: bool = False, **ties: object) -> Scenario:
+    """Like the firer, it registers before each try. `first`: the schedule has not fired yet."""
+
     def made(scene: Scene) -> Step:
         app, nightly = Release("app"), schedule("nightly", Rule(every=3600), {"class": "Job"})
-        [state] = scene.broker.periodic.register(app, [nightly]).states
-        time.sleep(0.002)  # the slot is due
-        one = Push("q", job(jid="1"), **ties)  # type: ignore[arg-type]
-        firing = Firing("nightly", state.number, slot=state.since + 0.001, word="fired", jid="1", push=one)
-        return Step(
-            lambda: scene.broker.periodic.fire(app, firing).fired is Fired.DONE,
-            lambda: (scene.jobs(), scene.broker.periodic.records()[0].since > state.since),
-            ({"1": 1}, True),
-        )
+        periodic, one = scene.broker.periodic, Push("q", job(jid="1"), **ties)  # type: ignore[arg-type]
+
+        def at(slot: float, push: Push | None = one) -> Fired:
+            time.sleep(0.002)  # the slot is due
+            [state] = periodic.register(app, [nightly]).states
+            told = Firing("nightly", state.number, slot, "asked" if asked else "fired", "1", push, asked=asked)
+            return periodic.fire(app, told).fired
+
+        slot = periodic.register(app, [nightly]).states[0].since + 0.001
+        if not first:
+            at(slot, None)
+            slot += 0.001
+        if asked:
+            periodic.ask("app", "nightly")
+
+        def look() -> tuple[object, ...]:
+            told = periodic.records()[0]
+            return scene.jobs(), told.since >= slot - 1e-4, told.asked
+
+        return Step(lambda: at(slot) is Fired.DONE, look, ({"1": 1}, not asked, 0))
 
     return made
 
@@ -162,6 +175,8 @@ SCENARIOS: dict[str, Scenario] = {
     "replace": conflict("replace", {"0": 1}, b'{"a": 1}', b"0", 0),
     "reschedule": conflict("reschedule", {"0": 1, "1": 1}, None, b"0", 1, batch="b"),
     "fire": fire(),
+    "fire once more": fire(first=False),
+    "fire because people asked": fire(asked=True),
     "fire a tracked job": fire(track=Tracked("1", "Job")),
     "fire with a lock": fire(lock=LOCK),
     "fire with a place": fire(slot=SlotClaim(ONE, "1")),

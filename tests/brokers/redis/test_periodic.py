@@ -173,6 +173,43 @@ def test_a_record_whose_numbers_are_none_is_left_alone(broker: RedisBroker, redi
     assert (damaged.number, fine.in_force) == (0, True)
 
 
+@pytest.mark.parametrize("field", ["last", "anchor", "asked", "fired"])
+def test_a_number_of_a_damaged_record_is_shown_as_0(broker: RedisBroker, redis: redis_py.Redis, field: str) -> None:
+    register(broker, of("q"))
+    redis.hset(KEY, field, "x")
+    assert broker.periodic.records()[0].asked == 0
+
+
+def test_a_schedule_whose_first_firing_was_refused_in_release_0_4_0_fires_again(
+    broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    before = register(broker, of("q"))
+    redis.hset(KEY, "last", "")
+    state = register(broker, of("q"))
+    assert state == before
+    firing = Firing("nightly", state.number, state.since, "fired", push=Push("q", job()))
+    assert broker.periodic.fire(APP, firing).fired is Fired.DONE
+    assert float(redis.hget(KEY, "last") or 0) == pytest.approx(state.since)  # what release 0.4.0 can read again
+
+
+def test_a_schedule_whose_registration_was_refused_in_release_0_4_0_is_registered(
+    broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    digest = of("q").digest
+    redis.hset(KEY, mapping={"v": 1, f"seen:{digest}": time.time(), f"first:{digest}": time.time()})
+    state = register(broker, of("q"))
+    assert (state.in_force, state.number) == (True, 1)
+    assert [one.name for one in broker.periodic.records()] == ["nightly"]
+
+
+def test_a_registration_that_is_refused_leaves_no_half_of_a_record(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    redis.set("pyworkers:periodics", "no set")
+    with pytest.raises(BrokerRefused):
+        register(broker, of("q"))
+    redis.delete("pyworkers:periodics")
+    assert register(broker, of("q")).in_force
+
+
 def test_a_record_without_a_beginning_is_left_alone(broker: RedisBroker, redis: redis_py.Redis) -> None:
     register(broker, of("q"))
     redis.hdel(KEY, "anchor", "last")

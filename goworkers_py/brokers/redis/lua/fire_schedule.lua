@@ -36,15 +36,16 @@ if #ARGV >= PUSH then
   end
 end
 
--- First, so that a job is not pushed twice where this is refused.
-local last, moved = redis.call('HGET', RECORD, 'last') or '', asked and {'asked'} or {'last'}
+-- First, so that a job is not pushed twice where this is refused. A schedule has no `last` before its first firing. A
+-- refused push leaves '0' then: no reader takes that for a slot. An empty text would be a damaged record.
+local last, moved = redis.call('HGET', RECORD, 'last') or '0', asked and {'asked'} or {'last'}
 moved[2] = asked and string.format('%d', math.max(0, number_of('asked') - 1)) or slot
 local reply = redis.pcall('HSET', RECORD, 'n', string.format('%d', ARGV[2] + 1), unpack(moved))
 if type(reply) == 'table' then return reply end
 if #ARGV >= PUSH then
   local told, failed = push(PUSH, asked and 'asked' or 'periodic')
   if failed then
-    redis.pcall('HSET', RECORD, 'n', ARGV[2], moved[1], asked and number_of('asked') + 1 or last)
+    redis.pcall('HSET', RECORD, 'n', ARGV[2], moved[1], asked and string.format('%d', number_of('asked') + 1) or last)
     return {err = failed}
   end
   if told == 0 then word = 'skipped' end

@@ -42,7 +42,17 @@ local function read(key)
   local flat, record = redis.pcall('HGETALL', key), {}
   if flat.err then return nil end
   for at = 1, #flat, 2 do record[flat[at]] = flat[at + 1] end
+  -- Release 0.4.0 left this when the first firing was refused.
+  if record.last == '' then record.last = nil end
   return record
+end
+
+-- Release 0.4.0 left nothing but this when the registration of a new schedule was refused.
+local function is_begun_only(record)
+  for field in pairs(record) do
+    if field ~= 'v' and not string.match(field, '^seen:') and not string.match(field, '^first:') then return false end
+  end
+  return record.v == V
 end
 
 -- Texts of this schedule that no process has registered for long are new ones, when they come again.
@@ -66,7 +76,7 @@ end
 
 local function since_of(record)
   local last, anchor = tonumber(record.last) or 0, tonumber(record.anchor) or 0
-  return last > anchor and record.last or record.anchor
+  return last > anchor and record.last or record.anchor or record.last
 end
 
 -- One record must not stop the other schedules of the process.
@@ -77,25 +87,39 @@ end
 
 local function register(key, history, name, digest, rule, text)
   local record = read(key)
+  if record and is_begun_only(record) then record = {} end
   if not record or (record.v and (record.v ~= V or not record.digest or is_damaged(record))) then
     return {0, 0, '0', 0, 0, ''}
   end
   local seen, first = 'seen:' .. digest, 'first:' .. digest
   if record.digest ~= digest then forget_old(key, record) end
   local comes = not record.v or (record.digest ~= digest and goes_before(record, digest))
-  if age(record[seen]) > SEEN_S then
-    redis.call('HSET', key, 'v', V, seen, now, first, record[first] or now)
-    prolong(key)
-    prolong(history)
-    redis.call('SADD', NAMES, ARGV[1] .. ':' .. name)
+  local is_old = age(record[seen]) > SEEN_S
+  local changes = {}
+  local function change(field, value)
+    changes[#changes + 1], changes[#changes + 2] = field, value
+  end
+  if is_old then
+    change('v', V)
+    change(seen, now)
+    change(first, record[first] or now)
   end
   if comes then
-    local number = string.format('%d', (tonumber(record.n) or 0) + 1)
-    redis.call('HSET', key, 'n', number, 'digest', digest, 'rule', rule, 'text', text)
+    change('n', string.format('%d', (tonumber(record.n) or 0) + 1))
+    change('digest', digest)
+    change('rule', rule)
+    change('text', text)
     -- Slots of another rule are not missed ones.
-    if record.rule ~= rule then redis.call('HSET', key, 'anchor', now) end
-    record = read(key)
+    if record.rule ~= rule then change('anchor', now) end
   end
+  -- The name first, and the record in one command: whatever the server refuses, no half of a record stays.
+  if is_old then redis.call('SADD', NAMES, ARGV[1] .. ':' .. name) end
+  if #changes > 0 then redis.call('HSET', key, unpack(changes)) end
+  if is_old then
+    prolong(key)
+    prolong(history)
+  end
+  if comes then record = read(key) end
   if record.digest == digest and record.order ~= order then redis.call('HSET', key, 'order', order) end
   if tonumber(since_of(record)) > tonumber(now) + back then -- the server's clock has gone back
     redis.call('HSET', key, 'last', now, 'anchor', now, 'n', string.format('%d', record.n + 1))
