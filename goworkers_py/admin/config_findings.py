@@ -21,8 +21,12 @@ def config_findings(inspector: Inspector) -> Iterator[Advice]:
     now = inspector.now() if having else 0.0
     for identity, config in having:
         newest = stored.get(config.name)
-        if newest is not None and newest.version != config.applied and now - newest.at > LATE_S:
-            what = f"process {identity} has {config.name} version {config.applied}, and the newest is {newest.version}"
+        if newest is not None and not config.has(newest) and now - newest.at > LATE_S:
+            other = " with another text" if newest.version == config.applied else ""
+            what = (
+                f"process {identity} has {config.name} version {config.applied}, and the newest is {newest.version}"
+                f"{other}"
+            )
             yield Advice(PROBLEM, what, f"its log says why, at `{config.name} version`; then push a corrected text")
         if config.waiting:
             yield Advice(NOTE, f"process {identity} {_told(config)}", "restart it when that suits")

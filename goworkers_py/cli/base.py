@@ -203,7 +203,7 @@ def _central(
     home = load(environment=of_connection(os.environ, variable), flags=of_connection(flags))
     app.use(home, by_command=True)
     found = app.inspector.configurations.version(name)
-    app.central = CentralSource(name, found.version, home, read)
+    app.central = CentralSource(name, found.version, found.digest, home, read)
     return read(ConfigText(found.text, str(found)))
 
 

@@ -13,5 +13,6 @@ from goworkers_py.config.options import Config
 class CentralSource:
     name: str
     version: int  # with which the process has started
+    digest: str  # of the text of that version
     home: Config  # says on which broker it is
     read: Callable[[ConfigText], Config]  # as at the start: under the same flags and environment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,6 +20,11 @@ class StoredConfig:
     def __str__(self) -> str:
         return f"{self.name} version {self.version}"
 
+    @property
+    def digest(self) -> str:
+        """Tells two texts of one number apart: after a failover that lost writes, a number comes again."""
+        return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -31,3 +37,7 @@ class ConfigInForce:
     started: int  # the version with which it has started
     applied: int  # the version that it has taken since, but for the options that wait
     waiting: Sequence[str] = ()  # names of options that wait for its next start
+    digest: str = ""  # of the text of `applied`; empty: a process of 0.4.0 does not tell it
+
+    def has(self, stored: StoredConfig) -> bool:
+        return self.applied == stored.version and self.digest in ("", stored.digest)

@@ -1,7 +1,8 @@
 """The configuration thread: takes new versions of the central configuration from which this process has started.
 
-It looks at the number of the newest version when a push is told, and every 30 seconds. Where the number is another one,
+It looks at the newest version when a push is told, and every 30 seconds. Where its number or its text is another one,
 it reads the text as at a start, gives the launchers what can change while they run, and tells the rest once in the log.
+The number alone does not tell: after a failover that lost the last versions, their numbers come again with other texts.
 The launchers show in the process record which version is in force and which options wait for the next start.
 """
 
@@ -41,9 +42,9 @@ class ConfigTaker(Service):
         self._started = started
         # The configuration that is in force. After a fault in our own code, also those of which some may be in force.
         self._applied = [started]
-        self._seen = source.version
+        self._seen = source.version, source.digest
         self._warned = False
-        self.in_force = ConfigInForce(source.name, source.version, source.version)
+        self.in_force = ConfigInForce(source.name, source.version, source.version, (), source.digest)
         self._told: queue.SimpleQueue[None] = queue.SimpleQueue()  # put by any thread
 
     def run(self) -> None:
@@ -72,13 +73,13 @@ class ConfigTaker(Service):
         stored = self._broker.configurations
         assert stored is not None
         newest = stored.newest().get(self._source.name)
-        if newest is None or newest == self._seen:  # none: it was deleted, and this process goes on as it is
+        # None: it was deleted, and this process goes on as it is.
+        found = None if newest is None else stored.read(self._source.name, newest)
+        if found is None or (found.version, found.digest) == self._seen:
             return
-        found = stored.read(self._source.name, newest)
         try:
-            if found is not None:
-                self._take(found)
-            self._seen = newest
+            self._take(found)
+            self._seen = found.version, found.digest
         except Exception:  # a fault in our own code: it must not come back every second
             log.exception("%s cannot be taken, or not all of it; next try in %.0f s", found, self.look_every_s)
 
@@ -102,7 +103,9 @@ class ConfigTaker(Service):
         done = set[str]().union(*(changed(self._launchers, one, new) for one in self._applied))
         waiting = ((set(self.in_force.waiting) - done) | (differing - done)) & differences(self._started, new)
         self._applied = [new]
-        self.in_force = ConfigInForce(found.name, self._source.version, found.version, tuple(sorted(waiting)))
+        self.in_force = ConfigInForce(
+            found.name, self._source.version, found.version, tuple(sorted(waiting)), found.digest
+        )
         log.info("%s by %s is in force: %s", found, found.by, ", ".join(sorted(differing & done)) or "no change")
         if waiting:
             log.warning(

@@ -131,7 +131,8 @@ def config_of(ours: Any) -> ConfigInForce | None:
     with suppress(Exception):  # other programs may write there too
         told = ours["config"]
         waiting = tuple(str(name) for name in told["waiting"])
-        return ConfigInForce(str(told["name"]), int(told["started"]), int(told["applied"]), waiting)
+        digest = str(told.get("digest", ""))
+        return ConfigInForce(str(told["name"]), int(told["started"]), int(told["applied"]), waiting, digest)
     return None
 
 

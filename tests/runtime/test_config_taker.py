@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
+import redis as redis_py
 from apps import own_app, running
 from servers import RedisServer
 
@@ -13,7 +14,6 @@ from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import load
 from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.core.errors import BrokerUnavailable
-from goworkers_py.core.stored_config import ConfigInForce
 from goworkers_py.runtime.config_taker import ConfigTaker
 
 
@@ -29,23 +29,49 @@ def read(text: ConfigText) -> Config:
 
 def started(app: App) -> ConfigTaker:
     first = app.inspector.configurations.push("billing", "[pyworkers]\ntimeout = 1\n")
-    source = CentralSource("billing", first.version, app.config, read)
+    source = CentralSource("billing", first.version, first.digest, app.config, read)
     return ConfigTaker(source, app.broker, read(ConfigText(first.text, "it")), [])
+
+
+def in_force(taker: ConfigTaker) -> tuple[int, int, Sequence[str]]:
+    """The version with which the process has started, the one that it has taken, and the options that wait."""
+    shown = taker.in_force
+    return shown.started, shown.applied, shown.waiting
 
 
 def test_a_push_whose_message_was_lost_is_found_by_the_next_look(app: App) -> None:
     taker = started(app)
     taker.look()
-    assert taker.in_force == ConfigInForce("billing", 1, 1)
+    assert in_force(taker) == (1, 1, ())
     app.inspector.configurations.push("billing", "[pyworkers]\ntimeout = 2\n")
     taker.look()
-    assert taker.in_force == ConfigInForce("billing", 1, 2, ("timeout",))
+    assert in_force(taker) == (1, 2, ("timeout",))
     app.inspector.configurations.delete("billing")
     taker.look()
-    assert taker.in_force == ConfigInForce("billing", 1, 2, ("timeout",))
+    assert in_force(taker) == (1, 2, ("timeout",))
     app.inspector.configurations.push("billing", "[pyworkers]\ntimeout = 1\n")
     taker.look()
-    assert taker.in_force == ConfigInForce("billing", 1, 3)
+    assert in_force(taker) == (1, 3, ())
+
+
+def test_a_number_that_comes_again_with_another_text_is_taken(app: App) -> None:
+    """After a failover of the server: version 2 was taken and is lost, and version 2 is pushed again, with another
+    text."""
+    taker, stored = started(app), app.inspector.configurations
+    second = stored.push("billing", "[pyworkers]\ntimeout = 2\n")
+    taker.look()
+    [lost] = [taker.in_force]
+    client = redis_py.Redis.from_url(app.config.broker)
+    client.hset("pyworkers:configs", "billing", 1)
+    client.hdel("pyworkers:config:billing", "2")
+    again = stored.push("billing", "[pyworkers]\ntag = b\n")
+    client.close()
+    assert again.version == second.version == 2
+    assert lost.has(second)
+    assert not lost.has(again)
+    taker.look()
+    assert in_force(taker) == (1, 2, ("tag", "timeout"))
+    assert taker.in_force.has(again)
 
 
 def test_a_push_during_an_outage_is_taken_after_it(app: App, own_redis: RedisServer) -> None:
@@ -72,7 +98,7 @@ def test_a_version_of_a_later_release_is_left_alone_and_told_once(
             taker.run_once()
     [told] = caplog.messages
     assert "this release cannot read version 2" in told
-    assert taker.in_force == ConfigInForce("billing", 1, 1)
+    assert in_force(taker) == (1, 1, ())
 
 
 def test_a_version_that_a_fault_has_left_half_in_force_is_tried_again_and_can_be_rolled_back(
@@ -87,7 +113,7 @@ def test_a_version_that_a_fault_has_left_half_in_force_is_tried_again_and_can_be
     with own_app(own_redis.url, QueueConfig("q", concurrency=1)) as app, running(app.launcher(None)) as launcher:
         stored = app.inspector.configurations
         first = stored.push("billing", text(1, 1))
-        source = CentralSource("billing", first.version, app.config, read)
+        source = CentralSource("billing", first.version, first.digest, app.config, read)
         taker = ConfigTaker(source, app.broker, read(ConfigText(first.text, "it")), [launcher])
         with monkeypatch.context() as patch:
             patch.setattr(launcher, "set_limits", fail)
@@ -95,7 +121,7 @@ def test_a_version_that_a_fault_has_left_half_in_force_is_tried_again_and_can_be
             taker.run_once()
             assert launcher.managers[0].concurrency == 3, "half of it"
             assert "billing version 2 cannot be taken" in caplog.text
-        assert taker.in_force == ConfigInForce("billing", 1, 1)
+        assert in_force(taker) == (1, 1, ())
         with monkeypatch.context() as patch:
             patch.setattr(launcher, "set_limits", fail)
             stored.push("billing", text(3, 3))
@@ -103,10 +129,10 @@ def test_a_version_that_a_fault_has_left_half_in_force_is_tried_again_and_can_be
         stored.rollback("billing", 1)
         taker.run_once()
         assert launcher.managers[0].concurrency == 1
-        assert taker.in_force == ConfigInForce("billing", 1, 4)
+        assert in_force(taker) == (1, 4, ())
         with monkeypatch.context() as patch:
             patch.setattr(launcher, "set_limits", fail)
             stored.push("billing", text(3, 2))
             taker.run_once()
         taker.run_once()
-        assert taker.in_force == ConfigInForce("billing", 1, 5), "without another push"
+        assert in_force(taker) == (1, 5, ()), "without another push"

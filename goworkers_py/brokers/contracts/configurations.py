@@ -1,5 +1,5 @@
 """Central configurations: texts by name, each with its last versions. A version is a number that only grows, and never
-returns, also after a delete.
+returns, also after a delete. Where a server has lost its last writes, a number comes again with another text.
 
 Every verb raises BrokerUnavailable when the broker cannot serve now, and BrokerRefused when the broker says no, or when
 a later release has written what is there. A `push` that is called again after that may store a second version.

@@ -77,7 +77,7 @@ def _told(stored: StoredConfig) -> dict[str, object]:
 
 def _used(visit: Visit, stored: StoredConfig) -> dict[str, object]:
     used = [one.config for one in fleet_processes(visit) if one.config is not None and one.config.name == stored.name]
-    behind = sum(one.applied != stored.version or bool(one.waiting) for one in used)
+    behind = sum(not one.has(stored) or bool(one.waiting) for one in used)
     return {"processes": len(used), "behind": behind}
 
 
