@@ -11,6 +11,7 @@ from contextlib import suppress
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.config.options import LimitConfig
 from goworkers_py.core.clock import Deadline
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable, Fenced
 from goworkers_py.core.stored_config import ConfigInForce
 from goworkers_py.runtime import forks
@@ -18,7 +19,7 @@ from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.interpreter import warn_where_unsupported
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.plan import Plan
-from goworkers_py.runtime.recoverer import report, report_unfinished
+from goworkers_py.runtime.recoverer import report, report_left, report_unfinished
 from goworkers_py.runtime.reporter import Reporter
 from goworkers_py.runtime.services import Services
 from goworkers_py.runtime.shared import Shared
@@ -82,7 +83,7 @@ class Launcher:
             self.state.failed = True
             self._heartbeat.stop()
             silent = self._heartbeat.join(Deadline(self.after_jobs_s)) and self._heartbeat.silence(self.after_jobs_s)
-            self._deregister(0, silent)
+            self._deregister((), silent)
             raise
         try:
             forks.watch()
@@ -105,8 +106,8 @@ class Launcher:
                 self._services.pauses.look()  # a paused queue is not fetched from even once
                 with suppress(BrokerRefused):  # the canceller tells it, and the jobs run without cancels
                     self._services.canceller.look()  # a job that was cancelled before does not begin
-                with suppress(BrokerRefused):
-                    if self._services.commands is not None:
+                if self._services.commands is not None:
+                    with suppress(BrokerRefused):
                         self._services.commands.begin()
             except BrokerUnavailable as error:
                 stop_asked.wait(self._outage.failed("start", error))
@@ -267,7 +268,7 @@ class Launcher:
         for service in self._services:
             if service is not self._services.relay:
                 service.stop()
-        unsettled = sum(manager.stop_settling(deadline) for manager in self.managers)
+        unsettled = [delivery for manager in self.managers for delivery in manager.stop_settling(deadline)]
         self._services.relay.stop()  # after the last jobs were settled, which may have posted pushes
         self._heartbeat.stop()
         silent = self._heartbeat.join(deadline) and not any(manager.fetches.alive for manager in self.managers)
@@ -276,7 +277,7 @@ class Launcher:
         silent = self._heartbeat.silence(self.after_jobs_s) and silent  # a worker with a suspect may beat too
         return self._deregister(unsettled, silent)
 
-    def _deregister(self, unsettled: int, silent: bool) -> bool:
+    def _deregister(self, unsettled: Sequence[Delivery], silent: bool) -> bool:
         try:
             if self._broker.fence is not None:
                 self._broker.fence.check()
@@ -287,13 +288,12 @@ class Launcher:
             with suppress(BrokerUnavailable):  # no job depends on these two
                 self._reporter.record()
                 self._reporter.leave()
+            return not report_left(self._broker, unsettled)
         except Fenced:
             log.info("not deregistered: the term is over, and the next leader declares %s dead", self.identity)
         except BrokerError as error:
-            log.error(
-                "could not deregister from %s: %s; jobs that were not settled, to be recovered by others: %d",
-                self._broker.name, error, unsettled,
-            )  # fmt: skip
+            left = f"jobs that were not settled, to be recovered by others: {len(unsettled)}"
+            log.error("could not deregister from %s: %s; %s", self._broker.name, error, left)
             return False
         finally:
             self._broker.close()

@@ -168,11 +168,11 @@ class Manager:
         self._give_back([delivery for delivery, _ in unfinished])
         return unfinished
 
-    def stop_settling(self, deadline: Deadline) -> int:
-        """Returns how many deliveries could not be settled in time."""
+    def stop_settling(self, deadline: Deadline) -> Sequence[Delivery]:
+        """Returns the deliveries that could not be settled in time."""
         self._settler.stop()
         self._settler.join(deadline)
-        return len(self._pool.unsettled)
+        return self._pool.unsettled.snapshot()
 
     def begun_at_most(self, queue: str) -> int:
         """How many of the oldest jobs in progress of the queue may have been begun: the running ones, and those that

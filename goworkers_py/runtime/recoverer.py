@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import Found, Judge, Recoverable, Recovered
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import PoisonPill
@@ -120,3 +121,14 @@ def report_unfinished(deliveries: Iterable[tuple[Delivery, Stage]]) -> None:
     for delivery, stage in deliveries:
         why = "was not acknowledged" if stage is Stage.KEPT else "not finished in time"
         log.warning("%s, requeued: %s", why, describe_job(delivery.payload, delivery.queue))
+
+
+def report_left(broker: Broker, unsettled: Sequence[Delivery]) -> int:
+    """Logs how many of these deliveries are in progress after a stop, and returns that."""
+    left = len(unsettled) - len(broker.recoverable.lost(unsettled)) if unsettled else 0
+    if left:
+        log.error(
+            "jobs that stay in progress, because %s refuses to take them back: %d; mend what it refuses, and the next "
+            "process recovers them", broker.name, left,
+        )  # fmt: skip
+    return left

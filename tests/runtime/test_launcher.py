@@ -473,6 +473,26 @@ def test_a_stop_without_a_server_ends_in_time_and_says_what_was_left(
     assert "jobs that were not settled, to be recovered by others: 2" in caplog.text
 
 
+def test_a_stop_whose_requeue_is_refused_is_not_clean_and_the_next_process_recovers_the_jobs(
+    redis_url: str, redis: redis_py.Redis, gate: Gate, caplog: pytest.LogCaptureFixture
+) -> None:
+    with own_app(redis_url, timeout=20) as app:
+        app.process("q", gate, 2)
+        with started(app) as launcher:
+            app.enqueue_bulk("q", "J", [[1], [2]])
+            assert eventually(lambda: len(gate.running) == 2)
+            redis.set("queue:q", "no list")
+            launcher.after_jobs_s = 0.5
+            assert not launcher.stop(within_s=0.1)
+            gate.open.set()
+        assert "jobs that stay in progress, because Redis refuses to take them back: 2" in caplog.text
+        assert len(in_progress(redis)) == 2
+        redis.delete("queue:q")
+        with started(app):
+            assert eventually(lambda: redis.get("stat:processed") == b"2")
+    assert not in_progress(redis)
+
+
 def test_a_process_declared_dead_while_it_works_goes_on_and_runs_nothing_twice_itself(
     redis_url: str, redis: redis_py.Redis, gate: Gate
 ) -> None:

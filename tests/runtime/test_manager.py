@@ -96,7 +96,7 @@ def stop(manager: Manager, seconds: float = 20) -> int:
     manager.stop_workers()
     manager.join_workers(Deadline(seconds))
     manager.give_back_running()
-    return manager.stop_settling(Deadline(20))
+    return len(manager.stop_settling(Deadline(20)))
 
 
 def push(redis: redis_py.Redis, *jids: str) -> None:
@@ -192,7 +192,7 @@ def test_what_still_runs_at_the_deadline_goes_back_before_everything_else_and_it
     assert eventually(lambda: fields(queue(redis), "jid") == list("abcd"))
     gate.open.set()
     manager.join_workers(Deadline(20))
-    assert manager.stop_settling(Deadline(20)) == 0
+    assert not manager.stop_settling(Deadline(20))
     assert sorted(gate.ended) == ["a", "b"]
     assert fields(queue(redis), "jid") == list("abcd")
     assert not redis.exists("stat:processed", "retry", "dead")
@@ -217,7 +217,7 @@ def test_jobs_that_end_just_at_the_deadline_are_settled_once(
         gate.open.set()
         given_back = [Message(delivery.payload, "q").jid for delivery, _ in manager.give_back_running()]
         manager.join_workers(Deadline(20))
-        assert manager.stop_settling(Deadline(20)) == 0
+        assert not manager.stop_settling(Deadline(20))
         assert fields(queue(redis), "jid") == given_back
         assert int(redis.get("stat:processed") or 0) == 8 - len(given_back)
         assert not in_progress(redis)
@@ -246,7 +246,7 @@ def test_what_has_ended_but_is_not_settled_yet_does_not_go_back(
     assert len(in_progress(redis)) == 2
     assert manager.give_back_running() == []
     answer.set()
-    assert manager.stop_settling(Deadline(20)) == 0
+    assert not manager.stop_settling(Deadline(20))
     assert redis.get("stat:processed") == b"2"
     assert not queue(redis)
 
