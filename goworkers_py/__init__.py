@@ -10,6 +10,10 @@
 `pyworkers run -r myapp.jobs` runs them.
 """
 
+# First: while the imports below last, USR2 must not end a starting `pyworkers run`.
+from goworkers_py.system import early_signals as _early_signals  # noqa: F401
+
+# isort: split
 from typing import TYPE_CHECKING
 
 from goworkers_py.admin.filter import Filter

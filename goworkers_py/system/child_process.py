@@ -15,6 +15,7 @@ from pathlib import Path
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import WorkersError
 from goworkers_py.observe.health_report import STALE_AFTER_S, HealthReport, merged
+from goworkers_py.system.early_signals import blocked
 from goworkers_py.system.parent_link import LINE_VARIABLE
 
 # From the start to the first report: the child imports the user's code, with large models perhaps.
@@ -40,7 +41,7 @@ class ChildProcess:
     def start(cls, command: list[str]) -> ChildProcess:
         """Raises OSError when the machine has no room for a process now, or the program file is just being replaced."""
         ours, theirs = socket.socketpair()
-        with theirs:
+        with theirs, blocked():
             number = theirs.fileno()
             process = subprocess.Popen(command, env={**os.environ, LINE_VARIABLE: str(number)}, pass_fds=(number,))
         ours.setblocking(False)

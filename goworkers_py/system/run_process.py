@@ -15,6 +15,7 @@ from goworkers_py.runtime import forks
 from goworkers_py.runtime.daemon import Daemon
 from goworkers_py.system.child_process import own_command
 from goworkers_py.system.daemon import change_directory, daemon_context
+from goworkers_py.system.early_signals import noted
 from goworkers_py.system.inbox import Inbox
 from goworkers_py.system.logs import setup_logging
 from goworkers_py.system.main_loop import run_until_stopped
@@ -34,14 +35,16 @@ def run(
     open_pages: OpenPages,
 ) -> int:
     """`make_daemon` imports the user's code; `stats` asks the broker; `ready` is called when jobs are fetched."""
-    parent = ParentLink.of_this_process(config.max_jobs, config.max_memory, stats if config.stats_port else None)
-    forks.report_at_exit()
-    if parent is not None:
-        return _run_child(config, parent, make_daemon)
-    command = own_command()
-    with daemon_context(config):
-        setup_logging(config.log_level, config.log_format, config.logfile)
-        return _run_main(config, command, make_daemon, Ports(config, stats, open_pages), SystemdNotifier(ready=ready))
+    with noted():
+        parent = ParentLink.of_this_process(config.max_jobs, config.max_memory, stats if config.stats_port else None)
+        forks.report_at_exit()
+        if parent is not None:
+            return _run_child(config, parent, make_daemon)
+        command = own_command()
+        with daemon_context(config):
+            setup_logging(config.log_level, config.log_format, config.logfile)
+            ports = Ports(config, stats, open_pages)
+            return _run_main(config, command, make_daemon, ports, SystemdNotifier(ready=ready))
 
 
 def _tell_of_root() -> None:

@@ -10,15 +10,15 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 
 from goworkers_py.core.command import Command
+from goworkers_py.system import early_signals
+from goworkers_py.system.early_signals import SignalHandler
 from goworkers_py.system.inbox import Inbox, Order
 from goworkers_py.system.logs import log_files
-
-SignalHandler = Callable[[int, FrameType | None], object] | int | None
 
 
 def commands_of_signals() -> dict[int, Command]:
@@ -35,7 +35,7 @@ def commands_of_signals() -> dict[int, Command]:
 
 @contextmanager
 def handled_by(inbox: Inbox) -> Iterator[None]:
-    """Until the end of the block, each signal puts its order into the inbox."""
+    """Until the end of the block, each signal puts its order into the inbox. First come those from before the block."""
     orders = {
         number: Order(command, f"got {signal.Signals(number).name}")
         for number, command in commands_of_signals().items()
@@ -47,7 +47,9 @@ def handled_by(inbox: Inbox) -> Iterator[None]:
 
     for number in orders:
         signal.signal(number, handle)
-    _restore_in_forks(handle, before)
+    _restore_in_forks(handle, {number: early_signals.before_noting(handler) for number, handler in before.items()})
+    for number in early_signals.take():
+        inbox.put(orders[number])
     try:
         yield
     finally:
@@ -80,12 +82,14 @@ def _restore_in_forks(ours: SignalHandler, before: Mapping[int, SignalHandler]) 
 @contextmanager
 def signals_as_bytes(numbers: Iterable[int]) -> Iterator[socket.socket]:
     """For a loop over sockets: until the end of the block, each signal sends a byte to the socket, and its handler does
-    nothing."""
+    nothing. Those that came before the block are the first."""
     ours, theirs = socket.socketpair()
     for end in (ours, theirs):
         end.setblocking(False)
+    before = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)  # first: no signal may come in between
     handlers = {number: signal.signal(number, _nothing) for number in numbers}
-    before = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+    if came := early_signals.take():
+        theirs.send(bytes(came))
     try:
         yield ours
     finally:

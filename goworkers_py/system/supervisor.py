@@ -35,11 +35,7 @@ from goworkers_py.observe.health_report import QUIET, STARTING, STOPPING, WORKIN
 from goworkers_py.system.child_process import ChildProcess, ending
 from goworkers_py.system.fleet_figures import FleetFigures
 from goworkers_py.system.logs import reopen_log_files
-from goworkers_py.system.parent_link import (
-    ENDED_WELL,
-    READY,
-    WORN_OUT,
-)
+from goworkers_py.system.parent_link import ENDED_WELL, READY, WORN_OUT
 from goworkers_py.system.signals import commands_of_signals, signals_as_bytes
 from goworkers_py.system.systemd import SystemdNotifier
 
@@ -49,8 +45,8 @@ log = logging.getLogger(__name__)
 SHORT_LIFE_S = 10.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 LONGEST_SLEEP_S = 1.0
-# The exit codes of a child that a signal ended before it had handlers.
-STOPPED = (-signal.SIGTERM, -signal.SIGINT)
+MOST_EARLY_DEATHS = 5  # by signals, before any child was ready
+STOPPED = (-signal.SIGTERM, -signal.SIGINT)  # exit codes of a child that a signal ended before it had handlers
 
 
 class Supervisor:
@@ -64,6 +60,7 @@ class Supervisor:
         self._begin_at = 0.0  # monotonic: no child is started before this time
         self._pause_s = 0.0
         self._any_was_ready = False
+        self._early_deaths = 0  # before any child was ready
         self._all_were_ready = False
         self._quiet = False
         self._stopping = False
@@ -227,8 +224,12 @@ class Supervisor:
         elif self._any_was_ready or child.error is None:  # otherwise `run` raises it
             log.error("%s died with %s", child, child.error or ending(code))
         self._tell_of_death()
-        if not self._any_was_ready:
-            # The parent ends, as a single process would: another try does not mend the configuration or the code.
+        self._early_deaths += 1
+        killed = code < 0 and child.error is None
+        if not self._any_was_ready and not (killed and self._early_deaths < MOST_EARLY_DEATHS):
+            # Another try does not mend the configuration or the code. After a kill -9 it may.
+            level = logging.ERROR if killed else logging.INFO  # otherwise the child's own error is enough
+            log.log(level, "no process gets ready, tries: %d; stopping", self._early_deaths)
             self._exit_code = code if code > 0 else 1
             self._error = self._error or child.error
             self._stop()

@@ -274,6 +274,26 @@ def test_a_signal_at_any_moment_of_the_start_ends_it_in_order(
     assert codes <= {0, -TERM}
 
 
+def test_signals_that_come_while_the_modules_of_jobs_are_imported_are_obeyed_afterwards(
+    tmp_path: Path, redis_url: str
+) -> None:
+    slow = """
+    import pathlib, time
+    pathlib.Path("importing").touch()
+    while not pathlib.Path("gate").exists():
+        time.sleep(0.01)
+    """
+    with Daemon(tmp_path, redis_url, slow, "-q", "q=1", "--logfile", "log") as daemon:
+        assert eventually((tmp_path / "importing").exists, 20)
+        for number in (signal.SIGUSR2, TTIN, signal.SIGHUP, TSTP, signal.SIGUSR1):
+            daemon.signal(number)
+        (tmp_path / "gate").touch()
+        log = tmp_path / "log"
+        assert eventually(lambda: log.exists() and "quiet: no new jobs are fetched" in log.read_text(), 20)
+        assert daemon.stop() == 0
+    assert "USR2 ignored: there is one process only" in log.read_text()
+
+
 def test_a_burst_of_signals_is_survived_and_obeyed(
     tmp_path: Path, redis_url: str, redis: redis_py.Redis, waiting: Waiting
 ) -> None:

@@ -328,6 +328,41 @@ def test_what_is_wrong_at_the_start_is_said_once_and_ends_it(redis_url: str, tmp
     assert daemon.output.count("ModuleNotFoundError") == alone.output.count("ModuleNotFoundError") == 1
 
 
+SLOW_IMPORT = """
+import os, pathlib, time
+pathlib.Path(f"importing-{os.getpid()}").touch()
+while not pathlib.Path("gate").exists():
+    time.sleep(0.01)
+"""
+
+
+def test_a_child_that_is_killed_before_any_was_ready_is_replaced(redis_url: str, tmp_path: Path) -> None:
+    with Parent(tmp_path, redis_url, SLOW_IMPORT, "-q", "q=1", "--processes", "2") as parent:
+        assert eventually(lambda: list(tmp_path.glob("importing-*")), 20), parent.output
+        [first] = parent.children()
+        os.kill(first, signal.SIGKILL)
+        parent.says(f"process {first} died with SIGKILL")
+        (tmp_path / "gate").touch()
+        parent.ready(2)
+        assert parent.stop() == 0, parent.output
+
+
+def test_signals_to_parent_and_children_in_their_first_moments_end_none(redis_url: str, tmp_path: Path) -> None:
+    """As `systemctl kill` sends them to all processes of a unit."""
+    with Parent(tmp_path, redis_url, SLOW_IMPORT, "-q", "q=1", "--processes", "2") as parent:
+        assert eventually(parent.children, 20), parent.output
+        [first] = parent.children()
+        for pid in (first, parent.process.pid):
+            os.kill(pid, signal.SIGTTIN)
+            os.kill(pid, signal.SIGUSR2)
+        (tmp_path / "gate").touch()
+        parent.says("USR2: replacing every process by a new one")
+        assert eventually(lambda: "got SIGUSR2" in parent.output and "got SIGTTIN" in parent.output, 20), parent.output
+        parent.ready(2)
+        assert parent.stop() == 0, parent.output
+    assert "died with" not in parent.output
+
+
 def test_quiet_holds_for_all_and_no_new_child_undoes_it(site: Site, redis: redis_py.Redis) -> None:
     with site.parent() as parent:
         parent.signal(signal.SIGTSTP)

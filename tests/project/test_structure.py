@@ -38,7 +38,7 @@ DRIVERS = {
     f"brokers.redis.{name}"
     for name in ("cluster", "connection", "exchange", "listener", "redirects", "replies", "sentinel", "translation")
 }
-SIGNALLERS = {f"system.{name}" for name in ("child_process", "daemon", "signals", "supervisor")}
+SIGNALLERS = {f"system.{name}" for name in ("child_process", "daemon", "early_signals", "signals", "supervisor")}
 EMBEDDED = ("brokers.redis.embedded_server", "brokers.redis.server_guardian")
 
 
@@ -288,7 +288,7 @@ def test_the_public_names_are_sorted_and_the_package_assigns_no_others() -> None
             assigned |= {alias.asname or alias.name for alias in node.names}
         elif isinstance(node, ast.Assign):
             assigned |= {ast.unparse(target) for target in node.targets}
-    assert assigned - {"__all__", "__version__", "TYPE_CHECKING"} == set(goworkers_py.__all__)
+    assert assigned - {"__all__", "__version__", "_early_signals", "TYPE_CHECKING"} == set(goworkers_py.__all__)
 
 
 @pytest.mark.server
