@@ -35,6 +35,8 @@ from goworkers_py.wire.message import Message, current_message
 from goworkers_py.wire.stored_job import StoredJob
 
 LEVELS = ("q", "q@high", "q@low")
+# Slots are multiples of the interval since 1970: one of an hour may come while a test runs, and fire each job again.
+NEVER_S = 200 * 365 * 86_400
 DAY = datetime.date(2026, 1, 1)
 
 # The options of @job that make a job one with this feature, by the name of the feature. Those of one kind exclude each
@@ -233,7 +235,7 @@ class Case:
         self.job = app.job(self.name, **options)(_function(self))
         if self.has("periodic"):
             name, kwargs = f"{self.name}", {"note": "noted"} if self.has("kwargs") else {}
-            app.periodic(every=3600, name=name, args=[self.argument(0)], kwargs=kwargs)(self.job)
+            app.periodic(every=NEVER_S, name=name, args=[self.argument(0)], kwargs=kwargs)(self.job)
         if self.has("group"):
             self.job.aggregate(self._aggregate)
             self.job = self.job.set(group="g")
