@@ -3,7 +3,7 @@
 PYTHON ?= python3
 ARGS ?=
 # Most tests wait most of the time, for servers and processes.
-PARALLEL ?= -n 5 --dist worksteal
+PARALLEL ?= -n 8 --dist worksteal
 MINUTES ?= 30
 SEEDS ?= 1
 ROUNDS ?= 200
@@ -17,6 +17,9 @@ SITE_PACKAGES := $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("p
 
 # Each test starts programs of its own: without the compiled files, each of them would compile the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
+
+# pytest compiles each file of tests when it is first imported, and its parallel workers would all do it at once.
+COMPILE_TESTS := @ls tests/__pycache__/*pytest* >/dev/null 2>&1 || $(BIN)/python -m pytest --collect-only --quiet >/dev/null
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -34,10 +37,12 @@ run: setup ## run the demo on an embedded Redis server; Ctrl-C drains and ends i
 	@exec $(BIN)/pyworkers run -c conf/demo.ini
 
 test: setup ## run the tests
+	$(COMPILE_TESTS)
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 # It asks for no server, so it runs where none can be installed. Property tests try fewer examples than in `make test`.
 test-fast: $(VENV)/.installed ## run the tests that need no server, in seconds
+	$(COMPILE_TESTS)
 	PYWORKERS_TEST_FEWER_EXAMPLES=5 $(BIN)/python -m pytest $(PARALLEL) -m "not server and not slow" --ignore tests/integration $(ARGS)
 
 matrix: ## run the tests on every Python of this machine, pyenv's too, each in .matrix/; ARGS='-k retry' goes along
@@ -78,13 +83,9 @@ format: setup ## mend what ruff can mend by itself
 types: setup ## check types (mypy, strict)
 	$(BIN)/python -m mypy
 
-# A test that fails beside others runs once more, alone: one that passes then depends on the load of the machine. Both
-# runs are shown. Fewer than ten, or something is wrong with all.
 coverage: setup ## run the tests, measure branch coverage and fail if it is too low
-	@$(BIN)/python -m pytest --collect-only --quiet >/dev/null  # compiles the tests once, and not once a process
-	$(BIN)/python -m pytest $(PARALLEL) --cov --maxfail 10 $(ARGS) || { \
-	    echo "coverage: running the failed tests again, alone"; \
-	    $(BIN)/python -m pytest --cov --cov-append --last-failed --last-failed-no-failures none $(ARGS); }
+	$(COMPILE_TESTS)
+	$(BIN)/python -m pytest $(PARALLEL) --cov $(ARGS)
 
 ci: lint types coverage ## exactly what .ci/run runs
 

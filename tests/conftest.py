@@ -52,6 +52,7 @@ OF_SERVERS = {"redis_server", "server_program", "disque_servers", "cluster", "ra
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # until all tests are collected, see below
     use_locks_without_python()
     if config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
         config.pluginmanager.register(Stalls())
@@ -63,6 +64,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         fixtures = item.fixturenames if isinstance(item, pytest.Function) else []
         if INTEGRATION in item.path.parents or OF_SERVERS.intersection(fixtures):
             item.add_marker("server")
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector begins now, and passes over the many thousand objects of the collected tests for good."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before the test's fixtures start a server

@@ -49,8 +49,12 @@ def name_of(path: Path) -> str:
 
 
 MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
-TREES = {name: ast.parse(path.read_text("utf-8")) for name, path in MODULES.items()}
 SCRIPTS = sorted(PACKAGE.rglob("*.lua"))
+
+
+@functools.cache  # and not at import: each parallel worker of pytest imports this module
+def trees() -> dict[str, ast.Module]:
+    return {name: ast.parse(path.read_text("utf-8")) for name, path in MODULES.items()}
 
 
 def folder_of(module: str) -> str:
@@ -63,7 +67,7 @@ def imported(module: str) -> set[str]:
     """Everything that a module imports anywhere in it, by full name."""
     found: set[str] = set()
     modules = {f"goworkers_py.{name}" for name in MODULES}
-    for node in ast.walk(TREES[module]):
+    for node in ast.walk(trees()[module]):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -156,7 +160,7 @@ def test_only_declared_libraries_are_imported() -> None:
 
 def test_all_json_is_by_the_public_interface_of_one_library() -> None:
     """Used as `simplejson.NAME`, so that a search for these names finds every use."""
-    nodes = [node for tree in TREES.values() for node in ast.walk(tree)]
+    nodes = [node for tree in trees().values() for node in ast.walk(tree)]
     imports = {ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)}
     assert {line for line in imports if re.search(r"\b(simple|_)?json\b", line)} == {"import simplejson"}
     used = {
@@ -168,7 +172,7 @@ def test_all_json_is_by_the_public_interface_of_one_library() -> None:
 
 
 def test_a_library_of_type_checkers_is_not_imported_at_run_time() -> None:
-    for tree in TREES.values():
+    for tree in trees().values():
         guarded = {
             id(inner)
             for node in ast.walk(tree)
@@ -182,7 +186,7 @@ def test_a_library_of_type_checkers_is_not_imported_at_run_time() -> None:
 def test_only_modules_that_end_their_threads_start_threads() -> None:
     starters = {
         module
-        for module, tree in TREES.items()
+        for module, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("threading.Thread", "Thread")
     }
@@ -207,7 +211,7 @@ def test_no_loop_sleeps_past_a_stop() -> None:
     """A loop waits on an Event, which `stop` sets."""
     sleepers = {
         module
-        for module, tree in TREES.items()
+        for module, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("time.sleep", "sleep")
         if ast.unparse(node) != "time.sleep(0)"  # a yield
@@ -247,7 +251,7 @@ def constructors() -> dict[str, int]:
     """The number of parameters of each constructor with an `__init__` in the code. Without dataclasses."""
     return {
         f"{module}.{owner.name}": len([*made.args.posonlyargs, *made.args.args, *made.args.kwonlyargs]) - 1
-        for module, tree in TREES.items()
+        for module, tree in trees().items()
         for owner in ast.walk(tree)
         if isinstance(owner, ast.ClassDef)
         for made in owner.body
@@ -263,7 +267,7 @@ def test_no_named_tuple_has_another_base() -> None:
     """The oldest Python, 3.10, refuses that when the module is imported."""
     bases = {
         f"{module}.{owner.name}": [ast.unparse(base) for base in owner.bases]
-        for module, tree in TREES.items()
+        for module, tree in trees().items()
         for owner in ast.walk(tree)
         if isinstance(owner, ast.ClassDef)
     }
@@ -271,7 +275,7 @@ def test_no_named_tuple_has_another_base() -> None:
 
 
 def test_every_module_has_a_docstring() -> None:
-    assert [module for module, tree in TREES.items() if not ast.get_docstring(tree)] == []
+    assert [module for module, tree in trees().items() if not ast.get_docstring(tree)] == []
 
 
 # --- the public names
@@ -281,7 +285,7 @@ def test_the_public_names_are_sorted_and_the_package_assigns_no_others() -> None
     # Constants first, as the linter sorts them.
     assert goworkers_py.__all__ == sorted(goworkers_py.__all__, key=lambda name: (not name.isupper(), name))
     assigned = set()
-    body = TREES["goworkers_py"].body
+    body = trees()["goworkers_py"].body
     lazily = [inner for node in body if isinstance(node, ast.If) for inner in node.body]
     for node in [*body, *lazily]:
         if isinstance(node, ast.ImportFrom):
@@ -344,7 +348,7 @@ _OTHER_WORDS = {"config.loader": {"queue:"}, "brokers.redis.access": {"pyworkers
 
 
 def test_no_key_is_spelled_outside_of_keys() -> None:
-    found = {module: {text for text in texts(tree) if _OF_KEYS.search(text)} for module, tree in TREES.items()}
+    found = {module: {text for text in texts(tree) if _OF_KEYS.search(text)} for module, tree in trees().items()}
     del found["brokers.redis.keys"]
     assert {module: spelled for module, spelled in found.items() if spelled} == _OTHER_WORDS
 
@@ -359,7 +363,7 @@ def test_keys_that_are_ordinary_words_are_few() -> None:
 
 def test_no_command_is_sent_with_a_key_spelled_beside_it() -> None:
     """In ("HGETALL", key) the key is a variable, not a text."""
-    for node in (node for tree in TREES.values() for node in ast.walk(tree)):
+    for node in (node for tree in trees().values() for node in ast.walk(tree)):
         words = node.elts if isinstance(node, ast.Tuple) else node.args if isinstance(node, ast.Call) else []
         if len(words) < 2 or not isinstance(words[0], ast.Constant) or not isinstance(words[0].value, str):
             continue

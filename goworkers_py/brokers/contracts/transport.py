@@ -61,7 +61,6 @@ class Batch:
     held: Sequence[Delivery] = ()
 
 
-
 def refuse_late(number: int, last: int) -> None:
     """`last`: the number of the settler's last batch that was done. The delivery of an earlier one may be another by
     now."""
