@@ -29,12 +29,13 @@ def hasty(constants: Mapping[str, Any] = SHORT, machine: str = "") -> list[str]:
     return [sys.executable, __file__, json.dumps({"constants": dict(constants), "machine": machine})]
 
 
-def _apply(changes: dict[str, Any]) -> None:
+def apply(changes: Mapping[str, Any]) -> None:
+    """Changes this process, as the first words of the command tell."""
     import goworkers_py
     from goworkers_py.core import proc
     from goworkers_py.core.timing import Timing
 
-    constants = changes["constants"]
+    constants = dict(changes["constants"])
     timing = {name.removeprefix("timing."): constants.pop(name) for name in [*constants] if name.startswith("timing.")}
     goworkers_py.app.timing = Timing(**timing)
     for name, value in constants.items():
@@ -47,7 +48,7 @@ def _apply(changes: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    _apply(json.loads(sys.argv[1]))
+    apply(json.loads(sys.argv[1]))
     sys.argv[:] = sys.argv[4:]  # without: this file, the constants, python, -m
     del sys.path[0]  # this file's folder, which the real command has not in its path
 

@@ -21,6 +21,13 @@ Some jobs are `stated`: their states are recorded, and some are cancelled, expir
 
 Some jobs are `shaped`: unique, limited, periodic, grouped, or in batches and chains, see `shape_judge`.
 
+Some jobs are `bounded`: by limits, rates, locks and priorities, with blocks of code under limits, in jobs and in
+programs of their own; some are bodies of a plain list. See `bound_judge`.
+
+In each long run the server is away for 90 s, for all, while jobs and blocks run that hold places and locks: `outage`.
+
+At the end nothing is left behind: `left_keys` has a table of the keys that may be there.
+
 Everything that lasts a minute in earnest lasts a tenth of that here, see `nodes.SHORT`.
 """
 
@@ -30,5 +37,6 @@ EFFECTS = "chaos:effects"  # a hash in Redis: how often each attempt of each job
 
 # What a jid begins with, which tells of what kind the job is.
 JOB, KILLER, ODD, PARENT, CHILD, STATED, SHAPED = "job", "killer", "odd", "parent", "child", "stated", "shaped"
+BOUNDED, BODY = "bounded", "body"  # the latter is the name of a body of a plain list
 # That of a child goes on with the run of its parent: number of the process, number of the run, number of the child.
-JID = re.compile(rb"child\d{7}-\d+-\d+-\d+|(?:job|killer|odd|parent|stated|shaped)\d{7}")
+JID = re.compile(rb"child\d{7}-\d+-\d+-\d+|(?:job|killer|odd|parent|stated|shaped|bounded|body)\d{7}")

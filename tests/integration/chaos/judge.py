@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from chaos import KILLER
-from chaos.monkeys import DENIED, LEASE_S, LONG, SHORTLY, SILENT, Window
-from chaos.nodes import SHORT, Life
+from chaos.monkeys import DENIED, LEASE_S, LONG, OUTAGE, SHORTLY, SILENT, Window
+from chaos.nodes import SHORT, STOP_TIMEOUT_S, Life
 from chaos.notes import Run
 
 # Whose network or server came back needs so long to be as before: a time-out that has begun, a pause, another try.
@@ -66,6 +66,7 @@ class Span:
     began: float
     ended: float  # with the time that it takes to be back
     kinds: set[str]
+    noticed: float = 0.0  # by then its process knows of it
 
 
 class Disturbances:
@@ -87,16 +88,26 @@ class Disturbances:
         return quiet + max(0.0, end - at)
 
     def _silences(self, node: str) -> list[Span]:
-        """Long enough for the lease to run out, and not for all alike: nobody loses it to an outage of the server."""
+        """Long enough for the lease to run out, and not for all alike: nobody loses it to an outage of the server. So
+        the long outage is cut out: before and after it the node must have been silent for long enough by itself."""
         return [
             span
-            for span in self._spans(node, True)
+            for span in self._without_outages(self._spans(node, True))
             if span.ended - span.began - RECONNECT_S >= LEASE_S - MARGIN_S
             and any(
                 window.node == node and window.began <= span.ended and span.began <= window.ended
                 for window in self._windows
             )
         ]
+
+    def _without_outages(self, spans: Iterable[Span]) -> Iterator[Span]:
+        for span in spans:
+            began = span.began
+            for outage in (window for window in self._windows if window.kind == OUTAGE):
+                if began < outage.ended and outage.began < span.ended:
+                    yield Span(began, outage.began, span.kinds, span.ended + MARGIN_S)
+                    began = outage.ended
+            yield Span(began, span.ended, span.kinds, span.ended + MARGIN_S)
 
     def just_woken(self, node: str, at: float, kinds: Container[str] = (LONG,)) -> bool:
         return any(
@@ -153,6 +164,20 @@ class Judge:
         """When its process has ended."""
         return self._lives[run.life].ended
 
+    def losses(self, run: Run, notices: bool = True) -> Iterator[tuple[float, str]]:
+        """From when on others may have had what this run holds, and why. `notices`: its process tells when it finds
+        itself declared dead."""
+        life = self._lives[run.life]
+        for span in self._lost_leases(life) if notices else self._disturbances.silences(life.node):
+            if run.began <= span.ended and span.began <= run.ended:
+                yield max(run.began, span.began + LEASE_S - MARGIN_S), "lease lost"
+        if run.ended > life.asked_to_stop + STOP_TIMEOUT_S:
+            yield life.asked_to_stop + STOP_TIMEOUT_S, "given back at a stop"
+
+    def is_begun_after_a_long_pause(self, run: Run) -> bool:
+        """Its job may be another process's by then."""
+        return self._by_a_pause(run) is not None
+
     def is_refused_since(self, start: float) -> bool:
         """Whether the server has refused a command to all since then."""
         return self._disturbances.any_of(DENIED, start, math.inf)
@@ -188,8 +213,8 @@ class Judge:
         return [
             span
             for span in self._disturbances.silences(life.node)
-            if any(span.began <= death <= span.ended + MARGIN_S for death in self._deaths.get(life.number, ()))
-            or span.began <= life.ended <= span.ended + MARGIN_S
+            if any(span.began <= death <= span.noticed for death in self._deaths.get(life.number, ()))
+            or span.began <= life.ended <= span.noticed
         ]
 
     def why_convicted(self, jid: str, pid: int, runs: Sequence[Run]) -> str | None:
@@ -224,7 +249,7 @@ class Judge:
         return denied and all(run.life != life.number for run in runs)
 
     def _silent_before(self, death: float, node: str) -> bool:
-        return any(span.began <= death <= span.ended + MARGIN_S for span in self._disturbances.silences(node))
+        return any(span.began <= death <= span.noticed for span in self._disturbances.silences(node))
 
     def _unsettled(self, run: Run, at: float) -> bool:
         """The server need not have been told of its end by then."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from chaos import ODD
+from chaos.bound_judge import Verdict as BoundVerdict
 from chaos.families import Families
 from chaos.judge import Judge
 from chaos.notes import Pushes, Run
@@ -47,15 +48,23 @@ class Account:
     processes: Counter[str] = field(default_factory=Counter)  # how the queues share their threads
     states: Verdict = field(default_factory=Verdict)
     shapes: ShapeVerdict = field(default_factory=ShapeVerdict)
+    bounds: BoundVerdict = field(default_factory=BoundVerdict)
+    keys: Counter[str] = field(default_factory=Counter)  # at the end, by their kinds
 
     @property
     def fine(self) -> bool:
-        return not (self.lost or self.complaints or self.states.complaints or self.shapes.complaints)
+        return not (self.lost or self.wrong)
+
+    @property
+    def wrong(self) -> list[str]:
+        parts = self.states.complaints, self.shapes.complaints, self.bounds.complaints
+        return [*self.complaints, *itertools.chain(*parts)]
 
     def __add__(self, other: Account) -> Account:
         return Account(*(getattr(self, of.name) + getattr(other, of.name) for of in fields(self)))
 
     def __str__(self) -> str:
+        explained = self.shapes.explained + self.bounds.explained
         rows: list[tuple[str, int | str]] = [
             ("enqueued", self.pushed),
             ("  and unsure whether it was", self.unsure),
@@ -85,6 +94,11 @@ class Account:
             *((f"  {kind}", count) for kind, count in self.shapes.count.most_common()),
             ("  run again", self.shapes.repeated.total()),
             *((f"    {why}", count) for why, count in self.shapes.repeated.most_common()),
+            ("jobs with limits, locks and levels", self.bounds.count.total()),
+            *((f"  {kind}", count) for kind, count in self.bounds.count.most_common()),
+            *((f"  most at once of {name}", count) for name, count in sorted(self.bounds.most.items())),
+            *((f"  more at once, {why}", count) for why, count in sorted(explained.items())),
+            ("keys at the end", self.keys.total()),
             ("lost", len(self.lost)),
         ]
         lines = [f"{name:<42} {value:>10,}" for name, value in rows]
@@ -92,7 +106,7 @@ class Account:
             [
                 *lines,
                 *(f"LOST: {jid}" for jid in self.lost),
-                *(f"WRONG: {text}" for text in [*self.complaints, *self.states.complaints, *self.shapes.complaints]),
+                *(f"WRONG: {text}" for text in self.wrong),
             ]
         )
 

@@ -24,11 +24,12 @@ LEASE_S = SHORT["timing.lease_s"]
 LOOK_EVERY_S = 0.2
 
 SHORTLY, LONG = "SIGSTOP, shorter than the lease", "SIGSTOP, longer than the lease"
+OUTAGE = "outage of the server for all"  # see `outage`
 DENIED = "a command denied"
 # What keeps a process from renewing its lease for as long as it lasts.
 SILENT = (
     SHORTLY, LONG, "connections refused", "packets swallowed", "replies slow", "commands late", "Redis restarted",
-    "Redis killed", "Redis stopped by SIGSTOP", "Redis read-only", DENIED,
+    "Redis killed", "Redis stopped by SIGSTOP", "Redis read-only", DENIED, OUTAGE,
 )  # fmt: skip
 # Those that fetch or write, in our scripts and outside of them.
 COMMANDS = (
@@ -78,13 +79,15 @@ class Monkey(threading.Thread):
         self.chronicle = chronicle
         self.stopping = threading.Event()
         self.error: BaseException | None = None
+        self.turn = threading.Lock()  # held by a trick; who holds it has all in peace that this monkey breaks
         self._pause_s = pause_s
 
     def run(self) -> None:
         try:
             while not self.rest(self.random.uniform(*self._pause_s)):
                 trick = self.random.choices(list(self.tricks), list(self.tricks.values()))[0]
-                getattr(self, trick)()
+                with self.turn:
+                    getattr(self, trick)()
         except BaseException as error:
             self.error = error
 

@@ -16,6 +16,7 @@ from typing import Any
 from hasty import hasty
 from proxy import Proxy
 
+from chaos.bounded_jobs import LONG_QUEUE, PLAIN_LIST, PLAIN_QUEUE, RANKED_QUEUE
 from chaos.notes import PIDS
 from chaos.pools import configurations
 
@@ -41,9 +42,24 @@ STOP_TIMEOUT_S = 2  # for running jobs
 EXIT_S = 20
 
 FOLDER = Path(__file__).parents[1]
+SUPPORT = Path(__file__).parents[2] / "support"
 ROOT = Path(__file__).parents[3]
+# The queues of `bounded_jobs`, which are in no pool of several.
+BOUNDED = f"""
+[queue:{LONG_QUEUE}]
+concurrency = 6
+[queue:{RANKED_QUEUE}]
+concurrency = 2
+priorities = yes
+[queue:{PLAIN_QUEUE}]
+concurrency = 2
+format = plain
+list = {PLAIN_LIST}
+codec = json
+handler = chaos.bounded:take_body
+"""
 
-_numbers = itertools.count(1)
+_numbers, _configuration_numbers = itertools.count(1), itertools.count(1)
 
 
 @dataclass
@@ -79,20 +95,23 @@ class Node:
 
     def start(self) -> None:
         pools, text = next(self._configurations)
-        number, began = next(_numbers), time.monotonic()
-        configuration = self._directory / f"configuration-{number}"
-        configuration.write_text(self.settings + text)
+        configuration = self._directory / f"configuration-{next(_configuration_numbers)}"
+        configuration.write_text(f"{self.settings}{text}\n{BOUNDED}")
         command = [
             *hasty(SHORT, self._machine), sys.executable, "-m", "goworkers_py.cli", "run", "--redis", self.proxy.url,
             "--require", "chaos.parents", "--require", "chaos.stated",
-            "--require", "chaos.shaped", "--log-level", "warning",
+            "--require", "chaos.shaped", "--require", "chaos.bounded", "--log-level", "warning",
             "--timeout", str(STOP_TIMEOUT_S), "--config", str(configuration),
         ]  # fmt: skip
+        self._launch(command, pools)
+
+    def _launch(self, command: list[str], pools: str) -> None:
+        number, began = next(_numbers), time.monotonic()
         environment = {
             **os.environ,
             "CHAOS_RUNS": str(self._directory / f"runs-{number}{{pid:07}}"),
             "CHAOS_SERVER": self._server,
-            "PYTHONPATH": os.pathsep.join([str(FOLDER), os.environ.get("PYTHONPATH", ""), str(ROOT)]),
+            "PYTHONPATH": os.pathsep.join([str(FOLDER), str(SUPPORT), os.environ.get("PYTHONPATH", ""), str(ROOT)]),
         }
         with (self._directory / f"log-{number}-{self.name}").open("wb") as log:
             self._process = subprocess.Popen(

@@ -13,6 +13,8 @@ from pathlib import Path
 # The number of a life ends with the number of its process: a parent has several children in one life.
 PIDS = 10**7
 DECLARED_DEAD = "expired and its jobs were recovered; continuing as"
+GIVEN_BACK = re.compile("recovered from dead process|, requeued:")
+_JID = re.compile(r"jid=(\S+)")
 _PID = re.compile(r"pid=(\d+)")
 
 
@@ -108,6 +110,16 @@ def read_deaths(directory: Path, wall_minus_monotonic: float) -> dict[int, list[
                 assert pid is not None, line
                 deaths[int(path.name.split("-")[1]) * PIDS + int(pid[1])].append(at - wall_minus_monotonic)
     return deaths
+
+
+def read_given_back(directory: Path) -> set[str]:
+    """The jids of jobs that were recovered from a dead process, or that a stop has given back."""
+    return {
+        jid[1]
+        for path in directory.glob("log-*")
+        for line in whole_lines(path)
+        if GIVEN_BACK.search(line) and (jid := _JID.search(line))
+    }
 
 
 def whole_lines(path: Path) -> Iterable[str]:

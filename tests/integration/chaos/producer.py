@@ -34,6 +34,7 @@ ODD_PAYLOADS = (
 )
 PARENT_CLASSES = ("Whole", "AsyncWhole", "Block")
 PARENT_SHARE, MOST_CHILDREN = 0.12, 5
+LATE_S = 5.0
 LIMIT_S = 1.0  # for the parents that run into their time limit, beside the time that they take
 
 
@@ -52,10 +53,11 @@ class Producer(threading.Thread):
         self._redis = redis.Redis.from_url(url, socket_timeout=1.5, retry=Retry(NoBackoff(), 0))
 
     def run(self) -> None:
-        began, number, killer_due = time.monotonic(), 0, False
+        due, number, killer_due = time.monotonic(), 0, False
         try:
-            while not self.stopping.wait(max(0.0, began + number / self._jobs_per_s - time.monotonic())):
-                number += 1
+            while not self.stopping.wait(max(0.0, due - time.monotonic())):
+                # After an outage it makes up for LATE_S, not for all that it could not push.
+                due, number = max(due + 1 / self._jobs_per_s, time.monotonic() - LATE_S), number + 1
                 killer_due = killer_due or number % KILLER_EVERY == FIRST_KILLER
                 if killer_due:
                     killer_due = not self._push_killer(f"{KILLER}{number:07}")

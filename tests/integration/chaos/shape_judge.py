@@ -11,7 +11,7 @@
                 part has those of its death and of its end. A batch whose push is unsure has no callback twice
 
 Of a job that was given to another process, the first run may go on for a while beside the second one. That first run
-holds nothing any more: only runs that may have settled the job count.
+holds nothing any more, see `at_once`.
 
 At the end nothing is left: no lock, no group, no open batch.
 """
@@ -28,28 +28,23 @@ from typing import Any
 
 import redis as redis_py
 
+from chaos.at_once import AtOnce, Bound, ShapedRun, ended_well
 from chaos.judge import Judge
-from chaos.notes import Run, whole_lines
+from chaos.notes import whole_lines
 from chaos.shaped_jobs import CALLBACK, GATHERED, LINED, LINK, ONE, PART, TICK, TICKS_S, TWO
 from chaos.shaper import Pushed
 
-AT_ONCE = {ONE: 1, LINED: 1, TWO: 2}  # how many jobs of a key run at the same time
+BOUNDS = Bound(ONE, True, 1), Bound(LINED, True, 1), Bound(TWO, True, 2)
 LEFT = (
     "pyworkers:lock:*", "pyworkers:group:*", "pyworkers:group-set:*", "pyworkers:slot:*", "pyworkers:line:*",
 )  # fmt: skip
 
 
 @dataclass
-class ShapedRun(Run):
-    kind: str = ""
-    key: str = ""
-    words: tuple[str, ...] = ()
-
-
-@dataclass
 class Verdict:
     count: Counter[str] = field(default_factory=Counter)
     repeated: Counter[str] = field(default_factory=Counter)
+    explained: Counter[str] = field(default_factory=Counter)  # more at once than allowed
     complaints: list[str] = field(default_factory=list)
 
     def __add__(self, other: Verdict) -> Verdict:
@@ -85,6 +80,7 @@ class ShapeJudge:
         self._judge = judge
         self._runs = runs
         self._buried = buried
+        self._at_once = AtOnce(judge, runs)
         self._of = defaultdict[str, list[ShapedRun]](list)  # jid: its runs
         for run in runs:
             self._of[run.jid].append(run)
@@ -96,7 +92,9 @@ class ShapeJudge:
         verdict.complaints += [f"left at the end: {key}" for key in left]
         verdict.complaints += [f"lost: {jid}, of kind {kind}" for jid, kind in self._lost(pushed.sure)]
         verdict.complaints += self._repetitions(verdict.repeated)
-        verdict.complaints += self._too_many_at_once()
+        for bound in BOUNDS:
+            verdict.complaints += self._at_once.too_many(bound)
+        verdict.explained = self._at_once.explained
         verdict.complaints += self._slots(verdict.count)
         verdict.complaints += self._members(pushed.members)
         verdict.complaints += self._batches(pushed.batches)
@@ -108,7 +106,7 @@ class ShapeJudge:
 
     def _lost(self, sure: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         for jid, kind in sure.items():
-            if jid not in self._buried and not any(_ended_well(run) for run in self._of[jid]):
+            if jid not in self._buried and not any(ended_well(run) for run in self._of[jid]):
                 yield jid, kind
 
     def _slots(self, count: Counter[str]) -> Iterator[str]:
@@ -162,7 +160,7 @@ class ShapeJudge:
         if {of for of, jids in callbacks.items() if jids} != {"success", "complete"}:
             yield f"{name} has the callbacks {sorted(callbacks)}"
         first = min((run.began for run in runs if run.kind == CALLBACK), default=math.inf)
-        ended = {run.words[0] for run in runs if run.kind == PART and _ended_well(run) and run.ended <= first}
+        ended = {run.words[0] for run in runs if run.kind == PART and ended_well(run) and run.ended <= first}
         if len(ended) < parts:
             yield f"{name}: {len(ended)} of {parts} parts had ended before its first callback"
 
@@ -180,7 +178,7 @@ class ShapeJudge:
                 yield from self._wrong_results(name, number, runs, links)
             if name not in dead:
                 wanted = range(count or (max(links, default=-1) + 1 if 0 in links else 0))
-                lost = [number for number in wanted if not any(map(_ended_well, links[number]))]
+                lost = [number for number in wanted if not any(map(ended_well, links[number]))]
                 yield from (f"lost: link {number} of {name}" for number in lost)
 
     @staticmethod
@@ -190,7 +188,7 @@ class ShapeJudge:
         for run in runs:
             before = {int(word) for word in run.words[1:]}
             ended = {
-                other for other in before if any(_ended_well(one) and one.ended <= run.began for one in links[other])
+                other for other in before if any(ended_well(one) and one.ended <= run.began for one in links[other])
             }
             if before != ended or (number > 0 and 0 not in before) or any(other >= number for other in before):
                 yield f"{name}: link {number} began with the results of {sorted(before)}, ended were {sorted(ended)}"
@@ -218,31 +216,3 @@ class ShapeJudge:
                 repeated[why or "UNEXPLAINED"] += 1
                 if why is None:
                     yield f"run again, and nothing explains it: {first}, then {second}"
-
-    def _too_many_at_once(self) -> Iterator[str]:
-        of_key: dict[tuple[str, str], list[ShapedRun]] = defaultdict(list)
-        for run in self._runs:
-            if run.kind in AT_ONCE:
-                of_key[run.kind, run.key].append(run)
-        for (kind, _), runs in of_key.items():
-            for run in runs:
-                others = {
-                    other.jid
-                    for other in runs
-                    if other.began < run.began < self._until(other) and not self._is_stale(other, run.began)
-                }
-                if len(others - {run.jid}) >= AT_ONCE[kind] and not self._is_stale(run, run.began):
-                    yield f"{run} began while {', '.join(sorted(others))} ran"
-
-    def _until(self, run: ShapedRun) -> float:
-        return min(run.ended, self._judge.end_of(run))
-
-    def _is_stale(self, run: ShapedRun, at: float) -> bool:
-        """Whether another run of this job, which began by then, may have taken it over."""
-        return any(
-            other is not run and run.began <= other.began and other.began <= at for other in self._of[run.jid]
-        ) or any(other is not run and other.ended <= at and _ended_well(other) for other in self._of[run.jid])
-
-
-def _ended_well(run: ShapedRun) -> bool:
-    return run.ended < math.inf and not run.failed

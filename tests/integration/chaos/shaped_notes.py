@@ -17,8 +17,13 @@ _notes = notes_of_this_process("shaped")
 def noted(kind: str, key: str, *words: object) -> Iterator[int]:
     message = workers.current_message()
     assert message is not None
-    attempt = attempt_of(message)
-    run = new_run(message.jid, attempt)
+    with note_run(message.jid, attempt_of(message), kind, key, *words) as attempt:
+        yield attempt
+
+
+@contextmanager
+def note_run(jid: str, attempt: int, kind: str, key: str, *words: object) -> Iterator[int]:
+    run = new_run(jid, attempt)
     _note("began", run, kind, key, *words)
     try:
         yield attempt

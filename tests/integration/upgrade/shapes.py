@@ -13,9 +13,10 @@ from pathlib import Path
 
 import redis as redis_py
 from chaos import shape_judge
+from chaos.at_once import ShapedRun
 from chaos.judge import Judge
 from chaos.notes import Run
-from chaos.shape_judge import ShapedRun, ShapeJudge, Verdict, read_shaped_runs
+from chaos.shape_judge import ShapeJudge, Verdict, read_shaped_runs
 from chaos.shaped_jobs import CALLBACK, CLASSES, GATHERED, TICK
 from chaos.shaper import Shaper
 from servers import RedisServer
