@@ -14,7 +14,7 @@ ANY_COUNT = 1_000_000_000
 
 
 def is_name(value: Any) -> bool:
-    return isinstance(value, str) and bool(value) and payload.encodable(value)
+    return payload.is_name(value)
 
 
 def is_moment(value: object) -> bool:
@@ -37,9 +37,13 @@ def is_bool_or_count(value: Any) -> bool:
     return is_bool(value) or is_count(value)
 
 
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value) and payload.encodable(value)
+
+
 def are_names(value: Any) -> bool:
     """Refuses a single string: it is a sequence of strings too, but was meant as one name."""
-    return isinstance(value, list | tuple | set | frozenset) and all(map(is_name, value))
+    return isinstance(value, list | tuple | set | frozenset) and all(map(_is_text, value))
 
 
 def are_limits(value: Any) -> bool:

@@ -9,6 +9,7 @@ WorkersError
 ├── UnreadablePayload       a payload is not a job in Sidekiq's format
 ├── UnknownJob              no Python code is registered for this class
 ├── PoisonPill              a job killed its processes, proven by a death in quarantine
+├── BrokenOff               a run ended by an exception outside of the job's code: counted as a failure
 ├── NeedsNewerRelease       a job needs a feature that the workers which fetched it do not support
 ├── TimeLimitExceeded       thrown into a job at its time limit
 ├── DuplicateJob            a push names a jid whose job is still kept, or another job holds the lock of a unique one
@@ -88,6 +89,10 @@ class UnknownJob(WorkersError):
 
 class PoisonPill(WorkersError):
     pass
+
+
+class BrokenOff(WorkersError):
+    """By a fault in code around the job's, or by an exception that was thrown into the thread there."""
 
 
 class NeedsNewerRelease(WorkersError):

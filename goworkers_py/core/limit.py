@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 _UNITS = {"second": 1.0, "minute": 60.0, "hour": 3_600.0, "day": 86_400.0}
 _RATE = re.compile(r"(\d+)\s*/\s*(?:(\d+)\s*)?(second|minute|hour|day|s|m|h|d)s?")
-_NAME = re.compile(r"[^\s:]{1,100}")
+# Without half of a surrogate pair, which no key can hold.
+_NAME = re.compile(r"[^\s:\ud800-\udfff]{1,100}")
 MOST = 1_000_000_000
 # The line of a slot is named so.
 LINE = "limit:"

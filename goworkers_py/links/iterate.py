@@ -42,6 +42,8 @@ NULL = "null"
 # ever. So a run that another run has followed waits for so many times `checkpoint`, while the other run gets on.
 BEHIND_ANOTHER = 12
 LONGEST_BEHIND_S = 3_600.0
+# A longer time in a payload is none: it may be too large for a float.
+LONGEST_S = 1_000_000_000
 
 # Fields that a job loses when it goes on later: it was begun in time, and its process has survived the run.
 _OF_THE_BEGIN = (EXPIRES_AT, EXPIRY, poison.FIELD)
@@ -194,7 +196,7 @@ class IterableRun:
     def _seconds(self, option: str, default: float) -> float:
         """The option in the payload, else the one in the job's code."""
         for value in (self._message.get(option), self._spec.options.get(option)):
-            if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+            if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= LONGEST_S:
                 return float(value)
         return default
 

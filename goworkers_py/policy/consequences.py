@@ -6,6 +6,7 @@ job from a dead one, and for people who delete or kill the job.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -23,6 +24,8 @@ from goworkers_py.wire.group import GROUP, group_of
 from goworkers_py.wire.job_limits import SLOTS, slots_of
 from goworkers_py.wire.lock import LOCK, lock_of
 from goworkers_py.wire.needs import FIELD
+
+log = logging.getLogger(__name__)
 
 # A payload without the field has no ties, and most have none.
 _MARK = f'"{FIELD}"'.encode()
@@ -42,8 +45,8 @@ class Change(NamedTuple):
 
 def consequences(fields: Mapping[str, Any], outcome: Outcome, now: float) -> tuple[Effect, ...]:
     """Of a run that ends so."""
-    jid = fields.get("jid")
-    if not isinstance(jid, str) or isinstance(outcome, Keep):
+    jid = payload.jid_of(fields)
+    if not jid or isinstance(outcome, Keep):
         return ()
     if isinstance(outcome, Dead):
         fields = payload.read(outcome.payload)  # it has the error
@@ -64,8 +67,8 @@ def moved(
     if _MARK not in raw:
         return ()
     fields = deep.fields_of(raw)
-    jid = fields.get("jid")
-    return _of_all(fields, Change(jid, state, due, now, error=error)) if isinstance(jid, str) else ()
+    jid = payload.jid_of(fields)
+    return _of_all(fields, Change(jid, state, due, now, error=error)) if jid else ()
 
 
 def _of_lock(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
@@ -92,7 +95,7 @@ def of_slots(ties: Iterable[SlotTie], change: Change, queues: tuple[str, ...]) -
 
 def _of_limits(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
     queue = fields.get("queue")
-    yield from of_slots(slots_of(fields), change, (queue,) if isinstance(queue, str) and queue else ())
+    yield from of_slots(slots_of(fields), change, (queue,) if payload.is_name(queue) else ())
 
 
 _WAYS: dict[StateWord, Way] = {
@@ -146,7 +149,14 @@ def _of_all(fields: Mapping[str, Any], change: Change) -> tuple[Effect, ...]:
     ties = fields.get(FIELD)
     if not isinstance(ties, dict):
         return ()
-    return tuple([effect for word, of_tie in _TIES.items() if word in ties for effect in of_tie(fields, change)])
+    found: list[Effect] = []
+    for word, of_tie in _TIES.items():
+        if word in ties:
+            try:
+                found += list(of_tie(fields, change))
+            except Exception:  # the other ties of the job, and its move, do not depend on this one
+                log.exception("job %s: its tie %s cannot follow it to %s, and is left", change.jid, word, change.state)
+    return tuple(found)
 
 
 def state_of(outcome: Outcome) -> StateWord:

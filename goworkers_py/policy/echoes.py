@@ -75,8 +75,8 @@ class Echoes:
         return self._echo(raw, fields, _MOVED[state], error)
 
     def _echo(self, raw: bytes, fields: Mapping[str, Any], end: End, error: str = "") -> tuple[PushEcho, ...]:
-        jid = fields.get("jid")
-        if not self.marked(fields) or not isinstance(jid, str) or not jid:
+        jid = payload.jid_of(fields)
+        if not self.marked(fields) or not jid:
             return ()
         if flaw := ruby_flaw(raw):
             log.error("no echo for Ruby of job %s: %s", jid, flaw)

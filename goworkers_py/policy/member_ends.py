@@ -8,6 +8,7 @@ from goworkers_py.core.effect import Effect, MeetTombstone, NoteState
 from goworkers_py.policy.consequences import moved
 from goworkers_py.wire.group import Member
 from goworkers_py.wire.job_record import ENDED_S, RETAIN, retain_in, says_tracked, tracked_of
+from goworkers_py.wire.payload import jid_of
 
 
 def member_ends(members: Iterable[Member], by: str) -> tuple[Effect, ...]:
@@ -21,5 +22,5 @@ def _of(member: Member, by: str) -> Iterator[Effect]:
     if says_tracked(member.fields) and (job := tracked_of(member.fields)) is not None:
         reason = f"aggregated by {by}" if member.state == "completed" else ""
         yield NoteState(job, member.state, reason, retain_in(member.fields.get(RETAIN)) or ENDED_S)
-    if member.state == "cancelled":
-        yield MeetTombstone(str(member.fields.get("jid")), "cancelled")
+    if member.state == "cancelled" and (jid := jid_of(member.fields)):
+        yield MeetTombstone(jid, "cancelled")

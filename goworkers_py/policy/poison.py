@@ -179,7 +179,7 @@ class _Record:
         if since is None:
             return cls()
         mark = record.get("mark")
-        return cls(count, since, rounds, mark if isinstance(mark, str) else "", epoch(record.get("verdict")))
+        return cls(count, since, rounds, mark if payload.is_name(mark) else "", epoch(record.get("verdict")))
 
     def put_into(self, message: Message) -> bytes:
         record: dict[str, Any] = {"v": V, "count": self.count, "since": self.since}

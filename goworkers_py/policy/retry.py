@@ -128,11 +128,11 @@ class RetryPolicy:
     def _failure_fields(
         self, message: Message, error: BaseException, options: CodeOptions, now: float, count: int
     ) -> dict[str, Any]:
-        queue = _text(message.get("retry_queue")) or options.get("retry_queue") or message.queue
+        queue = _name(message.get("retry_queue")) or options.get("retry_queue") or message.queue
         fields = failure_fields(message, error, self.timestamps.write(now)) | {"queue": queue, "retry_count": count}
         lines = _backtrace_lines(_option("backtrace", message, options))
         if lines:
-            fields["error_backtrace"] = pack_backtrace(backtrace(error, lines))
+            fields["error_backtrace"] = pack_backtrace(backtrace(error, lines)[:MAX_BACKTRACE_LINES])
         if isinstance(error, ArgumentsDoNotFit):
             fields.pop("retry_count")  # the run did not begin: it spends no retry
             if "failed_at" in fields and message.failed_at is not None:
@@ -157,8 +157,8 @@ def _option(name: str, message: Message, options: Mapping[str, object], default:
     return of_payload if of_payload is not None else options.get(name, default)
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) and payload.encodable(value) else ""
+def _name(value: Any) -> str:
+    return value if payload.is_name(value) else ""
 
 
 def _unfit_since(message: Message, now: float) -> float:

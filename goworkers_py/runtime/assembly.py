@@ -56,6 +56,7 @@ from goworkers_py.runtime.lock_keeper import LockKeeper
 from goworkers_py.runtime.lost_jobs import lost_jobs
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.marked_runs import MarkedRuns
+from goworkers_py.runtime.net import Net
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.own_commands import OwnCommands
 from goworkers_py.runtime.pauses import Pauses
@@ -249,7 +250,8 @@ def lane_of(plan: Plan, pool: Pool, queue: str, watch: Watch, shared: Shared, ru
     aggregation = _chain(plan, pool, queue, run_stats, watch, shared.clock)
     needs = Needs(Timestamps(plan.config.timestamps), shared.clock.wall)
     expiry = Expiry(plan.handlers, run_stats, shared.counters, shared.clock.wall)
-    guard = Guard(chain, needs, shared.quarantine, expiry, runs, aggregation)
+    net = Net(_retry_policy(plan), plan.registry, plan.handlers, shared.clock.wall)
+    guard = Guard(chain, net, needs, shared.quarantine, expiry, runs, aggregation)
     if plain_list_of(queue):
         guard.read = PlainReader(shared.clock.wall, Timestamps(plan.config.timestamps))
     return Lane(queue, guard, run_stats)
@@ -267,7 +269,7 @@ def _chain(
     """The whole chain around a job of one queue, from the outermost link inwards. Without `iterate`, around the
     function that aggregates a group."""
     config, timestamps = plan.config, Timestamps(plan.config.timestamps)
-    retry = RetryLink(RetryPolicy(config.max_retries, timestamps), plan.registry, plan.handlers, clock.wall)
+    retry = RetryLink(_retry_policy(plan), plan.registry, plan.handlers, clock.wall)
     outer = [adapt(link) for link in plan.links.prepended]
     inner = [*plan.links.appended, *plan.queue_links.get(queue, ())]
     registry = plan.registry if iterate is not None else Aggregates(plan.registry)
@@ -286,6 +288,10 @@ def _chain(
             *([aggregate] if iterate is None else []),
         ],
     )
+
+
+def _retry_policy(plan: Plan) -> RetryPolicy:
+    return RetryPolicy(plan.config.max_retries, Timestamps(plan.config.timestamps))
 
 
 def _give_back_waiting(managers: Sequence[Manager]) -> None:

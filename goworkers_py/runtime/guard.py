@@ -16,6 +16,7 @@ from goworkers_py.links.expiry import Expiry
 from goworkers_py.policy import poison
 from goworkers_py.policy.batch_members import BatchMembers
 from goworkers_py.policy.needs import Needs
+from goworkers_py.runtime.net import Net
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.special_runs import SpecialRuns
 from goworkers_py.wire import job_record, needs
@@ -41,6 +42,7 @@ class Guard:
     def __init__(
         self,
         chain: Run,
+        net: Net,
         needs: Needs,
         quarantine: Quarantine,
         expiry: Expiry,
@@ -51,13 +53,15 @@ class Guard:
         # Makes the message of a body that is no payload. Set before the start for the bodies of other programs.
         self.read: Callable[[Delivery], Message] | None = None
         self._chain = chain
-        self._aggregation = aggregation or chain
+        self._net = net
+        self._sound = sound = net.around(chain)  # for jobs with ties
+        self._aggregation = sound if aggregation is None else net.around(aggregation)
         self._needs = needs
         self._members = BatchMembers(needs)
         # Runs a job that may be a suspect. Replaced before the start where the broker keeps marks of deaths.
         self.run_suspect: RunSuspect = quarantine.run
         self._expiry = expiry
-        self._timely = expiry.around(chain)
+        self._timely = expiry.around(sound)
         self._runs = runs
         self._ruby = runs.ties.ruby
 
@@ -66,8 +70,10 @@ class Guard:
             read = self.read
             message = Message(delivery.payload, delivery.queue) if read is None else read(delivery)
         except UnreadablePayload as error:
-            log.error("queue %s: a payload is no job and goes to the dead set: %s", delivery.queue, error)
-            return self._runs.unreadable(delivery.payload, error)
+            return self._unreadable(delivery, error)
+        except BaseException as error:
+            return self._net.buried(delivery.payload, error)
+        outcome: Outcome | None = None
         # First `message`, then `alert`: the canceller's thread raises the alert first, and looks for the messages of
         # running jobs then. So a job that is cancelled just now is found by one of the two.
         delivery.message = message
@@ -83,16 +89,43 @@ class Guard:
                 return self._run_special(message, delivery)
             outcome = self._chain(message)
             return outcome if message.cancel is None else self._runs.ended(message, outcome)
+        except BaseException as error:
+            return self._caught(message, outcome or getattr(message, "outcome", None), error)
         finally:
             reset_current(token)
             delivery.message = message.held = None  # a delivery lives until it is settled, and would keep the message
+
+    def _unreadable(self, delivery: Delivery, error: UnreadablePayload) -> Outcome:
+        try:
+            log.error("queue %s: a payload is no job and goes to the dead set: %s", delivery.queue, error)
+            return self._runs.unreadable(delivery.payload, error)
+        except Exception as fault:
+            return self._net.buried(delivery.payload, fault)
+
+    def _caught(self, message: Message, outcome: Outcome | None, error: BaseException) -> Outcome:
+        """`outcome`: that of the chain, if it has ended."""
+        if outcome is not None:
+            return self._net.kept(outcome, error)
+        return self._runs.with_ties(message, self._net.failed(message, error))
+
+    def broken_off(self, delivery: Delivery) -> Outcome:
+        """The outcome of a job whose run an exception has ended that was thrown into the thread from outside. How far
+        the job got is not known. It counts as failed: else it would run again and again."""
+        error = RuntimeError("an exception was thrown into its thread; how far it got is not known")
+        try:
+            read = self.read
+            message = Message(delivery.payload, delivery.queue) if read is None else read(delivery)
+            message.tracked = delivery.tracked
+        except Exception:
+            return self._net.buried(delivery.payload, error)
+        return self._runs.with_ties(message, self._net.failed(message, error))
 
     def _run_special(self, message: Message, delivery: Delivery) -> Outcome:
         """A job that is more than its class and arguments; or one of a class that is tracked; or any job while jobs are
         to be cancelled."""
         fields = message.fields
         if (member := self._members.batch_of(fields)) is not None and self._is_special_by_need_only(message, delivery):
-            return self._runs.run_member(message, member, self._chain)
+            return self._runs.run_member(message, member, self._sound)
         if _NEEDS in fields and (unmet := self._needs.unmet(message)) is not None:
             return self._runs.run(message, delivery, lambda message: unmet, self._expiry.run_stats)
         if _NEEDS in fields and (group := group_of(fields, message.queue)) is not None:
@@ -111,7 +144,7 @@ class Guard:
             if (_EXPIRES_AT in message.fields or _EXPIRY in message.fields) and not (lock is not None and lock.reads):
                 chain = self._expiry.around(chain)
             return self._runs.run(message, delivery, chain, self._expiry.run_stats)
-        chain, timely = self._chain, self._timely
+        chain, timely = self._sound, self._timely
         if limits:  # a job that has expired takes no place
             if lock is not None:
                 chain = self._runs.ties.locks.after_limits(lock, chain)

@@ -297,4 +297,6 @@ class Launcher:
             return False
         finally:
             self._broker.close()
-        return True
+        if unsettled:
+            log.error("jobs that had ended and could not be settled, requeued, to run again: %d", unsettled)
+        return not unsettled

@@ -12,20 +12,26 @@ import secrets
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import accumulate, repeat, starmap
 
-from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Transport
+from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Transport, Unwritable
 from goworkers_py.core.delivery import ENDED, Delivery
-from goworkers_py.core.effect import Effect, PostJobs, PushJobs
-from goworkers_py.core.errors import BrokerError, BrokerRefused, Fenced
-from goworkers_py.core.outcome import DONE, KEEP, Done, Keep, Outcome, Reschedule, Retry
+from goworkers_py.core.effect import REPEATABLE, Effect, PostJobs, PushJobs
+from goworkers_py.core.errors import BrokenOff, BrokerError, BrokerRefused, Fenced
+from goworkers_py.core.levels import plain_list_of
+from goworkers_py.core.outcome import DONE, KEEP, Dead, Done, Keep, Outcome, Reschedule, Retry
 from goworkers_py.core.slot_effects import LeaveSlot
+from goworkers_py.policy.consequences import moved
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.service import Service
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.wire.message import describe_job
+from goworkers_py.wire import payload
+from goworkers_py.wire.batch import buried
+from goworkers_py.wire.failure import error_class, error_text, failure_fields
+from goworkers_py.wire.message import Message, describe_job
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +79,7 @@ class Settler(Service):
         self._on_left = on_left
         self._id = f"{pool.name}:{secrets.token_hex(6)}"
         self._outcomes: queue.SimpleQueue[Finished] = queue.SimpleQueue()
-        # The next eight: settler's thread only, so no lock. `_batch` is kept until the broker has answered it.
+        # The next nine: settler's thread only, so no lock. `_batch` is kept until the broker has answered it.
         self._number = 0
         self._taken: list[Finished] = []  # taken out of `_outcomes`, for this batch and the next ones
         self._batch: dict[Delivery, Outcome] = {}
@@ -82,6 +88,8 @@ class Settler(Service):
         self._sent: Batch | None = None  # what the broker was asked for `_batch`; it is asked for exactly this again
         self._refused: dict[Delivery, Outcome] = {}
         self._refused_until = 0.0
+        # The outcomes that are left for deliveries which cannot be settled with theirs.
+        self._simpler: dict[Delivery, Iterator[Outcome]] = {}
 
     def put(self, delivery: Delivery, outcome: Outcome) -> None:
         """From any thread. Of two outcomes for the same delivery the first one counts."""
@@ -201,6 +209,9 @@ class Settler(Service):
             self._counters.add("settle_retries")
             self._pause(self._outage.failed(self.name, error))
             return
+        except Exception as error:  # a delivery that cannot be written, say
+            self._after_fault(self._sent.finished, error)
+            return
         finished = self._sent.finished
         self._batch, self._sent, self._refused_before = {}, None, False
         self._most = min(LARGEST_BATCH, 2 * self._most)
@@ -226,24 +237,60 @@ class Settler(Service):
         else:
             self._note(refused, [str(error)])
 
+    def _after_fault(self, finished: Sequence[Finished], error: Exception) -> None:
+        """Our own code has raised, for one of the deliveries perhaps. The batch is tried once more, because the broker
+        may have done it. Then the deliveries come into smaller batches, as after a refusal, but without a pause. One
+        that raises alone gets a simpler outcome, and with the simplest one it waits as one that is refused."""
+        if not self._refused_before:
+            self._refused_before = True
+            return
+        self._batch, self._sent, self._refused_before = {}, None, False
+        if len(finished) > 1:
+            self._most = len(finished) // 2
+            self._taken[:0] = finished
+            return
+        self._note(finished, [Unwritable(f"{error_class(error)}: {error_text(error)}")])
+
+    def _simplify(self, delivery: Delivery, outcome: Outcome, error: Unwritable) -> bool:
+        """Takes the next simpler outcome for a delivery that can never be settled with this one. False when none is
+        left: then it waits like one that is refused."""
+        simpler = next(self._simpler.setdefault(delivery, simpler_outcomes(delivery, outcome, error)), None)
+        if simpler is None:
+            return False
+        self._taken.append((delivery, simpler))
+        with suppress(Exception):  # a log filter of the user's raises
+            log.error(
+                "a job cannot be settled as it ended, tries a simpler end, %s: %s: %s",
+                type(simpler).__name__.lower(), describe_job(delivery.payload, delivery.queue), error,
+            )  # fmt: skip
+        return True
+
     def _note(self, batch: Sequence[Finished], results: Sequence[Settled]) -> None:
-        errors = [result for result in dict.fromkeys(results) if isinstance(result, str)]
+        errors, simplified = [result for result in dict.fromkeys(results) if isinstance(result, str)], set[Delivery]()
         if errors:
             for (delivery, outcome), result in zip(batch, results, strict=True):
-                if isinstance(result, str):
+                if isinstance(result, Unwritable) and self._simplify(delivery, outcome, result):
+                    simplified.add(delivery)
+                elif isinstance(result, str):
                     self._refused[delivery] = outcome
             self._refused_until = time.monotonic() + self.refused_for_s
+        elif self._simpler:
+            for delivery, _ in batch:
+                self._simpler.pop(delivery, None)
         try:
             self._tell(batch, results, errors)
         finally:  # also when a log filter of the user's raises: the batch is settled and does not come back
             settled = [delivery for delivery, _ in batch]
-            self._unsettled.remove([one for one in settled if one not in self._refused] if errors else settled)
+            self._unsettled.remove(
+                [one for one in settled if one not in self._refused and one not in simplified] if errors else settled
+            )
 
     def _tell(self, batch: Sequence[Finished], results: Sequence[Settled], errors: Sequence[str]) -> None:
         """Tells counters, log and scheduler how a batch was settled."""
         if errors:
             self._counters.add("settle_retries")
-            self._outage.failed(self.name, BrokerRefused(errors[0]))
+            if self._refused:
+                self._outage.failed(self.name, BrokerRefused(errors[0]))
         elif not self._refused and self._most == LARGEST_BATCH:
             self._outage.recovered(self.name)
         for at, outcome in [(at, one[1]) for at, one in enumerate(batch) if one[1] is not DONE]:
@@ -282,10 +329,44 @@ class Settler(Service):
 
 def _fitting(ended: Sequence[Finished]) -> int:
     """How many of them are a batch of LARGEST_BATCH_BYTES, of which the last may go beyond it."""
-    sizes = [len(delivery.payload) + (_size(outcome.effects) if outcome.effects else 0) for delivery, outcome in ended]
+    try:
+        sizes = [
+            len(delivery.payload) + (_size(outcome.effects) if outcome.effects else 0) for delivery, outcome in ended
+        ]
+    except Exception:  # an effect that cannot be written: `_after_fault` finds whose it is
+        return 1
     if sum(sizes) < LARGEST_BATCH_BYTES:
         return len(ended)
     return bisect_left(list(accumulate(sizes)), LARGEST_BATCH_BYTES) + 1
+
+
+def simpler_outcomes(delivery: Delivery, outcome: Outcome, error: str) -> Iterator[Outcome]:
+    """The outcomes to try for a delivery that cannot be settled with its own, one after the other: without one of the
+    effects that may fail, and without all of them; then among the dead jobs, for what it is tied to. Its pushes are not
+    made then: without them, to remove the job would lose theirs."""
+    yield from _with_fewer(outcome, [one for one in outcome.effects if isinstance(one, REPEATABLE)])
+    raw = _with_error(delivery, error)
+    tied = () if plain_list_of(delivery.queue) else moved(raw, "dead", now=time.time(), error=error)
+    dead = Dead(buried(raw), effects=tied)
+    yield dead
+    yield from _with_fewer(dead, dead.effects)
+    yield Dead(raw)
+    yield Dead(delivery.payload)
+
+
+def _with_fewer(outcome: Outcome, left_out: Sequence[Effect]) -> Iterator[Outcome]:
+    for one in left_out:
+        yield replace(outcome, effects=tuple(other for other in outcome.effects if other is not one))
+    if len(left_out) > 1:
+        yield replace(outcome, effects=tuple(one for one in outcome.effects if not any(one is o for o in left_out)))
+
+
+def _with_error(delivery: Delivery, error: str) -> bytes:
+    try:
+        changes = failure_fields(Message(delivery.payload, delivery.queue), BrokenOff(error), time.time())
+        return payload.splice(delivery.payload, changes, drop=("at",))
+    except Exception:
+        return delivery.payload
 
 
 def _size(effects: Sequence[Effect]) -> int:

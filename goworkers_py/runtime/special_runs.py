@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from goworkers_py.core.batch import Membership
 from goworkers_py.core.delivery import Delivery
@@ -25,6 +27,8 @@ from goworkers_py.wire.batch import buried
 from goworkers_py.wire.chain import chain_of
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.needs import FIELD
+
+log = logging.getLogger("goworkers_py.job")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +73,7 @@ class SpecialRuns:
         self.alert_for_ties = self.alert or bool(self._canceller.tombstones)
 
     def run(self, message: Message, delivery: Delivery, chain: Run, run_stats: RunStats) -> Outcome:
-        run = self._tracker.begin(message, delivery)
+        self._tracker.begin(message, delivery)
         if FIELD in message.fields and (link := chain_of(message.fields)) is not None:
             message.gives = link.gives
         outcome = self._canceller.never_run(message) if self._canceller.tombstones else None
@@ -78,30 +82,36 @@ class SpecialRuns:
         else:
             outcome = chain(message)
             if message.cancel is not None:
-                outcome = self.ended(message, outcome)
-        if run is not None:
-            outcome = self._tracker.tracking.noted(message, run, outcome)
-        if FIELD in message.fields or self.ties.ruby is not None:
-            return self._with_ties(message, outcome)
-        return outcome
+                outcome = _followed(self.ended, message, outcome)
+        return self.with_ties(message, outcome)
 
     def run_member(self, message: Message, member: Membership, chain: Run) -> Outcome:
         """Runs a job whose only need is its batch: it has no lock, limit, group or record. The step that settles the
         job counts its end in the batch."""
         outcome = chain(message)
         if message.cancel is not None:
-            outcome = self.ended(message, outcome)
-        jid = message.fields.get("jid")
-        if outcome is DONE and type(jid) is str:  # nearly every run
+            outcome = _followed(self.ended, message, outcome)
+        if outcome is DONE and (jid := message.jid):  # nearly every run
             return Done(effects=(EndInBatch(jid, member, "succeeded"),))
-        return self._with_ties(message, outcome)
+        return _followed(self._with_ties, message, outcome)
+
+    def with_ties(self, message: Message, outcome: Outcome) -> Outcome:
+        """The outcome with what it means for the record of the job, and for its ties."""
+        if message.tracked is not None:
+            outcome = _followed(self._noted, message, outcome)
+        if FIELD in message.fields or self.ties.ruby is not None:
+            outcome = _followed(self._with_ties, message, outcome)
+        return outcome
+
+    def _noted(self, message: Message, outcome: Outcome) -> Outcome:
+        run = message.tracked
+        return outcome if run is None else self._tracker.tracking.noted(message, run, outcome)
 
     def unreadable(self, raw: bytes, error: UnreadablePayload) -> Dead:
         """The outcome of a payload that is no job, for all that it is tied to."""
         return Dead(buried(raw), effects=moved(raw, "dead", now=self._wall(), error=f"unreadable payload: {error}"))
 
     def _with_ties(self, message: Message, outcome: Outcome) -> Outcome:
-        """The outcome with what it means for the ties of the job."""
         more: tuple[Effect, ...] = ()
         if FIELD in message.fields:
             more = consequences(message.fields, outcome, self._wall())
@@ -112,4 +122,14 @@ class SpecialRuns:
         if more:
             effects = (*outcome.effects, *more) if outcome.effects else more
             outcome = Done(effects=effects) if outcome is DONE else dataclasses.replace(outcome, effects=effects)
+        return outcome
+
+
+def _followed(step: Callable[[Message, Outcome], Outcome], message: Message, outcome: Outcome) -> Outcome:
+    """The outcome with what the step adds to it. A fault of the step does not make the job run again."""
+    try:
+        return step(message, outcome)
+    except Exception:
+        with suppress(Exception):  # a log filter of the user's
+            log.exception("the run has ended, but a consequence of its end failed, and is left out")
         return outcome

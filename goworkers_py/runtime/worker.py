@@ -10,14 +10,12 @@ from goworkers_py.core.delivery import BEGUN, ENDED, FETCHED, Delivery
 from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.outcome import REQUEUE
 from goworkers_py.links.perform import close_own_loop
-from goworkers_py.policy.tracking import requeued
 from goworkers_py.runtime.buffer import Buffer
 from goworkers_py.runtime.hand_over import Hand
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.service import Service
 from goworkers_py.runtime.settler import Settler
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.wire.message import describe_job
 
 log = logging.getLogger(__name__)
 
@@ -68,11 +66,11 @@ class Worker(Service):
             log.exception("the event loop of %s could not be closed", self.name)
 
     def _after_strike(self, delivery: Delivery) -> None:
-        """`run` was broken off with `delivery` in hand, and has started again. Only a fault in the outermost link or an
-        exception thrown into this thread from outside can break it off. How far the job got is not known."""
+        """`run` was broken off with `delivery` in hand, and has started again. Only an exception that was thrown into
+        this thread from outside can break it off: the guard has an outcome for every fault of the links."""
         if delivery.stage is BEGUN:
-            log.error("run broken off by an exception, requeued: %s", describe_job(delivery.payload, delivery.queue))
-            self._settler.put(delivery, requeued(delivery, last=True))  # dropped if the settler has an outcome already
+            outcome = self._lanes[delivery.queue].guard.broken_off(delivery)
+            self._settler.put(delivery, outcome)  # dropped if the settler has an outcome already
 
     @property
     def running(self) -> Delivery | None:

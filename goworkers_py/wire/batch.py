@@ -17,6 +17,8 @@ from goworkers_py.wire.needs import FIELD, V, part_of
 
 BATCH, OVER = "batch", "over"
 _MARK = b'"batch"'
+# The queues of the three callbacks of each level. A payload may name more than the batches need.
+MOST_QUEUES = 3 * MOST_LEVELS
 # Of an error's text. The payload of the dead job has more of it.
 LONGEST_ERROR = 200
 
@@ -31,9 +33,7 @@ def batch_of(fields: Mapping[str, Any]) -> Membership | None:
     if not isinstance(batch, dict):
         return None
     bid, to = batch.get("id"), batch.get("to", [])
-    if not isinstance(bid, str) or not bid or not payload.encodable(bid) or bid.count(".") >= MOST_LEVELS:
-        return None
-    if not isinstance(to, list) or not all(isinstance(queue, str) and payload.encodable(queue) for queue in to):
+    if not payload.is_name(bid) or bid.count(".") >= MOST_LEVELS or not payload.are_names(to, MOST_QUEUES):
         return None
     return Membership(bid, tuple(to))
 
@@ -47,7 +47,7 @@ def buried(raw: bytes) -> bytes:
     """The payload of a job that dies now. It says that its batch knows that."""
     if _read(raw) is None:
         return raw
-    return payload.splice_into(raw, FIELD, {BATCH: {**deep.fields_of(raw)[FIELD][BATCH], OVER: True}})
+    return payload.splice_into(raw, FIELD, {OVER: True}, part=BATCH)
 
 
 def bid_in(raw: bytes) -> str:
@@ -72,24 +72,24 @@ def without_batch(field: Any) -> Any:
 
 def error_of(fields: Mapping[str, Any]) -> str:
     """The last error of this job."""
-    kind, told = (_text(fields.get(name)) for name in ("error_class", "error_message"))
+    kind, told = (text_of(fields.get(name)) for name in ("error_class", "error_message"))
     return f"{kind}: {told}" if kind else told
 
 
 def shown_class(fields: Mapping[str, Any]) -> str:
     """The class of this job, as people know it."""
-    return _text(fields.get("wrapped") or fields.get("class"))
+    return text_of(fields.get("wrapped") or fields.get("class"))[: payload.LONGEST_NAME]
 
 
 def death_of(fields: Mapping[str, Any], error: str, now: float) -> bytes:
     """How this job died, as one of the deaths of its batch."""
-    told = {"jid": _text(fields.get("jid")), "class": shown_class(fields), "error": error[:LONGEST_ERROR], "at": now}
+    told = {"jid": payload.jid_of(fields), "class": shown_class(fields), "error": error[:LONGEST_ERROR], "at": now}
     return payload.write({"v": V, **told})
 
 
-def _text(value: Any) -> str:
-    """Encodable, whatever a stranger has written."""
-    return str(value or "").encode("utf-8", "replace").decode("utf-8")
+def text_of(value: Any) -> str:
+    """A text that can be written, whatever a stranger has written: empty for what is no text."""
+    return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else ""
 
 
 def deaths(told: Sequence[bytes]) -> list[Death]:
@@ -99,7 +99,7 @@ def deaths(told: Sequence[bytes]) -> list[Death]:
             fields = payload.read(raw)
         except UnreadablePayload:
             continue
-        jid, job_class, error = (str(fields.get(name) or "") for name in ("jid", "class", "error"))
+        jid, job_class, error = (text_of(fields.get(name)) for name in ("jid", "class", "error"))
         at = fields.get("at")
         found.append(Death(jid, job_class, error, at if isinstance(at, float) else 0.0))
     return found

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from goworkers_py.core.chain import GAP, PREVIOUS, ChainLink, JobAtWork, LinkJob
+from goworkers_py.core.chain import GAP, MOST_PARTS, PREVIOUS, ChainLink, JobAtWork, LinkJob
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.wire import deep, payload
 from goworkers_py.wire.batch import shown_class
@@ -21,6 +21,8 @@ from goworkers_py.wire.needs import part_of
 CHAIN = "chain"
 # A result gets into the arguments of another job, which has levels of its own.
 MOST_LEVELS = payload.MAX_NESTING // 2
+# A number of a link beyond this is none.
+MOST_LINKS = 1_000_000_000
 # So many lists and dicts are around PREVIOUS in an argument. The job itself, its arguments and the list of the results
 # of several parts are levels too.
 MOST_AROUND = payload.MAX_NESTING - MOST_LEVELS - 3
@@ -44,12 +46,10 @@ def chain_of(fields: Mapping[str, Any]) -> ChainLink | None:
     if not isinstance(chain, dict):
         return None
     cid, to = chain.get("id"), chain.get("to", [])
-    if not isinstance(cid, str) or not cid or not payload.encodable(cid):
-        return None
     number, part = chain.get("n"), chain.get("part", 1)
-    if type(number) is not int or type(part) is not int or number < 1 or part < 1:
+    if not payload.is_name(cid) or not payload.are_names(to, MOST_PARTS):
         return None
-    if not isinstance(to, list) or not all(isinstance(queue, str) and payload.encodable(queue) for queue in to):
+    if type(number) is not int or type(part) is not int or not 1 <= number <= MOST_LINKS or not 1 <= part <= MOST_PARTS:
         return None
     return ChainLink(cid, number, part, tuple(to), chain.get("gives") is True)
 
@@ -80,7 +80,7 @@ def with_gaps(raw: bytes) -> bytes:
 def at_work(job: LinkJob) -> JobAtWork:
     """A part of a link, as people see it."""
     fields = deep.fields_of(job.payload.replace(GAP, b"null"))
-    return JobAtWork(str(fields.get("jid") or ""), shown_class(fields), job.queue)
+    return JobAtWork(payload.jid_of(fields), shown_class(fields), job.queue)
 
 
 def given(result: object) -> object:

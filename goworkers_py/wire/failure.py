@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -93,11 +92,13 @@ def _file_of(link: TracebackType) -> str:
 
 
 def backtrace(error: BaseException, most: int) -> list[str]:
-    """At most `most` lines in Ruby's form, innermost call first, without this package's frames around the job."""
+    """At most `most` lines in Ruby's form, innermost call first, without this package's frames around the job. As in
+    Ruby, a negative number leaves out so many of the outermost calls."""
     links = list(_links(own_traceback(error)))
-    theirs = deque((link for link in links if not _file_of(link).startswith(_OUR_FOLDER)), most) or links
+    theirs = [link for link in links if not _file_of(link).startswith(_OUR_FOLDER)] or links
+    theirs = theirs[-most:]  # the innermost ones, or all but the outermost
     lines = [f"{_file_of(link)}:{link.tb_lineno}:in `{link.tb_frame.f_code.co_name}'" for link in reversed(theirs)]
-    return [line.encode("utf-8", "replace").decode("utf-8") for line in lines[:most]]
+    return [line.encode("utf-8", "replace").decode("utf-8") for line in lines]
 
 
 def pack_backtrace(lines: list[str]) -> str:

@@ -13,7 +13,6 @@ set           the members' set
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -64,11 +63,11 @@ def group_of(fields: Mapping[str, Any], queue: str) -> JobGroup | None:
     release cannot read."""
     field = part_of(fields, GROUP)
     job_class: Any = fields.get("wrapped") or fields.get("class")
-    if not isinstance(field, dict) or not _is_name(field.get("name")) or not _is_name(job_class):
+    if not isinstance(field, dict) or not payload.is_name(field.get("name")) or not payload.is_name(job_class):
         return None
     if "set" in field:
         queue = field.get("queue", queue)
-        known = _is_name(field["set"]) and _is_name(queue)
+        known = payload.is_name(field["set"]) and payload.is_name(queue)
         return JobGroup(Group(queue, job_class, field["name"], field["set"])) if known else None
     if fields.get("kwargs"):
         return None  # only lists of arguments are aggregated: this job runs by itself
@@ -101,11 +100,7 @@ def set_in(raw: bytes) -> str:
     return "" if found is None else found.group.set
 
 
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and bool(value) and payload.encodable(value)
-
-
 def _number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value if math.isfinite(value) and 0 <= value <= 1e9 else None
+    return value if 0 <= value <= 1e9 else None  # not by `isfinite`, which raises for an int beyond all floats

@@ -19,6 +19,8 @@ from goworkers_py.wire.needs import FIELD, LIMITS, V, part_of
 
 SLOTS = "limits"
 _MARK = b'"limits"'
+# Of one job. A payload that names more was written by a stranger.
+MOST_SLOTS = 100
 
 
 def slots_field(ties: Iterable[SlotTie]) -> list[dict[str, Any]]:
@@ -31,7 +33,9 @@ def slots_field(ties: Iterable[SlotTie]) -> list[dict[str, Any]]:
 def slots_of(fields: Mapping[str, Any]) -> list[SlotTie]:
     """Those that this release can read."""
     told = part_of(fields, SLOTS)
-    return [tie for one in told if (tie := _tie(one)) is not None] if isinstance(told, list) else []
+    if not isinstance(told, list) or len(told) > MOST_SLOTS:
+        return []
+    return [tie for one in told if (tie := _tie(one)) is not None]
 
 
 def _tie(told: Any) -> SlotTie | None:
@@ -53,15 +57,17 @@ def slot_claim_in(raw: bytes) -> SlotClaim | None:
         fields = payload.read(raw)
     except UnreadablePayload:
         return None
-    ties, jid = slots_of(fields), fields.get("jid")
-    return SlotClaim(ties[0].slot, jid) if ties and isinstance(jid, str) else None
+    ties, jid = slots_of(fields), payload.jid_of(fields)
+    return SlotClaim(ties[0].slot, jid) if ties and jid else None
 
 
 def with_slots(raw: bytes, fields: Mapping[str, Any], ties: Iterable[SlotTie]) -> bytes:
     """The payload of a job, with these slots."""
     value = fields.get(FIELD)
     known = value.get("needs", []) if isinstance(value, dict) else []
-    needs = sorted({LIMITS, *(need for need in known if isinstance(need, str))})
+    needs = (
+        sorted({LIMITS, *(need for need in known if payload.is_name(need))}) if isinstance(known, list) else [LIMITS]
+    )
     members = {"v": V, "needs": needs, SLOTS: slots_field(ties)}
     if isinstance(value, dict):
         return payload.splice_into(raw, FIELD, members)

@@ -172,10 +172,8 @@ def says_tracked(fields: Mapping[str, Any]) -> bool:
 
 def tracked_of(fields: Mapping[str, Any]) -> Tracked | None:
     """The job with these fields; None if its jid names no record."""
-    jid, job_class = fields.get("jid"), fields.get("wrapped") or fields.get("class")
-    if not isinstance(jid, str) or not jid or not payload.encodable(jid):
-        return None
-    return Tracked(jid, job_class if isinstance(job_class, str) and payload.encodable(job_class) else "")
+    jid, job_class = payload.jid_of(fields), fields.get("wrapped") or fields.get("class")
+    return Tracked(jid, job_class if payload.is_name(job_class) else "") if jid else None
 
 
 def retain_in(value: Any) -> int:

@@ -20,6 +20,8 @@ from goworkers_py.wire.needs import FIELD, part_of
 LOCK, BEGUN = "lock", "begun"
 _UNTIL: dict[Any, Until] = {"start": "start", "expiry": "expiry"}
 _MARK = b'"lock"'
+# The longest time for which an option asks.
+LONGEST_S = 1_000_000_000
 # What a holder takes over from a later push with `replace`.
 _NEWEST = ("args", "kwargs", "expires_at")
 
@@ -56,9 +58,7 @@ def lock_of(fields: Mapping[str, Any]) -> JobLock | None:
     if not isinstance(lock, dict):
         return None
     name, for_s, conflict = lock.get("name"), lock.get("for"), lock.get("conflict")
-    if not isinstance(name, str) or not name or not payload.encodable(name):
-        return None
-    if isinstance(for_s, bool) or not isinstance(for_s, int) or for_s < 1:
+    if not payload.is_name(name) or type(for_s) is not int or not 1 <= for_s <= LONGEST_S:
         return None
     until = _UNTIL.get(lock.get("until"), "success") if isinstance(lock.get("until"), str) else "success"
     return JobLock(name, for_s, until, conflict if isinstance(conflict, str) else "", lock.get(BEGUN) is True)
@@ -72,8 +72,8 @@ def claim_in(raw: bytes) -> LockClaim | None:
         fields = payload.read(raw)
     except UnreadablePayload:
         return None
-    lock, jid = lock_of(fields), fields.get("jid")
-    if lock is None or not isinstance(jid, str):
+    lock, jid = lock_of(fields), payload.jid_of(fields)
+    if lock is None or not jid:
         return None
     if lock.on_conflict == "replace":
         return LockClaim(lock.name, jid, lock.for_s, "replace", newest_of(fields))
@@ -87,7 +87,6 @@ def newest_of(fields: Mapping[str, Any]) -> bytes:
 def renewed(raw: bytes, changes: Mapping[str, Any], has_begun: bool) -> bytes:
     """The payload of a job that has read its lock, with the fields that were there in place of its own."""
     if has_begun:
-        lock = {**payload.read(raw)[FIELD][LOCK], BEGUN: True}
-        raw = payload.splice_into(raw, FIELD, {LOCK: lock})
+        raw = payload.splice_into(raw, FIELD, {BEGUN: True}, part=LOCK)
     replaced = [name for name in _NEWEST if name not in changes] if changes else ()
     return payload.splice(raw, changes, drop=replaced)

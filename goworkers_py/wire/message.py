@@ -17,6 +17,7 @@ from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.held_pushes import HeldPushes, Home
 from goworkers_py.core.joining import Join, JoinedBatch
 from goworkers_py.core.levels import plain_list_of
+from goworkers_py.core.outcome import Outcome
 from goworkers_py.core.tracked_run import TrackedRun
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import batch_of
@@ -45,7 +46,7 @@ class Message:
 
     __slots__ = (
         "args", "cancel", "expired", "fields", "gives", "held", "interrupt", "iteration", "job_class", "members",
-        "queue", "raw", "term", "thread", "tracked",
+        "outcome", "queue", "raw", "term", "thread", "tracked",
     )  # fmt: skip
 
     # Set while the job's code runs: this thread may hold back its pushes. First it is the daemon's broker.
@@ -53,6 +54,7 @@ class Message:
     thread: int
     members: Sequence[Any]  # set for a job that aggregates a set, see `wire.group.Member`
     iteration: object  # set for an iterable job only, see `links.iterate`
+    outcome: Outcome  # set when the chain of a job with ties has ended, see `runtime.net`
     term: Term  # set where the process leads, see `links.term`
 
     def __init__(self, raw: bytes, queue: str) -> None:
@@ -77,8 +79,7 @@ class Message:
 
     @property
     def jid(self) -> str:
-        jid = self.fields.get("jid")
-        return jid if isinstance(jid, str) else ""
+        return payload.jid_of(self.fields)
 
     @property
     def epoch(self) -> int | None:
@@ -136,7 +137,7 @@ class Message:
     @property
     def tags(self) -> list[str]:
         tags = self.fields.get("tags")
-        return [str(tag) for tag in tags] if isinstance(tags, list) else []
+        return [tag for tag in map(_tag, tags) if tag] if isinstance(tags, list) else []
 
     @property
     def created_at(self) -> float | None:
@@ -152,8 +153,9 @@ class Message:
 
     @property
     def expires_at(self) -> float | None:
-        """The job is not begun after this time."""
-        return epoch(self.fields[EXPIRES_AT] if EXPIRES_AT in self.fields else self.fields.get(EXPIRY))
+        """The job is not begun after this time. Only a number is one: a text that go-workers writes is no such time."""
+        told = self.fields[EXPIRES_AT] if EXPIRES_AT in self.fields else self.fields.get(EXPIRY)
+        return None if isinstance(told, str) else epoch(told)
 
     def progress(self, at: float, total: float | None = None, text: str = "") -> None:
         """Tells how far a tracked job has got: `workers.current_message().progress(42, 100, "page 42")`. Everybody can
@@ -204,6 +206,11 @@ def describe_job(raw: bytes, queue: str) -> str:
     except UnreadablePayload:
         return f"an unreadable payload queue={queue}"
     return f"class={message.job_class or '?'} jid={message.jid or '?'} queue={queue}"
+
+
+def _tag(told: Any) -> str:
+    """Empty for what can be no tag, such as a number of very many digits, which Python does not write."""
+    return told if isinstance(told, str) else str(told) if whole_number(told) is not None else ""
 
 
 def new_jid() -> str:

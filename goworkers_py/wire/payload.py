@@ -12,7 +12,7 @@ import enum
 import math
 import pathlib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 import simplejson
 
@@ -20,6 +20,9 @@ from goworkers_py.core.errors import ArgumentError, UnreadablePayload
 
 # The nesting that Ruby reads and writes. The job's object and its `args` are two of these levels.
 MAX_NESTING = 100
+
+# Characters of a jid, a queue, or another name in a payload that becomes a part of keys.
+LONGEST_NAME = 1_000
 
 # A little less than int() accepts.
 _DIGITS_AT_ONCE = 4_000
@@ -171,12 +174,14 @@ def splicer(changes: Mapping[str, Any], drop: Collection[str] = ()) -> Callable[
     return spliced
 
 
-def splice_into(raw: bytes, name: str, changes: Mapping[str, Any], drop: Collection[str] = ()) -> bytes:
-    """`splice`, but the fields are those of the object in the job's field `name`."""
+def splice_into(raw: bytes, name: str, changes: Mapping[str, Any], drop: Collection[str] = (), part: str = "") -> bytes:
+    """`splice`, but the fields are those of the object in the job's field `name`; with `part`, of the object in the
+    field of that name in there."""
     members = _members(raw.decode("utf-8"))
     text = members[name]
     _, after_name = _scan(text, 0)
-    value = splice(text[after_name + 1 :].encode(), changes, drop).decode()
+    inner = text[after_name + 1 :].encode()
+    value = (splice_into(inner, part, changes, drop) if part else splice(inner, changes, drop)).decode()
     members[name] = f"{text[: after_name + 1]}{value}"
     return f"{{{','.join(members.values())}}}".encode()
 
@@ -275,6 +280,21 @@ def encodable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def is_name(value: Any) -> TypeGuard[str]:
+    """Whether a value of a payload can be the name of something: strangers write payloads."""
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_NAME and encodable(value)
+
+
+def are_names(value: Any, most: int) -> bool:
+    return isinstance(value, list) and len(value) <= most and all(map(is_name, value))
+
+
+def jid_of(fields: Mapping[str, Any]) -> str:
+    """The jid of a job; empty for one without a jid, and for one whose jid cannot be a name."""
+    jid = fields.get("jid")
+    return jid if is_name(jid) else ""
 
 
 def _advice(kind: type) -> str:

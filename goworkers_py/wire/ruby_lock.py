@@ -60,7 +60,7 @@ class RubyLock:
 def ruby_lock_of(fields: Mapping[str, Any]) -> RubyLock | None:
     """None for a job without such a lock, and for one that nobody can read."""
     digest, jid, kind = fields.get(LOCK_DIGEST), fields.get("jid"), fields.get(LOCK)
-    if not all(isinstance(text, str) and text and payload.encodable(text) for text in (digest, jid, kind)):
+    if not all(map(payload.is_name, (digest, jid, kind))):
         return None
     limit, ttl = _whole(fields.get("lock_limit"), 1), _whole(fields.get("lock_ttl"), 0)
     return RubyLock(str(digest), str(jid), str(kind), max(1, limit), max(0, ttl), _on_conflict(fields))

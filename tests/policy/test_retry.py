@@ -703,3 +703,27 @@ def test_a_backtrace_is_packed_as_every_sidekiq_from_6_0_2_reads_it() -> None:
 )
 def test_backtraces_of_every_version_are_unpacked(stored: Any, lines: list[str]) -> None:
     assert unpack_backtrace(stored) == lines
+
+
+@pytest.mark.parametrize(
+    ("said", "calls"), [(-1, ["raises", "inner"]), (-2, ["raises"]), (-100, []), (2, ["raises", "inner"])]
+)
+def test_a_negative_backtrace_leaves_out_the_outermost_calls_as_ruby_does(said: int, calls: list[str]) -> None:
+    def raises() -> None:
+        raise ValueError("no")
+
+    def inner() -> None:
+        raises()
+
+    def outer() -> None:
+        inner()
+
+    try:
+        outer()
+    except ValueError as error:
+        trace = error.__traceback__
+        assert trace is not None
+        raised = error.with_traceback(trace.tb_next)  # without this test
+    fields = fields_of(decide(job(backtrace=said), raised))
+    told = unpack_backtrace(fields.get("error_backtrace"))
+    assert [line.rpartition("`")[2].rstrip("'") for line in told] == calls

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
-from apps import expiry, fresh_lease, job, open_quarantine, special_runs
+from apps import expiry, fresh_lease, job, net, open_quarantine, special_runs
 
 from goworkers_py.core.batch import Membership
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import EndInBatch, EndLink
-from goworkers_py.core.outcome import DISCARD, DONE, EXPIRED, Dead, Expired, Outcome, Reschedule
+from goworkers_py.core.outcome import DISCARD, DONE, EXPIRED, Dead, Done, Expired, Outcome, Reschedule, Retry
 from goworkers_py.links.chain import Run
 from goworkers_py.links.expiry import Expiry
 from goworkers_py.links.retry import Handlers
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
+from goworkers_py.policy import consequences
 from goworkers_py.policy.needs import Needs
+from goworkers_py.policy.retry import RetryPolicy
 from goworkers_py.runtime.guard import Guard
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.wire import needs
@@ -37,7 +42,7 @@ def never(message: Message) -> Outcome:
 
 
 def run(payload: bytes, chain: Run = lambda message: DONE, quarantine: Quarantine | None = None) -> Outcome:
-    guard = Guard(chain, Needs(), quarantine or open_quarantine(fresh_lease()), expiry(), special_runs())
+    guard = Guard(chain, net(), Needs(), quarantine or open_quarantine(fresh_lease()), expiry(), special_runs())
     return guard.run(Delivery(payload, "q", "me"))
 
 
@@ -90,13 +95,55 @@ def test_any_other_job_is_the_current_message_while_it_runs() -> None:
     assert current_message() is None
 
 
-def test_what_the_chain_raises_comes_out_and_no_message_stays_current() -> None:
-    def fail(message: Message) -> Outcome:
-        raise MemoryError
+def failing(message: Message) -> Outcome:
+    raise MemoryError("ours")
 
-    with pytest.raises(MemoryError):
-        run(job(), fail)
+
+def test_what_the_chain_raises_is_a_counted_failure_and_no_message_stays_current() -> None:
+    outcome = run(job(retry=2), failing)
+    assert isinstance(outcome, Retry)
+    told = json.loads(outcome.payload)
+    assert (told["error_class"], told["error_message"]) == ("goworkers_py.BrokenOff", "MemoryError: ours")
+    assert told["retry_count"] == 0
     assert current_message() is None
+    assert isinstance(run(outcome.payload, failing), Retry)
+    assert isinstance(run(job(retry=2, retry_count=1), failing), Dead)
+
+
+@pytest.mark.parametrize("options", [{"retry": False}, {"retry": 0, "dead": False}])
+def test_a_job_is_buried_whose_run_was_broken_off_and_that_is_not_to_be_retried(options: dict[str, Any]) -> None:
+    """The options speak of failures of the job's code, which has not run perhaps."""
+    assert isinstance(run(job(jid="j", **options), failing), Dead)
+
+
+def test_the_batch_of_a_job_whose_run_was_broken_off_for_the_last_time_hears_of_it() -> None:
+    ties = {"v": 1, "needs": ["batch"], "batch": {"id": "b"}}
+    outcome = run(job(jid="j", retry=0, pyworkers=ties), failing)
+    [end] = outcome.effects
+    assert isinstance(end, EndInBatch)
+    assert end.way == "failed"
+
+
+def test_a_job_of_which_the_net_can_make_no_outcome_is_buried_with_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def decide(*_: Any) -> Outcome:
+        raise ValueError("the policy fails too")
+
+    monkeypatch.setattr(RetryPolicy, "decide", decide)
+    assert run(job(jid="j"), failing) == Dead(job(jid="j"))
+
+
+def test_a_consequence_that_fails_does_not_make_a_job_run_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise ValueError("no lock")
+
+    monkeypatch.setitem(consequences._TIES, "lock", fail)
+    ties = {"v": 1, "needs": ["batch", "unique"], "batch": {"id": "b"}, "lock": {"name": "l", "for": 5}}
+    outcome = run(job(jid="j", pyworkers=ties))
+    assert isinstance(outcome, Done)
+    assert [type(effect) for effect in outcome.effects] == [EndInBatch]
+    assert "job j: its tie lock cannot follow it to completed, and is left" in caplog.text
 
 
 def test_only_what_was_recovered_before_is_looked_at_by_the_quarantine() -> None:
@@ -132,7 +179,9 @@ def test_a_suspect_whose_time_passes_while_it_waits_to_run_alone_is_dropped() ->
             return super().run(message, delivery, chain)
 
     quarantine = Waits()
-    guard = Guard(never, Needs(), quarantine, Expiry(Handlers(), RunStats(), Counters(), lambda: now), special_runs())
+    guard = Guard(
+        never, net(), Needs(), quarantine, Expiry(Handlers(), RunStats(), Counters(), lambda: now), special_runs()
+    )
     payload = job(jid="late", recovered=RECOVERED, expires_at=2.0)
     assert guard.run(Delivery(payload, "q", "me")) is EXPIRED
     assert quarantine.ran == ["late"]

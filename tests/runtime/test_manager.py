@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import redis as redis_py
-from apps import expiry, fields, fresh_lease, in_progress, job, own_broker, queue, shared, special_runs
+from apps import expiry, fields, fresh_lease, in_progress, job, net, own_broker, queue, shared, special_runs
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Batch, Settled
@@ -46,7 +46,7 @@ class Managing:
             pool.prefetch.record(time.monotonic() - began)
             return DONE
 
-        guard = Guard(chain, Needs(), common.quarantine, expiry(), special_runs())
+        guard = Guard(chain, net(), Needs(), common.quarantine, expiry(), special_runs())
         settler = Settler(self._broker.transport, pool, common, on_later=lambda at: None)
         lane = Lane("q", guard, RunStats())
         self.made.append(Manager(pool, [lane], settler, self._broker.transport, common))

@@ -18,9 +18,11 @@ from goworkers_py.brokers.redis.transport import RedisTransport
 from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
-from goworkers_py.core.effect import Push, PushJobs
+from goworkers_py.core.effect import EndInBatch, FreeLock, NoteState, Push, PushJobs, StoreValue, Tracked
 from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.limit import Slot
 from goworkers_py.core.outcome import DISCARD, DONE, KEEP, LOST, REQUEUE, Dead, Done, Outcome, Retry
+from goworkers_py.core.slot_effects import LeaveSlot
 from goworkers_py.runtime import settler as module
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.settler import Settler
@@ -414,3 +416,92 @@ def test_refused_deliveries_come_again_in_bounded_batches(
         redis.delete("queue:broken")
         assert eventually(lambda: len(settling.unsettled) == 0)
     assert redis.llen("queue:broken") == 8
+
+
+HALF = "\ud800"
+JID = "abc"
+OF_BATCH = {"v": 1, "needs": ["batch"], "batch": {"id": "b"}}
+
+
+def only_dead(redis: redis_py.Redis) -> dict[str, Any]:
+    [dead] = map(json.loads, redis.zrange("dead", 0, -1))
+    return dict(dead)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "dies"),
+    [
+        (Done(effects=(FreeLock(JID, f"l{HALF}"),)), False),
+        (Done(effects=(FreeLock(JID, f"l{HALF}"), LeaveSlot(JID, Slot("fine")), StoreValue(JID, "k", b"v", 9))), False),
+        (Done(effects=(NoteState(Tracked(f"j{HALF}", ""), "completed", "", 9),)), False),
+        (Retry(5, b'{"jid":"abc"}', effects=(LeaveSlot(JID, Slot(f"l{HALF}")),)), False),
+        (Done(effects=(PushJobs(JID, (Push(f"q{HALF}", b"{}"),)),)), True),
+        (Dead(None), True),  # type: ignore[arg-type]
+        (Done(effects=("no effect",)), True),  # type: ignore[arg-type]
+    ],
+    ids=str,
+)
+def test_an_outcome_that_cannot_be_written_ends_its_job_in_one_place_at_once(
+    outcome: Outcome, dies: bool, settling: Settling, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    settling.settler.refused_for_s = 600.0
+    before, hostile, behind = settling.fetched(job(jid="1"), job(jid=JID), job(jid="2"))
+    settling.settler.put(before, DONE)
+    settling.settler.put(hostile, outcome)
+    settling.settler.put(behind, Retry(7, b'{"jid":"2"}'))
+    assert eventually(lambda: len(settling.unsettled) == 0)
+    assert redis.llen(LIST) == 0
+    assert redis.zcard("dead") == dies
+    assert redis.zscore("retry", '{"jid":"2"}') == 7
+    assert redis.zcard("retry") == 1 + isinstance(outcome, Retry)
+    if dies:
+        dead = only_dead(redis)
+        assert (dead["jid"], dead["error_class"]) == (JID, "goworkers_py.BrokenOff")
+        assert redis.get("stat:failed") == b"2"
+    if len(outcome.effects) == 3:
+        assert redis.keys("*value*")  # only the broken effect is left out
+    assert "a job cannot be settled as it ended, tries a simpler end" in caplog.text
+
+
+def test_a_batch_hears_of_the_death_of_a_job_whose_end_cannot_be_written(
+    settling: Settling, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle, effects = RedisTransport.settle, []
+
+    def noted(self: RedisTransport, batch: Batch) -> Any:
+        effects.extend(effect for _, outcome in batch.finished for effect in outcome.effects)
+        return settle(self, batch)
+
+    monkeypatch.setattr(RedisTransport, "settle", noted)
+    [hostile] = settling.fetched(job(jid=JID, pyworkers=OF_BATCH))
+    settling.settler.put(hostile, Done(effects=(PushJobs(JID, (Push(f"q{HALF}", b"{}"),)),)))
+    assert eventually(lambda: len(settling.unsettled) == 0)
+    assert isinstance(effects[-1], EndInBatch)
+    assert effects[-1].way == "failed"
+    assert only_dead(redis)["pyworkers"]["batch"]["over"] is True
+
+
+@pytest.mark.parametrize("error", [MemoryError("no room"), UnicodeError("half"), RecursionError("deep")])
+def test_a_broker_that_raises_what_it_likes_for_one_delivery_settles_the_others(
+    error: Exception, settling: Settling, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker of another package, say. The one that it settles in no way waits, as one that is refused."""
+    settling.settler.refused_for_s = 0.05
+    settle, mended = RedisTransport.settle, threading.Event()
+
+    def raises(self: RedisTransport, batch: Batch) -> Any:
+        if not mended.is_set() and any(one.payload == hostile.payload for one, _ in batch.finished):
+            raise error
+        return settle(self, batch)
+
+    monkeypatch.setattr(RedisTransport, "settle", raises)
+    others = settling.fetched(*(job(jid=str(number)) for number in range(40)))
+    [hostile] = settling.fetched(job(jid=JID))
+    for one in (*others[:20], hostile, *others[20:]):
+        settling.settler.put(one, DONE)
+    assert eventually(lambda: settling.unsettled.snapshot() == [hostile])
+    assert in_progress(redis) == [hostile.payload]
+    mended.set()
+    assert eventually(lambda: len(settling.unsettled) == 0)
+    assert redis.llen(LIST) == 0
+    assert redis.zcard("dead") == 1

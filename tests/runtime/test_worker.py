@@ -12,10 +12,10 @@ import pytest
 import redis as redis_py
 from apps import (
     expiry,
-    fields,
     fresh_lease,
     in_progress,
     job,
+    net,
     own_app,
     own_broker,
     queue,
@@ -68,7 +68,7 @@ class Working:
         common = shared(self.lease, self.quarantine)
         self.counters = common.counters
         self.settler = Settler(broker.transport, pool, common, lambda at: None)
-        guard = Guard(chain, Needs(), self.quarantine, expiry(), special_runs())
+        guard = Guard(chain, net(), Needs(), self.quarantine, expiry(), special_runs())
         lanes = {"q": Lane("q", guard, RunStats())}
         self.worker = Worker("worker:q:1", self.buffer, lanes, self.settler, common)
         self.worker.pause_after_fault_s = 0.01
@@ -166,7 +166,7 @@ def test_a_job_that_was_given_to_others_while_it_waited_is_not_run(
     assert in_progress(redis) == [job()]
 
 
-def test_a_fault_in_our_own_links_gives_the_job_back_and_the_worker_goes_on(
+def test_a_fault_in_our_own_links_is_a_failure_of_that_job_and_the_worker_goes_on(
     work: Callable[[Run], Working],
     redis: redis_py.Redis,
     caplog: pytest.LogCaptureFixture,
@@ -182,11 +182,39 @@ def test_a_fault_in_our_own_links_gives_the_job_back_and_the_worker_goes_on(
         at.buffer.put([bad, good])
         assert eventually(lambda: not len(at.unsettled))
         assert eventually(lambda: at.buffer.out == 0)  # the fetcher counts on it
-    assert fields(redis.lrange("queue:q", 0, -1), "jid") == ["bad"]
+    assert not queue(redis)
     assert not in_progress(redis)
-    assert "run broken off by an exception, requeued: class=J jid=bad queue=q" in caplog.text
-    (record,) = (record for record in caplog.records if record.levelno == logging.CRITICAL)
-    assert record.getMessage() == "thread worker:q:1 failed; starting it again"
+    (entry,) = map(json.loads, redis.zrange("retry", 0, -1))
+    assert (entry["jid"], entry["error_class"], entry["retry_count"]) == ("bad", "goworkers_py.BrokenOff", 0)
+    assert entry["error_message"] == "MemoryError: ours"
+    assert redis.get("stat:failed") == b"1"
+    assert "run broken off outside of the job's code: MemoryError: ours; to be retried" in caplog.text
+    assert not [record for record in caplog.records if record.levelno == logging.CRITICAL]
+
+
+@pytest.mark.parametrize(("retry", "place"), [(True, "retry"), (0, "dead"), (False, "dead")])
+def test_a_run_that_an_exception_from_outside_breaks_off_spends_a_retry(
+    retry: Any, place: str, work: Callable[[Run], Working], redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a job that is struck each time would run for ever. `retry: false` is about failures of the job's code."""
+    ran: list[str] = []
+    at = work(lambda message: ran.append(message.jid) or DONE)
+    put, strikes = at.settler.put, [KeyboardInterrupt()]
+
+    def struck(delivery: Delivery, outcome: Outcome) -> None:
+        if strikes:
+            raise strikes.pop()
+        put(delivery, outcome)
+
+    monkeypatch.setattr(at.settler, "put", struck)
+    with at:
+        at.buffer.put(at.fetched(job(jid="a", retry=retry)))
+        assert eventually(lambda: not len(at.unsettled) and at.buffer.out == 0)
+    assert ran == ["a"]
+    (entry,) = map(json.loads, redis.zrange(place, 0, -1))
+    assert (entry["error_class"], entry["retry_count"]) == ("goworkers_py.BrokenOff", 0)
+    assert "how far it got is not known" in entry["error_message"]
+    assert not queue(redis)
 
 
 def test_a_job_that_waits_for_the_lease_is_not_shown_as_running(work: Callable[[Run], Working]) -> None:

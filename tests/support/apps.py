@@ -34,6 +34,7 @@ from goworkers_py.policy.limiting import Limiting
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.priorities import Ask
 from goworkers_py.policy.registry import Registry
+from goworkers_py.policy.retry import RetryPolicy
 from goworkers_py.policy.tracking import Tracking
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.group_members import GroupMembers
@@ -41,6 +42,7 @@ from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.lease import Lease
 from goworkers_py.runtime.limit_begin import LimitBegin
 from goworkers_py.runtime.lock_begin import LockBegin
+from goworkers_py.runtime.net import Net
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.run_state import RunState
@@ -143,6 +145,11 @@ def shared(lease: Lease | None = None, quarantine: Quarantine | None = None, clo
 def expiry() -> Expiry:
     """Of a queue without handlers."""
     return Expiry(Handlers(), RunStats(), Counters())
+
+
+def net() -> Net:
+    """Of a queue without handlers."""
+    return Net(RetryPolicy(), Registry(), Handlers(), time.time)
 
 
 def special_runs() -> SpecialRuns:

@@ -72,7 +72,14 @@ def refuse_late(number: int, last: int) -> None:
 # True: settled.
 # False: the job was no longer in progress under that identity (lost lease), and nothing was changed.
 # A text: the error for which the delivery was not settled. It is still in progress and may be settled in a later batch.
+# An Unwritable text: this outcome of the delivery can never be written, by any try.
 Settled = bool | str
+
+
+class Unwritable(str):
+    """The error of a delivery whose outcome cannot be written: a text in it is no Unicode, say."""
+
+    __slots__ = ()
 
 
 class Transport(Protocol):
@@ -185,7 +192,8 @@ class Transport(Protocol):
 
         An effect of the last four that cannot be written does not keep the delivery from being settled.
 
-        A delivery whose effects cannot happen (a queue is damaged, say) is not settled: its result is the error. A
+        A delivery whose effects cannot happen (a queue is damaged, say) is not settled: its result is the error. That
+        is Unwritable where the outcome itself is the reason. The other deliveries are settled in the same call. A
         batch that was done before returns its first results and changes nothing. A batch with a lower number than the
         last one raises BrokerRefused and changes nothing. Raises ValueError when an outcome is Keep, before anything is
         done: such a delivery stays in progress and is not settled.

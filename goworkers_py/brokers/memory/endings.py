@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import logging
+import math
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-from goworkers_py.brokers.contracts.transport import Batch, Settled, refuse_late
+from goworkers_py.brokers.contracts.transport import Batch, Settled, Unwritable, refuse_late
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import (
@@ -27,7 +31,10 @@ from goworkers_py.core.effect import (
     TakeRubyLock,
 )
 from goworkers_py.core.job_state import JobState
-from goworkers_py.core.outcome import FAILED, UNCOUNTED, Dead, Keep, Outcome, Park, Reschedule, Retry
+from goworkers_py.core.outcome import FAILED, UNCOUNTED, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.wire.payload import encodable
+
+log = logging.getLogger(__name__)
 
 
 class Endings:
@@ -45,7 +52,10 @@ class Endings:
             last, results = self._state.settled.get(settler, (batch.number - 1, ()))
             refuse_late(batch.number, last)
             if last != batch.number:
-                results = [settle_one(delivery, outcome) for delivery, outcome in batch.finished]
+                results = [
+                    Unwritable(flaw) if (flaw := _flaw(outcome)) else settle_one(delivery, outcome)
+                    for delivery, outcome in batch.finished
+                ]
                 self._state.remember(settler, batch.number, results)
             return results
 
@@ -67,19 +77,26 @@ class Endings:
             state.count(failed=isinstance(outcome, FAILED))
 
     def apply(self, effects: Iterable[Effect]) -> None:
+        """The job is in its place already: an effect that raises is left out alone."""
         for effect in effects:
-            match effect:
-                case PushJobs(_, pushes):
-                    for push in pushes:
-                        self._state.add(push)
-                case PostJobs():
-                    self._post(effect)
-                case PushEcho() | EndSet() | EndInBatch() | EndLink():
-                    self._apply_of_tie(effect)
-                case StoreValue(jid, kind, value, life_s):
-                    self._state.values.put((kind, jid), value, life_s)
-                case _:
-                    self._note(effect)
+            try:
+                self._apply(effect)
+            except Exception:
+                log.exception("job %s: an effect of its end failed, and is left out: %s", effect.jid, effect.kind)
+
+    def _apply(self, effect: Effect) -> None:
+        match effect:
+            case PushJobs(_, pushes):
+                for push in pushes:
+                    self._state.add(push)
+            case PostJobs():
+                self._post(effect)
+            case PushEcho() | EndSet() | EndInBatch() | EndLink():
+                self._apply_of_tie(effect)
+            case StoreValue(jid, kind, value, life_s):
+                self._state.values.put((kind, jid), value, life_s)
+            case _:
+                self._note(effect)
 
     def _apply_of_tie(self, effect: PushEcho | EndSet | EndInBatch | EndLink) -> None:
         match effect:
@@ -116,3 +133,27 @@ class Endings:
             elif self._state.applied.get(name) is None:
                 self._state.applied.put(name, True, ID_LIFE_S)
                 self.apply([effect])
+
+
+def _flaw(outcome: Outcome) -> str:
+    """Why a server could not keep this outcome; empty for one that any broker settles."""
+    payload, at = getattr(outcome, "payload", b""), getattr(outcome, "at", 0.0)
+    if not isinstance(payload, bytes) and not (payload is None and isinstance(outcome, Requeue | Park)):
+        return f"its payload is {type(payload).__name__}, not bytes"
+    if not isinstance(at, int | float):
+        return f"its time is {type(at).__name__}, no number"
+    return _flaw_in([at, getattr(outcome, "line", ""), *outcome.effects])
+
+
+def _flaw_in(value: Any) -> str:
+    if isinstance(value, str):
+        return "" if encodable(value) else "a text holds half of a surrogate pair"
+    if value is None or isinstance(value, bytes | int):
+        return ""
+    if isinstance(value, float):
+        return "a number is not finite" if math.isnan(value) else ""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    if not isinstance(value, tuple | list):
+        return f"a {type(value).__name__} is no part of an effect"
+    return next(filter(None, map(_flaw_in, value)), "")

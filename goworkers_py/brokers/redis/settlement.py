@@ -18,6 +18,7 @@ from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.effects import encode, encode_once
 from goworkers_py.brokers.redis.exchange import Argument, NumberOf, Script, text
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.packing import packed
 from goworkers_py.brokers.redis.places import Row
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.brokers.redis.row_effects import RowEffect, encode_rows
@@ -38,6 +39,7 @@ from goworkers_py.core.outcome import (
     Retry,
 )
 from goworkers_py.wire import enclosure
+from goworkers_py.wire.failure import error_class, error_text
 
 DAY_COUNTER_LIFE_S = 5 * 365 * 86_400
 RECEIPT_LIFE_S = 3_600
@@ -136,6 +138,16 @@ class Settlement:
             at - 1: False if result == 0 else errors[result]
             for at, result in zip(answer[::2], answer[1::2], strict=True)
         }
+
+    def flaw(self, item: Item) -> str:
+        """Why no command can be made of this item; empty for one that can be settled."""
+        try:
+            arguments = self._encoded(item, _MoreKeys().number_of, time.time())
+            for _ in packed([("EVALSHA", *arguments)]):
+                pass
+        except Exception as error:
+            return f"{error_class(error)}: {error_text(error)}"
+        return ""
 
     def _encoded(self, item: Item, number_of: NumberOf, now: float) -> list[Argument]:
         keys, (what, payload, at, line) = self._keys, _readable(item, now)

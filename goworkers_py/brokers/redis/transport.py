@@ -6,10 +6,19 @@ import math
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from goworkers_py.brokers.contracts.transport import Batch, Finished, Published, PublishResult, Settled, Transport
+from goworkers_py.brokers.contracts.transport import (
+    Batch,
+    Finished,
+    Published,
+    PublishResult,
+    Settled,
+    Transport,
+    Unwritable,
+)
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.consumer import Consumer, QueueConsumer
 from goworkers_py.brokers.redis.effects import by_place
@@ -26,10 +35,12 @@ from goworkers_py.brokers.redis.row_effects import RowEffect, row_effect
 from goworkers_py.brokers.redis.settlement import Item, Settlement, target_of
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
+from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.levels import plain_list_of
 from goworkers_py.core.lock import Conflict, How
-from goworkers_py.core.outcome import DONE, Done
+from goworkers_py.core.outcome import DONE, Done, Keep
 from goworkers_py.policy.priorities import Ask
+from goworkers_py.wire.failure import error_class, error_text
 
 # A longer in-progress list is counted first, and read only when it holds more jobs than the process knows.
 MOST_READ_UNCOUNTED = 1_000
@@ -150,7 +161,34 @@ class RedisTransport(Transport):
 
     # --- settling
 
-    def settle(self, batch: Batch) -> list[Settled]:
+    def settle(self, batch: Batch) -> Sequence[Settled]:
+        try:
+            return self._settle(batch)
+        except BrokerError:
+            raise
+        except Exception:
+            # Nothing was sent: no command could be made, because of some deliveries perhaps. Sent again under its
+            # number, the batch leaves out the same ones.
+            flaws = {} if any(type(outcome) is Keep for _, outcome in batch.finished) else self._flaws(batch)
+            if not flaws:
+                raise
+        others = [one for one in batch.finished if one[0] not in flaws]
+        results: Iterator[Settled] = iter(self._settle(replace(batch, finished=others)) if others else ())
+        return [flaws[one] if one in flaws else next(results) for one, _ in batch.finished]
+
+    def _flaws(self, batch: Batch) -> dict[Delivery, Unwritable]:
+        found = {}
+        for one, outcome in batch.finished:
+            try:
+                item = Item(one.queue, one.identity, one.payload, target_of(outcome), outcome.effects)
+                flaw = self._settlement.flaw(item)
+            except Exception as error:  # it is no outcome
+                flaw = f"{error_class(error)}: {error_text(error)}"
+            if flaw:
+                found[one] = Unwritable(flaw)
+        return found
+
+    def _settle(self, batch: Batch) -> list[Settled]:
         leaving, others = dict(batch.finished), list[Finished]()
         effects: dict[Delivery, RowEffect] = {}
         for one in [one for one in batch.finished if one[1] is not DONE]:
