@@ -23,7 +23,10 @@ from goworkers_py.brokers.redis.limit_records import (
     slot_of_id,
     value_of,
 )
+from goworkers_py.brokers.redis.settlement import RECEIPT_LIFE_S
 from goworkers_py.brokers.redis.slot_arguments import slot_arguments
+from goworkers_py.core.effect import Effect
+from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.limit import (
     Begins,
     DueSlots,
@@ -63,6 +66,9 @@ class RedisLimits(Limits):
     def __init__(self, connections: Connections, keys: Keys) -> None:
         self._connections = connections
         self._keys = keys
+        # One entry for each begin that had no answer. Any thread appends, and asks for the length, in one step: an
+        # exception may be thrown into a worker here, so no lock.
+        self._unanswered: list[None] = []
 
     def declare(self, limits: Sequence[LimitSettings]) -> None:
         limits = self._of_this_version(limits)
@@ -89,27 +95,46 @@ class RedisLimits(Limits):
         one = wish.delivery
         entry = line_entry.written(wish.parked, one.queue, time.time(), jid=wish.jid)
         asked = wish.jid, one.identity, one.queue, one.payload, entry
-        answer = self._begin(self._keys.inprogress(one.queue, one.identity), asked, wish)
+        answer = self._begin(
+            self._keys.inprogress(one.queue, one.identity), asked, wish.slots, wish.queues, wish.effects
+        )
         if answer[0] == b"waits":
             return Waits(text(answer[1]))
         if answer[0] == b"run":
             return Begins()
         return Lost() if answer[0] == b"lost" else Undeclared()
 
-    def _begin(self, held: str, asked: Sequence[Argument], wish: SlotWish) -> list[Any]:
-        number_of, keys = _Numbers(), self._keys
-        arguments: list[Argument] = [*asked, len(wish.slots)]
-        for slot in wish.slots:
-            arguments += slot_arguments(slot, keys, number_of, wish.queues)
-        arguments += encode(wish.effects, keys, number_of, 0.0)
-        answer: list[Any] = self._connections.script(_BEGIN, (keys.queues, held, *number_of.names), arguments)
-        return answer
-
     def take(self, slot: Slot, jid: str, owner: str) -> bool | Undeclared:
-        number_of, keys = _Numbers(), self._keys
-        arguments = jid, owner, "", "", "", 1, *slot_arguments(slot, keys, number_of, ())
-        answer = self._connections.script(_BEGIN, (keys.queues, keys.nothing, *number_of.names), arguments)
+        answer = self._begin(self._keys.nothing, (jid, owner, "", "", ""), (slot,))
         return Undeclared() if answer[0] == b"undeclared" else bool(answer[0] == b"run")
+
+    def _begin(
+        self,
+        held: str,
+        asked: tuple[Argument, str, Argument, Argument, Argument],
+        slots: Sequence[Slot],
+        queues: Sequence[str] = (),
+        effects: Sequence[Effect] = (),
+    ) -> list[Any]:
+        number_of, keys = _Numbers(), self._keys
+        more: list[Argument] = [len(slots)]
+        for slot in slots:
+            more += slot_arguments(slot, keys, number_of, queues)
+        more += encode(effects, keys, number_of, 0.0)
+        names = keys.queues, held, keys.receipt(f"begin:{asked[1]}"), keys.nothing, *number_of.names
+        while True:
+            arguments = *asked, len(self._unanswered), RECEIPT_LIFE_S, *more
+            try:
+                answer: list[Any] = self._connections.script(_BEGIN, names, arguments)
+            except BrokerRefused:
+                raise
+            except BaseException:  # the server may still get what was sent, and much later
+                self._unanswered.append(None)
+                raise
+            if answer[0] != b"late":
+                return answer
+            # Other threads had no answer meanwhile.
+            self._unanswered.extend([None] * (answer[1] - len(self._unanswered)))
 
     def leave(self, slot: Slot, jid: str, queues: Sequence[str] = ()) -> None:
         number_of = _Numbers()

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
 import pytest
 import redis as redis_py
 from apps import job, own_broker
+from proxy import Proxy
 from servers import RedisServer
-from verbs import KEYS
+from verbs import KEYS, batch_of
 
+from goworkers_py.brokers.contracts.limits import SlotWish
 from goworkers_py.brokers.redis import limits, line_entry, lines
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.exchange import Argument, Script
 from goworkers_py.brokers.redis.slot_arguments import slot_arguments
-from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.core.limit import LimitSettings, Looked, Rate, Slot
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
+from goworkers_py.core.limit import Begins, LimitSettings, Looked, Rate, Slot
+from goworkers_py.core.outcome import Done
+from goworkers_py.core.slot_effects import LeaveSlot
 
 
 def test_all_lines_are_found_in_pages(redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,12 +89,12 @@ def test_a_block_keeps_its_turn_when_another_asks_within_a_moment(redis_url: str
         broker.limits.take(Slot("one"), "holder", "owner")
         places, numbers = "pyworkers:slot:one", dict[str, int]()
         arguments = slot_arguments(Slot("one"), KEYS, lambda key: numbers.setdefault(key, len(numbers) + 1), ())
-        asked = [KEYS.queues, KEYS.nothing, *numbers]
+        asked = [KEYS.queues, KEYS.nothing, KEYS.receipt("begin:owner"), KEYS.nothing, *numbers]
         begin = redis.register_script(limits._BEGIN.source)
         for _ in range(100):
             with redis.pipeline() as pipe:
                 for block in ("block-1", "block-2"):
-                    begin(asked, [block, "owner", "", "", "", 1, *arguments], client=pipe)
+                    begin(asked, [block, "owner", "", "", "", 0, 60, 1, *arguments], client=pipe)
                 pipe.hget(places, "b")
                 pipe.hdel(places, "b")
                 assert pipe.execute()[2].startswith(b"block-1 ")
@@ -143,3 +154,94 @@ def test_where_a_removal_is_denied_the_jobs_that_have_left_the_line_come_to_thei
             redis.execute_command("ACL", "SETUSER", "default", "+lrem")
         assert redis.lrange("queue:q", 0, -1) == [jobs[1]]
         assert [one.jid for one in broker.limits.holders(Slot("order"))] == ["1"]
+
+
+# --- a begin that arrives late
+
+ONE, API = Slot("one"), Slot("api")
+LIST = "queue:q:me:inprogress"
+RAW = job(jid="1")
+
+
+def wish(raw: bytes = RAW, jid: str = "1", *slots: Slot) -> SlotWish:
+    return SlotWish(slots or (ONE,), jid, Delivery(raw, "q", "me"), raw, ("q",))
+
+
+class Late:
+    """The first copy of a begin, whose connection was cut: it comes to the server when the test says so."""
+
+    def __init__(self, broker: RedisBroker, proxy: Proxy, redis: redis_py.Redis, begin: Callable[[], object]) -> None:
+        self._redis = redis
+        self._sent: list[tuple[Script, Sequence[str], Sequence[Argument]]] = []
+        script = broker._connections.script
+
+        def sending(*sent: Any) -> Any:
+            self._sent.append(sent)
+            return script(*sent)
+
+        proxy.drop_command(b"EVALSHA")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(broker._connections, "script", sending)
+            with pytest.raises(BrokerUnavailable):
+                begin()
+
+    def arrives(self) -> list[bytes]:
+        [(script, keys, arguments)] = self._sent
+        told: list[bytes] = self._redis.eval(script.source, len(keys), *keys, *arguments)
+        return told
+
+
+@pytest.fixture
+def behind_a_proxy(redis_server: str, redis_url: str) -> Iterator[tuple[RedisBroker, Proxy]]:
+    with Proxy(urlsplit(redis_url).port or 0) as proxy, own_broker(proxy.url + urlsplit(redis_url).path) as broker:
+        broker.limits.declare([LimitSettings("one", 1), LimitSettings("api", rate=Rate(1, 600))])
+        yield broker, proxy
+
+
+def test_a_begin_that_arrives_late_does_not_move_a_job_that_runs_into_a_line(
+    behind_a_proxy: tuple[RedisBroker, Proxy], redis: redis_py.Redis
+) -> None:
+    """A rate keeps no place by which the script knows that the job runs."""
+    broker, proxy = behind_a_proxy
+    redis.lpush(LIST, RAW)
+    late = Late(broker, proxy, redis, lambda: broker.limits.begin(wish(RAW, "1", API)))
+    assert broker.limits.begin(wish(RAW, "1", API)) == Begins()  # requeued, fetched again, and it runs now
+    assert late.arrives() == [b"late", 1]
+    assert redis.lrange(LIST, 0, -1) == [RAW]
+
+
+def test_a_begin_that_arrives_late_spares_an_equal_job(
+    behind_a_proxy: tuple[RedisBroker, Proxy], redis: redis_py.Redis
+) -> None:
+    broker, proxy = behind_a_proxy
+    redis.lpush(LIST, RAW, job(jid="2"))
+    late = Late(broker, proxy, redis, lambda: broker.limits.begin(wish()))
+    assert broker.limits.begin(wish()) == Begins()
+    end = LeaveSlot("1", ONE, ("q",))
+    assert broker.transport.settle(batch_of((Delivery(RAW, "q", "me"), Done(effects=(end,))))) == [True]
+    redis.lpush(LIST, RAW)
+    assert broker.limits.begin(wish(job(jid="2"), "2")) == Begins()
+    assert late.arrives() == [b"late", 1]
+    assert redis.lrange(LIST, 0, -1) == [RAW, job(jid="2")]
+
+
+def test_a_begin_that_arrives_late_gives_no_place_to_a_job_that_has_ended(
+    behind_a_proxy: tuple[RedisBroker, Proxy], redis: redis_py.Redis
+) -> None:
+    broker, proxy = behind_a_proxy
+    redis.lpush(LIST, RAW)
+    late = Late(broker, proxy, redis, lambda: broker.limits.begin(wish()))
+    redis.delete(LIST)  # requeued, and another process has run it
+    assert late.arrives() == [b"lost"]
+    assert [*broker.limits.holders(ONE)] == []
+
+
+def test_a_begin_whose_neighbour_had_no_answer_asks_again(
+    behind_a_proxy: tuple[RedisBroker, Proxy], redis: redis_py.Redis, redis_url: str
+) -> None:
+    broker, proxy = behind_a_proxy
+    redis.lpush(LIST, RAW)
+    Late(broker, proxy, redis, lambda: broker.limits.begin(wish()))
+    assert broker.limits.begin(wish()) == Begins()
+    with own_broker(redis_url) as other:  # as a thread that had sent its begin before that
+        assert other.limits.begin(wish()) == Begins()

@@ -1,27 +1,47 @@
 -- A job begins that needs a place in each of some slots. It takes all of them, or is moved from its in-progress list
 -- into the line of the first slot in the order that is full. There is no moment between: a place that is freed after
 -- this step finds the job in the line.
--- KEYS: queues, in-progress list (of a block: a key that never exists), then keys of slots and of effects, in any order
+-- KEYS: queues, in-progress list (of a block: a key that never exists), receipt, a key that never exists, then keys of
+--       slots and of effects, in any order
 -- ARGV: jid, identity, queue, the raw payload ('': a block of code, which does not wait in a line), the entry in the
---       line, how many slots, the slots, see limit.lua, then the effects of moving the job, see effects.lua
--- Answer: {'run'}, {'waits', name of the line}, {'lost'}: the job was not in its list, {'full'} of a block, or
---         {'undeclared'}
+--       line, how many begins of the identity had no answer when this one was sent, life of the receipt, how many slots,
+--       the slots, see limit.lua, then the effects of moving the job, see effects.lua
+-- Answer: {'run'}, {'waits', name of the line}, {'lost'}: the job was not in its list, {'full'} of a block,
+--         {'undeclared'}, or {'late', number}: a begin of the identity had no answer after this one was sent. Then
+--         nothing was done, and the process asks again, if it still waits for the answer
 -- include note.lua
 -- include sidekiq_status.lua
 -- include lock.lua
-local QUEUES, LIST = KEYS[1], KEYS[2]
-local FIXED, arguments = 2, ARGV
+local QUEUES, LIST, RECEIPT, NOTHING = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local FIXED, arguments = 4, ARGV
 -- include push.lua
 local function refusal()
   return false
 end
 -- include effects.lua
+trial = NOTHING
 -- A server that is out of memory lets a script go on that has called a write command before. Without this LTRIM,
 -- limited jobs could not begin on a full server.
 redis.call('LTRIM', LIST, '0', '-1')
 local jid, identity, queue, raw, entry = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
-local slots, first, full = {}, 7, nil
+-- A begin without an answer may still be on its way while its job is requeued, fetched again and run. It would move that
+-- run, or an equal job, into a line. Before such a run the process asks again, with a higher number than the old copy.
+local unanswered, known = tonumber(ARGV[6]), tonumber(redis.call('GET', RECEIPT) or 0)
+if unanswered < known then return {'late', known} end
+if unanswered > known then redis.call('SET', RECEIPT, unanswered, 'EX', ARGV[7]) end
+
+-- Whether the job is still in progress here: else it has ended, or runs elsewhere, and takes no place.
+local function is_there()
+  local place = redis.pcall('LPOS', LIST, raw, 'RANK', '-1')
+  if type(place) ~= 'table' then return place end
+  for _, one in ipairs(redis.call('LRANGE', LIST, '0', '-1')) do -- the access rules do not allow LPOS
+    if one == raw then return true end
+  end
+end
+if raw ~= '' and not is_there() then return {'lost'} end
+
+local slots, first, full = {}, 9, nil
 
 -- All jobs follow one order of slots: strict ones, whose lines wait for the job; then those of one key, because a job
 -- that waits for its key must not hold a place that jobs of other keys need; then the others. Each by name.
@@ -31,7 +51,7 @@ local function is_before(one, other)
   return one < other
 end
 
-for i = 1, ARGV[6] do
+for i = 1, ARGV[8] do
   local slot
   slot, first = slot_at(first)
   slots[i] = slot
@@ -46,6 +66,10 @@ for i = 1, ARGV[6] do
 end
 
 if not full then
+  for _, slot in ipairs(slots) do
+    local failed = (slot.interval or not slot.counts) and trial_refusal('places')
+    if failed then return {err = failed} end
+  end
   for _, slot in ipairs(slots) do
     if not slot.has then spend(slot, false) end
     if raw == '' and waiting_block(slot) == jid then redis.call('HDEL', slot.places, 'b') end
@@ -63,21 +87,25 @@ if raw == '' then
   return {'full'}
 end
 
-local failed = each_effect(first, #ARGV, effect_refusal) or registry_error(slots[full].lines, slots[full].name)
+local failed = each_effect(first, #ARGV, effect_refusal) or trial_refusal('slot') or trial_refusal('park')
+for i, slot in ipairs(slots) do
+  if i == full or slot.has then failed = failed or slot_error(slot) end
+end
 if failed then return {err = failed} end
-if redis.call('LREM', LIST, '-1', raw) == 0 then return {'lost'} end
+redis.call('LREM', LIST, '-1', raw)
 failed = join(slots[full], entry)
 if failed then
   redis.call('RPUSH', LIST, raw)
   return {err = failed}
 end
-each_effect(first, #ARGV, apply)
+-- From here on the job is in the line, so an error must not end the step. A look mends the line of a place.
+pcall(each_effect, first, #ARGV, apply)
 -- It gives up its other places, but for those before this slot in the order. So no two jobs wait for each other.
 for i, slot in ipairs(slots) do
   if slot.has and is_before(i, full) then
-    give_place(slot, jid, '', slots[full].name)
+    pcall(give_place, slot, jid, '', slots[full].name)
   elseif slot.has and slot.counts then
-    free_place(slot, jid)
+    pcall(free_place, slot, jid)
   end
 end
 return {'waits', slots[full].name}

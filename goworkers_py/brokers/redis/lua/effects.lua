@@ -19,16 +19,13 @@ local function each_effect(first, last, act)
 end
 
 local function wrong_type(step, key)
-  local to_set = step == 'retry' or step == 'schedule' or step == 'dead'
-  local reply = to_set and redis.pcall('ZCARD', key) or redis.pcall('LLEN', key)
-  return type(reply) == 'table' and reply.err
+  return type_error((step == 'retry' or step == 'schedule' or step == 'dead') and 'ZCARD' or 'LLEN', key)
 end
 
--- Unlike a queue, a line or an outbox that is not registered may never be registered again. Its name may be there before
--- its first entry is.
-local function registry_error(key, name)
-  local reply = redis.pcall('SADD', key, name)
-  return type(reply) == 'table' and reply.err
+-- The error that the name of a line or of an outbox would give. Unlike a queue, one that is not registered may never be
+-- registered again.
+local function registry_error(key)
+  return type_error('SCARD', key) or trial_refusal('named')
 end
 
 -- The error that an effect would give, before anything is done: an item and its effects are settled all or not at all.
@@ -43,7 +40,7 @@ local function effect_refusal(word, key, option, first, last)
   end
   if word == 'born' then return refusal(arguments[first]) or check_push(first) end
   return refusal(STEPS[word]) or (word ~= 'value' and wrong_type(STEPS[word], key))
-    or (word == 'post' and registry_error(OUTBOXES, option))
+    or (word == 'post' and registry_error(OUTBOXES))
 end
 
 -- Removes the tombstone of a job, and tells who has cancelled it. It does not keep the job from being settled.
@@ -181,7 +178,8 @@ function EFFECTS.push(key, queue, first, last)
   return write_all('LPUSH', key, first, last)
 end
 
-function EFFECTS.post(key, _, first, last)
+function EFFECTS.post(key, to, first, last)
+  redis.call('SADD', OUTBOXES, to)
   return write_all('LPUSH', key, first, last)
 end
 

@@ -36,6 +36,17 @@ local function slot_at(at)
   return slot, after
 end
 
+-- The error that a step would give that writes to the keys of a slot, because one of them has a wrong type.
+local function slot_error(slot)
+  local replies = {
+    redis.pcall('HLEN', slot.settings), redis.pcall('HLEN', slot.places), redis.pcall('LLEN', slot.line),
+    redis.pcall('ZCARD', slot.due), redis.pcall('SCARD', slot.lines), redis.pcall('ZCARD', slot.schedule),
+  }
+  for _, reply in ipairs(replies) do
+    if type(reply) == 'table' then return reply.err end
+  end
+end
+
 -- False where nobody has declared the limit.
 local function read_settings(slot)
   local told = redis.call('HMGET', slot.settings, 'v', 'concurrent', 'rate', 'holds', 'set_concurrent', 'set_rate')
@@ -118,9 +129,11 @@ local function tidy(slot)
   redis.call('EXPIRE', slot.places, math.ceil(needed - now) + 1)
 end
 
+-- PERSIST first: where it is refused, nothing is done.
 local function give_place(slot, jid, owner, queue)
+  if slot.counts ~= false then redis.call('PERSIST', slot.places) end
   redis.call('HSET', slot.places, 'v', LIMIT_V, 's:' .. jid, owner .. ' ' .. now .. ' ' .. queue)
-  if slot.counts == false then tidy(slot) else redis.call('PERSIST', slot.places) end
+  if slot.counts == false then tidy(slot) end
 end
 
 -- The oldest entry of the line that this release can read, as {entry, jid, queue, payload, at}; and whether it is the
@@ -172,6 +185,7 @@ local function check_line(slot)
     redis.call('PERSIST', slot.places)
   end
   redis.call('ZADD', slot.due, 'XX', '0', '')
+  redis.call('ZCARD', slot.schedule) -- where a job goes that its queue does not take
 end
 
 -- Takes the oldest entry that can be read out of the line. (To try LREM first would cost a walk through all entries.)
@@ -219,7 +233,8 @@ end
 -- Ends the place of a job, and lets the next one go. An undeclared limit allows as many jobs as there were places.
 local function free_place(slot, jid)
   if redis.call('HDEL', slot.places, 's:' .. jid) == 0 then return end
-  if redis.call('LLEN', slot.line) > 0 then
+  local waiting = redis.pcall('LLEN', slot.line)
+  if type(waiting) == 'number' and waiting > 0 then
     if not read_settings(slot) then slot.concurrent = taken(slot) + 1 end
     let_go(slot, LET_GO_MOST)
   end

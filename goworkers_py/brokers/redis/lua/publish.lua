@@ -8,8 +8,8 @@ local QUEUES, FIXED, arguments = KEYS[1], 2, ARGV
 -- include push.lua
 trial = KEYS[2]
 local answer, first = {}, 1
--- All or none: a push that fails alone has written nothing.
-while first <= #ARGV and PUSH_SIZE + ARGV[6] < #ARGV do
+-- All or none.
+while first <= #ARGV do
   local failed = check_push(first)
   if failed then return {err = failed} end
   first = first + PUSH_SIZE + ARGV[first + 5]

@@ -60,22 +60,47 @@ local function meet_lock(key, at, due)
   return {replaced and 'replaced' or how, unpack(other)}, failed
 end
 
--- Asks whether the key of a tie has the right type.
-local TIE_CHECKS = {
-  id = 'EXISTS', record = 'EXISTS', lock = 'HLEN', batch = 'HLEN', group = 'HLEN', slot = 'HLEN',
-}
+local function type_error(command, key)
+  local reply = redis.pcall(command, key)
+  return type(reply) == 'table' and reply.err
+end
 
--- Returns the error that the push would give, if any. So a push that cannot be done fails before anything is written.
+-- For each tie, the error for which its keys cannot be written.
+local TIE_CHECKS = {group = check_group}
+
+-- Whether it is there is asked without a look at its type: a push would be taken for a duplicate.
+function TIE_CHECKS.id(at)
+  return type_error('GET', key_at(at + 1))
+end
+
+function TIE_CHECKS.record(at)
+  return type_error('HLEN', key_at(at + 1))
+end
+
+function TIE_CHECKS.lock(at)
+  return type_error('HLEN', key_at(at + 1)) or type_error('ZCARD', key_at(at + TIE_SIZE + 4))
+end
+
+function TIE_CHECKS.batch(at)
+  local place = joined_place(at + TIE_SIZE)
+  local failed = type_error('ZCARD', place.batches)
+  for _, level in ipairs(place) do failed = failed or type_error('HLEN', level.key) end
+  return failed
+end
+
+function TIE_CHECKS.slot(at)
+  return slot_error((slot_at(at + TIE_SIZE + 2)))
+end
+
+-- Returns the error that the push would give, if any: each key that it writes is asked for its type. So a push that
+-- cannot be done fails before anything is written.
 local function check_push(first)
-  local goal = key_at(first + 1)
-  local reply = arguments[first] == 'schedule' and redis.pcall('ZCARD', goal) or redis.pcall('LLEN', goal)
-  local ties, refused = ties_of(first), trial_refusal(arguments[first])
-  for word, at in pairs(ties) do
-    if type(reply) ~= 'table' then reply = redis.pcall(TIE_CHECKS[word], key_at(at + 1)) end
-    refused = refused or trial_refusal(word)
+  local failed = type_error(arguments[first] == 'schedule' and 'ZCARD' or 'LLEN', key_at(first + 1))
+  failed = failed or trial_refusal(arguments[first])
+  for word, at in pairs(ties_of(first)) do
+    failed = failed or trial_refusal(word) or (TIE_CHECKS[word] and TIE_CHECKS[word](at))
   end
-  if type(reply) == 'table' or refused then return type(reply) == 'table' and reply.err or refused end
-  return ties.group and check_group(ties.group) or nil
+  return failed
 end
 
 -- `reason` is for the timeline of a tracked job. A push that `insists` happens without its batch where that was closed

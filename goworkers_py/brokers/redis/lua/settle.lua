@@ -36,7 +36,8 @@ local function put(what, key, goal)
   elseif what == 'dead' then
     reply = redis.pcall('ZADD', key, now, goal.payload)
   else
-    if what ~= 'park' then redis.pcall('SADD', QUEUES, goal.name) end
+    local registry = what == 'park' and LINES or QUEUES
+    redis.pcall('SADD', registry, goal.name)
     reply = redis.pcall(what == 'front' and 'RPUSH' or 'LPUSH', key, goal.payload)
   end
   return type(reply) == 'table' and reply.err and reply.err .. ' (key ' .. key .. ')'
@@ -44,17 +45,25 @@ end
 
 -- include effects.lua
 
+-- Does the effects. Returns the error, if any. An error that nobody has foreseen must not end the script: the items
+-- before would be settled, and the settler would not know.
+local function applied(first, last)
+  local done, failed = pcall(each_effect, first, last, apply)
+  if done then return failed end
+  return type(failed) == 'table' and failed.err or tostring(failed)
+end
+
 -- `first` and `last`: the arguments of the effects.
 local function end_one(list, from, raw, what, goal, first, last)
-  local refused = refusal(what) or (what == 'park' and registry_error(LINES, goal.name))
+  local refused = refusal(what) or (what == 'park' and registry_error(LINES))
   if not refused and first then
     refused = goal.key and wrong_type(what, goal.key) or each_effect(first, last, effect_refusal)
   end
   if refused then return refused end
   local taken = take_off(list, from, raw)
   if taken ~= 1 then return taken end
-  local failed = first and each_effect(first, last, apply)
-  if not failed and goal and goal.key then failed = put(what, goal.key, goal) end
+  local failed = first and applied(first, last)
+  if not failed and goal.key then failed = put(what, goal.key, goal) end
   if not failed then return 1 end
   if list then redis.call('RPUSH', list, raw) end
   return failed

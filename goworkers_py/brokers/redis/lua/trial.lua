@@ -9,6 +9,7 @@ local function refused_trial(word)
     back = 'ZADD LREM LPUSH LREM', schedule = 'ZADD', id = 'SET', lock = 'HMGET HDEL HSET HDEL EXPIRE',
     batch = 'HMGET HDEL HINCRBY HDEL', group = 'HMGET HDEL HSET HDEL SREM SADD SREM ZADD LREM RPUSH LREM',
     slot = 'HMGET HGET HLEN HEXISTS LLEN HDEL HSET HDEL EXPIRE PERSIST SREM SADD SREM ZADD LREM LPUSH LREM',
+    places = 'HDEL HSET HDEL EXPIRE PERSIST', park = 'ZADD LREM RPUSH LREM DEL', named = 'SREM SADD SREM',
   }
   local values = {
     EXPIRE = {'1'}, HDEL = {''}, HEXISTS = {''}, HGET = {''}, HINCRBY = {'', '0'}, HMGET = {''}, HSET = {'', ''},
