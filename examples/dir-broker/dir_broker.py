@@ -16,6 +16,7 @@ import itertools
 import json
 import logging
 import math
+import os
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -28,7 +29,7 @@ from goworkers_py.brokers.contracts.transport import Batch, Published, Settled, 
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import REPEATABLE, Push, PushJobs
-from goworkers_py.core.errors import BrokerFull, BrokerRefused, BrokerUnavailable, ConfigError
+from goworkers_py.core.errors import BrokerFull, BrokerRefused, BrokerUnavailable, ConfigError, UnreadablePayload
 from goworkers_py.core.outcome import Dead, Keep, Outcome, Requeue, Reschedule, Retry
 from goworkers_py.policy.priorities import Ask
 from goworkers_py.wire import payload as wire
@@ -117,7 +118,11 @@ class DirTransport(Transport):
         """A new name at the back of a queue or at its front, or among the jobs that wait until `at`."""
         order = 10**19 + (-time.time_ns() if first else time.time_ns())
         name = f"{order:020d}.{next(self._numbers) % 10**9:09d}.{deaths}"
-        return f"queues/{named(queue)}/{name}" if at is None else f"later/{named(queue)}/{sortable(at)} {name}"
+        folder = f"queues/{named(queue)}" if at is None else f"later/{named(queue)}"
+        path = self._folder.root / folder
+        if path.exists() and not (path.is_dir() and os.access(path, os.W_OK | os.X_OK)):
+            raise BrokerRefused(f"{path} is no folder that this process may write to")
+        return f"{folder}/{name}" if at is None else f"{folder}/{sortable(at)} {name}"
 
     def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = math.inf) -> list[Delivery]:
         end = time.monotonic() + min(wait_s, LONGEST_WAIT_S)
@@ -154,20 +159,28 @@ class DirTransport(Transport):
             for owner in owners.iterdir():
                 with owner.open() as lock, suppress(BlockingIOError):  # it lives
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    self._recover(owner.name)
-                    owner.unlink()
+                    if self._recover(owner.name):
+                        owner.unlink()
             self._delete_old()
 
-    def _recover(self, owner: str) -> None:
-        """Moves the jobs of a dead process. One that was in progress at `poison_limit` deaths may have caused them."""
+    def _recover(self, owner: str) -> bool:
+        """Moves the jobs of a dead process. One that was in progress at `poison_limit` deaths may have caused them.
+        False when some cannot be moved now: they hold up no other, and are tried again."""
+        moved_all = True
         for held in self._folder.names("progress", f"{owner} *"):
             _, queue, name = held.split(" ")
             deaths = int(name.rpartition(".")[2]) + 1
-            place = self._place(unquote(queue[1:]), deaths=deaths)
+            try:
+                place = self._place(unquote(queue[1:]), deaths=deaths)
+            except BrokerRefused as error:
+                moved_all = False
+                log.error("a job of a dead process cannot be recovered: %s file=%s", error, held)
+                continue
             if deaths == self._config.poison_limit:
                 place = f"dead/{sortable(time.time())} {name}"
                 log.error("buried: in progress when %s processes died file=%s", deaths, self._folder.root / place)
             self._folder.move(f"progress/{held}", place)
+        return moved_all
 
     def _delete_old(self) -> None:
         dead = self._folder.names("dead")
@@ -198,34 +211,40 @@ class DirTransport(Transport):
     def _settle(self, batch: Batch) -> list[Settled]:
         answer = f"answers/{named(batch.settler)}"
         if (self._folder.root / answer).exists():
-            number, results = json.loads((self._folder.root / answer).read_bytes())
+            number, known = json.loads((self._folder.root / answer).read_bytes())
             if number == batch.number:
-                return list(results)
+                return list(known)
         files: dict[str, bytes] = {}
         gone: dict[str, Settled] = {}
-        results = []
+        results: list[Settled] = []
         for delivery, outcome in batch.finished:
-            refused = [one.kind for one in outcome.effects if not isinstance(one, (PushJobs, *REPEATABLE))]
-            is_ours = delivery.receipt not in gone and (self._folder.root / delivery.receipt).exists()
-            if is_ours and not refused:
-                files |= self._left_by(delivery, outcome)
-                gone[delivery.receipt] = True
-            results.append(f"{', '.join(refused)}: not in a directory" if refused else is_ours)
+            result: Settled = delivery.receipt not in gone and (self._folder.root / delivery.receipt).exists()
+            if result is True:
+                try:
+                    files |= self._left_by(delivery, outcome)
+                    gone[delivery.receipt] = True
+                except Exception as error:  # this delivery stays in progress, and holds up no other
+                    result = f"{type(error).__name__}: {error}"
+            results.append(result)
         self._folder.commit({**files, answer: json.dumps([batch.number, results]).encode()}, [*gone])
         return results
 
     def _left_by(self, delivery: Delivery, outcome: Outcome) -> dict[str, bytes]:
-        """The files that a job leaves behind: itself in its new place, and the jobs that it pushes."""
+        """The files that a job leaves behind: itself in its new place, and the jobs that it pushes. What cannot be
+        written raises here: a journal has to be done as a whole."""
+        if unknown := [one.kind for one in outcome.effects if not isinstance(one, (PushJobs, *REPEATABLE))]:
+            raise BrokerRefused(f"{', '.join(unknown)}: not in a directory")
         pushes = [push for effect in outcome.effects if isinstance(effect, PushJobs) for push in effect.pushes]
         files = {self._place(push.queue, push.at): push.payload for push in pushes}
         if isinstance(outcome, Requeue):
             again = delivery.payload if outcome.payload is None else outcome.payload
             files[self._place(delivery.queue, first=not outcome.last)] = again
         elif isinstance(outcome, (Retry, Reschedule)):
-            queue = wire.read(outcome.payload).get("queue") or delivery.queue
-            files[self._place(queue, outcome.at)] = outcome.payload
+            files[self._place(queue_in(outcome.payload) or delivery.queue, outcome.at)] = outcome.payload
         elif isinstance(outcome, Dead):
             files[f"dead/{sortable(time.time())} {delivery.receipt.rpartition(' ')[2]}"] = outcome.payload
+        if not all(isinstance(raw, bytes) for raw in files.values()):
+            raise TypeError("a payload is no bytes")
         return files
 
     def close(self) -> None:
@@ -260,6 +279,15 @@ def named(name: str) -> str:
     if len(quoted) > 100:
         raise BrokerRefused(f"the name {name[:40]}... is too long for a file: choose a shorter one")
     return quoted
+
+
+def queue_in(raw: bytes) -> str:
+    """The queue that a payload names; empty where it names none that a file can have the name of."""
+    with suppress(UnreadablePayload, BrokerRefused, UnicodeEncodeError):
+        queue = wire.read(raw).get("queue")
+        if isinstance(queue, str) and named(queue):
+            return queue
+    return ""
 
 
 def sortable(at: float) -> str:

@@ -101,7 +101,7 @@ def test_a_room_imports_from_the_rooms_below_it_only() -> None:
 
 
 DRIVER_OF_DISQUE = {
-    f"brokers.redis.{name}" for name in ("address", "blocking_line", "connection", "exchange", "translation")
+    f"brokers.redis.{name}" for name in ("address", "blocking_line", "connection", "exchange", "packing", "translation")
 }
 
 

@@ -11,7 +11,8 @@ of `settle` that this call changed nothing; an earlier call of the same batch ma
 - `publish` is not called again with pushes that have no id: the producer gets the error.
 - `consume` and `end_waits` may have taken jobs without a reply. The caller asks `lost_replies` for them.
 - `settle` is called again with the same batch, and a batch that was done is not done twice. When it is refused
-  again, the caller may settle the deliveries in other batches.
+  again, the caller may settle the deliveries in other batches. The same holds for any other exception: an outcome
+  that cannot be written may raise one, before anything of its batch was done.
 - `paused` and `wake` may be called again.
 """
 

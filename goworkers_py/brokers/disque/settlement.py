@@ -13,12 +13,14 @@ from typing import Any
 
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, refuse_late
 from goworkers_py.brokers.disque.commands import Commands
-from goworkers_py.brokers.disque.nodes import Nodes, checked, refusal_in
+from goworkers_py.brokers.disque.nodes import Nodes, checked, error_of, refusal_in
+from goworkers_py.brokers.parts import error_of as error_of_outcome
 from goworkers_py.brokers.redis.exchange import RedisCommand
+from goworkers_py.brokers.redis.packing import packed
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import REPEATABLE, Effect, PushEcho, PushJobs
-from goworkers_py.core.errors import UnreadablePayload
-from goworkers_py.core.outcome import Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.core.errors import BrokerRefused, UnreadablePayload
+from goworkers_py.core.outcome import DONE, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.wire import payload
 
 ALONE = "Disque has no {} for it: push such jobs to a partition on Redis"
@@ -52,32 +54,37 @@ class Settlement:
         if asked is None or asked.number != batch.number:
             asked = self._asked[batch.settler] = _Asked(batch.number)
         if not asked.results:
-            refused = [_refusal(outcome) for _, outcome in batch.finished]
-            may_end = [one for one, why in zip(batch.finished, refused, strict=True) if not why]
-            self._add_left_by(may_end)
-            ended = iter(self._end(may_end, asked))
-            asked.results = [why or next(ended) for why in refused]
+            refused = self._add_left_by(batch.finished)
+            may_end = [one for one in batch.finished if one[0] not in refused]
+            results = refused | dict(zip((one for one, _ in may_end), self._end(may_end, asked), strict=True))
+            asked.results = [results[one] for one, _ in batch.finished]
             for delivery, _ in may_end if self._added else ():
                 self._added.pop(delivery, None)
         return asked.results
 
-    def _add_left_by(self, finished: Sequence[Finished]) -> None:
-        """A refused job keeps none of the others from being added. Raises its error then."""
-        added = self._added
-        left = [
-            (delivery, place, command)
-            for delivery, outcome in finished
-            for place, command in enumerate(self._left_by(delivery, outcome))
-            if place not in added.get(delivery, ())
-        ]
+    def _add_left_by(self, finished: Sequence[Finished]) -> dict[Delivery, Settled]:
+        """The deliveries that leave something which cannot be added, and why: they stay, and hold up no other."""
+        added, refused = self._added, dict[Delivery, Settled]()
+        left: list[tuple[Delivery, int, RedisCommand]] = []
+        for delivery, outcome in finished:
+            if outcome is DONE:
+                continue
+            try:
+                commands = self._left_by(delivery, outcome)
+            except Exception as error:  # what it says is no payload, no name or no time
+                refused[delivery] = error_of_outcome(error)
+            else:
+                known = added.get(delivery, ())
+                left += [(delivery, place, one) for place, one in enumerate(commands) if place not in known]
         replies = self._nodes.exchange([command for _, _, command in left]) if left else ()
         for (delivery, place, _), reply in zip(left, replies, strict=True):
-            if not refusal_in(reply):
+            if refusal_in(reply):
+                refused[delivery] = str(error_of(reply))
+            else:
                 added.setdefault(delivery, set()).add(place)
-        for reply in replies:
-            checked(reply)
+        return refused
 
-    def _end(self, finished: Sequence[Finished], asked: _Asked) -> list[bool]:
+    def _end(self, finished: Sequence[Finished], asked: _Asked) -> list[Settled]:
         if not finished:
             return []
         again, asked.was_sent = asked.was_sent, True
@@ -85,7 +92,9 @@ class Settlement:
         replies = self._nodes.exchange([self._ending(*one) for one in finished])
         # 0: this node does not know the job, or knows it as ended. Another node may know it: then it will be told.
         return [
-            bool(checked(reply)) or again or delivery.receipt.node != node or node != self._nodes.current
+            str(error_of(reply))
+            if refusal_in(reply)
+            else bool(reply) or again or delivery.receipt.node != node or node != self._nodes.current
             for reply, (delivery, _) in zip(replies, finished, strict=True)
         ]
 
@@ -93,7 +102,16 @@ class Settlement:
         job_id: bytes = delivery.receipt.job_id
         return ("NACK", job_id) if _goes_to_the_front(outcome) else self._commands.end(job_id)
 
-    def _left_by(self, delivery: Delivery, outcome: Outcome) -> Iterator[RedisCommand]:
+    def _left_by(self, delivery: Delivery, outcome: Outcome) -> list[RedisCommand]:
+        """Raises what stands in the way of a command."""
+        if refusal := _refusal(outcome):
+            raise BrokerRefused(refusal)
+        commands = [*self._commands_for(delivery, outcome)]
+        for _ in packed(commands):
+            pass
+        return commands
+
+    def _commands_for(self, delivery: Delivery, outcome: Outcome) -> Iterator[RedisCommand]:
         add, now = self._commands.add, time.time()
         for effect in outcome.effects:
             if isinstance(effect, PushJobs):

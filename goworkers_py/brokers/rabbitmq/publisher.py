@@ -23,6 +23,7 @@ from goworkers_py.brokers.rabbitmq.declarer import Declarer
 from goworkers_py.brokers.rabbitmq.link import Link
 from goworkers_py.brokers.rabbitmq.names import Message, Names
 from goworkers_py.brokers.rabbitmq.question import Question
+from goworkers_py.brokers.rabbitmq.request import Request
 from goworkers_py.brokers.rabbitmq.translation import translated
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerUnavailable
 
@@ -62,6 +63,27 @@ class Publisher:
             fresh = again(error)
             fresh.began = began
             raise fresh
+
+    def begin(self, requests: Sequence[Request]) -> None:
+        """Hands them over, and waits for nothing. While RabbitMQ takes no messages, none is handed over."""
+        if not requests:
+            return
+        link = self._serving()
+        for request in requests:
+            if link.blocked:
+                request.end(BrokerFull(f"RabbitMQ takes no messages: {link.blocked}"))
+            else:
+                link.ask(request)
+
+    def unconfirmed(self, messages: Sequence[Message]) -> str:
+        """Why messages that are on their way may not be confirmed yet."""
+        link = self._link
+        if link is not None and link.blocked:
+            return f"RabbitMQ takes no messages: {link.blocked}"
+        if not self.serves:
+            return "there is no connection to RabbitMQ yet"
+        queues = ", ".join(dict.fromkeys(message.queue for message in messages))
+        return f"RabbitMQ has not confirmed a message yet, perhaps for want of a leader: for {queues}"
 
     def check(self) -> None:
         """Raises the error of a connection that cannot be made, or was lost."""
@@ -116,32 +138,6 @@ _parents: list[Link] = []
 def again(error: BrokerError) -> BrokerError:
     """The same error for another thread: an exception that is raised twice collects the tracebacks of both."""
     return type(error)(*error.args)
-
-
-class Request:
-    """Messages that are published together, and what the thread that waits for them is told: an error, or None.
-
-    One that is refused holds up the answer until the others are confirmed, so that nobody publishes those again."""
-
-    def __init__(self, messages: Sequence[Message]) -> None:
-        self.messages = messages
-        self.unconfirmed = {*range(len(messages))}  # by their places; changed by the link's thread, as the next three
-        self.undecided = len(messages)  # neither confirmed nor refused for good
-        self.error: BrokerError | None = None
-        self.refused_at = 0.0  # monotonic: when the first of them was refused
-        self.answer: SimpleQueue[BrokerError | None] = SimpleQueue()
-
-    def decide(self, place: int, error: BrokerError | None = None) -> None:
-        """The message at this place is confirmed, or refused with an error."""
-        if error is None:
-            self.unconfirmed.discard(place)
-        self.error = self.error or error
-        self.undecided -= 1
-        if self.undecided == 0:
-            self.end(self.error)
-
-    def end(self, error: BrokerError | None) -> None:
-        self.answer.put(error)
 
 
 class PublishingLink(Link):
@@ -253,6 +249,7 @@ class PublishingLink(Link):
             self._confirmed(*self._unconfirmed.pop(one), refused)
 
     def _confirmed(self, request: Request, place: int, number: str, refused: bool) -> None:
+        request.heard += 1
         if refused:
             self._after_refusal(request, place)
         elif number in self._returned:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, refuse_late
+from goworkers_py.brokers.parts import error_of
 from goworkers_py.brokers.rabbitmq.consuming_link import ConsumingLink
 from goworkers_py.brokers.rabbitmq.names import Message, Names
-from goworkers_py.brokers.rabbitmq.publisher import Publisher, Request
+from goworkers_py.brokers.rabbitmq.publisher import Publisher, again
+from goworkers_py.brokers.rabbitmq.request import Request
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import PostJobs, Push, PushEcho, PushJobs
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, UnreadablePayload
@@ -18,61 +21,138 @@ from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Keep, Outcome, Park, 
 from goworkers_py.wire import payload
 from goworkers_py.wire.plain_message import wrapped
 
+# A batch waits for confirmations as long as RabbitMQ answers something within this time. A delivery that has none by
+# then gets an error, so that it holds up no other; it comes again later, and is not published again while the
+# connection lives.
+PATIENCE_S = 3.0
+
+
+class _Leaving:
+    """What a delivery leaves behind when it ends, and how far that has got. One settler's thread at a time uses it."""
+
+    def __init__(self) -> None:
+        self.confirmed = set[int]()  # messages, by their places among those of the delivery
+        self.request: Request | None = None  # on its way
+        self._asked: Sequence[int] = ()  # the places of the messages of `request`
+
+    def ask(self, messages: Sequence[Message], over: SimpleQueue[None]) -> Request:
+        """The request for what is not confirmed. Messages of later tries are to be published with a shorter delay."""
+        self._asked = [place for place in range(len(messages)) if place not in self.confirmed]
+        self.request = Request([messages[place] for place in self._asked], over)
+        return self.request
+
+    def look(self) -> BrokerError | None:
+        """Notes what is confirmed. Returns the error of a request that has ended."""
+        request = self.request
+        if request is None:
+            return None
+        is_over = request.is_over  # first: what is confirmed after this step is seen by the next look
+        unconfirmed = request.unconfirmed.copy()
+        self.confirmed.update(place for at, place in enumerate(self._asked) if at not in unconfirmed)
+        if not is_over:
+            return None
+        self.request = None
+        return request.error
+
 
 class Settlement:
     """Threads share it; each settler settles one batch at a time."""
 
     def __init__(self, publisher: Publisher, names: Names) -> None:
         self._publisher, self._names = publisher, names
-        # By settler: the number and the results of its last batch. Each use is one step, as of the next one.
-        self._done: dict[str, tuple[int, Sequence[Settled]]] = {}
-        # Which messages of a delivery are confirmed, where others of its batch were not: it comes again, in
-        # this batch or another one.
-        self._confirmed: dict[Delivery, set[int]] = {}
+        # By settler: the number and the results of its last batch, which are not all there when it raised. Each use is
+        # one step, as of the next one.
+        self._done: dict[str, tuple[int, dict[Delivery, Settled]]] = {}
+        # Deliveries whose messages are not all confirmed: they come again, in this batch or another one.
+        self._leaving: dict[Delivery, _Leaving] = {}
 
     def settle(self, batch: Batch) -> Sequence[Settled]:
         if any(type(outcome) is Keep for _, outcome in batch.finished):
             raise ValueError("a delivery that is kept is not settled")
-        number, results = self._done.get(batch.settler, (batch.number - 1, ()))
+        number, results = self._done.get(batch.settler, (batch.number - 1, {}))
         refuse_late(batch.number, number)
-        if number == batch.number:
-            return results
-        verdicts = [_verdict(delivery, outcome) for delivery, outcome in batch.finished]
-        refused = self._publish(batch, verdicts)
-        verdicts = [refused.get(one, verdict) for (one, _), verdict in zip(batch.finished, verdicts, strict=True)]
-        results = [
-            _release(delivery) if verdict is True else verdict
-            for (delivery, _), verdict in zip(batch.finished, verdicts, strict=True)
-        ]
-        _acknowledge(one for one, result in zip(batch.finished, results, strict=True) if result is True)
-        self._done[batch.settler] = (batch.number, results)
-        return results
+        if number != batch.number:
+            results = {}
+            self._done[batch.settler] = batch.number, results
+        left = [one for one in batch.finished if one[0] not in results]
+        if publishing := self._settle_others(left, results):
+            self._publish(publishing, results)
+        return [results[one] for one, _ in batch.finished]
 
-    def _publish(self, batch: Batch, verdicts: Sequence[Settled]) -> dict[Delivery, str]:
-        """The deliveries of which a message is refused, and why: a queue is full, or the server low on memory."""
-        asked = [
-            (delivery, number, message)
-            for (delivery, outcome), verdict in zip(batch.finished, verdicts, strict=True)
-            if verdict is True and outcome is not DONE
-            for number, message in enumerate(self._messages(delivery, outcome))
-            if number not in self._confirmed.get(delivery, ())
-        ]
-        request = Request([message for _, _, message in asked])
-        refused: dict[Delivery, str] = {}
-        try:
-            self._publisher.send(request)
-        except BrokerError as error:
-            for place, (delivery, number, _) in enumerate(asked):
-                if place not in request.unconfirmed:
-                    self._confirmed.setdefault(delivery, set()).add(number)
-            if request.undecided and not isinstance(error, BrokerFull):
-                raise  # the connection is lost, perhaps
-            refused = {asked[place][0]: str(error) for place in request.unconfirmed}
-        if self._confirmed:
-            for delivery, _ in batch.finished:
-                if delivery not in refused:
-                    self._confirmed.pop(delivery, None)
-        return refused
+    def _settle_others(
+        self, finished: Sequence[Finished], results: dict[Delivery, Settled]
+    ) -> dict[Delivery, tuple[Outcome, Sequence[Message]]]:
+        """Settles those that leave nothing, and those that cannot be settled here. Returns the others, with what they
+        leave."""
+        publishing: dict[Delivery, tuple[Outcome, Sequence[Message]]] = {}
+        leave_nothing = list[Finished]()
+        for delivery, outcome in finished:
+            if outcome is DONE and is_held(delivery):
+                leave_nothing.append((delivery, outcome))
+            elif not is_held(delivery):
+                results[delivery] = False
+                self._leaving.pop(delivery, None)
+            else:
+                try:
+                    messages = self._messages(delivery, outcome)
+                except Exception as error:  # what it says is no payload, no name or no time
+                    results[delivery] = error_of(error)
+                    continue
+                if messages:
+                    publishing[delivery] = outcome, messages
+                else:
+                    leave_nothing.append((delivery, outcome))
+        self._end(leave_nothing, results)
+        return publishing
+
+    def _end(self, finished: Sequence[Finished], results: dict[Delivery, Settled]) -> None:
+        results.update((delivery, _release(delivery)) for delivery, _ in finished)
+        _acknowledge(one for one in finished if results[one[0]] is True)
+
+    def _publish(
+        self,
+        publishing: Mapping[Delivery, tuple[Outcome, Sequence[Message]]],
+        results: dict[Delivery, Settled],
+    ) -> None:
+        """Publishes what deliveries leave, and acknowledges each of which all is confirmed. Raises when the connection
+        was lost, and what it had confirmed is acknowledged."""
+        over: SimpleQueue[None] = SimpleQueue()
+        fresh = list[Request]()
+        for delivery, (_, messages) in publishing.items():
+            leaving = self._leaving.setdefault(delivery, _Leaving())
+            leaving.look()
+            if leaving.request is None and len(leaving.confirmed) < len(messages):
+                fresh.append(leaving.ask(messages, over))
+        self._publisher.begin(fresh)
+        self._await(fresh, over)
+        errors: list[BrokerError] = []
+        confirmed = list[Finished]()
+        for delivery, (outcome, messages) in publishing.items():
+            leaving = self._leaving[delivery]
+            error = leaving.look()
+            if len(leaving.confirmed) == len(messages):
+                del self._leaving[delivery]
+                confirmed.append((delivery, outcome))
+            elif error is None or isinstance(error, BrokerFull | BrokerRefused):
+                results[delivery] = str(error or self._publisher.unconfirmed(messages))
+            else:
+                errors.append(error)
+        self._end(confirmed, results)
+        if errors:
+            raise again(errors[0])
+
+    def _await(self, fresh: Sequence[Request], over: SimpleQueue[None]) -> None:
+        """Waits for the answers, but not for queues that already let a message wait for its confirmation."""
+        ours = set(map(id, fresh))
+        others = [one.request for one in list(self._leaving.values())]
+        slow = {message.queue for one in others if one and id(one) not in ours for message in one.messages}
+        awaited = [one for one in fresh if slow.isdisjoint(message.queue for message in one.messages)]
+        before = -1
+        while not all(one.is_over for one in awaited) and before != (heard := sum(one.heard for one in awaited)):
+            before, give_up_at = heard, time.monotonic() + PATIENCE_S
+            while not all(one.is_over for one in awaited) and (left_s := give_up_at - time.monotonic()) > 0:
+                with suppress(Empty):
+                    over.get(timeout=left_s)
 
     def move(self, moves: Iterable[tuple[Delivery, Message]]) -> None:
         """Publishes a message in the place of each delivery. One that is not confirmed goes back to its queue."""
@@ -88,7 +168,18 @@ class Settlement:
                 if _release(delivery)
             )
 
-    def _messages(self, delivery: Delivery, outcome: Outcome) -> Iterator[Message]:
+    def _messages(self, delivery: Delivery, outcome: Outcome) -> Sequence[Message]:
+        """Raises what stands in the way of one of them."""
+        if isinstance(outcome, Park):
+            raise BrokerRefused("RabbitMQ has no lines of limits: push such jobs to a partition on Redis")
+        if any(isinstance(effect, PostJobs) for effect in outcome.effects):
+            raise BrokerRefused("RabbitMQ has no outbox for pushes to another broker: push them outside of atomic")
+        messages = [*self._left_by(delivery, outcome)]
+        if not all(isinstance(message.body, bytes) for message in messages):
+            raise TypeError("a payload is no bytes")
+        return messages
+
+    def _left_by(self, delivery: Delivery, outcome: Outcome) -> Iterator[Message]:
         for effect in outcome.effects:
             if isinstance(effect, PushJobs):
                 yield from map(self._of_push, effect.pushes)
@@ -111,17 +202,6 @@ class Settlement:
     def _of_push(self, push: Push) -> Message:
         name = self._names.of(push.queue)
         return self._names.later(name, push.payload, push.at or 0.0, time.time())
-
-
-def _verdict(delivery: Delivery, outcome: Outcome) -> Settled:
-    """True where the delivery may be settled."""
-    if not is_held(delivery):
-        return False
-    if isinstance(outcome, Park):
-        return "RabbitMQ has no lines of limits: push such jobs to a partition on Redis"
-    if any(isinstance(effect, PostJobs) for effect in outcome.effects):
-        return "RabbitMQ has no outbox for pushes to another broker: push them outside of atomic"
-    return True
 
 
 def is_held(delivery: Delivery) -> bool:

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Iterator
 
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled
+from goworkers_py.brokers.parts import error_of
 from goworkers_py.brokers.shards.placement import key_of_lock, placed
 from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.brokers.shards.shard_list import ShardList
@@ -33,7 +34,7 @@ from goworkers_py.core.effect import (
     PushJobs,
     StoreCursor,
 )
-from goworkers_py.core.errors import BrokerError, BrokerRefused
+from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.outcome import Requeue
 
 # The homes of the effects of one job.
@@ -57,8 +58,8 @@ class ForeignEffects:
             foreign: _Foreign = {}
             try:
                 own = tuple(effect for effect in one[1].effects for effect in self._divided(effect, shard, foreign))
-            except BrokerRefused as why:  # a push with two guarantees
-                refused[one[0]] = str(why)
+            except Exception as why:  # a push with two guarantees, or a name that is none
+                refused[one[0]] = error_of(why)
                 continue
             if not foreign:
                 left.append(one)
@@ -102,6 +103,8 @@ class ForeignEffects:
                 [told] = home.ask(lambda broker, asked=asked: broker.store.apply(asked))  # type: ignore[misc]
             except BrokerError as error:
                 told = f"shard {home.name}, on which a part of the end of this job lives: {error}"
+            except Exception as error:  # it cannot be written
+                told = error_of(error)
             if isinstance(told, str) and not all(isinstance(effect, REPEATABLE) for effect in effects):
                 return told
         return ""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Transport
+from goworkers_py.brokers.parts import PIECES, Part
 from goworkers_py.core.outcome import DONE, Keep, Requeue
 
 
@@ -22,17 +23,22 @@ class StoreFirst:
     def __init__(self, queues: Transport, store: Store) -> None:
         self._queues = queues
         self._store = store
+        self._parts = dict[str, Part]()  # by settler; each use is one step
 
     def settle(self, batch: Batch) -> Sequence[Settled]:
         """When it raises, the caller asks for the same batch again, as for any transport."""
         if any(isinstance(outcome, Keep) for _, outcome in batch.finished):
             raise ValueError("a delivery that is kept is not settled")
-        applied = self._store.apply(batch)
-        results = dict(zip((delivery for delivery, _ in batch.finished), applied, strict=True))
+        part = self._parts.setdefault(batch.settler, Part(self._store.apply))
+        results = part.settle(dataclasses.replace(batch, number=batch.number * PIECES))
         ended = [_acknowledgement(one) for one in batch.finished if results[one[0]] is True]
-        acknowledged = self._queues.settle(dataclasses.replace(batch, finished=ended))
+        try:
+            acknowledged = self._queues.settle(dataclasses.replace(batch, finished=ended))
+        except BaseException:
+            part.keep(results)
+            raise
         results.update(zip((delivery for delivery, _ in ended), acknowledged, strict=True))
-        return list(results.values())
+        return [results[one] for one, _ in batch.finished]
 
 
 def _acknowledgement(finished: Finished) -> Finished:

@@ -11,18 +11,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from itertools import count
-from typing import Protocol, cast
+from typing import cast
 
 from goworkers_py.brokers.contracts.store import Store
-from goworkers_py.brokers.contracts.transport import Batch, Finished, Pollable, PublishResult, Settled, Transport
+from goworkers_py.brokers.contracts.transport import Batch, Pollable, PublishResult, Settled, Transport
+from goworkers_py.brokers.parts import PIECES, Part, Results
 from goworkers_py.brokers.rounds import rounds
 from goworkers_py.brokers.two_servers.store_first import StoreFirst
 from goworkers_py.brokers.two_servers.store_watch import StoreWatch
 from goworkers_py.core.delivery import FETCHED, Delivery
 from goworkers_py.core.effect import Push
-from goworkers_py.core.errors import BrokerError, BrokerRefused
+from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.levels import plain_list_of
-from goworkers_py.core.outcome import REQUEUE
+from goworkers_py.core.outcome import REQUEUE, Keep
 from goworkers_py.policy.priorities import Ask
 
 # The receipt of the store's deliveries: a Pollable finds them again without its own.
@@ -54,6 +55,7 @@ class TwoServerTransport(Transport):
         self._service, self._stored = service, stored
         cast(Pollable, stored).leaves_waits = True
         self._store_first = StoreFirst(service, store)
+        self._parts = dict[str, Part]()  # by settler; each use is one step
         # Deliveries of the queue service that are not settled. The fetchers' threads add them, the settlers' threads
         # remove them: each in one step.
         self._held: set[Delivery] = set()
@@ -153,21 +155,28 @@ class TwoServerTransport(Transport):
     # --- settling
 
     def settle(self, batch: Batch) -> Sequence[Settled]:
+        if any(isinstance(outcome, Keep) for _, outcome in batch.finished):
+            raise ValueError("a delivery that is kept is not settled")
         ours = [one for one in batch.finished if not is_stored(one[0])]
-        if not ours:
-            return self._stored.settle(batch)
-        of_one = len(ours) == len(batch.finished)
-        results = self._store_first.settle(batch) if of_one else self._settle_both(batch, ours)
-        ended = zip(batch.finished, results, strict=True)
-        self._held.difference_update(one for (one, _), result in ended if isinstance(result, bool))
-        return results
+        results = self._settle_stored(batch) if len(ours) < len(batch.finished) else {}
+        if ours:
+            try:
+                told = self._store_first.settle(Batch(batch.settler, batch.number, ours))
+            except BaseException:
+                self._part(batch.settler).keep(results)
+                raise
+            results.update(zip((one for one, _ in ours), told, strict=True))
+            self._held.difference_update(one for one, _ in ours if isinstance(results[one], bool))
+        return [results[one] for one, _ in batch.finished]
 
-    def _settle_both(self, batch: Batch, ours: Sequence[Finished]) -> Sequence[Settled]:
+    def _settle_stored(self, batch: Batch) -> Results:
         others = [one for one in batch.finished if is_stored(one[0])]
         held = [one for one in batch.held if is_stored(one)]
-        results = _of_part(self._stored, Batch(batch.settler, batch.number, others, held))
-        results |= _of_part(self._store_first, Batch(batch.settler, batch.number, ours))
-        return [results[one] for one, _ in batch.finished]
+        return self._part(batch.settler).settle(Batch(batch.settler, batch.number * PIECES, others, held))
+
+    def _part(self, settler: str) -> Part:
+        """The part of its batches for the jobs of the store."""
+        return self._parts.setdefault(settler, Part(self._stored.settle))
 
     def close(self) -> None:
         for pool in list(self._pools):
@@ -188,16 +197,3 @@ def _marked(of_store: list[Delivery]) -> list[Delivery]:
     for one in of_store:
         one.receipt = STORED
     return of_store
-
-
-class _Settles(Protocol):
-    def settle(self, batch: Batch) -> Sequence[Settled]: ...
-
-
-def _of_part(server: _Settles, part: Batch) -> dict[Delivery, Settled]:
-    """A refusal is that of this part only: the other one may be settled."""
-    try:
-        told = server.settle(part)
-    except BrokerRefused as error:
-        told = [str(error)] * len(part.finished)
-    return dict(zip((one for one, _ in part.finished), told, strict=True))
