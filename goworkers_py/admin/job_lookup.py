@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
@@ -65,6 +65,32 @@ class JobLookup:
             threading.Event().wait(BETWEEN_LOOKS_S)
             status = self.status(jid)
         return status
+
+    def absent(self, jids: Collection[str]) -> set[str]:
+        """Those of these jobs that are in no place, or are dead. It is one search for all of them; where that cannot
+        look at every job, none is absent."""
+        left = {jid for jid in jids if not self._is_verified(jid)}
+        for jobs in self._everywhere() if left else ():
+            looked_at = [*itertools.islice(jobs, MOST_SEARCHED + 1)]
+            left = {jid for jid in left if not any(is_job(job, jid) for job in looked_at)}
+            if not left or len(looked_at) > MOST_SEARCHED:
+                return set()
+        return {jid for jid in left if self._members.find(jid) is None} if self._members.is_complete() else set()
+
+    def _is_verified(self, jid: str) -> bool:
+        """Whether a job is where its record says. That takes no search."""
+        record = self._record(jid)
+        return record is not None and record.state not in ENDED and self._verified(record) is not None
+
+    def _everywhere(self) -> Iterator[Iterator[StoredJob]]:
+        """The jobs of each place that are not dead, in the order in which a job moves, see `_searched`."""
+        for _, place in self._places():
+            if place.state is not JobState.DEAD:
+                yield itertools.chain.from_iterable(self._admin.jobs_in(place).pages())
+            if place.state is JobState.SCHEDULED:
+                yield (held.job for held in self._admin.in_progress())
+        yield (held.job for held in self._admin.in_progress())  # again: it may have been fetched meanwhile
+        yield (running.job for running in self._admin.running())  # Sidekiq's processes hold their jobs nowhere else
 
     def place_of(self, jid: str) -> tuple[Place, StoredJob] | None:
         """Where a tracked job waits. None for any other job, and for one that is not where its record says."""

@@ -1,19 +1,20 @@
-"""Tells whether the job that holds a lock is still there. Another program may have deleted it, which frees no lock.
+"""Tells whether the jobs that hold locks are still there. Another program may have deleted one, which frees no lock.
 
-This asks for one job, by the place where it was last, by its record, or by a search for its bytes. `missing_jobs` asks
-for many jobs at once, and reads every job for that.
+Each job is looked for in the place where it was last. One that is not there has mostly ended just now, and then it
+holds its lock no more. The others are searched for, all of them at once. `missing_jobs` does the same for limits.
 """
 
 from __future__ import annotations
 
 import itertools
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from goworkers_py.admin.job_lookup import MOST_SEARCHED, JobLookup, is_job
+from goworkers_py.admin.job_lookup import BETWEEN_LOOKS_S, MOST_SEARCHED, JobLookup, is_job
 from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.core.job_state import ENDED, StateWord
+from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.lock import Holder
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -30,20 +31,39 @@ class LockHolders:
         self._lookup = JobLookup(broker) if Capability.ADMIN in broker.capabilities else None
         self._seen: dict[str, float] = {}  # by jid, the monotonic time until which its job counts as seen
 
-    def is_gone(self, holder: Holder) -> bool:
-        """Whether the job has ended, or is in no place. A search that cannot look at all places finds it there."""
+    def is_gone(self, lock: str, holder: Holder) -> bool:
+        return bool(self.gone([(lock, holder)]))
+
+    def gone(self, held: Sequence[tuple[str, Holder]]) -> set[str]:
+        """The names of those of these locks whose holders have ended, or are in no place. A search that cannot look at
+        all places finds a job there."""
         began = time.monotonic()
-        if self._lookup is None or not holder.jid or self._seen.get(holder.jid, 0.0) > began:
-            return False
-        if not self._is_near(self._lookup, holder):
-            status = self._lookup.settled_status(holder.jid)
-            if status.absent or (status.verified and status.state in ENDED):
-                return True
+        asked = {lock: holder for lock, holder in held if holder.jid and self._seen.get(holder.jid, 0.0) <= began}
+        if self._lookup is None or not asked:
+            return set()
+        lost = {lock: holder.jid for lock, holder in asked.items() if not self._is_near(self._lookup, holder)}
+        gone = {lock for lock, jid in lost.items() if not self._is_held(lock, jid)}
+        absent = self._absent(self._lookup, {jid for lock, jid in lost.items() if lock not in gone})
+        gone |= {lock for lock, jid in lost.items() if jid in absent}
         if len(self._seen) >= MOST_SEEN:
             self._seen = {}
         ended = time.monotonic()
-        self._seen[holder.jid] = ended + REST * (ended - began)
-        return False
+        rest_s = REST * (ended - began) / len(asked)
+        self._seen.update((holder.jid, ended + rest_s) for lock, holder in asked.items() if lock not in gone)
+        return gone
+
+    def _is_held(self, lock: str, jid: str) -> bool:
+        """Whether the job has the lock still. It loses it in the step in which it ends."""
+        entry = self._broker.locks.entry(lock)
+        return entry is not None and entry.holder.jid == jid
+
+    def _absent(self, lookup: JobLookup, jids: set[str]) -> set[str]:
+        """A job that another program moves is in no place for a moment, so each is looked for twice."""
+        absent = lookup.absent(jids)
+        if absent:
+            threading.Event().wait(BETWEEN_LOOKS_S)
+            absent = lookup.absent(absent)
+        return absent
 
     def _is_near(self, lookup: JobLookup, holder: Holder) -> bool:
         """Whether the job is where it was when it got the lock, or is in progress in that queue."""

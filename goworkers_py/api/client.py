@@ -21,7 +21,7 @@ from goworkers_py.config.moments import moment
 from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.clock import Clock
-from goworkers_py.core.errors import ArgumentError, BrokerUnreachable
+from goworkers_py.core.errors import ArgumentError, BrokerUnreachable, DuplicateJob
 from goworkers_py.core.joining import JoinedBatch, joining
 from goworkers_py.core.limit import SlotClaim
 from goworkers_py.links.atomic import holding
@@ -110,16 +110,24 @@ class Client:
         if form.slots:
             self._broker().require(Capability.LIMITS)
         jids: list[str | None] = []
+        firsts: dict[str, str] = {}
+        duplicate: DuplicateJob | None = None  # raised when the other slices are pushed
         for start in range(0, len(form.rows), form.slice):
             jobs = self._jobs(form, start)
             pushes = [job.push(form.later, form.bid) for job in jobs if job is not None]
-            answers = iter(self._push(pushes, form.writer.needs, bool(form.jid)))
-            jids += [None if job is None else _jid(job, next(answers)) for job in jobs]
+            try:
+                answers = iter(self._push(pushes, form.writer.needs, bool(form.jid), firsts))
+            except DuplicateJob as error:
+                duplicate = duplicate or error
+            else:
+                jids += [None if job is None else _jid(job, next(answers)) for job in jobs]
+        if duplicate is not None:
+            raise duplicate
         return jids
 
     def push_body(self, queue: str, body: bytes) -> None:
         """Pushes a bare body, which has no jid, to the level of a queue that is a list of other programs."""
-        self._push([Push(queue, body)], frozenset(), False)
+        self._push([Push(queue, body)], frozenset(), False, {})
 
     def draft(
         self,
@@ -214,14 +222,16 @@ class Client:
         members = {**ties.members, **batch_field(joined.member)}
         return ties._replace(members=members, needs={*ties.needs, BATCH}, batch=joined.member.bid)
 
-    def _push(self, pushes: Sequence[Push], needs: frozenset[str], named: bool) -> Sequence[Answer]:
-        """`named`: the caller has given the jid."""
+    def _push(
+        self, pushes: Sequence[Push], needs: frozenset[str], named: bool, firsts: dict[str, str]
+    ) -> Sequence[Answer]:
+        """`named`: the caller has given the jid. `firsts`: see `Publisher.push`."""
         try:
             self._check_workers(dict.fromkeys(push.queue for push in pushes), needs)
             if (held := holding(self.home)) is not None:
                 held.add(self, [self._publisher.free(push) for push in pushes] if named else pushes)
             elif pushes:
-                return self._publisher.push(pushes)
+                return self._publisher.push(pushes, firsts)
         except BrokerUnreachable as error:
             raise error.with_advice(self._address) from error
         return [True] * len(pushes)

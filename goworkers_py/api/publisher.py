@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.lock_holders import LockHolders
@@ -12,7 +12,7 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Push
 from goworkers_py.core.batch import line_of
 from goworkers_py.core.errors import BatchEnded, DuplicateJob
-from goworkers_py.core.lock import Conflict
+from goworkers_py.core.lock import Conflict, Holder, LockClaim
 from goworkers_py.wire.batch import outside
 
 log = logging.getLogger(__name__)
@@ -61,13 +61,19 @@ class Publisher:
         around = [self._broker().batches.status(one) for one in line_of(bid)]
         return any(one is not None and one.stopped for one in around)
 
-    def push(self, pushes: Sequence[Push]) -> Sequence[Answer]:
+    def push(self, pushes: Sequence[Push], firsts: dict[str, str]) -> Sequence[Answer]:
         """Raises DuplicateJob when a jid is that of another job, or for a lock with `raise`; BatchEnded when its batch
-        takes no jobs. The other jobs are pushed then."""
-        results = self.publish(pushes)
-        if all(one is Published.PUSHED for one in results):
+        takes no jobs. The other jobs are pushed then.
+
+        `firsts` belongs to one call, which may push in several steps: the job that was the first to ask for each lock.
+        The others that ask for it are not pushed, however soon the first one ends."""
+        repeats = [self._repeat(push, firsts) for push in pushes]
+        pushed = pushes if not any(repeats) else [push for push, one in zip(pushes, repeats, strict=True) if not one]
+        results = self.publish(pushed) if pushed else []
+        if len(pushed) == len(pushes) and all(one is Published.PUSHED for one in results):
             return [True] * len(pushes)
-        results = self._after_looks(pushes, results)
+        told = iter(self._after_looks(pushed, results, {*firsts.values()}))
+        results = [repeat or next(told) for repeat in repeats]
         for push, one in zip(pushes, results, strict=True):
             if one is Published.REFUSED:
                 raise BatchEnded(push.batch)
@@ -76,6 +82,14 @@ class Publisher:
             if push.lock is not None and push.lock.on_conflict == "raise" and isinstance(one, Conflict):
                 raise DuplicateJob(one.holder.jid, lock=push.lock.name)
         return answers
+
+    def _repeat(self, push: Push, firsts: dict[str, str]) -> Conflict | None:
+        """Where an earlier job of the call asks for the same lock. With `replace` and `reschedule` each push counts."""
+        if push.lock is None:
+            return None
+        first = firsts.setdefault(push.lock.name, push.lock.jid)
+        one_counts = push.lock.on_conflict in ("skip", "raise")
+        return Conflict(Holder(first)) if one_counts and first != push.lock.jid else None
 
     def _answer(self, push: Push, result: PublishResult) -> Answer:
         if result is Published.DUPLICATE and push.track is not None:
@@ -100,21 +114,30 @@ class Publisher:
             raise DuplicateJob(record.jid, status.state)
         return dataclasses.replace(push, instead_of=record.version)
 
-    def _after_looks(self, pushes: Sequence[Push], results: Sequence[PublishResult]) -> list[PublishResult]:
-        """Publishes again where the holder of the lock is gone, because another program has deleted it."""
-        after, looks = [*results], 0
+    def _after_looks(
+        self, pushes: Sequence[Push], results: Sequence[PublishResult], ours: Collection[str]
+    ) -> list[PublishResult]:
+        """Publishes again where the holder of the lock is gone, because another program has deleted it. The jobs
+        `ours` of the same call are not looked for: one that is gone has ended."""
+        held: dict[int, tuple[LockClaim, Holder]] = {}
         for at, (push, one) in enumerate(zip(pushes, results, strict=True)):
-            if not isinstance(one, Conflict) or push.lock is None:
+            if not isinstance(one, Conflict) or push.lock is None or one.holder.jid in ours:
                 continue
             if one.how == "rescheduled" or push.lock.outlasts:
                 continue  # the holder of the first is looked for when the job begins
-            looks += 1
-            if looks <= MOST_LOOKS and self._is_gone(one):
-                claim = push.lock._replace(instead_of=one.holder.jid)
-                after[at] = self.publish([dataclasses.replace(push, lock=claim)])[0]
-        return after
+            if len(held) < MOST_LOOKS:
+                held[at] = push.lock, one.holder
+        gone = self._gone([(lock.name, holder) for lock, holder in held.values()]) if held else set()
+        claims = {
+            at: dataclasses.replace(pushes[at], lock=lock._replace(instead_of=holder.jid))
+            for at, (lock, holder) in held.items()
+            if lock.name in gone
+        }
+        again = self.publish([*claims.values()]) if claims else []
+        now = dict(zip(claims, again, strict=True))
+        return [now.get(at, one) for at, one in enumerate(results)]
 
-    def _is_gone(self, conflict: Conflict) -> bool:
+    def _gone(self, held: Sequence[tuple[str, Holder]]) -> set[str]:
         if self._holders is None:
             self._holders = LockHolders(self._broker())
-        return self._holders.is_gone(conflict.holder)
+        return self._holders.gone(held)

@@ -128,7 +128,7 @@ class Firer(BrokerService):
 
     def _beside(self, firing: Firing, push: Push, holder: Holder) -> Firing:
         """The firing again, when another job holds its lock. A job that is in no place any more does not count."""
-        if push.lock is not None and self._holders.is_gone(holder):
+        if push.lock is not None and self._holders.is_gone(push.lock.name, holder):
             push = dataclasses.replace(push, lock=push.lock._replace(instead_of=holder.jid))
         return firing._replace(push=push, skips=True)
 

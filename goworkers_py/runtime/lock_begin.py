@@ -74,7 +74,7 @@ class LockBegin:
 
     def _asked(self, locks: Locks, asked: Begin, lock: JobLock) -> Begun | TooEarly | Holder:
         answer = locks.begin(asked)
-        if isinstance(answer, Holder) and lock.until != "expiry" and self._holders.is_gone(answer):
+        if isinstance(answer, Holder) and lock.until != "expiry" and self._holders.is_gone(asked.name, answer):
             answer = locks.begin(asked._replace(instead_of=answer.jid))
         return answer
 

@@ -14,6 +14,7 @@ from waiting import eventually
 
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.places import RETRIES, SCHEDULED, waiting_in
+from goworkers_py.api import push_form
 from goworkers_py.api.app import App
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import QueueConfig
@@ -101,6 +102,33 @@ def test_of_a_bulk_push_only_the_first_job_of_a_key_is_pushed(app: App) -> None:
     assert sum(jid is not None for jid in jids) == 500
     assert all(jids[:500])
     assert waits(app) == 500
+
+
+def test_a_bulk_push_beside_a_worker_pushes_each_key_once(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first jobs have ended before the last ones are pushed."""
+    monkeypatch.setattr(push_form, "BULK_SLICE", 5)
+    ran: list[int] = []
+
+    @app.job("Order", queue="q", unique_for=60)
+    def order(order_id: int) -> None:
+        ran.append(order_id)
+
+    with working(app):
+        jids = order.enqueue_bulk([[number % 10] for number in range(40)])
+        assert [jid is not None for jid in jids] == [True] * 10 + [False] * 30
+        assert eventually(lambda: len(ran) == 10)
+    assert sorted(ran) == [*range(10)]
+
+
+def test_with_raise_all_slices_of_a_bulk_push_are_pushed(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(push_form, "BULK_SLICE", 2)
+
+    @app.job("Order", queue="q", unique_for=60, on_conflict="raise")
+    def order(order_id: int) -> None: ...
+
+    with pytest.raises(DuplicateJob):
+        order.enqueue_bulk([[number] for number in (1, 1, 2, 3, 2)])
+    assert waits(app) == 3
 
 
 def test_the_lock_is_free_when_the_job_has_succeeded(app: App) -> None:
