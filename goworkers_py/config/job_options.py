@@ -109,7 +109,7 @@ class PushOptions(WireOptions, total=False):
         str | None,
         Option(
             is_name,
-            "a text",
+            "a text of up to 1,000 characters",
             "the job is a member of this group: with the other members it is aggregated into one job, see "
             "docs/groups.md",
             write=None,
@@ -129,7 +129,10 @@ class PushOptions(WireOptions, total=False):
             write=moment,
         ),
     ]
-    jid: Annotated[str | None, Option(is_name, "a text", "the job's jid, instead of a random one", write=None)]
+    jid: Annotated[
+        str | None,
+        Option(is_name, "a text of up to 1,000 characters", "the job's jid, instead of a random one", write=None),
+    ]
     at: Annotated[
         Moment | None,
         Option(

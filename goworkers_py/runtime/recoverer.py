@@ -96,6 +96,13 @@ def judge_by(poison: PoisonPolicy, tracking: Tracking, wall: Callable[[], float]
         decision = poison.judge(raw, queue, owner, found.begun, found.alone, now=wall())
         if plain_list_of(queue):
             return decision  # a bare body is tied to nothing, whatever names its fields have
+        try:
+            return tied(decision, raw, queue, owner)
+        except Exception:  # strangers write payloads: the other jobs are recovered all the same
+            log.exception("a job of dead process %s is moved without what it is tied to", owner)
+            return decision
+
+    def tied(decision: RecoveryDecision, raw: bytes, queue: str, owner: str) -> RecoveryDecision:
         error = decision.error
         effects = recovered(raw, queue, owner) if error is None else tracking.buried(raw, queue, error)
         state: StateWord = "waiting" if error is None else "dead"

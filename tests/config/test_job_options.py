@@ -302,3 +302,10 @@ def test_the_table_in_the_docs_is_up_to_date() -> None:
     assert reference.with_job_options(page) == page
     for name in options_of(CodeOptions) | options_of(SetOptions) | options_of(PushOptions):
         assert f"| `{name}` |" in page
+
+
+@pytest.mark.parametrize("name", ["a\ud800", "x" * 1_001])
+@pytest.mark.parametrize("option", ["jid", "group", "retry_queue"])
+def test_a_name_that_no_worker_takes_is_refused_at_the_push(option: str, name: str) -> None:
+    with pytest.raises(ArgumentError, match=f"^{option} must be a "):
+        EnqueueOptions(**{option: name})  # type: ignore[arg-type]

@@ -97,7 +97,8 @@ def test_a_hostile_field_ends_its_job_alone_and_its_neighbours_run(
 ) -> None:
     chosen, runs = CASES[first : first + AT_ONCE], Runs()
     caplog.set_level(logging.CRITICAL)
-    with own_app(broker_address, QueueConfig("q", concurrency=4), timeout=5) as app:
+    mode = "serial" if first == 2 * AT_ONCE else "threads"
+    with own_app(broker_address, QueueConfig("q", concurrency=4, mode=mode), timeout=5) as app:
         app.use(dataclasses.replace(app.config, echo=EchoConfig("echoes", locks="native")))
         declared(app, runs)
         pushes = []

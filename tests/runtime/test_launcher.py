@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import threading
@@ -491,6 +492,27 @@ def test_a_stop_whose_requeue_is_refused_is_not_clean_and_the_next_process_recov
         with started(app):
             assert eventually(lambda: redis.get("stat:processed") == b"2")
     assert not in_progress(redis)
+
+
+def test_a_stop_that_requeues_a_job_which_had_ended_is_not_clean(
+    redis_url: str, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its end cannot be stored, and it runs again."""
+    redis.set("dead", "no set")
+    with own_app(redis_url) as app:
+
+        @app.job("Fails", queue="q", retry=0)
+        def fails() -> None:
+            raise ValueError("for good")
+
+        app.use(dataclasses.replace(app.config, queues=(QueueConfig("q"),)))
+        with started(app) as launcher:
+            fails.enqueue()
+            assert eventually(lambda: "Redis refuses" in caplog.text)
+            launcher.after_jobs_s = 0.3
+            assert not launcher.stop()
+    assert "could not be settled in time, and were requeued instead: 1" in caplog.text
+    assert len(queue(redis)) == 1
 
 
 def test_a_process_declared_dead_while_it_works_goes_on_and_runs_nothing_twice_itself(

@@ -5,19 +5,23 @@ from collections.abc import Iterator
 
 import pytest
 import redis as redis_py
-from apps import fields, job, own_broker, queue, shared
+from apps import fields, in_progress, job, own_broker, queue, shared
+from hostile_payloads import cases
 
 from goworkers_py.brokers.contracts.recoverable import Found, Presence
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.config.feature_options import EchoConfig
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import EndInBatch
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.timing import TIMING
 from goworkers_py.links.retry import Handlers
+from goworkers_py.policy.for_ruby import ForRuby
 from goworkers_py.policy.poison import PoisonPolicy, name_of
 from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.policy.tracking import Tracking
+from goworkers_py.runtime import recoverer
 from goworkers_py.runtime.recoverer import Recoverer, judge_by
 from goworkers_py.wire.message import Message
 
@@ -195,3 +199,30 @@ def test_the_death_of_poison_tells_its_error_to_the_batch() -> None:
     judge, name = judge_by(PoisonPolicy(limit=1), tracking, time.time), name_of(Message(raw, "q"))
     [death] = [one.death for one in judge(Found("q", GONE, raw, True, name)).effects if isinstance(one, EndInBatch)]
     assert b"PoisonPill" in death
+
+
+def test_a_hostile_payload_of_a_dead_process_keeps_no_other_job_from_being_recovered(
+    redis_url: str, redis: redis_py.Redis
+) -> None:
+    hostile = [case.raw for case in cases()][::7]
+    with own_broker(redis_url) as broker:
+        broker.recoverable.beat(Presence(GONE, {"q": len(hostile)}))
+        redis.delete(Keys().lease(GONE))
+        redis.lpush(f"queue:q:{GONE}:inprogress", *hostile, job(jid="last"))
+        tracking = Tracking(Registry(), Config(), time.time)
+        ruby = ForRuby.of(EchoConfig("echoes", locks="native"))
+        judge = judge_by(PoisonPolicy(), tracking, time.time, ruby)
+        beat = broker.recoverable.beat(Presence("here:1:fedcba", {"q": 0}))
+        recovered = [*broker.recoverable.recover("here:1:fedcba", judge, beat.proof)]
+    assert len(recovered) == len(hostile) + 1
+    assert not in_progress(redis)
+    assert redis.llen("queue:q") + redis.zcard("dead") == len(hostile) + 1
+
+
+def test_a_fault_in_the_ties_of_one_job_does_not_stop_a_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> object:
+        raise ValueError("ours")
+
+    monkeypatch.setattr(recoverer, "moved", fail)
+    judge = judge_by(PoisonPolicy(), Tracking(Registry(), Config(), time.time), time.time)
+    assert judge(Found("q", GONE, job(), False, "")).payload == job()
