@@ -1,91 +1,158 @@
-"""The owner of the places of blocks of code: an identity of its own, with a lease, whether or not jobs run here."""
+"""The owner of the places of blocks of code, whether or not jobs run in this process.
+
+It is registered as an owner of blocks, with a lease, before its first block takes a place, and until its last place is
+free. Recoverers of daemons declare it dead as they do with processes; where no daemon runs, a block that waits for the
+place does, see `Limit.acquire`.
+"""
 
 from __future__ import annotations
 
+import atexit
 import collections
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from goworkers_py.brokers.contracts.limits import Limits
-from goworkers_py.core.clock import Deadline
+from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Presence, Recoverable
+from goworkers_py.core.clock import Deadline, awake_and_asleep
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.identity import new_identity
+from goworkers_py.core.timing import Timing
+from goworkers_py.runtime.heartbeat import FORGOTTEN_AFTER_S
+from goworkers_py.runtime.lease import Lease
 from goworkers_py.runtime.service import Service
+from goworkers_py.runtime.steadiness import Steadiness
 
-# After a kill, the places of blocks are free after so long. A process that stands still for longer loses them too.
-LEASE_S = 15
-RENEWED_EVERY_S = 4.0
+log = logging.getLogger(__name__)
+
+# A place that could not be freed is tried again after so long.
+FREED_EVERY_S = 1.0
+# How long the end of the process waits for the broker, to free places that are left.
+AT_EXIT_S = 2.0
 
 
 class BlockOwner:
-    """Threads share it. The lease is kept while there are blocks."""
+    """Threads share it."""
 
-    def __init__(self, limits: Callable[[], Limits]) -> None:
-        self._limits = limits
+    def __init__(self, recoverable: Callable[[], Recoverable], timing: Callable[[], Timing]) -> None:
+        self._recoverable = recoverable
+        self._timing = timing
         self._lock = threading.Lock()
-        # Changed under the lock.
-        self._blocks = 0
-        self._keeper: _LeaseKeeper | None = None
-        self._pid = 0
+        self._keeper: BlockKeeper | None = None  # changed under the lock, with its `blocks`
 
     @contextmanager
-    def present(self) -> Iterator[str]:
-        """The identity of the owner, whose lease lasts through the block."""
+    def present(self) -> Iterator[BlockKeeper]:
+        """The keeper of the lease, which lasts through the block."""
         keeper = self._enter()
         try:
-            yield keeper.identity
+            yield keeper
         finally:
-            self._leave(keeper)
+            if self._ends(keeper, leaves=True):
+                keeper.stop()
+                keeper.join(Deadline(1.0))
 
-    def leave_place(self, leave: Callable[[], None]) -> None:
-        """Where the broker cannot do it now, the keeper does it later: else the blocks that wait for this place would
-        keep its lease."""
+    def _enter(self) -> BlockKeeper:
+        with self._lock:
+            if self._keeper is None or self._keeper.pid != os.getpid():  # a forked child is another owner
+                keeper = BlockKeeper(self._recoverable, self._timing(), self._ends)
+                keeper.beat()
+                keeper.start()
+                self._keeper = keeper
+            self._keeper.blocks += 1
+            return self._keeper
+
+    def _ends(self, keeper: BlockKeeper, leaves: bool = False) -> bool:
+        """Whether the keeper has nothing to do any more. No block enters it then."""
+        with self._lock:
+            keeper.blocks -= leaves
+            if keeper.blocks or keeper.left:
+                return False
+            if self._keeper is keeper:
+                self._keeper = None
+            return True
+
+
+class BlockKeeper(Service):
+    """Keeps the lease of the owner, and frees the places that a block could not free. It ends when no block is left and
+    every place is free."""
+
+    def __init__(
+        self, recoverable: Callable[[], Recoverable], timing: Timing, ends: Callable[[BlockKeeper], bool]
+    ) -> None:
+        super().__init__("limit blocks")
+        self.pid = os.getpid()
+        self.blocks = 0  # under the lock of the owner
+        self.left = collections.deque[Callable[[], None]]()  # blocks append, this thread removes
+        self.lease = Lease(timing.lease_fresh_s)
+        self._recoverable = recoverable
+        self._timing = timing
+        self._ends = ends
+        self._steadiness = Steadiness(self.lease)
+        self._asked = threading.Event()
+
+    def declare_dead(self, owners: set[str]) -> None:
+        """Those of these owners that are dead by the same rule as the processes that a recovery finds dead."""
+        owners -= {"", self.lease.identity}
+        if owners:
+            proof = self._steadiness.proof(self._timing.steady_for_s)
+            self._recoverable().declare_dead(self.lease.identity, proof, owners)
+
+    def leave(self, leave: Callable[[], None]) -> None:
+        """Frees the place of a block. Where the broker cannot do it now, this keeper goes on until it has done it: the
+        place is that of a living owner, and nobody else frees it."""
+        if self.pid != os.getpid():
+            return  # the place of the process from which this one was forked
         try:
             leave()
         except BaseException:
-            with self._lock:
-                if self._keeper is not None:
-                    self._keeper.left.append(leave)
+            self.left.append(leave)
+            self._asked.set()
+            atexit.register(self._at_exit)
             raise
 
-    def _enter(self) -> _LeaseKeeper:
-        with self._lock:
-            if self._keeper is None or self._pid != os.getpid():  # a forked child is another owner
-                keeper = _LeaseKeeper(self._limits)
-                keeper.keep()
-                keeper.start()
-                self._keeper, self._blocks, self._pid = keeper, 0, os.getpid()
-            self._blocks += 1
-            return self._keeper
+    def _at_exit(self) -> None:
+        if self.pid != os.getpid():
+            return
+        self.stop()
+        self.join(Deadline(AT_EXIT_S))
 
-    def _leave(self, keeper: _LeaseKeeper) -> None:
-        with self._lock:
-            if self._keeper is not keeper:
-                return
-            self._blocks -= 1
-            if self._blocks:
-                return
-            self._keeper = None
-        keeper.stop()
-        keeper.join(Deadline(1.0))
-
-
-class _LeaseKeeper(Service):
-    def __init__(self, limits: Callable[[], Limits]) -> None:
-        super().__init__("limit blocks")
-        self.identity = new_identity()
-        self._limits = limits
-        self.left = collections.deque[Callable[[], None]]()
-
-    def keep(self) -> None:
-        self._limits().keep_owner(self.identity, LEASE_S)
+    def wake(self) -> None:
+        self._asked.set()
 
     def run(self) -> None:
-        while not self.stopping.wait(RENEWED_EVERY_S):
+        while not self.stopping.is_set():
+            self._asked.wait(FREED_EVERY_S if self.left else self._timing.beat_every_s)
+            self._asked.clear()
             with suppress(BrokerError):  # the next one may succeed
-                self.keep()
+                if not self.stopping.is_set():
+                    self.beat()
                 while self.left:
                     self.left[0]()
                     self.left.popleft()
+            if self._ends(self):
+                break
+        atexit.unregister(self._at_exit)
+        if not self.left:
+            with suppress(BrokerError):  # else its lease ends
+                self._recoverable().end_blocks(self.lease.identity)
+
+    def beat(self) -> None:
+        asked_at, identity = awake_and_asleep(), self.lease.identity
+        since = self._steadiness.before()
+        try:
+            if self.lease.silent_s > FORGOTTEN_AFTER_S:
+                raise DeclaredDead(identity)
+            answer = self._recoverable().beat(Presence(identity, {}, blocks=True))
+        except DeclaredDead:
+            self.lease.lapse()  # from here on no block takes a place
+            born = new_identity()
+            answer = self._recoverable().beat(Presence(born, {}, blocks=True))
+            self.lease.replace(born)
+            log.error(
+                "lease of %s expired and the places of its blocks were freed: a block that still runs counts no more "
+                "in its limit; continuing as %s", identity, born,
+            )  # fmt: skip
+        self.lease.confirm(asked_at)
+        self._steadiness.after(since, answer, identity)

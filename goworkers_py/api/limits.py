@@ -6,15 +6,15 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
-from goworkers_py.api.block_owner import BlockOwner
+from goworkers_py.api.block_owner import BlockKeeper, BlockOwner
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.config.limits import configured
 from goworkers_py.config.options import Config
-from goworkers_py.core.errors import ConfigError, LimitTimeout
+from goworkers_py.core.errors import BrokerError, ConfigError, LimitTimeout
 from goworkers_py.core.limit import MOST, LimitSpec, Slot, Undeclared, is_limit_name, rate_of
 from goworkers_py.policy.limiting import slot_for
 from goworkers_py.policy.registry import Registry
@@ -44,16 +44,15 @@ class Limit:
                 self._wait(slot, jid, owner, timeout)
                 yield
             finally:
-                leave = partial(self._limited.limits.leave, slot, jid, self._limited.queues(slot))
-                self._limited.owner.leave_place(leave)
+                owner.leave(partial(self._limited.limits.leave, slot, jid, self._limited.queues(slot)))
 
-    def _wait(self, slot: Slot, jid: str, owner: str, timeout: float | None) -> None:
+    def _wait(self, slot: Slot, jid: str, owner: BlockKeeper, timeout: float | None) -> None:
         give_up_at, pause_s = None if timeout is None else time.monotonic() + timeout, FIRST_PAUSE_S
         look_at = 0.0
         while not self._take(slot, jid, owner):
             if time.monotonic() >= look_at:  # an owner may have died
                 look_at = time.monotonic() + LOOK_EVERY_S
-                self._limited.limits.look(slot, self._limited.queues(slot))
+                self._look(slot, owner)
                 if self._take(slot, jid, owner):
                     return
             left_s = pause_s if give_up_at is None else give_up_at - time.monotonic()
@@ -62,7 +61,17 @@ class Limit:
             threading.Event().wait(min(pause_s, left_s))
             pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
 
-    def _take(self, slot: Slot, jid: str, owner: str) -> bool:
+    def _look(self, slot: Slot, owner: BlockKeeper) -> None:
+        limits = self._limited.limits
+        with suppress(BrokerError):  # the next look may succeed; and a daemon may do it
+            owner.declare_dead({holder.owner for holder in limits.holders(slot)})
+        limits.look(slot, self._limited.queues(slot))
+
+    def _take(self, slot: Slot, jid: str, keeper: BlockKeeper) -> bool:
+        # A place that is taken under a dead identity would be freed while the block runs.
+        owner = keeper.lease.identity
+        if not keeper.lease.surely_of(owner):
+            return False
         limits = self._limited.limits
         taken = limits.take(slot, jid, owner)
         if isinstance(taken, Undeclared):
@@ -81,7 +90,7 @@ class Limited:
         self._broker = broker
         self.config = config
         self._registry = registry
-        self.owner = BlockOwner(lambda: self.limits)
+        self.owner = BlockOwner(lambda: self._broker().recoverable, lambda: self.config().timing)
 
     @property
     def limits(self) -> Any:

@@ -42,6 +42,12 @@ class NoLeases(Recoverable):
     def recover(self, identity: str, judge: Judge, proof: str | None) -> Iterator[Recovered]:
         return iter(())
 
+    def declare_dead(self, identity: str, proof: str | None, owners: Collection[str]) -> None:
+        """Nobody has a lease."""
+
+    def end_blocks(self, identity: str) -> None:
+        """The identity was never known."""
+
     def lost(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         return []
 

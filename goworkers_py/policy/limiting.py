@@ -13,12 +13,16 @@ import simplejson
 
 from goworkers_py.config.limits import configured
 from goworkers_py.config.options import Config, LimitConfig
+from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.limit import LimitSettings, LimitSpec, Slot, SlotTie
+from goworkers_py.policy.consequences import Change, of_slots
 from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.wire import payload
 from goworkers_py.wire.job_limits import slots_of
 from goworkers_py.wire.message import Message
+from goworkers_py.wire.stored_job import StoredJob
 
 log = logging.getLogger("goworkers_py.job")
 
@@ -90,6 +94,16 @@ class Limiting:
                 "limit %s: `by` fails for class %s, so the job counts under no key: %r", limit.name, told, cause
             )
             return SlotTie(Slot(limit.name), limit.holds)
+
+    def of_class(self, raw: bytes, queue: str, state: StateWord) -> tuple[Effect, ...]:
+        """The effects of a move of a job on the places that it has by its class, and that its payload does not name."""
+        message = StoredJob(raw, queue).message
+        if message is None or not message.jid or not self._registry.any_limits:
+            return ()
+        known = slots_of(message.fields)
+        ties = [tie for tie in self.ties(message, self.of(message)) if tie not in known]
+        queues = queue, *self.queues(tie.slot for tie in ties)
+        return (*of_slots(ties, Change(message.jid, state, None, 0.0), queues),)
 
     def settings(self) -> list[LimitSettings]:
         return [configured(limit, self._config).settings for limit in self._registry.limits()]

@@ -235,7 +235,8 @@ class _Assembly:
         return releaser
 
     def _recoverer(self, releaser: LimitReleaser | None) -> Recoverer:
-        judge = judge_by(self._poison, self._tracking, self._shared.clock.wall, self._for_ruby)
+        limiting = self._limiting if self._limit_begin.of_any_class else None
+        judge = judge_by(self._poison, self._tracking, self._shared.clock.wall, self._for_ruby, limiting)
         recoverable, timing = self._broker.recoverable, self._config.timing
         recoverer = Recoverer(recoverable, self._heartbeat, judge, self._plan.handlers, self._shared, timing)
         if releaser is not None:

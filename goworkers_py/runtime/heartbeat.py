@@ -15,12 +15,10 @@ from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.runtime.reporter import Reporter
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.shared import Shared
+from goworkers_py.runtime.steadiness import Steadiness
 
 log = logging.getLogger(__name__)
 
-# If the broker's clock advances by more than this between two beats (half of a lease), the clock was set, or this
-# machine stood still: other leases may have expired meanwhile although no process failed.
-LONGEST_BETWEEN_BEATS_S = 30.0
 MOST_SKEW_S = 2.0
 # The broker forgets after a while which processes it declared dead, see GONE_FOR_S in `brokers.redis.leases`. A process
 # that was silent for longer than this cannot ask any more, and must assume that its jobs were recovered.
@@ -37,13 +35,10 @@ class Heartbeat(BrokerService):
         self._reporter = reporter
         self._every_s = timing.beat_every_s
         self.round_trip_s = 0.0  # of the last beat
+        self._steadiness = Steadiness(shared.lease)
         self._one_at_a_time = threading.Lock()  # beats are sent by this thread, and by a worker's for a suspect
-        # The next four are changed under `_one_at_a_time`.
+        # The next three are changed under `_one_at_a_time`.
         self._born = ""  # the next identity, from when this one was declared dead until the broker knows the next
-        # Since when all is steady (monotonic), and the proof of the last beat. One value, set in one step, because the
-        # recoverer's thread reads both: an old time with a new proof would declare living processes dead.
-        self._steady: tuple[float, str] | None = None
-        self._server_time = 0.0  # of the last answer
         self._warned_of_skew = False
         self._silent = False  # set by the thread that stops the process, before it takes `_one_at_a_time`
         self._asked = threading.Event()
@@ -78,15 +73,9 @@ class Heartbeat(BrokerService):
             if self._silent:
                 return
             asked_at, identity = awake_and_asleep(), self._lease.identity
-            # `_steady` stays None if a step below raises; the last line sets it again.
-            steady, self._steady = self._steady, None
-            if not self._lease.fresh:
-                steady = None  # this machine may have slept, and other leases have expired meanwhile
+            since = self._steadiness.before()
             alone = self._quarantine.announcement()
             answer = self._ask(alone)
-            if identity != self._lease.identity or answer.server_time - self._server_time > LONGEST_BETWEEN_BEATS_S:
-                steady = None  # a broker that lost our lease may have lost others
-            self._server_time = answer.server_time
             answered_at = awake_and_asleep()
             self.round_trip_s = answered_at - asked_at
             # First `_clock`, then `_lease`: a worker that waits in `Lease.await_confirmation` goes on as soon as the
@@ -95,16 +84,13 @@ class Heartbeat(BrokerService):
             self._lease.confirm(asked_at)
             self._quarantine.announced(alone)
             self._warn_of_skew(answer.server_time)
-            if not answer.kept:
-                if steady is not None:
-                    log.warning(
-                        "the broker has lost writes: the lease of %s was not as its last beat left it; other leases "
-                        "may have expired for the same reason, so this process recovers no jobs of expired leases "
-                        "until all processes have had time to renew theirs",
-                        self._lease.identity,
-                    )
-                steady = None
-            self._steady = steady[0] if steady else time.monotonic(), answer.proof
+            if not self._steadiness.after(since, answer, identity):
+                log.warning(
+                    "the broker has lost writes: the lease of %s was not as its last beat left it; other leases may "
+                    "have expired for the same reason, so this process recovers no jobs of expired leases until all "
+                    "processes have had time to renew theirs",
+                    self._lease.identity,
+                )
 
     def _ask(self, alone: str) -> Beat:
         try:
@@ -139,13 +125,5 @@ class Heartbeat(BrokerService):
             log.warning("this machine's clock is %.1f s off the server's, whose time is used; synchronise it", skew_s)
 
     def proof(self, steady_s: float) -> str | None:
-        """The proof of the last beat. None unless, for `steady_s` seconds, every beat was answered and found the lease
-        as the beat before had left it.
-
-        After an outage every lease has expired. Until all processes have had time to renew theirs, none of them may be
-        declared dead because of its expired lease.
-        """
-        steady = self._steady
-        if steady is None or not self._lease.fresh or time.monotonic() - steady[0] < steady_s:
-            return None
-        return steady[1]
+        """See `Steadiness.proof`."""
+        return self._steadiness.proof(steady_s)

@@ -21,7 +21,7 @@ from goworkers_py.admin.missing_jobs import MissingJobs
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.config.options import LimitConfig
 from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.core.limit import Slot, SlotHolder, slot_of_line
+from goworkers_py.core.limit import DueSlots, Slot, SlotHolder, slot_of_line
 from goworkers_py.policy.limiting import Limiting
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService
@@ -92,20 +92,28 @@ class LimitReleaser(BrokerService):
         with suppress(queue.Empty):  # one round is for all who have told until now
             while True:
                 self._told.get_nowait()
-        if self._all:
-            self._all = False
-            due = self._broker.limits.due(MOST_LINES, within_s=ANY_TIME_S)
-        else:
-            due = self._broker.limits.due(AT_ONCE)
-        if due.now < self._clock - BACK_S:
-            self.look_at_all()
-        self._clock = due.now
-        waiting = [slot for slot in due.slots if self._look_or_tell(slot)]
+        everything, self._all = self._all, False
+        try:
+            due = self._due_at_all() if everything else self._broker.limits.due(AT_ONCE)
+            if due.now < self._clock - BACK_S:
+                self.look_at_all()
+            self._clock = due.now
+            waiting = [slot for slot in due.slots if self._look_or_tell(slot)]
+        except BaseException:
+            self._all = self._all or everything
+            raise
         if waiting and time.monotonic() >= self._search_at:
             self._search(waiting)
         if due.next_in_s is None and any(slot not in self._refused for slot in due.slots):
             return OFTEN_S
         return max(OFTEN_S, min(RARELY_S, RARELY_S if due.next_in_s is None else due.next_in_s))
+
+    def _due_at_all(self) -> DueSlots:
+        """All lines, and the limits for which no job waits: a dead owner may have places there."""
+        limits = self._broker.limits
+        due = limits.due(MOST_LINES, within_s=ANY_TIME_S)
+        others = {Slot(entry.name) for entry in limits.entries()}.difference(due.slots)
+        return due._replace(slots=[*due.slots, *others])
 
     def _look_or_tell(self, slot: Slot) -> bool:
         """A slot that the broker refuses to look at, as one whose keys are damaged, stops no other one. It stays due,

@@ -18,6 +18,7 @@ from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.consequences import moved
 from goworkers_py.policy.for_ruby import ForRuby
+from goworkers_py.policy.limiting import Limiting
 from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision
 from goworkers_py.policy.tracking import Tracking, recovered
 from goworkers_py.runtime.heartbeat import Heartbeat
@@ -47,7 +48,7 @@ class Recoverer(BrokerService):
         self._shared = shared
         self._timing = timing
         self._asked = threading.Event()
-        self.on_recovered: Callable[[], None] = lambda: None  # called by this thread after it has moved jobs
+        self.on_recovered: Callable[[], None] = lambda: None  # called by this thread after an owner has died
         self._deaths: list[tuple[Message, PoisonPill]] = []  # to call the user's death handlers with
 
     def look_now(self) -> None:
@@ -64,19 +65,24 @@ class Recoverer(BrokerService):
     def recover(self) -> None:
         """Called by the thread that starts this process, and after that by the recoverer's own thread."""
         identity, proof = self._shared.lease.identity, self._heartbeat.proof(self._timing.steady_for_s)
-        moved = False
-        for job in self._recoverable.recover(identity, self._judge, proof):
-            moved = True
-            error = job.decision.error
-            if error is None:
-                self._shared.counters.add("recovered")
-                report([job], "recovered from dead process")
-            else:
-                self._shared.counters.add("poison")
-                log.error("poison: %s: %s", describe_job(job.payload, job.queue), error)
-                self._deaths.append((Message(job.payload, job.queue), error))
-        if moved:
-            self.on_recovered()
+        moved, deaths = False, self._recoverable.deaths
+        try:
+            for job in self._recoverable.recover(identity, self._judge, proof):
+                moved = True
+                self._tell(job)
+        finally:
+            if moved or self._recoverable.deaths != deaths:
+                self.on_recovered()
+
+    def _tell(self, job: Recovered) -> None:
+        error = job.decision.error
+        if error is None:
+            self._shared.counters.add("recovered")
+            report([job], "recovered from dead process")
+        else:
+            self._shared.counters.add("poison")
+            log.error("poison: %s: %s", describe_job(job.payload, job.queue), error)
+            self._deaths.append((Message(job.payload, job.queue), error))
 
     def tell_of_deaths(self) -> None:
         deaths, self._deaths = self._deaths, []
@@ -90,7 +96,15 @@ class Recoverer(BrokerService):
         self._asked.set()
 
 
-def judge_by(poison: PoisonPolicy, tracking: Tracking, wall: Callable[[], float], ruby: ForRuby | None = None) -> Judge:
+def judge_by(
+    poison: PoisonPolicy,
+    tracking: Tracking,
+    wall: Callable[[], float],
+    ruby: ForRuby | None = None,
+    limiting: Limiting | None = None,
+) -> Judge:
+    """`limiting`: the limits of the code of this process, for places that the payload of their job does not name."""
+
     def judge(found: Found) -> RecoveryDecision:
         raw, queue, owner = found.payload, found.queue, found.owner
         decision = poison.judge(raw, queue, owner, found.begun, found.alone, now=wall())
@@ -108,6 +122,8 @@ def judge_by(poison: PoisonPolicy, tracking: Tracking, wall: Callable[[], float]
         state: StateWord = "waiting" if error is None else "dead"
         written = decision.payload
         ties = moved(raw if error is None else written, state, now=wall())  # with the error, for the batch's deaths
+        if limiting is not None and found.begun:
+            ties += limiting.of_class(raw, queue, state)
         if error is not None:
             written = buried(written)
         if ruby is not None:

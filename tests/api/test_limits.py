@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import json
 import re
@@ -19,8 +20,9 @@ from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.places import PARKED, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.api import block_owner
 from goworkers_py.api.app import App
+from goworkers_py.brokers.memory.broker import state_at
 from goworkers_py.config.options import LimitConfig, QueueConfig
-from goworkers_py.core.errors import ArgumentError, BrokerRefused, BrokerUnavailable, ConfigError
+from goworkers_py.core.errors import ArgumentError, BrokerRefused, BrokerUnavailable, ConfigError, LimitTimeout
 from goworkers_py.core.limit import Begins, Slot
 from goworkers_py.runtime import limit_begin
 from goworkers_py.web.prometheus import exposition
@@ -193,12 +195,81 @@ def test_a_block_waits_for_its_place_and_gives_up_in_time(app: App) -> None:
 
 def test_a_block_whose_place_could_not_be_freed_frees_it_later(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another block of the process keeps the lease of their owner."""
-    monkeypatch.setattr(block_owner, "RENEWED_EVERY_S", 0.05)
+    monkeypatch.setattr(block_owner, "FREED_EVERY_S", 0.05)
     stripe = app.limit("stripe", concurrent=1, by=lambda key: key)
     with stripe.acquire("other", timeout=1):
         with pytest.raises(BrokerUnavailable), stripe.acquire("one", timeout=1):
             monkeypatch.setattr(type(app.broker.limits), "leave", fail_once(app.broker.limits.leave))
         eventually(lambda: len(list(app.broker.limits.slots("stripe"))) == 1)
+
+
+def test_the_last_block_frees_its_place_later_too(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its owner lives until then: nobody else frees the place."""
+    monkeypatch.setattr(block_owner, "FREED_EVERY_S", 0.05)
+    stripe = app.limit("stripe", concurrent=1)
+    with pytest.raises(BrokerUnavailable), stripe.acquire(timeout=1):
+        monkeypatch.setattr(type(app.broker.limits), "leave", fail_once(app.broker.limits.leave))
+    with stripe.acquire(timeout=5):
+        pass
+    assert eventually(lambda: not list(app.broker.limits.slots("stripe")))
+
+
+def test_the_end_of_the_process_frees_a_place_that_was_left(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_owner, "FREED_EVERY_S", 60.0)
+    stripe, at_exit = app.limit("stripe", concurrent=1), list[Callable[[], None]]()
+    monkeypatch.setattr(atexit, "register", at_exit.append)
+    with pytest.raises(BrokerUnavailable), stripe.acquire(timeout=1):
+        monkeypatch.setattr(type(app.broker.limits), "leave", fail_once(app.broker.limits.leave))
+    [end] = at_exit
+    end()
+    assert not list(app.broker.limits.slots("stripe"))
+
+
+def declare_dead(app: App, owner: str) -> None:
+    if app.config.broker.startswith("memory"):
+        state_at(app.config.broker).block_owners[owner].died_at = 1.0
+    else:
+        app.broker.recoverable._declare_dead("", owner, "certain", "")  # type: ignore[attr-defined]
+
+
+def test_a_block_whose_owner_was_declared_dead_goes_on_under_another_identity(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    stripe, slot = app.limit("stripe", concurrent=1), Slot("stripe")
+    with stripe._limited.owner.present() as keeper:
+        with stripe.acquire(timeout=1):
+            [holder] = app.broker.limits.holders(slot)
+            declare_dead(app, holder.owner)
+            app.broker.limits.look(slot)
+            assert app.broker.limits.holders(slot) == []
+            keeper.beat()
+            assert f"lease of {holder.owner} expired and the places of its blocks were freed" in caplog.text
+            with stripe.acquire(timeout=1):
+                assert [one.owner for one in app.broker.limits.holders(slot)] == [keeper.lease.identity]
+        assert keeper.lease.identity != holder.owner
+
+
+def test_no_block_takes_a_place_while_its_owner_may_be_dead(app: App) -> None:
+    """As a process that has just woken up, whose next beat tells it."""
+    stripe = app.limit("stripe", concurrent=1)
+    with stripe._limited.owner.present() as keeper:
+        keeper.lease.lapse()
+        with pytest.raises(LimitTimeout), stripe.acquire(timeout=0.1):
+            raise AssertionError
+        keeper.beat()
+        with stripe.acquire(timeout=1):
+            pass
+
+
+def test_a_forked_child_frees_no_place_of_its_parent(app: App) -> None:
+    stripe = app.limit("stripe", concurrent=1)
+    with stripe._limited.owner.present() as keeper:
+        keeper.pid = -1  # as in the child
+        with stripe.acquire(timeout=1):
+            [holder] = app.broker.limits.holders(Slot("stripe"))
+            assert holder.owner != keeper.lease.identity
+            keeper.leave(lambda: app.broker.limits.leave(Slot("stripe"), holder.jid))
+            assert len(app.broker.limits.holders(Slot("stripe"))) == 1
 
 
 def test_a_block_whose_reply_is_lost_has_no_place(app: App, monkeypatch: pytest.MonkeyPatch) -> None:

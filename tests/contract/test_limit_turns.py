@@ -10,6 +10,7 @@ from harness import Process, can, job, payloads, waiting
 from goworkers_py.admin.places import PARKED
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.limits import Limits, SlotWish
+from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.limit import ANY_RATE, Begins, LimitSettings, Rate, Slot, Waits
 from goworkers_py.core.outcome import Done
@@ -24,7 +25,7 @@ ONE = Slot("one")
 def limits(me: Process) -> Limits:
     limits = can(me.broker, Capability.LIMITS).limits
     limits.declare([LimitSettings("one", 1)])
-    limits.keep_owner(OWNER, 60)
+    me.broker.recoverable.beat(Presence(OWNER, {}, blocks=True))
     return limits
 
 

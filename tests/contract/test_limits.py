@@ -13,6 +13,7 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import DEAD, waiting_in
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.limits import Limits, SlotWish
+from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
@@ -263,6 +264,8 @@ def test_the_place_of_a_dead_owner_goes_to_the_next_job(
     limits.begin(wish(two))
     assert limits.look(SLOT, ["q"]).let_go == 0
     start.expire(other)
+    assert limits.look(SLOT, ["q"]).let_go == 0  # a missing lease is no death
+    me.broker.recoverable.declare_dead(me.identity, "", [other.identity])
     looked = limits.look(SLOT, ["q"])
     assert (looked.let_go, looked.waiting) == (1, 0)
     assert holders(limits) == [("2", "")]
@@ -338,14 +341,14 @@ def test_what_the_rate_lets_go_needs_no_second_place(me: Process, limits: Limits
 # --- blocks and people
 
 
-def test_a_block_has_a_place_while_its_owner_is_kept(me: Process, limits: Limits) -> None:
-    limits.keep_owner("host:1:0000000000aa", 60)
+def test_a_block_has_a_place_while_its_owner_lives(me: Process, limits: Limits) -> None:
+    me.broker.recoverable.beat(Presence("host:1:0000000000aa", {}, blocks=True))
     assert limits.take(SLOT, "block-1", "host:1:0000000000aa") is True
     assert limits.take(SLOT, "block-2", "host:1:0000000000aa") is False
     limits.look(SLOT)
     assert holders(limits) == [("block-1", "host:1:0000000000aa")]
     limits.leave(SLOT, "block-1")
-    assert limits.take(SLOT, "block-2", "host:2:0000000000bb") is True
+    assert limits.take(SLOT, "block-2", "host:2:0000000000bb") is True  # it has never beaten
     limits.look(SLOT)
     assert holders(limits) == []
 

@@ -9,6 +9,7 @@ from slots import end, holders, wish
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.limits import Limits
+from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.config.options import Config
 from goworkers_py.core.limit import Begins, LimitSettings, Slot, Waits
 from goworkers_py.core.outcome import Done
@@ -63,7 +64,7 @@ def test_a_place_is_freed_whose_job_has_ended_while_its_owner_lives(me: Process,
 
 
 def test_the_place_of_a_block_is_not_looked_for(me: Process, limits: Limits) -> None:
-    limits.keep_owner("host:1:0000000000aa", 60)
+    me.broker.recoverable.beat(Presence("host:1:0000000000aa", {}, blocks=True))
     assert limits.take(A, "block-1", "host:1:0000000000aa") is True
     me.publish(job(1))
     [one] = me.consume(1)

@@ -24,6 +24,7 @@ from goworkers_py.core.outcome import DONE, Outcome
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision, name_of
 from goworkers_py.runtime import heartbeat as module
+from goworkers_py.runtime import steadiness
 from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.lease import Lease
 from goworkers_py.runtime.quarantine import Quarantine
@@ -289,7 +290,7 @@ def test_a_clock_of_the_server_that_was_set_makes_it_unsteady(
     it.beat()
     assert it.proof(0.05)
     beat = broker.recoverable.beat
-    set_forward = module.LONGEST_BETWEEN_BEATS_S + 1
+    set_forward = steadiness.LONGEST_BETWEEN_BEATS_S + 1
     monkeypatch.setattr(
         broker.recoverable,
         "beat",
@@ -311,7 +312,7 @@ def test_a_server_that_came_back_with_an_older_state_makes_it_unsteady(
     lease = Lease(50)
     it = heartbeat(broker, lease)
     now = [100.0]
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0], time=time.time))
+    monkeypatch.setattr(steadiness, "time", SimpleNamespace(monotonic=lambda: now[0], time=time.time))
     it.beat()
     before = redis.get(KEYS.lease(lease.identity))
     now[0] += 60
@@ -434,7 +435,7 @@ def test_a_process_name_that_a_live_process_has_is_refused(broker: RedisBroker) 
 
 def test_only_a_beat_that_got_through_makes_it_steady(own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now, time=time.time))
+    monkeypatch.setattr(steadiness, "time", SimpleNamespace(monotonic=lambda: now, time=time.time))
     with own_broker(own_redis.url) as broker:
         lease = Lease(50)
         it = heartbeat(broker, lease)

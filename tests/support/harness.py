@@ -66,8 +66,8 @@ class MemoryHarness:
         self.address = f"memory://{folder.name}"
 
     def expire_lease(self, identity: str) -> None:
-        record = state_at(self.address).leases[identity]
-        record.expires_at = 0.0
+        state = state_at(self.address)
+        {**state.leases, **state.block_owners}[identity].expires_at = 0.0
 
     def close(self) -> None:
         forget(self.address)
@@ -171,9 +171,10 @@ class Processes:
         self._brokers.append(process.broker)
         return process
 
-    def expire(self, *processes: Process) -> None:
+    def expire(self, *processes: Process | str) -> None:
+        """The leases of these processes, or of these identities."""
         for process in processes:
-            self._harness.expire_lease(process.identity)
+            self._harness.expire_lease(process if isinstance(process, str) else process.identity)
 
     def close(self) -> None:
         for broker in self._brokers:

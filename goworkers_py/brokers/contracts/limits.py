@@ -1,10 +1,13 @@
 """Limits: jobs that begin take a place in the slots of their limits, or wait in a slot's line.
 
-A place belongs to a job, by its jid. While the job runs, the place is that of its process, and is valid while the
-lease of the process is. The end of the job frees its place and lets the next job of the line go, in one
-step, see `LeaveSlot`. A job that was let go waits at the front of its queue with a place that has no owner.
+A place belongs to a job, by its jid. While the job runs, the place is that of its process, and is valid until the
+process is declared dead. A missing lease is no death: after an outage every lease is missing, and every process lives.
+The end of the job frees its place and lets the next job of the line go, in one step, see `LeaveSlot`. A job that was
+let go waits at the front of its queue with a place that has no owner.
 
 Only two things need a look, see `look`: the time of a rate has come, and the owner of a place has died.
+
+The place of a block of code is that of an owner of blocks, see `Presence.blocks`, which beats before it takes a place.
 
 Every verb here raises BrokerUnavailable when the broker cannot serve now, and BrokerRefused when the broker says no.
 Every verb may be called again after that.
@@ -64,22 +67,22 @@ class Limits(Protocol):
         Apart says that the job can never begin; nothing has changed then."""
 
     def take(self, slot: Slot, jid: str, owner: str) -> bool | Undeclared:
-        """Takes a place for a block of code, if there is room. `jid` is a name for it, which nobody else has. A block
-        that asks again within two seconds keeps its turn before jobs that come into the line after its first call."""
+        """Takes a place for a block of code, if there is room. `jid` is a name for it, which nobody else has. `owner`
+        has beaten with `Presence.blocks`. A block that asks again within two seconds keeps its turn before jobs that
+        come into the line after its first call."""
 
     def leave(self, slot: Slot, jid: str, queues: Sequence[str] = ()) -> None:
         """Does what the effect `LeaveSlot` does."""
-
-    def keep_owner(self, owner: str, life_s: int) -> None:
-        """Makes the places of an owner of blocks valid for so long from now on. Such an owner has no other lease."""
 
     def due(self, limit: int, within_s: float = 0.0) -> DueSlots:
         """Up to so many slots whose lines are to be looked at now, or within so many seconds."""
 
     def look(self, slot: Slot, queues: Sequence[str] = (), gone: Sequence[SlotHolder] = (), most: int = 50) -> Looked:
-        """Frees the places whose owner has no lease, and those of `gone`, whose jobs are in no place; each only if it
-        has not changed since it was read. In a strict limit the places of dead owners stay, without an owner: the line
-        waits for the recovered job. Then lets up to `most` jobs go, and notes when the slot is due next."""
+        """Frees the places whose owner is dead, and those of `gone`, whose jobs are in no place; each only if it has
+        not changed since it was read. An owner is dead when it was declared dead, or has left: when `Recoverable` knows
+        nothing of it. In a strict limit the places of jobs of dead owners stay, without an owner: the line waits for
+        the recovered job. A block is never recovered, so its place is freed. Then lets up to `most` jobs go, and notes
+        when the slot is due next."""
 
     def holders(self, slot: Slot) -> list[SlotHolder]:
         """The jobs that have places in a slot."""

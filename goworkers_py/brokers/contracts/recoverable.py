@@ -32,6 +32,9 @@ class Presence:
     process: str = ""  # the fixed name that the process claims, if any
     alone: str = ""  # the name of the suspect that the process runs alone now, if any
     trouble: str = ""  # why the process fetches no jobs now, if it does not
+    # An owner of the places of blocks of code, see `api.block_owner`, in whatever program: no list of processes shows
+    # it, and it has no jobs to recover.
+    blocks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,9 @@ def left_behind(found: Found) -> RecoveryDecision:
 
 
 class Recoverable(Protocol):
-    """One thread at a time calls `beat`. Any thread may call the other verbs."""
+    """One thread at a time calls `beat` for one identity. Any thread may call the other verbs."""
+
+    deaths: int = 0  # how many identities `recover` and `declare_dead` have declared dead, since this object was made
 
     def beat(self, presence: Presence) -> Beat:
         """Makes the lease of an identity, or renews it, and stores its `presence`.
@@ -142,6 +147,13 @@ class Recoverable(Protocol):
         it is still in progress under the dead identity: several processes may recover at the same time. When the
         caller stops iterating, the jobs that are left stay in progress, and the next call recovers them.
         """
+
+    def declare_dead(self, identity: str, proof: str | None, owners: Collection[str]) -> None:
+        """Declares those of these owners dead that `recover` would declare dead, and moves no jobs: a later `recover`
+        does. `identity` and `proof` are as there."""
+
+    def end_blocks(self, identity: str) -> None:
+        """Ends an identity of blocks, which has no places any more. It is never used again."""
 
     def lost(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         """Returns those of these deliveries that are not in progress any more. Of several with equal bytes that were

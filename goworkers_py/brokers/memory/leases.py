@@ -6,7 +6,7 @@ lease has expired or it has left. And no `consume` can bring a dead identity a j
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from goworkers_py.brokers.contracts.recoverable import (
     Beat,
@@ -40,21 +40,22 @@ class MemoryLeases(Recoverable):
         self._lease_s = lease_s
         # An older proof is not valid: the clock was set, or the process that recovers stood still.
         self._proof_s = lease_s / 2
+        self.deaths = 0
 
     # --- beats
 
     def beat(self, presence: Presence) -> Beat:
         state, identity = self._state, presence.identity
         with state.lock:
-            now = state.clock()
-            record = state.leases.get(identity) or LeaseRecord(presence, began=now)
+            now, registry = state.clock(), state.block_owners if presence.blocks else state.leases
+            record = registry.get(identity) or LeaseRecord(presence, began=now)
             if record.died_at is not None:
                 raise DeclaredDead(identity)
             self._claim(presence.process, identity, now)
             kept = record.beats == 0 or record.is_alive(now)
             record.presence, record.heard, record.expires_at = presence, now, now + self._lease_s
             record.beats += 1
-            state.leases[identity] = record
+            registry[identity] = record
             return Beat(now, kept, record.proof)
 
     def _claim(self, process: str, identity: str, now: float) -> None:
@@ -85,12 +86,31 @@ class MemoryLeases(Recoverable):
         with self._state.lock:
             now = self._state.clock()
             others = {other: record for other, record in self._state.leases.items() if other != identity}
-            if proof is not None and self._proves(identity, proof, now):
-                _declare_dead(others.values(), now)
+            blocks = dict(self._state.block_owners)
+            self._declare_dead(identity, proof, [*others.values(), *blocks.values()])
             dead = {other: _ran_alone(other, others, now) for other, one in others.items() if one.died_at is not None}
         for other, alone in dead.items():
             yield from self._move_all(other, judge, alone)
-        self._forget(others, now - DEAD_FOR_S)
+        self._forget({**blocks, **others}, now - DEAD_FOR_S)
+
+    def declare_dead(self, identity: str, proof: str | None, owners: Collection[str]) -> None:
+        with self._state.lock:
+            known = {**self._state.block_owners, **self._state.leases}
+            self._declare_dead(identity, proof, [known[owner] for owner in owners if owner in known])
+
+    def _declare_dead(self, identity: str, proof: str | None, others: Iterable[LeaseRecord]) -> None:
+        """Under the lock: those whose lease has run out."""
+        now = self._state.clock()
+        if proof is None or not self._proves(identity, proof, now):
+            return
+        for record in others:
+            if record.died_at is None and not record.is_alive(now):
+                record.died_at = now
+                self.deaths += 1
+
+    def end_blocks(self, identity: str) -> None:
+        with self._state.lock:
+            self._state.block_owners.pop(identity, None)
 
     def lost(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         with self._state.lock:
@@ -108,7 +128,7 @@ class MemoryLeases(Recoverable):
 
     def _proves(self, identity: str, proof: str, now: float) -> bool:
         """Under the lock. An empty proof is always valid."""
-        record = self._state.leases.get(identity)
+        record = self._state.leases.get(identity) or self._state.block_owners.get(identity)
         proven = (
             record is not None and record.is_alive(now) and record.proof == proof and now < record.heard + self._proof_s
         )
@@ -155,13 +175,7 @@ class MemoryLeases(Recoverable):
             for identity, record in dead.items():
                 if record.died_at is not None and record.died_at <= until:
                     self._state.leases.pop(identity, None)
-
-
-def _declare_dead(others: Iterable[LeaseRecord], now: float) -> None:
-    """Under the lock: those whose lease has run out."""
-    for record in others:
-        if record.died_at is None and not record.is_alive(now):
-            record.died_at = now
+                    self._state.block_owners.pop(identity, None)
 
 
 def _ran_alone(dead: str, others: Mapping[str, LeaseRecord], now: float) -> str:

@@ -25,12 +25,17 @@ from goworkers_py.core.limit import (
 )
 
 
+def is_dead(state: State, owner: str) -> bool:
+    """Under the lock. Declared dead, or in no registry. A missing lease is no death."""
+    record = state.leases.get(owner) or state.block_owners.get(owner)
+    return record is None or record.died_at is not None
+
+
 class MemoryLimits(limits.Limits):
     def __init__(self, state: State, endings: Endings) -> None:
         self._state = state
         self._endings = endings
         self._table = state.slots
-        self._owners: dict[str, float] = {}  # until when the owners of blocks are valid; under the lock
 
     def declare(self, limits: Sequence[LimitSettings]) -> None:
         with self._state.lock:
@@ -61,12 +66,6 @@ class MemoryLimits(limits.Limits):
         with self._state.lock:
             self._table.leave_block(slot, jid)
 
-    def keep_owner(self, owner: str, life_s: int) -> None:
-        with self._state.lock:
-            now = self._state.clock()
-            self._owners = {name: until for name, until in self._owners.items() if until > now}
-            self._owners[owner] = now + life_s
-
     def due(self, limit: int, within_s: float = 0.0) -> DueSlots:
         with self._state.lock:
             clock = self._state.clock()
@@ -82,15 +81,12 @@ class MemoryLimits(limits.Limits):
                 self._table.drop(holder, slot, keep=False)
             limit = self._table.limits.get(slot.limit)
             for holder in self._table.holders(slot):
-                if holder.owner and not self._is_alive(holder.owner):
-                    self._table.drop(holder, slot, keep=limit is not None and limit.declared.holds)
+                if holder.owner and is_dead(self._state, holder.owner):
+                    # A block, which has no queue, is never recovered.
+                    keeps = limit is not None and limit.declared.holds and bool(holder.queue)
+                    self._table.drop(holder, slot, keeps)
             let_go = self._table.let_go(slot, most)
             return Looked(let_go, self._table.waiting(slot.line))
-
-    def _is_alive(self, owner: str) -> bool:
-        now = self._state.clock()
-        record = self._state.leases.get(owner)
-        return self._owners.get(owner, 0.0) > now or (record is not None and record.is_alive(now))
 
     def holders(self, slot: Slot) -> list[SlotHolder]:
         with self._state.lock:

@@ -77,11 +77,11 @@ class State:
         self.bells: set[Bell] = set()  # one for each consumer that waits for a job
         self.paused: set[str] = set()
         self.leases: dict[str, LeaseRecord] = {}
+        self.block_owners: dict[str, LeaseRecord] = {}
         self.holders: dict[str, str] = {}  # the identity that claimed a fixed process name last
         # By settler: the number of its last batch, and the results. The settler that settled last is the last.
         self.settled: dict[str, tuple[int, Sequence[Settled]]] = {}
-        self.processed = 0
-        self.failed = 0
+        self.processed = self.failed = 0
         self.days: dict[int, dict[str | None, Counts]] = {}  # by the days since the epoch, and the queue; None: all
         self.lines: dict[str, dict[int, ParkedJob]] = {}  # by line and number, those parked first first
         self.outboxes: dict[str, dict[int, PostedJob]] = {}  # by name and number

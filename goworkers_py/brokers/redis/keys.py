@@ -32,6 +32,7 @@ class Keys(SidekiqMetricKeys):
         self.process_cleanup = f"{self.prefix}process_cleanup"
         # ours
         self.owners = f"{self.prefix}pyworkers:owners"
+        self.blocks = f"{self.prefix}pyworkers:blocks"
         self.lines = f"{self.prefix}pyworkers:lines"
         self.outboxes = f"{self.prefix}pyworkers:outboxes"
         self.limits = f"{self.prefix}pyworkers:limits"
@@ -57,7 +58,7 @@ class Keys(SidekiqMetricKeys):
             **dict.fromkeys((self.periodics, self.groups, self.limits), "set"),
             **dict.fromkeys((self.schedule, self.retry, self.dead, self.batches, self.chains, self.limits_due), "zset"),
             **dict.fromkeys((self.processed, self.failed), "string"),
-            **dict.fromkeys((self.owners, self.gone, self.tombstones, self.configs), "hash"),
+            **dict.fromkeys((self.owners, self.blocks, self.gone, self.tombstones, self.configs), "hash"),
             **dict.fromkeys((self.calls, self.reports, self.audit), "stream"),
             **dict.fromkeys(map(self.ended, INDEXED), "zset"),
         }

@@ -1,6 +1,7 @@
 """Leases: which processes own in-progress lists, which of them live, and how the jobs of dead owners are recovered.
 
-Each owner has an entry with its queues and its origin in `pyworkers:owners`, and lives as long as its lease. It is
+Each owner has an entry with its queues and its origin in `pyworkers:owners`, and a lease. Owners of blocks of code have
+theirs in `pyworkers:blocks`, where older releases do not take them for processes. An owner whose lease is missing is
 declared dead by an entry in `pyworkers:gone`, which is written in the same step that looks at the lease. After that
 step the lease cannot be renewed, and any process that recovers moves the owner's jobs, each only if it is still in its
 list. Both entries stay for a day: a process that was frozen for hours may fetch a job into its old list when it wakes.
@@ -11,7 +12,8 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +50,22 @@ GONE_FOR_S = 86_400
 GONE_LIVES_S = 2 * GONE_FOR_S
 # For so long after a death every recovery removes the dead process from the fleet that people see.
 REMOVED_FOR_S = 60.0
-# A process has one identity, or two for a moment: it beats under the next one before it gives up the old one.
-MOST_IDENTITIES = 8
 # How often a beat tries again when the holder of the fixed process name has changed between two commands.
 HOLDERS_AT_MOST = 3
 
 _LUA = Path(__file__).parent / "lua"
 _BEAT = Script(_LUA / "beat.lua", list_of(bytes))
 _DECLARE_DEAD = Script(_LUA / "declare_dead.lua", one_of(int))
+
+
+@dataclass(slots=True)
+class _Beats:
+    """The beats of an identity of this process. Only the thread that beats for it changes this."""
+
+    sent: int = 0
+    confirmed: str = ""  # the number of the last one that the server has confirmed
+    began: float = 0.0  # the server's time at the first one
+    heard: float = 0.0  # at the last one
 
 
 class RedisLeases(Recoverable):
@@ -74,34 +84,29 @@ class RedisLeases(Recoverable):
         self._end_lines = end_lines
         self._lease_s = int(lease_s)  # EX takes whole seconds only
         self._try = BestEffort("processes that have died cannot be removed from the fleet")
-        # The number of beats that this process has sent, and by identity the number of the last one that the server has
-        # confirmed. Only the thread that beats uses them, one at a time.
-        self._beats = 0
-        self._confirmed: dict[str, str] = {}
-        # By identity, the server's time at the first beat and at the last one.
-        self._began: dict[str, float] = {}
-        self._heard: dict[str, float] = {}
+        self._beats: dict[str, _Beats] = {}  # by identity; an entry ends when the identity has ended or is dead
         self._warned = False
+        self.deaths = 0
 
     def beat(self, presence: Presence) -> Beat:
         owner = presence.identity
-        times = self._began.get(owner, 0.0), self._heard.get(owner, 0.0)
-        entry = OwnerEntry(presence.queues, presence.alone, presence.trouble, origin(), *times)
-        self._beats += 1
-        answer = self._beat_as(presence.process, owner, entry.to_json())
+        beats = self._beats.setdefault(owner, _Beats())
+        entry = OwnerEntry(presence.queues, presence.alone, presence.trouble, origin(), beats.began, beats.heard)
+        beats.sent += 1
+        answer = self._beat_as(presence, entry.to_json(), beats.sent)
         if answer[0] == b"gone":
+            self._beats.pop(owner, None)
             raise DeclaredDead(owner)
         if answer[0] == b"late":
             raise BrokerUnavailable("this beat was overtaken by a later one")
-        expected, self._confirmed[owner] = self._confirmed.get(owner, ""), str(self._beats)
-        self._heard[owner] = now = float(answer[1])
-        self._began.setdefault(owner, now)
-        for past in list(self._began)[:-MOST_IDENTITIES]:
-            del self._began[past], self._heard[past], self._confirmed[past]
-        return Beat(now, kept=text(answer[2]) == expected, proof=self._confirmed[owner])
+        expected, beats.confirmed = beats.confirmed, str(beats.sent)
+        beats.heard = now = float(answer[1])
+        beats.began = beats.began or now
+        return Beat(now, kept=text(answer[2]) == expected, proof=beats.confirmed)
 
-    def _beat_as(self, process: str, owner: str, entry: str) -> Any:
-        keys = self._keys
+    def _beat_as(self, presence: Presence, entry: str, number: int) -> Any:
+        keys, process, owner = self._keys, presence.process, presence.identity
+        registry = keys.blocks if presence.blocks else keys.owners
         holder, answer = "", [b"changed"]
         for _ in range(HOLDERS_AT_MOST):
             if answer[0] != b"changed":
@@ -111,8 +116,8 @@ class RedisLeases(Recoverable):
             names = (keys.holder(process), keys.lease(holder)) if process else (keys.nothing, keys.nothing)
             answer = self._connections.script(
                 _BEAT,
-                (keys.lease(owner), keys.owners, keys.gone, *names),
-                (owner, entry, self._lease_s, self._beats, "named" if process else "", holder),
+                (keys.lease(owner), registry, keys.gone, *names),
+                (owner, entry, self._lease_s, number, "named" if process else "", holder),
             )
         if answer[0] in (b"held", b"changed"):
             raise BrokerRefused(
@@ -140,21 +145,37 @@ class RedisLeases(Recoverable):
         return {owner for owner, there in zip(owners, leases, strict=True) if there}
 
     def recover(self, identity: str, judge: Judge, proof: str | None) -> Iterator[Recovered]:
-        owners, gone, (seconds, microseconds) = self._connections.exchange(
-            [("HGETALL", self._keys.owners), ("HGETALL", self._keys.gone), ("TIME",)]
+        owners, blocks, gone, (seconds, microseconds) = self._connections.exchange(
+            [*(("HGETALL", key) for key in (self._keys.owners, self._keys.blocks, self._keys.gone)), ("TIME",)]
         )
         now = int(seconds) + int(microseconds) / 1e6
         forget_at = {other: _number(moment) for other, moment in _pairs(gone).items()}
         entries, unreadable = read_entries(owners)
+        of_blocks, _ = read_entries(blocks)
         self._warn_of(unreadable)
         entries.pop(identity, None)
-        not_yet_dead = {other: entry for other, entry in entries.items() if other not in forget_at}
+        not_yet_dead = {other: entry for other, entry in {**of_blocks, **entries}.items() if other not in forget_at}
         found = set(self._find_dead(identity, not_yet_dead, proof))
         dead = {other: entry for other, entry in entries.items() if other in found or other in forget_at}
         died_at = {other: now if other in found else forget_at[other] - GONE_FOR_S for other in dead}
         self._remove_from_fleet(other for other in dead if died_at[other] > now - REMOVED_FOR_S)
         yield from self._recovery.move_all(without_conviction_where_several_died(died_at, entries, now), judge)
-        self._forget({other: entry for other, entry in dead.items() if forget_at.get(other, math.inf) < now})
+        past = {**of_blocks, **dead}
+        self._forget({other: entry for other, entry in past.items() if forget_at.get(other, math.inf) < now})
+
+    def declare_dead(self, identity: str, proof: str | None, owners: Collection[str]) -> None:
+        names = [*owners]
+        registries = self._keys.owners, self._keys.blocks
+        replies = self._connections.exchange([("HMGET", key, *names) for key in registries]) if names else []
+        told = [(name, raw) for reply in replies for name, raw in zip(names, reply, strict=True) if raw is not None]
+        entries = {name: entry for name, raw in told if (entry := OwnerEntry.read(raw)) is not None}
+        for _ in self._find_dead(identity, entries, proof):
+            pass
+
+    def end_blocks(self, identity: str) -> None:
+        self._beats.pop(identity, None)
+        # First the entry: with a lease and without an entry, the owner still lives.
+        self._connections.exchange([("HDEL", self._keys.blocks, identity), ("DEL", self._keys.lease(identity))])
 
     def _warn_of(self, unreadable: Sequence[str]) -> None:
         if unreadable and not self._warned:
@@ -186,6 +207,7 @@ class RedisLeases(Recoverable):
         if entry is None:
             return
         self._declare_dead("", identity, "certain", "")
+        self._beats.pop(identity, None)
         yield from self._recovery.move_all({identity: entry}, left_behind)
         if ended:
             self._forget({identity: entry})
@@ -197,7 +219,8 @@ class RedisLeases(Recoverable):
             if all(length == 0 for length in self._connections.answers(lists)):
                 # No transaction, because a full server refuses every one. If only the first HDEL is done, the entry in
                 # `gone` is left. It does no harm: without an entry in `owners`, no recovery looks at it.
-                self._connections.exchange([("HDEL", key, other) for key in (self._keys.owners, self._keys.gone)])
+                keys = self._keys.owners, self._keys.blocks, self._keys.gone
+                self._connections.exchange([("HDEL", key, other) for key in keys])
 
     def _find_dead(self, owner: str, others: Mapping[str, OwnerEntry], proof: str | None) -> Iterator[str]:
         # One EXISTS for all owners first: declare_dead.lua is called only for those without a lease. In a large fleet
@@ -209,6 +232,7 @@ class RedisLeases(Recoverable):
             if (certain or other not in leased) and self._declare_dead(
                 owner, other, "certain" if certain else "", proof or ""
             ):
+                self.deaths += 1
                 yield other
 
     def _remove_from_fleet(self, others: Iterable[str]) -> None:
@@ -219,7 +243,8 @@ class RedisLeases(Recoverable):
 
     def _declare_dead(self, owner: str, other: str, certain: str, proof: str) -> bool:
         keys = (self._keys.lease(other), self._keys.gone, self._keys.lease(owner) if owner else self._keys.nothing)
-        proof_ends_at = int(self._heard.get(owner, 0.0) + self._lease_s / 2)
+        beats = self._beats.get(owner)
+        proof_ends_at = int((beats.heard if beats is not None else 0.0) + self._lease_s / 2)
         arguments = (other, certain, GONE_FOR_S, GONE_LIVES_S, proof, proof_ends_at)
         answer: int = self._connections.script(_DECLARE_DEAD, keys, arguments)
         return answer == 1

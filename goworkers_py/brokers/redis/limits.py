@@ -141,9 +141,6 @@ class RedisLimits(Limits):
         arguments = jid, *slot_arguments(slot, self._keys, number_of, queues)
         self._connections.script(_FREE, (self._keys.queues, *number_of.names), arguments)
 
-    def keep_owner(self, owner: str, life_s: int) -> None:
-        self._connections.call("SET", self._keys.lease(owner), "block", "EX", life_s)
-
     # --- looks
 
     def due(self, limit: int, within_s: float = 0.0) -> DueSlots:
@@ -183,7 +180,10 @@ class RedisLimits(Limits):
         for holder in self.holders(slot):
             if holder.owner:
                 arguments += (holder.jid, value_of(holder), number_of(keys.lease(holder.owner)))
-        let_go, waiting = self._connections.script(_LOOK, (keys.queues, *number_of.names), arguments)
+            elif not holder.queue:  # of a block whose owner had died: release 0.4.0 kept its place for a recovered job
+                arguments += (holder.jid, value_of(holder), 0)
+        registries = keys.owners, keys.blocks, keys.gone
+        let_go, waiting = self._connections.script(_LOOK, (keys.queues, *registries, *number_of.names), arguments)
         return Looked(let_go, waiting)
 
     def holders(self, slot: Slot) -> list[SlotHolder]:

@@ -20,10 +20,11 @@ processes have had the time to renew them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import simplejson
 
+from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import (
     Beat,
     DeclaredDead,
@@ -48,7 +49,7 @@ class ShardedLeases(Recoverable):
         self._steady_for_s = steady_for_s
         self._on_beat = on_beat
         self._steady_at: dict[Shard, float] = {}  # monotonic; only of a shard that had an outage of its own
-        self._known = ""  # the identity of the last beat: its first one tells nothing about lost writes
+        self._known: set[str] = set()  # identities that have beaten: the first beat tells nothing about lost writes
 
     def beat(self, presence: Presence) -> Beat:
         beats: dict[Shard, Beat] = {}
@@ -62,6 +63,7 @@ class ShardedLeases(Recoverable):
             except BrokerError as error:
                 failures.append(error)
         if dead:
+            self._known.discard(presence.identity)
             raise DeclaredDead(presence.identity)
         raise_worst(failures, served=bool(beats))
         self._note(presence.identity, beats)
@@ -72,7 +74,8 @@ class ShardedLeases(Recoverable):
         return Beat(first.server_time, any(beat.kept for beat in beats.values()), simplejson.dumps(proofs))
 
     def _note(self, identity: str, beats: dict[Shard, Beat]) -> None:
-        again, self._known = identity == self._known, identity
+        again = identity in self._known
+        self._known.add(identity)
         some_kept = any(beat.kept for beat in beats.values())
         for shard in self._shards.all:
             beat = beats.get(shard)
@@ -84,13 +87,30 @@ class ShardedLeases(Recoverable):
         return [*{process.identity: process for several in told for process in several}.values()]
 
     def recover(self, identity: str, judge: Judge, proof: str | None) -> Iterator[Recovered]:
-        proofs: dict[str, str] | None = simplejson.loads(proof) if proof else None
+        proof_on = self._proofs(proof)
+        return self._shards.steps(lambda broker: broker.recoverable.recover(identity, judge, proof_on(broker)))
 
-        def of(shard: Shard) -> str | None:
-            return proof if proofs is None else proofs.get(shard.name)
+    def _proofs(self, proof: str | None) -> Callable[[Broker], str | None]:
+        """The proof for each shard. An empty one, and None, are the same for all."""
+        if not proof:
+            return lambda broker: proof
+        proofs = simplejson.loads(proof)
+        by_broker = {shard.broker: proofs.get(shard.name) for shard in self._shards.all}
+        return lambda broker: by_broker[broker]
 
-        numbers = {shard.broker: of(shard) for shard in self._shards.all}
-        return self._shards.steps(lambda broker: broker.recoverable.recover(identity, judge, numbers[broker]))
+    @property
+    def deaths(self) -> int:  # type: ignore[override]
+        return sum(shard.broker.recoverable.deaths for shard in self._shards.all)
+
+    def declare_dead(self, identity: str, proof: str | None, owners: Collection[str]) -> None:
+        proof_on = self._proofs(proof)
+        for shard in self._shards.all:
+            if not shard.away:
+                shard.ask(lambda broker: broker.recoverable.declare_dead(identity, proof_on(broker), owners))
+
+    def end_blocks(self, identity: str) -> None:
+        self._known.discard(identity)
+        self._shards.answers(lambda broker: broker.recoverable.end_blocks(identity))
 
     def lost(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         """Of a shard that is away, nothing is known: its deliveries are not told as lost."""

@@ -74,9 +74,6 @@ class ShardedLimits(Limits):
     def leave(self, slot: Slot, jid: str, queues: Sequence[str] = ()) -> None:
         self._at_home(slot, lambda broker: broker.limits.leave(slot, jid, queues))
 
-    def keep_owner(self, owner: str, life_s: int) -> None:
-        self._shards.answers(lambda broker: broker.limits.keep_owner(owner, life_s))
-
     # --- looks
 
     def due(self, limit: int, within_s: float = 0.0) -> DueSlots:

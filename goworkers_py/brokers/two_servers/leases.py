@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from goworkers_py.brokers.contracts.recoverable import Beat, Judge, LiveProcess, Presence, Recoverable, Recovered
 from goworkers_py.brokers.two_servers.transport import is_stored
@@ -21,6 +21,16 @@ class StoreLeases(Recoverable):
 
     def recover(self, identity: str, judge: Judge, proof: str | None) -> Iterator[Recovered]:
         return self._leases.recover(identity, judge, proof)
+
+    @property
+    def deaths(self) -> int:  # type: ignore[override]
+        return self._leases.deaths
+
+    def declare_dead(self, identity: str, proof: str | None, owners: Collection[str]) -> None:
+        self._leases.declare_dead(identity, proof, owners)
+
+    def end_blocks(self, identity: str) -> None:
+        self._leases.end_blocks(identity)
 
     def lost(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         return self._leases.lost([one for one in deliveries if is_stored(one)])

@@ -143,6 +143,7 @@ def test_keys_have_the_names_that_sidekiq_and_go_workers_use() -> None:
         "queue": "queue:QUEUE",
         "inprogress": "queue:QUEUE:OWNER:inprogress",
         "owners": "pyworkers:owners",
+        "blocks": "pyworkers:blocks",
         "gone": "pyworkers:gone",
         "nothing": "pyworkers:none",
         "lease": "pyworkers:lease:OWNER",

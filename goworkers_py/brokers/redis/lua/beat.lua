@@ -1,5 +1,5 @@
--- Registers an owner of in-progress lists, or renews its lease.
--- KEYS: lease of the owner, owners, gone, holder of the fixed process name, lease of that holder (the last two are a
+-- Registers an owner of in-progress lists, or of blocks of code, or renews its lease.
+-- KEYS: lease of the owner, its registry (owners or blocks), gone, holder of the fixed process name, lease of that holder (the last two are a
 --       key that never exists when the owner claims no name)
 -- ARGV: identity of the owner, its entry in owners, life of the lease, number of this beat, 'named' when the owner
 --       claims a fixed process name, the identity that the caller has read as the holder of that name, or ''
