@@ -111,7 +111,7 @@ class Job(Generic[P, R]):
 
     def enqueue_in(self, delay: Delay, /, *args: P.args, **kwargs: P.kwargs) -> str | None:
         """`invoice.enqueue_in(timedelta(hours=1), 42)`: the job runs after a delay, in seconds or as a timedelta."""
-        return self.enqueue_at(after(delay, self._clock.wall()), *args, **kwargs)
+        return self.enqueue_at(after(delay, self._clock.at_latest()), *args, **kwargs)
 
     def enqueue_at(self, at: Moment, /, *args: P.args, **kwargs: P.kwargs) -> str | None:
         """`invoice.enqueue_at(4102444800, 42)`: the job runs at a time, in epoch seconds or as a datetime."""

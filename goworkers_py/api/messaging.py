@@ -51,7 +51,7 @@ class Messaging:
         if delay is not None:
             if options.get("at") is not None:
                 raise ArgumentError("send: give delay or at, not both")
-            options["at"] = after(delay, self.clock.wall())
+            options["at"] = after(delay, self.clock.at_latest())
         return kind._job.set(**options).enqueue(kind._body.to_arg(message))
 
     def receive(self, kind: type[TypedMessage], consumers: int = 5) -> Receiver:

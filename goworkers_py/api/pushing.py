@@ -34,7 +34,7 @@ class Pushing:
 
     def enqueue_in(self, queue: str, job_class: str, delay: Delay, args: Sequence[Any]) -> str | None:
         """Seconds or a timedelta from now: `workers.enqueue_in("mail", "Send", 60, ["ada"])`."""
-        return self.enqueue_at(queue, job_class, after(delay, self.clock.wall()), args)
+        return self.enqueue_at(queue, job_class, after(delay, self.clock.at_latest()), args)
 
     def enqueue_at(self, queue: str, job_class: str, at: Moment, args: Sequence[Any]) -> str | None:
         """At epoch seconds or a datetime: `workers.enqueue_at("mail", "Send", 4102444800, ["ada"])`."""

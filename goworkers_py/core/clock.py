@@ -11,13 +11,25 @@ from functools import partial
 awake_and_asleep = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
+# Clocks drift apart by no more than this, because programs that correct a clock slew it by 500 ppm at most. A larger
+# change is a step.
+MOST_DRIFT = 500e-6
+
+
 class Clock:
-    """Wall time as the server counts it, and monotonic time. Tests pass a clock that they set by hand."""
+    """Wall time as the server counts it, and monotonic time. Tests pass a clock that they set by hand.
+
+    An answer of the server proves an interval, as long as the round trip, in which its clock stands. `wall` is the
+    begin of that interval, so that nothing is due or expired early. `at_latest` is its end: from it due times are
+    counted, so that "in 40 s" is never sooner.
+    """
 
     def __init__(self) -> None:
-        # Server time minus `awake_and_asleep` of this machine. None until a first `synchronize`, and always None in a
-        # program that only pushes jobs: `wall` then reads this machine's wall clock.
+        # The least that server time minus `awake_and_asleep` of this machine may be. None until a first `synchronize`,
+        # and always None in a program that only pushes jobs: `wall` then reads this machine's wall clock.
         self._ahead_s: float | None = None
+        self._spread_s = 0.0  # by how much that difference may be larger
+        self._answered_at = 0.0
         self.travelled_s = 0.0  # see `travel`
 
     def wall(self) -> float:
@@ -25,9 +37,13 @@ class Clock:
         ahead_s = self._ahead_s
         return time.time() + self.travelled_s if ahead_s is None else awake_and_asleep() + ahead_s
 
+    def at_latest(self) -> float:
+        """The server's clock does not show more than this."""
+        return self.wall() + self._spread_s
+
     def travel(self, travelled_s: float) -> None:
         """For tests of jobs: from now on the wall clock shows the time of this machine plus `travelled_s`."""
-        self._ahead_s, self.travelled_s = None, travelled_s
+        self._ahead_s, self._spread_s, self.travelled_s = None, 0.0, travelled_s
 
     def monotonic(self) -> float:
         return time.monotonic()
@@ -36,10 +52,15 @@ class Clock:
         """The server's clock showed `server_time` at some point between `asked_at` and `answered_at`, both read from
         `awake_and_asleep` on this machine."""
         least, most = server_time - answered_at, server_time - asked_at
-        # The true difference lies between `least` and `most`. The value nearest to the previous difference is taken, so
-        # that the time does not jump back and forth with the length of each round trip.
-        ahead_s = most if self._ahead_s is None else self._ahead_s
-        self._ahead_s = min(max(ahead_s, least), most)
+        # The true difference lies between `least` and `most`, and where earlier answers have put it, unless the clocks
+        # have drifted. Where these two exclude each other, the server's clock was set: only this answer counts.
+        if self._ahead_s is not None:
+            drift_s = MOST_DRIFT * max(0.0, answered_at - self._answered_at)
+            low, high = self._ahead_s - drift_s, self._ahead_s + self._spread_s + drift_s
+            if least <= high and low <= most:
+                least, most = max(least, low), min(most, high)
+        # Two threads may do this at a time. Each leaves what its own answer proves.
+        self._ahead_s, self._spread_s, self._answered_at = least, most - least, answered_at
 
 
 class Deadline:

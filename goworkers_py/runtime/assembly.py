@@ -251,7 +251,7 @@ def lane_of(plan: Plan, pool: Pool, queue: str, watch: Watch, shared: Shared, ru
     aggregation = _chain(plan, pool, queue, run_stats, watch, shared.clock)
     needs = Needs(Timestamps(plan.config.timestamps), shared.clock.wall)
     expiry = Expiry(plan.handlers, run_stats, shared.counters, shared.clock.wall)
-    net = Net(_retry_policy(plan), plan.registry, plan.handlers, shared.clock.wall)
+    net = Net(_retry_policy(plan), plan.registry, plan.handlers, shared.clock.at_latest)
     guard = Guard(chain, net, needs, shared.quarantine, expiry, runs, aggregation)
     if plain_list_of(queue):
         guard.read = PlainReader(shared.clock.wall, Timestamps(plan.config.timestamps))
@@ -270,7 +270,8 @@ def _chain(
     """The whole chain around a job of one queue, from the outermost link inwards. Without `iterate`, around the
     function that aggregates a group."""
     config, timestamps = plan.config, Timestamps(plan.config.timestamps)
-    retry = RetryLink(_retry_policy(plan), plan.registry, plan.handlers, clock.wall)
+    # A retry is counted from the latest time that the server's clock may show: it is never early.
+    retry = RetryLink(_retry_policy(plan), plan.registry, plan.handlers, clock.at_latest)
     outer = [adapt(link) for link in plan.links.prepended]
     inner = [*plan.links.appended, *plan.queue_links.get(queue, ())]
     registry = plan.registry if iterate is not None else Aggregates(plan.registry)
