@@ -33,6 +33,7 @@ from hypothesis import settings
 from rabbit import RabbitServer
 from servers import RedisServer, do_without
 from stalls import Stalls
+from stepped_server import SteppedServer
 
 from goworkers_py.brokers.redis.embedded_server import find_server
 from goworkers_py.core.errors import ConfigError
@@ -148,6 +149,13 @@ def untraced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def own_redis(server_program: str) -> Iterator[RedisServer]:
     """A server that the test may stop, kill and pause."""
     with closing(RedisServer()) as server:
+        yield server
+
+
+@pytest.fixture
+def stepped_redis(server_program: str) -> Iterator[SteppedServer]:
+    """A server whose clock the test sets."""
+    with closing(SteppedServer()) as server:
         yield server
 
 

@@ -9,15 +9,16 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from goworkers_py.brokers.contracts.persistence import Closeable, Persistence, WithClock
+from goworkers_py.brokers.contracts.persistence import Closeable, OwnClock, Persistence, WithClock
 from goworkers_py.brokers.open_persistence import default_persistence
 from goworkers_py.config.moments import Delay, after
 from goworkers_py.core.clock import Clock, awake_and_asleep
 from goworkers_py.core.errors import ArgumentError, ConfigError, WorkersError
-from goworkers_py.delays.book import AT_ONCE, Book, book_of
+from goworkers_py.delays.book import AT_ONCE, Book, ask_time
 from goworkers_py.delays.executors import Executors, finder
 from goworkers_py.delays.held_tasks import HeldTasks
 from goworkers_py.delays.machinery import Machinery, Settings
+from goworkers_py.delays.shared_book import book_of
 from goworkers_py.delays.timers import Timers
 from goworkers_py.policy.wheel import FEWEST_SLOTS
 from goworkers_py.wire.delay_task import DelayTask, packed
@@ -62,8 +63,9 @@ class DelayQueue:
             raise ConfigError(f"DelayQueue: tick must be {SHORTEST_TICK_S} s or more, is {tick!r}")
         if slots < FEWEST_SLOTS or threads < 1 or not late_per_s > 0:
             raise ConfigError(f"DelayQueue: needs {FEWEST_SLOTS} slots, a thread, and late_per_s above 0")
-        self.clock = Clock()  # tests give another one, before the first push
         self._persistence = default_persistence() if persistence is _DEFAULT else persistence
+        # Tests give another one, before the first push.
+        self.clock = self._persistence.clock if isinstance(self._persistence, OwnClock) else Clock()
         self._settings = Settings(tick, slots, threads, late_per_s)
         self._find = finder(executors)
         self._held = HeldTasks()
@@ -95,7 +97,7 @@ class DelayQueue:
         A task of the same `id` is replaced. `params` is any value that JSON can hold.
         """
         book = self._book or self._opened()  # looked at here too: a push is short
-        now = self.clock.wall()
+        now = self.clock.at_latest()
         is_usual = type(delay) in (float, int) and 0 <= delay < _USUAL_S  # type: ignore[operator]
         due = now + delay if is_usual else max(now, after(delay, now))  # type: ignore[operator]
         if id is None:
@@ -105,16 +107,16 @@ class DelayQueue:
             _id(id)
         if type(task_type) is not str or not task_type or not task_type.isascii():
             _type(task_type)
-        book.save(_new(DelayTask, (id, due, task_type, packed(params), None)))
+        book.save(_new(DelayTask, (id, due, task_type, packed(params), None)), now)
         return id
 
     def push_many(self, tasks: Iterable[tuple[Any, ...]]) -> list[str]:
         """`queue.push_many([(60, "remind", 7), (90, "remind", 8, "id-8")])` pushes many tasks at once: for each a tuple
         of what `push` takes. In steps of 500: where it raises, the tasks of earlier steps were pushed."""
-        book, now = self._opened(), self.clock.wall()
+        book, now = self._opened(), self.clock.at_latest()
         made = [_task(row, now) for row in tasks]
         for at in range(0, len(made), AT_ONCE):
-            book.save_many(made[at : at + AT_ONCE])
+            book.save_many(made[at : at + AT_ONCE], now)
         return [task.id for task in made]
 
     def cancel(self, id: str) -> bool:  # noqa: A002
@@ -124,8 +126,8 @@ class DelayQueue:
     def move(self, id: str, delay: Delay) -> bool:  # noqa: A002
         """`queue.move(id, 300)`: the task is due in five minutes from now, whatever it was before. Also for a task that
         is held. False if there is none, or if its run has begun."""
-        book, now = self._opened(), self.clock.wall()
-        return book.move(id, max(now, after(delay, now)))
+        book, now = self._opened(), self.clock.at_latest()
+        return book.move(id, max(now, after(delay, now)), now)
 
     def pending(self) -> list[DelayTask]:
         """The tasks of this process that have not ended, the first due first: those that wait, that run and that are
@@ -174,7 +176,7 @@ class DelayQueue:
             if self._book is None:
                 self._synchronize()
                 self._timers = Timers(self._settings.tick, self._settings.slots, self.clock.wall)
-                self._book = book_of(self._persistence, self._timers)
+                self._book = book_of(self._persistence, self._timers, self.clock)
             return self._book
 
     def _all_timers(self) -> Timers:
@@ -184,13 +186,13 @@ class DelayQueue:
         return self._timers
 
     def _synchronize(self) -> None:
-        """From now on the time is counted by a clock that goes on while the machine sleeps, and that no step of the
-        wall clock changes."""
-        if type(self.clock) is not Clock:
-            return
-        asked_at = awake_and_asleep()
-        now = self._persistence.time() if isinstance(self._persistence, WithClock) else time.time()
-        self.clock.synchronize(now, asked_at, awake_and_asleep())
+        """From now on the time is counted by a clock that goes on while the machine sleeps, and that no step of this
+        machine's wall clock changes."""
+        if isinstance(self._persistence, WithClock):
+            ask_time(self._persistence, self.clock)
+        else:
+            at = awake_and_asleep()
+            self.clock.synchronize(time.time(), at, at)
 
 
 def _task(row: tuple[Any, ...], now: float) -> DelayTask:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from goworkers_py.core.clock import awake_and_asleep
 from goworkers_py.delays.book import Book
 from goworkers_py.delays.ends import Ends, in_our_words
 from goworkers_py.runtime.outage import Outage
@@ -14,19 +15,26 @@ TELL_AGAIN_S = 0.5
 
 
 class Keeper(BrokerService):
-    def __init__(self, book: Book, ends: Ends, outage: Outage, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        book: Book,
+        ends: Ends,
+        outage: Outage,
+        steady: Callable[[], float] = awake_and_asleep,
+    ) -> None:
+        """`steady` says when to look. It is not the clock of the server, which may be set back."""
         super().__init__("delay keeper", outage)
         self._book = book
         self._ends = ends
-        self._now = now
-        self._next_look = now() + LOOK_S  # this thread only
+        self._steady = steady
+        self._next_look = steady() + LOOK_S  # this thread only
 
     def run_once(self) -> float:
         try:
             # First: an end that is refused again and again must not cost the lease.
-            if self._now() >= self._next_look:
-                self._book.look(self._now())
-                self._next_look = self._now() + LOOK_S
+            if self._steady() >= self._next_look:
+                self._book.look()
+                self._next_look = self._steady() + LOOK_S
             if self._ends.any_open:
                 self._ends.tell_again()
         except Exception as error:

@@ -53,7 +53,7 @@ class Machinery:
         self._pool = Pool(settings.threads, timers, runs, self._ends)
         self._wheel = WheelThread(timers, settings.tick, now)
         self._dispatcher = Dispatcher(timers, book, runs, self._pool, outage, Pace(settings.late_per_s))
-        self._keeper = Keeper(book, self._ends, outage, now)
+        self._keeper = Keeper(book, self._ends, outage)
 
     def start(self) -> None:
         self._keeper.start()

@@ -130,6 +130,16 @@ class Timers:
             elif not self._wheel.insert(tuple(again)):
                 self._add_due([again], again.due)
 
+    def postpone(self, task: DelayTask) -> None:
+        """The task was taken before it was due, because the clock was wrong, and waits again."""
+        with self._lock:
+            if not self._end(task):
+                return
+            # The wheel may be ahead of a clock that was set back: then it would call each task due.
+            self._add_due([DelayTask(*each) for each in self._wheel.advance(self._now())], self._now())
+            if not self._wheel.insert(tuple(task)):
+                self._add_due([task], task.due)
+
     def renew(self, task: DelayTask, current: DelayTask) -> bool:
         """The task that runs is `current`, as the persistence has it."""
         with self._lock:

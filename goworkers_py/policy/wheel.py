@@ -54,9 +54,9 @@ class Wheel(Generic[T]):
         return self._timers.get(key)
 
     def advance(self, now: float) -> list[T]:
-        """Takes the timers that are due by now, those first that were due first. A clock that goes back changes
-        nothing."""
-        first, self._at = self._at + 1, max(self._at, int(now / self._tick))
+        """Takes the timers that are due by now, those first that were due first. With a clock that was set back, the
+        wheel goes back too: the timers that it has are all due later."""
+        first, self._at = self._at + 1, int(now / self._tick)
         if self._at - first >= self._size:  # the process stood still for longer than a turn
             found = [timer for slot in self._slots for timer in self._taken(slot)]
         else:

@@ -20,12 +20,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
 
-from goworkers_py.brokers.contracts.persistence import BulkPersistence, Claims, Persistence, Shared, WithClock
+from goworkers_py.brokers.contracts.persistence import (
+    BulkPersistence,
+    Claims,
+    CountsDues,
+    Persistence,
+    Shared,
+    WithClock,
+)
 from goworkers_py.wire.delay_task import DEAD_AT, NEVER, DelayTask, packed
 
 Open = Callable[[], Persistence]
 
-DUE = 2_000_000_000.25
+DUE = 1_600_000_000.25  # in the past: a persistence with a clock gives nothing that is due later
 LEASE_S = 60.0
 FIRST, SECOND = "first", "second"  # claims
 
@@ -143,6 +150,16 @@ class PersistenceContract:
                 first = persistence.time()
                 assert 1_500_000_000 < first <= persistence.time()
 
+    def test_due_times_are_counted_by_its_clock_from_the_step_that_keeps_them(self, open: Open) -> None:  # noqa: A002
+        with opened(open) as persistence:
+            if isinstance(persistence, CountsDues) and isinstance(persistence, WithClock):
+                wrong, before = 1_000.0, persistence.time()
+                kept = persistence.save_from([task("a", wrong + 40), task("dead", NEVER)], wrong)
+                assert before + 40 <= kept[0].due <= persistence.time() + 40
+                assert kept[1].due == NEVER
+                assert persistence.save_from([], wrong) == []
+                assert {each.id: each for each in persistence.list()} == {each.id: each for each in kept}
+
 
 class SharedPersistenceContract(PersistenceContract):
     def test_one_of_two_owners_takes_a_task(self, open: Open) -> None:  # noqa: A002
@@ -157,6 +174,29 @@ class SharedPersistenceContract(PersistenceContract):
             persistence.save(task())
             [claims] = owners(persistence)
             assert claims.take("one", FIRST, ["a", "none"], DUE - 1) == []
+
+    def test_a_task_is_taken_when_it_is_due_by_the_clock_of_the_persistence(self, open: Open) -> None:  # noqa: A002
+        with opened(open) as persistence:
+            if not isinstance(persistence, WithClock):
+                return
+            due = persistence.time() + 60
+            persistence.save(task(due=due))
+            [claims] = owners(persistence)
+            assert claims.take("one", FIRST, ["a"], due + 1) == []
+            assert claims.take("one", FIRST, ["a"], NEVER) == [task(due=due)]
+
+    def test_a_retry_is_counted_by_the_clock_of_the_persistence(self, open: Open) -> None:  # noqa: A002
+        with opened(open) as persistence:
+            if not isinstance(persistence, WithClock):
+                return
+            persistence.save_many([task("a"), task("lost")])  # type: ignore[attr-defined]
+            [claims] = owners(persistence)
+            claims.take("one", FIRST, ["a"], DUE)
+            wrong, before = 1_000.0, persistence.time()
+            [kept] = claims.end("one", FIRST, (), [task("lost", wrong + 40), task("a", wrong + 40)], (), wrong)
+            assert kept.id == "a"
+            assert before + 40 <= kept.due <= persistence.time() + 40
+            assert claims.read(["a", "lost"]) == [kept, task("lost")]
 
     def test_an_owner_without_a_lease_takes_nothing(self, open: Open) -> None:  # noqa: A002
         with opened(open) as persistence:

@@ -178,11 +178,11 @@ def test_a_step_that_fails_after_some_of_its_tasks_were_claimed_costs_none_of_th
             queue.push(3_600, "remind", "later", "b")
         return found
 
-    def end(owner: str, claim: str, done: Any, again: Any, free: Any) -> None:
+    def end(owner: str, claim: str, done: Any, again: Any, free: Any, now: float | None = None) -> Any:
         if free and not refused:
             refused.append(free[0])
             raise BrokerUnavailable("for a moment")
-        real_end(owner, claim, done, again, free)
+        return real_end(owner, claim, done, again, free, now)
 
     kept.claims.take, kept.claims.end = take, end  # type: ignore[method-assign]
     queue.push_many([(0, "remind", "a", "a"), (0, "remind", "b", "b")])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 import goworkers_py as workers
+from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.delays.book import OwnBook
 from goworkers_py.delays.ends import Ends
@@ -19,11 +20,11 @@ class Book(OwnBook):
     """Notes what it was told. It refuses the ends of these tasks."""
 
     def __init__(self, refused: Sequence[str]) -> None:
-        super().__init__(workers.MemoryPersistence(), Timers(1.0, 60, lambda: 0.0))
+        super().__init__(workers.MemoryPersistence(), Timers(1.0, 60, lambda: 0.0), Clock())
         self.refused = refused
         self.told: list[str] = []
 
-    def look(self, now: float) -> None:
+    def look(self) -> None:
         self.told.append("lease")
 
     def end(self, task: DelayTask, again: DelayTask | None) -> None:

@@ -18,17 +18,17 @@ from servers import RedisServer
 from waiting import eventually
 
 import goworkers_py as workers
-from goworkers_py.delays import book, keeper
+from goworkers_py.delays import keeper, shared_book
 
 # A process with a delay queue. It writes a line to the file of the test for each run of a task, tells that it has
 # started, and ends when its input does.
 PROGRAM = """
 import sys, time, os
 import goworkers_py as workers
-from goworkers_py.delays import book, keeper
+from goworkers_py.delays import keeper, shared_book
 
 kind, place, ledger, sleeps = sys.argv[1:5]
-book.LEASE_S, keeper.LOOK_S = {lease_s}, {look_s}
+shared_book.LEASE_S, keeper.LOOK_S = {lease_s}, {look_s}
 kept = workers.RedisPersistence(place) if kind == "redis" else workers.SQLitePersistence(place)
 file = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
@@ -92,7 +92,7 @@ def processes(request: pytest.FixtureRequest, redis_url: str, tmp_path: Path) ->
 
 @pytest.fixture
 def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(book, "LEASE_S", LEASE_S)
+    monkeypatch.setattr(shared_book, "LEASE_S", LEASE_S)
     monkeypatch.setattr(keeper, "LOOK_S", LOOK_S)
 
 

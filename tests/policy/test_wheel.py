@@ -82,6 +82,17 @@ def test_a_clock_that_goes_back_loses_and_repeats_nothing() -> None:
     assert ids(one.advance(NOW + 51)) == ["b"]
 
 
+def test_after_a_clock_went_back_a_new_timer_is_due_by_that_clock() -> None:
+    one = wheel()
+    one.insert(Timer("old", NOW + 20))
+    one.advance(NOW + 10)
+    one.advance(NOW - 600)
+    assert one.insert(Timer("new", NOW - 560))
+    assert one.advance(NOW - 561) == []
+    assert ids(one.advance(NOW - 558)) == ["new"]
+    assert ids(one.advance(NOW + 22)) == ["old"]
+
+
 # A step: a timer is put in, taken out or moved, or some time goes by.
 STEPS = st.lists(
     st.one_of(

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -53,6 +54,8 @@ class RedisServer(Killable):
     It keeps its port for life. Its append-only file is on unless told otherwise, so what it acknowledged outlives
     kill(). Options are the server's own: RedisServer(appendonly="no", maxmemory="5mb", notify_keyspace_events="KEA").
     """
+
+    variables: Mapping[str, str] = {}  # of the environment of the server, beside ours
 
     def __init__(self, **options: str) -> None:
         check_allowed()
@@ -132,7 +135,12 @@ class RedisServer(Killable):
             command += [f"--{name.replace('_', '-')}", value]
         with (self._directory / "redis.log").open("wb") as log:
             return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=self._directory
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self._directory,
+                env={**os.environ, **self.variables},
             )
 
     def _answers(self, port: int, deadline: float) -> bool:

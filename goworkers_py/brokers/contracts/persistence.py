@@ -3,7 +3,8 @@
 Three verbs are enough. The rest is optional, and found by its name:
 
 - `save_many` and `delete_many`, for speed;
-- `time`, where the server has a better clock than this machine;
+- `time`, where the server has a better clock than this machine, and `save_from`, which counts due times by it;
+- `clock`, which its calls synchronise with that clock by themselves;
 - `close`, called at the end of `DelayQueue.stop`;
 - `claims`, where several processes may use one persistence at the same time.
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
+from goworkers_py.core.clock import Clock
 from goworkers_py.wire.delay_task import DelayTask
 
 
@@ -41,7 +43,22 @@ class BulkPersistence(Protocol):
 @runtime_checkable
 class WithClock(Protocol):
     def time(self) -> float:
-        """Epoch seconds. It is asked once, and counted on from there by a clock that no step of the time changes."""
+        """Epoch seconds. It is asked again and again, and before each firing of a persistence without `claims`. In
+        between, a clock that no step of the time changes counts on."""
+
+
+@runtime_checkable
+class CountsDues(Protocol):
+    def save_from(self, tasks: Sequence[DelayTask], now: float) -> Sequence[DelayTask]:
+        """Saves the tasks, all or none of them, and returns them as they are kept. Their due times were counted from
+        `now`, which is a guess of `time()`. Each is kept as much later as `time()` in this step is later than `now`."""
+
+
+@runtime_checkable
+class OwnClock(Protocol):
+    @property
+    def clock(self) -> Clock:
+        """Each call of `time`, and of the other verbs that learn the time, synchronises it."""
 
 
 @runtime_checkable
@@ -65,14 +82,23 @@ class Claims(Protocol):
 
     def take(self, owner: str, claim: str, ids: Sequence[str], now: float) -> Sequence[DelayTask]:
         """Claims, in one step, those of the tasks that are there, are due by `now`, and on which no other owner with a
-        lease has a claim. Returns them as they are kept. An owner without a lease gets none. This owner's own claim on
-        a task is replaced: it asks again only where it does not run the task, so the reply of that claim was lost."""
+        lease has a claim. Returns them as they are kept. Where the persistence has a clock (`time`), they must be due
+        by that clock in this step too, because `now` is a guess. An infinite `now` takes tasks that are not due. An
+        owner without a lease gets none. This owner's own claim on a task is replaced: it asks again only where it does
+        not run the task, so the reply of that claim was lost."""
 
     def end(
-        self, owner: str, claim: str, done: Collection[str], again: Sequence[DelayTask], free: Collection[str]
-    ) -> None:
+        self,
+        owner: str,
+        claim: str,
+        done: Collection[str],
+        again: Sequence[DelayTask],
+        free: Collection[str],
+        now: float | None = None,
+    ) -> Sequence[DelayTask]:
         """After runs: deletes the tasks `done`, saves those of `again`, which are claimed no more, and frees those of
-        `free`, which were not run. In one step, and only those on which the owner still has this claim."""
+        `free`, which were not run. In one step, and only those on which the owner still has this claim. Returns the
+        saved ones as they are kept: their due times were counted from `now`, see `save_from`; None leaves them."""
 
     def cancel(self, owner: str, task_id: str) -> bool:
         """Deletes the task, with a claim on it. True when it was there and no other owner with a lease had a claim on

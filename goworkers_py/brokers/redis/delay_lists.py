@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import simplejson
 
-from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.delay_scripts import TimedScripts, counted_from, score
 from goworkers_py.brokers.redis.exchange import Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.wire import payload
@@ -40,17 +40,21 @@ _BEFORE_NEXT = ',"Next":'  # inside of a text the quotes have backslashes before
 
 
 class DelayLists:
-    def __init__(self, connections: Connections, keys: Keys) -> None:
-        self._connections = connections
+    def __init__(self, server: TimedScripts, keys: Keys) -> None:
+        self._server = server
+        self._connections = server.connections
         self._keys = keys
         self._list = keys.delay_list(os.environ.get("DELAY_QUEUE_LIST_KEY") or "")
 
-    def save_many(self, tasks: Sequence[DelayTask], now: float) -> None:
+    def save_many(self, tasks: Sequence[DelayTask], now: float | None) -> Sequence[DelayTask]:
         # All or none of them: one call, however many they are.
         keys = [self._keys.delay_task(task.id) for task in tasks]
-        told = [part for task in tasks for part in (task.id, _record(task, now))]
-        if told:
-            self._connections.script(_SAVE, [self._list, *keys], told)
+        counted = self._server.now() if now is None else now
+        told = [part for task in tasks for part in (task.id, score(task.due), _without_due(task, counted))]
+        if not told:
+            return []
+        dues = self._server.call(_SAVE, [self._list, *keys], [counted_from(now), *told])
+        return [task._replace(due=float(due)) for task, due in zip(tasks, dues, strict=True)]
 
     def delete_many(self, ids: Sequence[str]) -> int:
         if not ids:
@@ -108,6 +112,11 @@ def _task(task_id: str, fields: Mapping[str, Any], now: float) -> tuple[DelayTas
 
 
 def _record(task: DelayTask, now: float) -> str:
+    return f'{_without_due(task, now)},"{_DUE}":{"null" if task.due == NEVER else repr(task.due)}}}'
+
+
+def _without_due(task: DelayTask, now: float) -> str:
+    """The record without `Due`, which is the last field, and without the brace behind that."""
     # At least a second: that program passes over a task that is due at once.
     turns, position = (_NEVER_TURNS, 0) if task.due == NEVER else divmod(max(1, round(task.due - now)), TURN_S)
     fields: dict[str, Any] = {
@@ -117,11 +126,10 @@ def _record(task: DelayTask, now: float) -> str:
         "TaskType": task.task_type,
         "TaskParams": task.packed if isinstance(task.packed, str) else task.packed.decode(),
         "Next": None,
-        _DUE: None if task.due == NEVER else task.due,
         **({} if isinstance(task.packed, str) else {_IS_JSON: True}),
         **({_NOTES: dict(task.notes)} if task.notes else {}),
     }
-    return payload.encode(fields)
+    return payload.encode(fields)[:-1]
 
 
 def address_of_environment() -> str:

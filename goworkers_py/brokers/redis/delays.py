@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from goworkers_py.brokers.contracts.persistence import Claims
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.delay_lists import DelayLists, address_of_environment
+from goworkers_py.brokers.redis.delay_scripts import TimedScripts, counted_from, score
 from goworkers_py.brokers.redis.exchange import Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.clock import Clock, awake_and_asleep
@@ -27,6 +27,8 @@ _END = Script(_LUA / "delay_end.lua")
 # Tasks in one call of a script: a script holds up the server for all others.
 AT_ONCE = 500
 PAGE = 1_000
+# An owner asks for less. A lease that ends later was given before the clock of the server was set back.
+LONGEST_LEASE_S = 60.0
 
 OURS, DELAYTK = "pyworkers", "delaytk"
 DEFAULT_URL = "redis://localhost:6379/0"
@@ -52,16 +54,20 @@ class RedisPersistence:
         except ConfigError as error:
             whose = "" if url or not is_ours else " of PYWORKERS_BROKER; give another one, or another persistence"
             raise ConfigError(f"RedisPersistence: {error}{whose}") from None
-        self._clock = Clock()  # as the server counts, after the first call of `time`
-        records = _Records(self._connections, keys.delays(name))
+        self.clock = Clock()  # as the server counts, after the first answer
+        server = TimedScripts(self._connections, self.clock)
+        records = _Records(server, keys.delays(name))
         self.claims: Claims | None = records if is_ours else None
-        self._kept = records if is_ours else DelayLists(self._connections, keys)
+        self._kept = records if is_ours else DelayLists(server, keys)
 
     def save(self, task: DelayTask) -> None:
-        self._kept.save_many([task], self._clock.wall())
+        self._kept.save_many([task], None)
 
     def save_many(self, tasks: Sequence[DelayTask]) -> None:
-        self._kept.save_many(tasks, self._clock.wall())
+        self._kept.save_many(tasks, None)
+
+    def save_from(self, tasks: Sequence[DelayTask], now: float) -> Sequence[DelayTask]:
+        return self._kept.save_many(tasks, now)
 
     def list(self) -> Iterable[DelayTask]:
         return self._kept.all(self.time())
@@ -76,7 +82,7 @@ class RedisPersistence:
         asked_at = awake_and_asleep()
         seconds, micros = self._connections.call("TIME")
         now = int(seconds) + int(micros) / 1e6
-        self._clock.synchronize(now, asked_at, awake_and_asleep())
+        self.clock.synchronize(now, asked_at, awake_and_asleep())
         return now
 
     def close(self) -> None:
@@ -86,16 +92,19 @@ class RedisPersistence:
 class _Records:
     """Our own layout: a hash of records, and a sorted set of due times."""
 
-    def __init__(self, connections: Connections, keys: tuple[str, str, str, str]) -> None:
-        self._connections = connections
+    def __init__(self, server: TimedScripts, keys: tuple[str, str, str, str]) -> None:
+        self._server = server
+        self._connections = server.connections
         self._keys = keys
         self._tasks, self._due, _, self._owners = keys
 
-    def save_many(self, tasks: Sequence[DelayTask], _: float) -> None:
+    def save_many(self, tasks: Sequence[DelayTask], now: float | None) -> Sequence[DelayTask]:
         # All or none of them: one call, however many they are.
-        told = [part for task in tasks for part in (task.id, _score(task.due), task.to_json())]
-        if told:
-            self._connections.script(_SAVE, self._keys[:3], told)
+        told = [part for task in tasks for part in (task.id, score(task.due), task.to_json_without_due())]
+        if not told:
+            return []
+        dues = self._server.call(_SAVE, self._keys[:3], [counted_from(now), *told])
+        return [task._replace(due=float(due)) for task, due in zip(tasks, dues, strict=True)]
 
     def delete_many(self, ids: Sequence[str]) -> int:
         chunks = (ids[at : at + AT_ONCE] for at in range(0, len(ids), AT_ONCE))
@@ -113,33 +122,41 @@ class _Records:
     # --- the claims
 
     def beat(self, owner: str, lease_s: float) -> None:
-        self._connections.script(_BEAT, [self._owners], [owner, lease_s])
+        self._server.call(_BEAT, [self._owners], [owner, lease_s, LONGEST_LEASE_S])
 
     def leave(self, owner: str) -> None:
         self._connections.call("ZREM", self._owners, owner)
 
     def take(self, owner: str, claim: str, ids: Sequence[str], now: float) -> list[DelayTask]:
-        found: list[Any] = self._connections.script(_TAKE, self._keys, [owner, _claim(owner, claim), _score(now), *ids])
+        found = self._server.call(_TAKE, self._keys, [owner, _claim(owner, claim), score(now), *ids])
         return [read_or_held(text(found[at]), found[at + 1]) for at in range(0, len(found), 2)]
 
     def end(
-        self, owner: str, claim: str, done: Collection[str], again: Sequence[DelayTask], free: Collection[str]
-    ) -> None:
+        self,
+        owner: str,
+        claim: str,
+        done: Collection[str],
+        again: Sequence[DelayTask],
+        free: Collection[str],
+        now: float | None = None,
+    ) -> Sequence[DelayTask]:
         told: list[str] = []
+        for task in again:
+            told += (task.id, score(task.due), task.to_json_without_due())
         for task_id in done:
             told += (task_id, "", "")
-        for task in again:
-            told += (task.id, _score(task.due), task.to_json())
         for task_id in free:
             told += (task_id, "0", "")
-        if told:
-            self._connections.script(_END, self._keys[:3], [_claim(owner, claim), *told])
+        if not told:
+            return []
+        dues = self._server.call(_END, self._keys[:3], [_claim(owner, claim), counted_from(now), *told])
+        return [task._replace(due=float(due)) for task, due in zip(again, dues, strict=False) if due]
 
     def cancel(self, owner: str, task_id: str) -> bool:
         return int(self._connections.script(_CANCEL, self._keys, [owner, task_id])) > 0
 
     def coming(self, until: float) -> Iterator[tuple[str, float]]:
-        return self._by_due(_score(until))
+        return self._by_due(score(until))
 
     def read(self, ids: Sequence[str]) -> list[DelayTask]:
         if not ids:
@@ -167,7 +184,3 @@ class _Records:
 
 def _claim(owner: str, claim: str) -> str:
     return f"{claim} {owner}"
-
-
-def _score(due: float) -> str:
-    return "+inf" if due == float("inf") else repr(due)

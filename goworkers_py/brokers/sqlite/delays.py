@@ -13,10 +13,10 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-from goworkers_py.core.clock import awake_and_asleep
+from goworkers_py.core.clock import Clock, awake_and_asleep
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError
 from goworkers_py.core.proc import boot_id
-from goworkers_py.wire.delay_task import DelayTask, read_or_held
+from goworkers_py.wire.delay_task import NEVER, DelayTask, read_or_held
 
 V = 1
 BUSY_S = 5.0
@@ -44,6 +44,8 @@ class SQLitePersistence:
         self._path = os.fspath(path)
         self._lock = threading.Lock()  # one thread at a time uses the connection
         self._connection: sqlite3.Connection | None = None
+        self._ahead_s: float | None = None  # of the file's clock to this machine's; set once, under the lock
+        self.clock = Clock()
         self.claims = SQLiteClaims(self)
 
     def save(self, task: DelayTask) -> None:
@@ -51,7 +53,13 @@ class SQLitePersistence:
 
     def save_many(self, tasks: Sequence[DelayTask]) -> None:
         with self.step() as step:
-            step.executemany(_SAVE, [(task.id, task.due, task.to_json()) for task in tasks])
+            _save(step, tasks)
+
+    def save_from(self, tasks: Sequence[DelayTask], now: float) -> Sequence[DelayTask]:
+        with self.step() as step:
+            kept = self.counted(step, tasks, now)
+            _save(step, kept)
+        return kept
 
     def list(self) -> list[DelayTask]:
         with self.step() as step:
@@ -67,15 +75,26 @@ class SQLitePersistence:
             step.executemany("DELETE FROM delay_tasks WHERE id = ?", [(task_id,) for task_id in ids])
 
     def time(self) -> float:
-        boot = boot_id()
         with self.step() as step:
+            return self.now(step)
+
+    def now(self, step: sqlite3.Connection) -> float:
+        """The time in this step."""
+        if self._ahead_s is None:
+            boot = boot_id()
             kept = step.execute("SELECT boot, ahead FROM delay_clock").fetchone()
             if kept is not None and boot and kept[0] == boot:
-                ahead: float = kept[1]
+                ahead_s: float = kept[1]
             else:
-                ahead = time.time() - awake_and_asleep()
-                step.execute("INSERT OR REPLACE INTO delay_clock (one, boot, ahead) VALUES (1, ?, ?)", (boot, ahead))
-        return awake_and_asleep() + ahead
+                ahead_s = time.time() - awake_and_asleep()
+                step.execute("INSERT OR REPLACE INTO delay_clock (one, boot, ahead) VALUES (1, ?, ?)", (boot, ahead_s))
+            self._ahead_s, at = ahead_s, awake_and_asleep()
+            self.clock.synchronize(at + ahead_s, at, at)
+        return awake_and_asleep() + self._ahead_s
+
+    def counted(self, step: sqlite3.Connection, tasks: Sequence[DelayTask], now: float) -> Sequence[DelayTask]:
+        shift_s = self.now(step) - now
+        return [task._replace(due=task.due + shift_s) for task in tasks]
 
     def close(self) -> None:
         with self._lock:
@@ -136,6 +155,8 @@ class SQLiteClaims:
         with self._persistence.step() as step:
             if not _lives(step, owner):
                 return []
+            if now != NEVER:
+                now = min(now, self._persistence.now(step))  # the caller only guesses
             for task_id in ids:
                 row = step.execute("SELECT due, record, owner FROM delay_tasks WHERE id = ?", (task_id,)).fetchone()
                 if row is not None and row[0] <= now and not (row[2] and row[2] != owner and _lives(step, row[2])):
@@ -144,16 +165,24 @@ class SQLiteClaims:
         return [read_or_held(task_id, record) for task_id, record in taken]
 
     def end(
-        self, owner: str, claim: str, done: Collection[str], again: Sequence[DelayTask], free: Collection[str]
-    ) -> None:
+        self,
+        owner: str,
+        claim: str,
+        done: Collection[str],
+        again: Sequence[DelayTask],
+        free: Collection[str],
+        now: float | None = None,
+    ) -> Sequence[DelayTask]:
         ours = "WHERE id = ? AND owner = ? AND claim = ?"
+        saved = []
         with self._persistence.step() as step:
             step.executemany(f"DELETE FROM delay_tasks {ours}", [(one, owner, claim) for one in done])
-            step.executemany(
-                f"UPDATE delay_tasks SET due = ?, record = ?, owner = NULL {ours}",
-                [(task.due, task.to_json(), task.id, owner, claim) for task in again],
-            )
+            for task in again if now is None else self._persistence.counted(step, again, now):
+                update = f"UPDATE delay_tasks SET due = ?, record = ?, owner = NULL {ours}"
+                if step.execute(update, (task.due, task.to_json(), task.id, owner, claim)).rowcount:
+                    saved.append(task)
             step.executemany(f"UPDATE delay_tasks SET owner = NULL {ours}", [(one, owner, claim) for one in free])
+        return saved
 
     def cancel(self, owner: str, task_id: str) -> bool:
         with self._persistence.step() as step:
@@ -186,6 +215,10 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
                 raise
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("COMMIT")
+
+
+def _save(step: sqlite3.Connection, tasks: Sequence[DelayTask]) -> None:
+    step.executemany(_SAVE, [(task.id, task.due, task.to_json()) for task in tasks])
 
 
 def _lives(step: sqlite3.Connection, owner: str) -> bool:

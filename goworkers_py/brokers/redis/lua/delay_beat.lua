@@ -1,9 +1,23 @@
 -- An owner has a lease on a delay queue from now on. Owners whose lease has expired an hour ago are forgotten: a claim
 -- of an owner that is not known does not count either.
 -- KEYS: owners
--- ARGV: owner, seconds
+-- ARGV: owner, seconds, the longest lease that any owner asks for
+-- Answer: the time of this step
 -- include now.lua
 local OWNERS, FORGOTTEN_S = KEYS[1], 3600
-redis.call('ZADD', OWNERS, tonumber(now) + tonumber(ARGV[2]), ARGV[1])
-redis.call('ZREMRANGEBYSCORE', OWNERS, '-inf', tonumber(now) - FORGOTTEN_S)
-return now
+local owner, lease_s, now_s = ARGV[1], tonumber(ARGV[2]), tonumber(now)
+local last, until_, latest = redis.call('ZMSCORE', OWNERS, owner)[1], now_s + lease_s, now_s + tonumber(ARGV[3])
+redis.call('ZADD', OWNERS, until_, owner)
+-- A lease ends later than that only where the clock of this server was set back. Owners that live renew theirs.
+for _, other in ipairs(redis.call('ZRANGEBYSCORE', OWNERS, '(' .. latest, '+inf')) do
+  redis.call('ZADD', OWNERS, latest, other)
+end
+-- The lease of an owner that lives has ended: the server was away, its clock was set forward, or the owner stood still. So
+-- leases that have ended about then are no proof of a death: who lives renews, and the others end once more.
+if last and tonumber(last) <= now_s then
+  for _, other in ipairs(redis.call('ZRANGEBYSCORE', OWNERS, last - lease_s, now)) do
+    redis.call('ZADD', OWNERS, until_, other)
+  end
+end
+redis.call('ZREMRANGEBYSCORE', OWNERS, '-inf', now_s - FORGOTTEN_S)
+return {now}

@@ -1,11 +1,17 @@
 -- Keeps tasks of a delay queue in the layout of a Go program: in one step each task and, where it is new, its id.
 -- KEYS: the list of ids, then the key of each task
--- ARGV: for each task its id and its record
+-- ARGV: the time from which the due times were counted (see delay_keep.lua), then for each task its id, its due time and
+--   its record
+-- Answer: the time of this step, then the due time of each task as it is kept
+-- include delay_keep.lua
 local LIST = KEYS[1]
 redis.call('LLEN', LIST)
+local answer = {now}
 for at = 2, #KEYS do
-  local id, record = ARGV[2 * at - 3], ARGV[2 * at - 2]
+  local first = 3 * at - 4
+  local id, due = ARGV[first], kept_due(ARGV[first + 1], ARGV[1])
   if redis.call('EXISTS', KEYS[at]) == 0 then redis.call('LPUSH', LIST, id) end
-  redis.call('SET', KEYS[at], record)
+  redis.call('SET', KEYS[at], with_due(ARGV[first + 2], 'Due', due))
+  answer[#answer + 1] = due
 end
-return #KEYS - 1
+return answer

@@ -1,13 +1,15 @@
--- Claims tasks that are due, and on which no other owner with a lease has a claim.
+-- Claims tasks that are due by the clock of this server, and on which no other owner with a lease has a claim.
 -- KEYS: tasks, due times, claims, owners
--- ARGV: owner, claim and owner, by when the tasks must be due, ids
--- Answer: id and record of each claimed task; nothing where the owner has no lease
+-- ARGV: owner, claim and owner, by when the tasks must be due ('+inf': they need not be due), ids
+-- Answer: the time of this step, then id and record of each claimed task; none where the owner has no lease
 -- include now.lua
 local TASKS, DUE, CLAIMS, OWNERS = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 -- include delay_lives.lua
 local owner, own_claim, by = ARGV[1], ARGV[2], tonumber(ARGV[3])
+-- The caller only guesses the time of this server.
+if by < math.huge then by = math.min(by, tonumber(now)) end
 
-local taken = {}
+local taken = {now}
 if not lives(owner) then return taken end
 for at = 4, #ARGV do
   local id = ARGV[at]
