@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from harness import Process, job, payloads
+from harness import Process, Processes, job, jobs, payloads, waiting
 from obstacles import obstructed
 
+from goworkers_py.brokers.contracts.admin import Admin
+from goworkers_py.brokers.contracts.recoverable import Found, Recoverable
 from goworkers_py.brokers.contracts.transport import Finished, Settled
 from goworkers_py.brokers.rabbitmq import publisher
 from goworkers_py.core.effect import NoteState, PushEcho, PushJobs, StoreValue, Tracked
@@ -16,6 +18,7 @@ from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.limit import Slot
 from goworkers_py.core.outcome import DONE, Dead, Discard, Done, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.core.slot_effects import LeaveSlot
+from goworkers_py.policy.poison import RecoveryDecision
 
 HALF = "\ud800"  # half of a surrogate pair: text that no program can write as UTF-8
 LATER = 4_000_000_000.5
@@ -135,3 +138,27 @@ def test_an_outcome_that_cannot_be_encoded_is_that_of_its_delivery_alone(me: Pro
     children = 1 + (results[2] is True and "push" in how)
     assert payloads(me.consume(children, "children")) == [job("child")] * children
     assert me.broker.transport.consume(me.identity, [("children", 1), ("others", 1), ("q", 1)], 3, 0.2) == []
+
+
+def test_jobs_that_cannot_be_recovered_hold_up_no_job_behind_them(
+    start: Processes, recoverable: Recoverable, me: Process, admin: Admin
+) -> None:
+    """More of them than are recovered in one step."""
+    dead = start()
+    dead.publish(*jobs(150))
+    dead.consume(150)
+    start.expire(dead)
+
+    def judge(found: Found) -> RecoveryDecision:
+        return RecoveryDecision(found.payload, queue="closed" if found.payload in jobs(120) else "q")
+
+    with obstructed(me.config.broker, "closed") as lift:
+        if lift is None:
+            pytest.skip("no queue is closed there")
+        moved = list(recoverable.recover(me.identity, judge, ""))
+        assert sorted(one.payload for one in moved) == jobs(150)[120:]
+        assert sorted(waiting(admin)) == jobs(150)[120:]
+        lift()
+    assert len(list(recoverable.recover(me.identity, judge, ""))) == 120
+    assert sorted(waiting(admin, "closed")) == jobs(120)
+    assert list(admin.in_progress()) == []
