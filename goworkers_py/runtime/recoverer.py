@@ -111,13 +111,13 @@ def judge_by(
         if plain_list_of(queue):
             return decision  # a bare body is tied to nothing, whatever names its fields have
         try:
-            return tied(decision, raw, queue, owner)
+            return tied(decision, found)
         except Exception:  # strangers write payloads: the other jobs are recovered all the same
             log.exception("a job of dead process %s is moved without what it is tied to", owner)
             return decision
 
-    def tied(decision: RecoveryDecision, raw: bytes, queue: str, owner: str) -> RecoveryDecision:
-        error = decision.error
+    def tied(decision: RecoveryDecision, found: Found) -> RecoveryDecision:
+        raw, queue, owner, error = found.payload, found.queue, found.owner, decision.error
         effects = recovered(raw, queue, owner) if error is None else tracking.buried(raw, queue, error)
         state: StateWord = "waiting" if error is None else "dead"
         written = decision.payload
