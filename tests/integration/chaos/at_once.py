@@ -85,7 +85,7 @@ class AtOnce:
             yield f"{count} of {name}, ran at {at:.2f}: " + "; ".join(map(str, holding))
 
     def hold(self, run: ShapedRun) -> Hold:
-        losses = [(self._end(run), "ended"), *self._judge.losses(run, notices=not run.jid.startswith(BLOCK))]
+        losses = [(self._end(run), "ended"), *self._judge.losses(run, of_block=run.jid.startswith(BLOCK))]
         for other in self._of[run.jid]:
             if other is run:
                 continue

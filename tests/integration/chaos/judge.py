@@ -164,14 +164,14 @@ class Judge:
         """When its process has ended."""
         return self._lives[run.life].ended
 
-    def losses(self, run: Run, notices: bool = True) -> Iterator[tuple[float, str]]:
-        """From when on others may have had what this run holds, and why. `notices`: its process tells when it finds
-        itself declared dead."""
+    def losses(self, run: Run, of_block: bool = False) -> Iterator[tuple[float, str]]:
+        """From when on others may have had what this run holds, and why. No process need tell that it lost the place of
+        a block, and it gives none back before it ends."""
         life = self._lives[run.life]
-        for span in self._lost_leases(life) if notices else self._disturbances.silences(life.node):
+        for span in self._disturbances.silences(life.node) if of_block else self._lost_leases(life):
             if run.began <= span.ended and span.began <= run.ended:
                 yield max(run.began, span.began + LEASE_S - MARGIN_S), "lease lost"
-        if run.ended > life.asked_to_stop + STOP_TIMEOUT_S:
+        if not of_block and run.ended > life.asked_to_stop + STOP_TIMEOUT_S:
             yield life.asked_to_stop + STOP_TIMEOUT_S, "given back at a stop"
 
     def is_begun_after_a_long_pause(self, run: Run) -> bool:

@@ -139,6 +139,7 @@ def test_a_place_is_held_until_the_process_ends_or_gives_the_job_back() -> None:
     back = 12.0 + STOP_TIMEOUT_S
     assert judged(ran("j1", 9, life=4), ran("j2", back + 0.1, 16)).explained == {"door: given back at a stop": 1}
     assert len(judged(ran("j1", 9, life=4), ran("j2", back - 0.1, 16)).complaints) == 1
+    assert len(judged(ran("block-7-1", 9, life=4), ran("j2", back + 0.1, 16)).complaints) == 1
 
 
 def test_a_second_run_of_a_job_takes_its_place_over() -> None:
