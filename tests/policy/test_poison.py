@@ -11,12 +11,14 @@ import pytest
 import redis as redis_py
 from apps import fields, in_progress, job
 from fleet import Fleet
+from hostile_payloads import VALUES
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from waiting import eventually
 
 from goworkers_py.core.errors import PoisonPill
 from goworkers_py.policy.poison import ALONE_S, PATIENCE_S, PoisonPolicy, RecoveryDecision, name_of
+from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message, Timestamps
 
 NOW = 1_700_000_000.0
@@ -234,3 +236,19 @@ def test_a_job_that_cannot_be_judged_goes_back_as_it_is(caplog: pytest.LogCaptur
     raw = job(jid="abc")
     assert faulty.judge(raw, "q", "host:1:abc", True, name_of(Message(raw, "q")), 1.0) == RecoveryDecision(raw)
     assert caplog.messages == ["a job of dead process host:1:abc cannot be judged, and goes back to queue q"]
+
+
+@pytest.mark.parametrize("name", ["v", "count", "since", "rounds", "mark", "verdict"])
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+def test_a_record_of_a_stranger_never_keeps_a_suspect_from_its_decisions(name: str, value: bytes) -> None:
+    record = {"v": 1, "count": 2, "since": 1.0, "rounds": 1, "mark": "", "verdict": 0, name: "@"}
+    raw = payload.write({"class": "J", "jid": "j", "args": [], "recovered": record}).replace(b'"@"', value)
+    message, policy = Message(raw, "q"), PoisonPolicy()
+    policy.is_suspect(message)
+    assert policy.alone_s(message) > 0
+    assert policy.away_s(message) > 0
+    assert (policy.patience_s(message) or 1) > 0
+    for written in (policy.next_round(message), policy.awaiting_verdict(message, 5.0)):
+        assert payload.read(written)["jid"] == "j"
+    policy.counted(message, "m", 3, 5.0)
+    assert payload.read(policy.bury(message, 3, 5.0).payload)["jid"] == "j"

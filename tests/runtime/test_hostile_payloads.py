@@ -19,9 +19,14 @@ from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.admin import Place
 from goworkers_py.config.feature_options import EchoConfig
 from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.cancel import Tombstone
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
+from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import JobState
-from goworkers_py.wire.message import current_message
+from goworkers_py.observe.running_jobs import MOST_SHOWN
+from goworkers_py.runtime.health import Health
+from goworkers_py.wire.message import Message, current_message
 
 # So many hostile jobs in one run of a daemon.
 AT_ONCE = 3_000
@@ -136,3 +141,33 @@ def fault_of(case: Case, runs: int, places: int) -> str:
     if not runs and not places and not any(told in case.about for told in _DROPPED):
         return f"{case.about}: lost"
     return ""
+
+
+def test_the_threads_that_look_at_running_jobs_bear_every_field(
+    broker_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with own_app(broker_address, QueueConfig("q")) as app:
+        declared(app, Runs())
+        launcher = app.launcher()
+        launcher._heartbeat.beat()
+        running = {str(at): one for at, case in enumerate(CASES) if (one := begun(case, launcher.identity)) is not None}
+        monkeypatch.setattr(Health, "running", running)
+        services = launcher._services
+        for one in running.values():
+            services.tracker.begin(one.message, one)
+        services.canceller.tombstones = {"none": Tombstone(retry=False, at=0.0)}
+        for service in (services.lock_keeper, services.tracker, services.canceller, services.heartbeat):
+            service.run_once()
+        assert len(launcher.health.report()["running"]["q"]) == MOST_SHOWN
+        app.broker.close()
+
+
+def begun(case: Case, identity: str) -> Delivery | None:
+    """As a worker runs it; None for what is no job."""
+    delivery = Delivery(case.raw, "q", identity)
+    delivery.begun_at = 1.0
+    try:
+        delivery.message = Message(case.raw, "q")
+    except UnreadablePayload:
+        return None
+    return delivery

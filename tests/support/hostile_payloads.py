@@ -80,6 +80,10 @@ TEMPLATES: dict[str, dict[str, Any]] = {
     "dead in its batch": {
         **_ORDINARY, "retry": 0, "pyworkers": {"v": 1, "needs": ["batch", "chain"], **_TIES},
     },
+    "under a lock of Ruby": {
+        **_ORDINARY, "lock_digest": "d", "lock": "until_executed", "lock_limit": 1, "lock_ttl": 60,
+        "on_conflict": "reject", "on_server_conflict": {"server": "reject"},
+    },
     "member of a group": {
         **_ORDINARY,
         "pyworkers": {"v": 1, "needs": ["group"], "group": {"name": "{jid}", "grace": 90, "delay": 90, "size": 90}},

@@ -10,6 +10,7 @@ import simplejson
 from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.group import Group, GroupMembership
+from goworkers_py.wire.payload import is_name
 
 
 def entry_of(group: Group) -> str:
@@ -23,7 +24,7 @@ def group_in(entry: str, job_class: str) -> Group | None:
         (queue, name), end = simplejson.JSONDecoder().raw_decode(entry)
     except (ValueError, TypeError):
         return None
-    if not isinstance(queue, str) or not isinstance(name, str):
+    if not is_name(queue) or not is_name(name):
         return None
     return Group(queue, job_class, name, entry[end:].strip())
 
