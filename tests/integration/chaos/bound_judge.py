@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 
 from chaos.at_once import BLOCK, AtOnce, Bound, Hold, ShapedRun, ended_well
 from chaos.bounded_jobs import (
@@ -82,7 +83,7 @@ class BoundJudge:
         verdict.most, verdict.explained = self._at_once.most, self._at_once.explained
         verdict.complaints += self._locked_twice(pushed)
         verdict.complaints += self._waiting_twice(pushed.locked)
-        verdict.complaints += self._too_fast()
+        verdict.complaints += self._too_fast(pushed)
         return verdict
 
     def _lost(self, sure: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -156,14 +157,23 @@ class BoundJudge:
 
     # --- rates
 
-    def _too_fast(self) -> Iterator[str]:
+    def _too_fast(self, pushed: Pushed) -> Iterator[str]:
+        """A job counts when it is let go, and begins as soon as a thread is free. So while jobs wait and none begins,
+        the rate goes on; but not while there is no server."""
         begun: dict[str, ShapedRun] = {}
         for run in self._runs:
             if run.kind == PACED:
                 begun.setdefault(run.jid, run)
+        runs = sorted(begun.values(), key=lambda run: run.began)
+        waiting_since = [*accumulate((pushed.began.get(run.jid, -math.inf) for run in reversed(runs)), min)][::-1]
         interval_s, arrival = 1 / RATE_PER_S, -math.inf
-        for run in sorted(begun.values(), key=lambda run: run.began):
-            arrival = max(arrival, run.began - LATE_S) + interval_s
-            if arrival - run.began > (BURST + SLACK) * interval_s:
+        for run, since in zip(runs, waiting_since, strict=True):
+            began = self._with_server(run.began)
+            arrival = max(arrival, min(began, self._with_server(since)) - LATE_S) + interval_s
+            if arrival - began > (BURST + SLACK) * interval_s:
                 yield f"too many jobs of a rate had begun by {run.began:.2f}: {run}"
                 return  # the next ones would be the same
+
+    def _with_server(self, at: float) -> float:
+        """On a clock that stands still while there is no server for anybody."""
+        return at - self._judge.outage_s(0.0, at)

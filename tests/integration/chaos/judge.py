@@ -115,6 +115,11 @@ class Disturbances:
             for window in self._windows
         )
 
+    def outage_s(self, start: float, end: float) -> float:
+        """How much of this time there was no server for anybody."""
+        outages = [window for window in self._windows if window.kind == OUTAGE]
+        return sum(max(0.0, min(end, window.ended) - max(start, window.began)) for window in outages)
+
     def any_of(self, kind: str, start: float, end: float) -> bool:
         return any(window.kind == kind and window.began <= end and start <= window.ended for window in self._windows)
 
@@ -159,6 +164,9 @@ class Judge:
     def quiet_s(self, run: Run, start: float, end: float) -> float:
         """How much of this time its process was undisturbed."""
         return self._disturbances.quiet_s(self._lives[run.life].node, start, end)
+
+    def outage_s(self, start: float, end: float) -> float:
+        return self._disturbances.outage_s(start, end)
 
     def end_of(self, run: Run) -> float:
         """When its process has ended."""

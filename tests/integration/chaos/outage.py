@@ -19,7 +19,7 @@ from servers import RedisServer
 from chaos.monkeys import OUTAGE, Chronicle, Monkey
 
 # Long jobs begin so long before it. After it, the leases are renewed, and others may be declared dead.
-BEFORE_S, AFTER_S = 8.0, 12.0
+BEFORE_S, AFTER_S = 10.0, 12.0
 
 
 class Outage(threading.Thread):

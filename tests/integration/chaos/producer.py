@@ -41,12 +41,14 @@ LIMIT_S = 1.0  # for the parents that run into their time limit, beside the time
 class Producer(threading.Thread):
     """Never pushes anything twice: where it cannot know whether a push was done, the job is unsure."""
 
-    def __init__(self, url: str, seed: int, jobs_per_s: float, directory: Path) -> None:
+    def __init__(self, url: str, seed: int, jobs_per_s: float, directory: Path, killers_after: float = 0.0) -> None:
+        """`killers_after`: monotonic."""
         super().__init__(name="producer", daemon=True)
         self.stopping = threading.Event()
         self.error: BaseException | None = None
         self._random = random.Random(f"{seed}:producer")
         self._jobs_per_s = jobs_per_s
+        self._killers_after = killers_after
         self._notes = (directory / "pushes").open("ab", buffering=0)
         self._broker = RedisBroker(url, Config())
         self._client = Client(lambda: self._broker)
@@ -59,7 +61,7 @@ class Producer(threading.Thread):
                 # After an outage it makes up for LATE_S, not for all that it could not push.
                 due, number = max(due + 1 / self._jobs_per_s, time.monotonic() - LATE_S), number + 1
                 killer_due = killer_due or number % KILLER_EVERY == FIRST_KILLER
-                if killer_due:
+                if killer_due and time.monotonic() > self._killers_after:
                     killer_due = not self._push_killer(f"{KILLER}{number:07}")
                 elif number % ODD_EVERY == 0:
                     self._push_odd(f"{ODD}{number:07}", ODD_PAYLOADS[number // ODD_EVERY % len(ODD_PAYLOADS)])

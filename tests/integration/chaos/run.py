@@ -27,7 +27,7 @@ from chaos.left_keys import held_by_the_dead, what_is_left_behind
 from chaos.monkeys import Chronicle, Monkey, NetworkMonkey, ProcessMonkey, ServerMonkey
 from chaos.nodes import Life, Node
 from chaos.notes import Run, read_deaths, read_given_back, read_pushes, read_runs, read_stated_runs
-from chaos.outage import Outage
+from chaos.outage import BEFORE_S, Outage
 from chaos.producer import Producer
 from chaos.programs import BlockProgram
 from chaos.shape_judge import ShapeJudge, read_shaped_runs
@@ -85,7 +85,11 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: N
             stack.callback(node.close)
             node.start()
         way = stack.enter_context(Proxy(server.port))
-        producer = Producer(way.url, plan.seed, plan.jobs_per_s, directory)
+        dice = random.Random(f"{plan.seed}:steady")
+        outage_at = time.monotonic() + plan.seconds * dice.uniform(0.15, 0.22)
+        # A killer would kill those that nothing but the outage is to happen to.
+        killers_after = outage_at + plan.outage_s + BEFORE_S if plan.outage_s else 0.0
+        producer = Producer(way.url, plan.seed, plan.jobs_per_s, directory, killers_after)
         pusher = Pusher(way.url, plan.seed, plan.jobs_per_s / 5)
         asker = CancelAsker(way.url, plan.seed, pusher.to_cancel, pusher.pushed)
         shaper = Shaper(way.url, plan.seed, plan.jobs_per_s / 5)
@@ -104,11 +108,10 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: N
         monkeys: list[Monkey] = [*killing.values(), *cutting.values(), *of_all]
         outages = []
         if plan.outage_s:
-            dice = random.Random(f"{plan.seed}:steady")
             steady = [node.name for node in (*dice.sample(nodes, 2), *dice.sample(programs, 1))]
             outages.append(
                 Outage(
-                    time.monotonic() + plan.seconds * dice.uniform(0.12, 0.22),
+                    outage_at,
                     plan.outage_s,
                     plan.seed,
                     server,

@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis as redis_py
@@ -198,15 +199,24 @@ def test_two_jobs_of_a_lock_until_the_start_do_not_wait_at_once() -> None:
     assert judged(ran("j1", 1.9, 4, kind=STARTED), pushes=pushes).complaints == []
 
 
-def paced(count: int, interval_s: float) -> list[ShapedRun]:
-    return [ran(f"j{n}", 1 + n * interval_s, 1.1 + n * interval_s, kind=PACED) for n in range(count)]
+def paced(count: int, interval_s: float, pushed_at: float = 1.0, began: float = 1.0, **of: Any) -> Verdict:
+    runs = [ran(f"j{n}", began + n * interval_s, math.inf, kind=PACED) for n in range(count)]
+    pushed = Pushed(began={run.jid: pushed_at for run in runs})
+    return BoundJudge(Judge(LIVES, **{"windows": (), **of}), runs, ()).verdict(pushed)
 
 
 def test_too_many_begins_of_a_rate_are_found() -> None:
-    assert judged(*paced(200, 1 / RATE_PER_S)).complaints == []
-    assert judged(*paced(BURST + SLACK, 0.0)).complaints == []
-    assert judged(*paced(BURST + SLACK + 3, 0.0)).complaints[0].startswith("too many jobs of a rate had begun by ")
-    assert judged(*paced(200, 0.8 / RATE_PER_S)).complaints != []
+    assert paced(200, 1 / RATE_PER_S).complaints == []
+    assert paced(BURST + SLACK, 0.0).complaints == []
+    assert paced(BURST + SLACK + 3, 0.0).complaints[0].startswith("too many jobs of a rate had begun by ")
+    assert paced(200, 0.8 / RATE_PER_S).complaints != []
+
+
+def test_jobs_of_a_rate_that_found_no_thread_may_begin_together_but_not_those_that_found_no_server() -> None:
+    many = BURST + SLACK + 3
+    assert paced(many, 0.0, began=11.0).complaints == []
+    assert paced(many, 0.0, pushed_at=10.9, began=11.0).complaints != []
+    assert paced(many, 0.0, began=11.0, windows=(Window(OUTAGE, "", 1.0, 11.0),)).complaints != []
 
 
 def test_the_jobs_that_were_recovered_or_requeued_are_read(tmp_path: Path) -> None:
