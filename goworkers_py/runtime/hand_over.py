@@ -6,7 +6,7 @@ Such an exception must not lose a delivery, run a job twice or leave a lock lock
 1. `take` moves a delivery from the buffer into the hand by one call of C code: `list.extend` over an iterator of
    `SimpleQueue.get`. No exception strikes inside this call, so the delivery is either in the buffer or in the hand.
 2. While a delivery is in the hand, `take` returns the same delivery again. A worker whose `run` was broken off starts
-   `run` again, gets that delivery, and reads from its stage what to do. `FETCHED`: run the job. `BEGUN`: requeue it.
+   `run` again, gets that delivery, and reads from its stage what to do. `FETCHED`: run the job. `BEGUN`: it failed.
    `KEPT`, `ENDED`: only `release` is left, because the settler knows how the run ended.
 3. `release` first calls `Buffer.done`, then empties the hand by one call of C code. If an exception strikes before the
    hand is empty, the worker calls `release` again: `Buffer.done` may be called twice for one delivery.

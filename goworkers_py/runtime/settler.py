@@ -274,9 +274,10 @@ class Settler(Service):
                 elif isinstance(result, str):
                     self._refused[delivery] = outcome
             self._refused_until = time.monotonic() + self.refused_for_s
-        elif self._simpler:
-            for delivery, _ in batch:
-                self._simpler.pop(delivery, None)
+        if self._simpler:
+            for (delivery, _), result in zip(batch, results, strict=True):
+                if not isinstance(result, str):
+                    self._simpler.pop(delivery, None)
         try:
             self._tell(batch, results, errors)
         finally:  # also when a log filter of the user's raises: the batch is settled and does not come back

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import redis as redis_py
-from apps import in_progress, job, own_app, own_broker, queue, shared, working
+from apps import in_progress, job, own_app, own_broker, queue, shared, started, working
 from servers import RedisServer
 from waiting import eventually
 
@@ -505,3 +505,23 @@ def test_a_broker_that_raises_what_it_likes_for_one_delivery_settles_the_others(
     assert eventually(lambda: len(settling.unsettled) == 0)
     assert redis.llen(LIST) == 0
     assert redis.zcard("dead") == 1
+
+
+def test_a_settler_in_serial_mode_gives_a_simpler_outcome_too(redis_url: str, redis: redis_py.Redis) -> None:
+    hostile, fine = job("Bad", jid=JID), job("Good", jid="1")
+    with own_app(redis_url, QueueConfig("q", mode="serial")) as app:
+        app.registry.handle("q", lambda message: None)
+        with started(app) as launcher:
+            [guard] = [lane.guard for lane in launcher.health.lanes]
+            run = guard.run
+
+            def ends(delivery: Delivery) -> Outcome:
+                broken = Done(effects=(PushJobs(JID, (Push(f"q{HALF}", b"{}"),)),))
+                return broken if delivery.payload == hostile else run(delivery)
+
+            guard.run = ends  # type: ignore[method-assign]
+            redis.lpush("queue:q", fine, hostile, fine)
+            assert eventually(lambda: redis.get("stat:processed") == b"3")
+            assert launcher.stop()
+    assert only_dead(redis)["jid"] == JID
+    assert not in_progress(redis)

@@ -31,7 +31,7 @@ from goworkers_py.core.effect import (
     TakeRubyLock,
 )
 from goworkers_py.core.job_state import JobState
-from goworkers_py.core.outcome import FAILED, UNCOUNTED, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import DONE, FAILED, UNCOUNTED, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.wire.payload import encodable
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,9 @@ class Endings:
             refuse_late(batch.number, last)
             if last != batch.number:
                 results = [
-                    Unwritable(flaw) if (flaw := _flaw(outcome)) else settle_one(delivery, outcome)
+                    Unwritable(flaw)
+                    if outcome is not DONE and (flaw := _flaw(outcome))
+                    else settle_one(delivery, outcome)
                     for delivery, outcome in batch.finished
                 ]
                 self._state.remember(settler, batch.number, results)
