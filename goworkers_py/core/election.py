@@ -25,6 +25,7 @@ class Leader(NamedTuple):
     since: float  # epoch seconds, by the broker's clock
     left_s: float  # until its lease ends, unless it is renewed
     asked: str = ""  # who has asked it to step down
+    life_s: float = math.inf  # of its lease, from each renewal on
 
 
 class Standing(NamedTuple):

@@ -2,7 +2,8 @@
 the lease of its own term.
 
 A leader is missed in two ways: its lease, by the broker's clock, and its beats on the channel. The end of the lease
-alone lets another process win; silence on the channel only warns. A farewell on the channel wakes the elector at once.
+alone lets another process win; silence on the channel only warns. A lease of minutes, after the broker's clock was set
+back, is shortened. A farewell on the channel wakes the elector at once.
 
 It is one of these at a time, and its own thread alone goes from one to the next:
 
@@ -42,6 +43,8 @@ YIELD_S = 0.2
 # LATE_S. And one that prefers to lead asks at most once in this time.
 COOL_DOWN_LEASES = 2
 LATE_S = 0.3
+# A lease that lasts so much longer than leases of its leader do was given before the server's clock was set back.
+SLACK_S = 0.5
 
 
 class Elector(BrokerService):
@@ -120,6 +123,8 @@ class Elector(BrokerService):
             return self._bid(*candidate, standing, asked_at)  # it has won, and the reply was lost: it gets it again
         if standing.leader is not None:
             self._without_leader_since = 0.0
+            if standing.leader.left_s > standing.leader.life_s + SLACK_S:
+                self._shorten(standing.leader)
             self._watch(standing.leader)
             # Not all bidders at once.
             return min(self._every_s, standing.leader.left_s + random.uniform(0.005, 0.03))
@@ -139,13 +144,21 @@ class Elector(BrokerService):
         if not epoch:
             return 0.0
         fence.epoch = self.epoch = epoch
-        left_s = self._lease_s if standing.leader is None else standing.leader.left_s
+        left_s = self._lease_s if standing.leader is None else min(self._lease_s, standing.leader.left_s)
         fence.hold(asked_at + left_s - self._lease_s * MARGIN)
         fence.on_fall = self.wake
         self.standing = Standing(Leader(identity, epoch, self._prefers, time.time(), self._lease_s), epoch, identity)
         self._leads = True
         self.on_won()
         return 0.0  # the first renewal tells the others
+
+    def _shorten(self, leader: Leader) -> None:
+        if self._leadership.shorten(self._election, leader.epoch):
+            log.warning(
+                "the lease of leader %s would last for %.1f s, and its leases last for %.1f s: the clock of the server "
+                "was set back. Shortened it; a leader that lives renews it",
+                leader.identity, leader.left_s, leader.life_s,
+            )  # fmt: skip
 
     def _watch(self, leader: Leader) -> None:
         now = time.monotonic()

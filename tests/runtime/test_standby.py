@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 import redis as redis_py
 from apps import own_app, working
+from stepped_server import SteppedServer
 from waiting import eventually
 
 from goworkers_py.api.app import App
@@ -17,7 +19,7 @@ from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.brokers.redis.leadership import RedisLeadership
 from goworkers_py.core.clock import awake_and_asleep
-from goworkers_py.core.election import Fence, LeaderChange, News
+from goworkers_py.core.election import Bid, Fence, LeaderChange, News
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError, Fenced, LeaseLost
 from goworkers_py.runtime.standby import Standby
 from goworkers_py.wire.message import current_message
@@ -248,3 +250,46 @@ def test_a_fence_that_has_fallen_stays_so() -> None:
     fence.hold(float("inf"))
     with pytest.raises(Fenced, match="another leads"):
         fence.check()
+
+
+def test_after_a_step_back_of_the_servers_clock_another_process_takes_over_from_a_dead_leader(
+    stepped_redis: SteppedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with own_app(stepped_redis.url, standby=True, leader_lease=0.6) as app:
+        nobody = app.broker.leadership.look("main")
+        assert app.broker.leadership.win("main", Bid("dead", "token", False, nobody), 0.6) == 1
+        stepped_redis.step_to(-600)
+        app.process("q", print, 1)
+        with working(app):
+            assert eventually(lambda: stepped_redis.client().hget(LEASE, "epoch") == b"2")
+    assert "the clock of the server was set back. Shortened it" in caplog.text
+
+
+def test_after_a_step_back_of_the_servers_clock_a_leader_that_lives_goes_on(stepped_redis: SteppedServer) -> None:
+    client = stepped_redis.client()
+    with own_app(stepped_redis.url, standby=True, leader_lease=3) as app:
+        app.process("q", print, 1)
+        with working(app):
+            assert eventually(lambda: client.hget(LEASE, "epoch") == b"1")
+            for _ in range(5):
+                client.pexpire(LEASE, 600_000)
+                app.broker.leadership.shorten("main", 1)
+                assert client.pttl(LEASE) <= 3_000
+                time.sleep(0.05)
+            assert not app.broker.leadership.shorten("main", 1)
+            client.pexpire(LEASE, 600_000)
+            assert not app.broker.leadership.shorten("main", 2)
+            stepped_redis.step_to(-600)
+            assert eventually(lambda: client.pttl(LEASE) <= 3_000)
+            assert client.hget(LEASE, "epoch") == b"1"
+
+
+def test_the_lease_of_a_leader_of_a_former_release_is_left_alone(app: App, redis: redis_py.Redis) -> None:
+    """It does not tell how long its leases last."""
+    app.broker.leadership.win("main", Bid("old", "token", False, app.broker.leadership.look("main")), 0.6)
+    redis.hdel(LEASE, "life")
+    redis.pexpire(LEASE, 600_000)
+    leader = app.broker.leadership.look("main").leader
+    assert leader is not None
+    assert leader.life_s == math.inf
+    assert not app.broker.leadership.shorten("main", 1)

@@ -46,6 +46,11 @@ class Leadership(Protocol):
     def ask_to_step_down(self, election: str, epoch: int, by: str) -> bool:
         """Asks the leader of this epoch to end its term. False when another one leads by now."""
 
+    def shorten(self, election: str, epoch: int) -> bool:
+        """Gives the lease of the leader of this epoch its usual life, where it lasts longer: the clock of the broker
+        was set back. A broker whose clock is never set back need not have this."""
+        return False
+
     def listen(self, election: str, heard: Callable[[News], None]) -> Callable[[], None]:
         """`heard` is called for each message on the channel, in another thread; it must not block. Messages may get
         lost. Returns the function that ends it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -25,6 +26,7 @@ _WIN = Script(_LUA / "win.lua", one_of(int))
 _RENEW = Script(_LUA / "renew.lua", one_of(bytes, type(None)))
 _RESIGN = Script(_LUA / "resign.lua", one_of(int))
 _ASK = Script(_LUA / "ask_leader.lua", one_of(int))
+_SHORTEN = Script(_LUA / "shorten_lease.lua", one_of(int))
 
 
 class RedisLeadership(Leadership):
@@ -74,6 +76,9 @@ class RedisLeadership(Leadership):
         told = _message("step-down", epoch, "", by)
         return bool(self._connections.script(_ASK, (self._keys.leader(election),), (epoch, by, told)))
 
+    def shorten(self, election: str, epoch: int) -> bool:
+        return bool(self._connections.script(_SHORTEN, (self._keys.leader(election),), (epoch,)))
+
     def listen(self, election: str, heard: Callable[[News], None]) -> Callable[[], None]:
         return self._listener.listen(self._keys.leader(election), lambda told: heard(_news(told)))
 
@@ -89,7 +94,10 @@ def _fields(flat: list[bytes]) -> dict[str, str]:
 def _leader(told: Mapping[str, str], left_s: float) -> Leader:
     epoch, since = _number(told.get("epoch", "")), told.get("since", "")
     at = float(since) if since.replace(".", "", 1).isdecimal() else 0.0
-    return Leader(told.get("identity", ""), epoch, told.get("prefers") == "1", at, left_s, told.get("asked", ""))
+    life_s = _number(told.get("life", "")) / 1000 or math.inf  # a leader of 0.4.0 does not tell it
+    return Leader(
+        told.get("identity", ""), epoch, told.get("prefers") == "1", at, left_s, told.get("asked", ""), life_s
+    )
 
 
 def _number(told: str) -> int:

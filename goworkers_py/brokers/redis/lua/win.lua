@@ -22,7 +22,7 @@ local epoch = math.max(tonumber(redis.call('HGET', RECORD, 'epoch') or 0), tonum
 local time = redis.call('TIME')
 redis.call('HSET', RECORD, 'v', ARGV[9], 'epoch', epoch, 'identity', identity, 'at', time[1])
 redis.call('HSET', LEASE, 'v', ARGV[9], 'token', token, 'epoch', epoch, 'identity', identity, 'prefers', prefers,
-  'since', time[1] .. '.' .. string.format('%06d', time[2]))
+  'life', life, 'since', time[1] .. '.' .. string.format('%06d', time[2]))
 redis.call('PEXPIRE', LEASE, life)
 if last ~= '' and last ~= identity then
   redis.call('HSETNX', GONE, last, time[1] + ARGV[7])
