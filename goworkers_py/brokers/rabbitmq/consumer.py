@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 WAIT_S = 2.0
 FIRST_JOBS_S = 0.02
+# To widen a flow, consumers are added to it. When there are so many, one takes the place of all.
+MOST_CONSUMERS = 8
 _CRASHED = "INTERNAL_ERROR"
 
 
@@ -146,9 +148,16 @@ class Consumer:
                 flow = self._flows[queue] = Flow(queue)
                 link.widen(flow, most)
             elif most > 0 and flow is not None:
-                held = len(link.held) if len(wanted) == 1 else sum(one is flow for one in list(link.held.values()))
+                alone = len(wanted) == 1 and not flow.replaces
+                held = len(link.held) if alone else sum(one is flow for one in list(link.held.values()))
                 lacking = held + min(most, limit) - flow.window
-                if lacking > 0:
+                if lacking <= 0:
+                    continue
+                if flow.consumers >= MOST_CONSUMERS and not self._names.one_consumer:
+                    # Jobs that have ended and cannot be settled fill the windows: they do not count for a new consumer.
+                    fresh = self._flows[queue] = Flow(queue, flow)
+                    link.replace(flow, fresh, min(most, limit))
+                else:
                     link.widen(flow, max(lacking, flow.window) if _flows_fast(flow) else lacking)
         return opened
 

@@ -39,6 +39,7 @@ UNASKED_S = 1.0
 UNREACHED_S = 600.0
 LOOK_EVERY_S = 0.5
 CONSUME_S = 3.0
+LEADERLESS_S = 60.0  # while jobs of the pool run, an answer may take so long
 END_S = 5.0
 LARGEST_WINDOW = 65_535  # of one consumer
 
@@ -48,12 +49,14 @@ Received = tuple[int, bytes, Any]  # delivery tag, body, headers; the Properties
 class Flow:
     """The consumers of one queue."""
 
-    def __init__(self, queue: str) -> None:
-        self.queue = queue
+    def __init__(self, queue: str, replaced: Flow | None = None) -> None:
+        """It takes the place of `replaced`, and has its jobs that nobody has taken yet."""
+        self.queue, self.replaces = queue, replaced is not None
         self.is_foreign = bool(plain_list_of(queue))  # other programs publish to it
         self.name = plain_list_of(queue) or queue  # for people
-        self.inbox: deque[Received] = deque()
-        self.window = 0  # of all its consumers; fetcher's thread only
+        self.inbox: deque[Received] = deque() if replaced is None else replaced.inbox
+        self.window = 0  # of all its consumers; fetcher's thread only, as the next one
+        self.consumers = 0
         self.tags: list[str] = []  # of its consumers; link's thread only
         self.is_closed = False  # set by the link's thread; the fetcher opens another flow then
         # `asked_at`, `reached_at`: set by the fetcher's thread, and with `standby` by the link's, in single steps.
@@ -85,7 +88,13 @@ class ConsumingLink(Link):
         """Lets so many more jobs come."""
         name = self._names.of(flow.queue)  # here: in the link's thread, its error would end the connection
         flow.window += window
+        flow.consumers += 1
         self.call(partial(self._when_ready, partial(self._widen, flow, name, window)))
+
+    def replace(self, flow: Flow, fresh: Flow, window: int) -> None:
+        """Ends the consumers of `flow`, and lets so many more jobs come to `fresh`. What `flow` has brought is held."""
+        self.widen(fresh, window)
+        self.call(partial(self._when_ready, partial(self._end_consumers, flow)))
 
     def close_flows(self, queues: Iterable[str]) -> None:
         """Returns when no more jobs of these queues come."""
@@ -143,20 +152,23 @@ class ConsumingLink(Link):
             receive = partial(self._receive, flow, flow.inbox.append, self._unacknowledged)
             answered: list[Any] = []
             flow.tags.append(self._channel.basic_consume(name, receive, callback=partial(self._on_answer, answered)))
-            self._loop.call_later(CONSUME_S, partial(self._check_answer, flow, answered))
+            check = partial(self._check_answer, flow, answered, time.monotonic())
+            self._loop.call_later(CONSUME_S, check)
 
     def _on_answer(self, answered: list[Any], frame: Any) -> None:
         answered.append(frame)
         self._answered_at = time.monotonic()
 
-    def _check_answer(self, flow: Flow, answered: Sequence[Any]) -> None:
+    def _check_answer(self, flow: Flow, answered: Sequence[Any], asked_at: float) -> None:
         """A node that has just started may lose the question, because the queue has no leader yet. Questions are
-        answered one by one: those of many queues on a slow network take longer than CONSUME_S."""
+        answered one by one: those of many queues on a slow network take longer than CONSUME_S. With the connection, the
+        deliveries that run would end: they would come again, and run twice. So their end is awaited for a while."""
         if answered or flow.is_closed:
             return
-        left_s = self._answered_at + CONSUME_S - time.monotonic()
-        if left_s > 0:
-            self._loop.call_later(left_s, partial(self._check_answer, flow, answered))
+        waited_s = time.monotonic() - max(asked_at, self._answered_at)
+        if waited_s < CONSUME_S or (self.held and waited_s < LEADERLESS_S):
+            pause_s = CONSUME_S - waited_s if waited_s < CONSUME_S else LOOK_EVERY_S
+            self._loop.call_later(pause_s, partial(self._check_answer, flow, answered, asked_at))
         else:
             self._end(BrokerUnavailable(f"the server does not let us consume from queue {flow.name}: no leader yet?"))
 
@@ -188,6 +200,12 @@ class ConsumingLink(Link):
         for tag in tags[:-1]:
             self._channel.basic_cancel(tag, callback=lambda frame: None)
         self._channel.basic_cancel(tags[-1], callback=lambda frame: then())
+
+    def _end_consumers(self, flow: Flow) -> None:
+        """The jobs that are still on their way to them go back, because pika knows the consumers no more."""
+        flow.is_closed = True
+        for tag in flow.tags:
+            self._channel.basic_cancel(tag, callback=lambda frame: None)
 
     def _on_cancelled(self, frame: Any) -> None:
         cancelled = frame.method.consumer_tag

@@ -7,6 +7,8 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from functools import partial
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
@@ -17,7 +19,7 @@ from waiting import eventually
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.transport import Batch, Published
-from goworkers_py.brokers.rabbitmq import consuming_link, declarer, publisher, transport
+from goworkers_py.brokers.rabbitmq import consumer, consuming_link, declarer, publisher, settlement, transport
 from goworkers_py.brokers.rabbitmq.address import parameters_of
 from goworkers_py.brokers.rabbitmq.consuming_link import UNASKED_S
 from goworkers_py.brokers.rabbitmq.names import Message, Names
@@ -395,3 +397,48 @@ def test_a_wrong_address_is_refused(address: str) -> None:
 def test_a_redis_beside_it_is_advised_where_rabbitmq_lacks_something(me: Process) -> None:
     with pytest.raises(ConfigError, match=r"^broker: RabbitMQ has no lists of jobs: set a Redis beside it \(store = "):
         me.broker.require(Capability.ADMIN)
+
+
+def test_jobs_that_cannot_be_settled_leave_room_for_others_and_the_consumers_bounded(
+    me: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer, "MOST_CONSUMERS", 3)
+    me.publish(*jobs(30))
+    held = [one for _ in range(30) for one in me.consume(1)]
+    assert payloads(held) == jobs(30)
+    channel = held[0].receipt.link._channel
+    assert eventually(lambda: len(channel.consumer_tags) <= 3)
+    assert me.settle(*[(one, DONE) for one in held]) == [True] * 30
+    me.publish(job("after"))
+    assert payloads(me.consume(1)) == [job("after")]
+
+
+def test_a_message_without_a_confirmation_holds_up_no_other_job_and_is_published_once(
+    me: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for a queue without a leader: RabbitMQ takes the message, and confirms it when there is one again."""
+    monkeypatch.setattr(settlement, "PATIENCE_S", 0.1)
+    ours = me.broker.transport
+    assert isinstance(ours, RabbitTransport)
+    me.publish(*jobs(3), queue="q")
+    me.publish(job("there"), queue="pyworkers.dead")  # the queue is declared
+    link, kept = ours._publisher._link, list[Any]()
+    assert link is not None
+    monkeypatch.setattr(link, "_confirmed", lambda *told: kept.append(told))
+    dies, ends, fails = me.consume(3)
+    dead, retry = Dead(job("dead")), Retry(time.time() - 1, job("again"))
+    first, second, third = me.settle((dies, dead), (ends, DONE), (fails, retry))
+    assert second is True
+    assert ["has not confirmed" in str(told) for told in (first, third)] == [True, True]
+    [again] = me.settle((dies, dead))
+    assert "has not confirmed" in str(again)
+    monkeypatch.undo()
+    assert eventually(lambda: len(kept) == 2)
+    for told in kept:
+        link.call(partial(link._confirmed, *told))
+    assert eventually(lambda: me.settle((dies, dead)) == [True])
+    assert me.settle((fails, retry)) == [True]
+    assert payloads(me.consume(2, "pyworkers.dead")) == [job("there"), job("dead")]
+    assert payloads(me.consume(1)) == [job("again")]
+    asks = [("pyworkers.dead", 1), ("q", 1)]
+    assert ours.consume("me", asks, 2, 0.2) == [], "nothing was published again"
