@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
@@ -13,11 +14,14 @@ import simplejson
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.job_status import JobStatus, check_jid
+from goworkers_py.api.client import Client
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.admin import DELETED
 from goworkers_py.core.errors import ArgumentError, JobCancelled, JobFailed, NoResult
 from goworkers_py.core.job_state import ENDED
+from goworkers_py.core.pool_here import pool_here
 from goworkers_py.wire.job_record import JobRecord
+from goworkers_py.wire.message import current_message
 
 # A waiting caller is told of the end of the job, and reads the record then. A message may get lost, or the server's
 # access rules may not allow them: so it also reads after these pauses, the last one again and again.
@@ -31,7 +35,8 @@ SECOND_LOOK_S = 1.0
 class _Wait:
     """The wait for one result. Used by one thread at a time."""
 
-    def __init__(self, broker: Broker, jid: str, timeout: float | None) -> None:
+    def __init__(self, broker: Broker, jid: str, timeout: float | None, own_queues: Collection[str]) -> None:
+        """`own_queues` are those of the pool whose thread waits."""
         check_jid(jid)
         if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float)):
             raise ArgumentError(f"timeout must be seconds, is {timeout!r}")
@@ -39,6 +44,7 @@ class _Wait:
         self._broker = broker
         self._jid = jid
         self._timeout = timeout
+        self._own_queues = own_queues
         now = time.monotonic()
         self._give_up_at = None if timeout is None else now + timeout
         self._look_at: float | None = None
@@ -49,6 +55,8 @@ class _Wait:
         record = self._broker.store.record(self._jid)
         if record is not None and record.state in ENDED:
             return record
+        if record is not None:
+            self._refuse_own(record.queue)
         now = time.monotonic()
         if self._look_at is None:
             self._look_at = now if record is None else now + LOOKS_S[0]
@@ -56,10 +64,21 @@ class _Wait:
             self._look()
         return None
 
+    def _refuse_own(self, queue: str) -> None:
+        """Each job that waits like this holds a thread: when all do, none is left for the jobs that they wait for."""
+        if queue in self._own_queues:
+            raise ArgumentError(
+                f"job {self._jid} needs a thread of the pool of queue {queue}, and this job waits in such a thread: "
+                "when all threads wait so, none of these jobs ends. Push what comes afterwards as a chain or as the "
+                "callback of a batch, or give the other job a queue of another pool; same_pool=True waits all the same"
+            )
+
     def _look(self) -> None:
         status = JobLookup(self._broker).status(self._jid)
         if status.state == "dead" and status.verified:
             raise JobFailed(self._jid, status.error_class, status.error_message)
+        if not status.absent:
+            self._refuse_own(status.queue or "")
         self._absent = self._absent + 1 if status.absent else 0
         if self._absent > 1:
             told = f"it was last {status.state}, and another program has moved or deleted it" if status.tracked else (
@@ -90,7 +109,16 @@ class Results:
     def broker(self) -> Broker:
         raise NotImplementedError
 
+    @property
+    def client(self) -> Client:
+        raise NotImplementedError
+
     inspector: Inspector
+
+    def _own_queues(self, same_pool: bool) -> Collection[str]:
+        """The queues whose jobs the code that runs now must not wait for."""
+        here = None if same_pool or current_message() is None else pool_here.get()
+        return here.queues if here is not None and here.home == self.client.home else ()
 
     def status(self, jid: str) -> JobStatus:
         """`workers.status(jid).state` is scheduled, waiting, running, retry, dead, completed, cancelled, expired or
@@ -100,13 +128,15 @@ class Results:
         searched for, among 10,000 jobs of each place at most."""
         return self.inspector.status(jid)
 
-    def result(self, jid: str, timeout: float | None = None) -> Any:
+    def result(self, jid: str, timeout: float | None = None, *, same_pool: bool = False) -> Any:
         """`workers.result(jid, timeout=5)` waits until a job with `retain` has ended, and returns its result.
 
         Raises JobFailed when it failed for good, JobCancelled when it was cancelled, deleted or has expired, and
         TimeoutError after `timeout` seconds. Raises NoResult when its result was not kept, or the job is found
-        nowhere."""
-        wait, changed = _Wait(self.broker, jid, timeout), threading.Event()
+        nowhere. In a job, raises ArgumentError for a job of the same pool, which may need this very thread;
+        `same_pool=True` waits all the same."""
+        wait = _Wait(self.broker, jid, timeout, self._own_queues(same_pool))
+        changed = threading.Event()
         if (record := wait.ended()) is not None:
             return _result_of(record)
         stop = self.broker.store.watch(jid, changed.set)
@@ -118,9 +148,10 @@ class Results:
         finally:
             stop()
 
-    async def aresult(self, jid: str, timeout: float | None = None) -> Any:
+    async def aresult(self, jid: str, timeout: float | None = None, *, same_pool: bool = False) -> Any:
         """`await workers.aresult(jid, timeout=5)` is `workers.result` for a coroutine: it does not block the loop."""
-        wait, changed, loop = _Wait(self.broker, jid, timeout), asyncio.Event(), asyncio.get_running_loop()
+        wait = _Wait(self.broker, jid, timeout, self._own_queues(same_pool))
+        changed, loop = asyncio.Event(), asyncio.get_running_loop()
 
         def tell() -> None:
             with suppress(RuntimeError):  # the loop was closed

@@ -60,7 +60,7 @@ class Running:
     def plan(self) -> Plan:
         raise NotImplementedError
 
-    def result(self, jid: str, timeout: float | None = None) -> Any:
+    def result(self, jid: str, timeout: float | None = None, *, same_pool: bool = False) -> Any:
         raise NotImplementedError
 
     def checked_push(

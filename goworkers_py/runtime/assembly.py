@@ -255,7 +255,7 @@ def lane_of(plan: Plan, pool: Pool, queue: str, watch: Watch, shared: Shared, ru
     guard = Guard(chain, net, needs, shared.quarantine, expiry, runs, aggregation)
     if plain_list_of(queue):
         guard.read = PlainReader(shared.clock.wall, Timestamps(plan.config.timestamps))
-    return Lane(queue, guard, run_stats)
+    return Lane(queue, guard, run_stats, plan.config.home)
 
 
 def _chain(

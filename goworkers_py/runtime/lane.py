@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from goworkers_py.core.held_pushes import Home
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.runtime.guard import Guard
 
@@ -15,3 +16,4 @@ class Lane:
     queue: str
     guard: Guard  # with the chain around the jobs of this queue
     run_stats: RunStats
+    home: Home  # the broker of the queue

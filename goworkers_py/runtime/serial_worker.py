@@ -36,6 +36,7 @@ class SerialWorker(BrokerService):
         self._fetching = False
 
     def run(self) -> None:
+        self._worker.enter_pool()
         try:
             self._work()  # an exception from outside may have broken off the loop below, and `run` was called again
             super().run()

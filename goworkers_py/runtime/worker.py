@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from goworkers_py.core.delivery import BEGUN, ENDED, FETCHED, Delivery
 from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.outcome import REQUEUE
+from goworkers_py.core.pool_here import PoolHere, pool_here
 from goworkers_py.links.perform import close_own_loop
 from goworkers_py.runtime.buffer import Buffer
 from goworkers_py.runtime.hand_over import Hand
@@ -38,6 +39,7 @@ class Worker(Service):
         self._retired = False  # set by the watchdog's thread in `retire`
 
     def run(self) -> None:
+        self.enter_pool()
         try:
             self.work()
             if not self._retired:
@@ -57,6 +59,11 @@ class Worker(Service):
             else:
                 self._after_strike(delivery)
             hand.release()
+
+    def enter_pool(self) -> None:
+        """At the beginning of the thread that calls `work`."""
+        home = next(lane.home for lane in self._lanes.values())
+        pool_here.set(PoolHere(home, frozenset(self._lanes)))
 
     def close_loop(self) -> None:
         """At the end of the thread that called `work`."""

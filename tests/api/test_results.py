@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import redis as redis_py
@@ -45,6 +46,70 @@ def test_the_result_of_a_job_is_returned_to_who_waits(app: App) -> None:
         assert states(app, jid) == ["waiting", "completed"]
         status = app.status(str(jid))
         assert (status.state, status.verified, status.has_result, status.job_class) == ("completed", True, True, "Add")
+
+
+def outers_of(app: App) -> list[Any]:
+    """Jobs that wait for another job."""
+
+    @app.job("Inner", queue="q", retain=60)
+    def inner(number: int) -> int:
+        return number
+
+    @app.job("Outer", queue="q", retain=60, retry=False)
+    def outer(to: str, same_pool: bool) -> int:
+        return int(app.result(str(inner.set(queue=to).enqueue(1)), 10, same_pool=same_pool)) + 1
+
+    @app.job("AsyncOuter", queue="q", retain=60, retry=False)
+    async def async_outer(to: str, same_pool: bool) -> int:
+        return int(await app.aresult(str(inner.set(queue=to).enqueue(1)), 10, same_pool=same_pool)) + 1
+
+    return [outer, async_outer]
+
+
+@pytest.mark.parametrize("mode", ["threads", "serial"])
+def test_a_job_does_not_wait_for_a_job_of_its_own_pool(broker_address: str, mode: str) -> None:
+    why = "needs a thread of the pool of queue q"
+    with own_app(broker_address, QueueConfig(name="q", concurrency=1, mode=mode), timeout=1) as app, working(app):
+        for outer in outers_of(app):
+            with pytest.raises(JobFailed, match=why):
+                app.result(str(outer.enqueue("q", False)), timeout=10)
+
+
+def test_a_job_that_becomes_one_of_its_own_pool_while_another_waits_for_it_ends_the_wait(broker_address: str) -> None:
+    with own_app(broker_address, QueueConfig(name="q", concurrency=1), timeout=1) as app:
+
+        @app.job("Later", queue="q", retain=60)
+        def later() -> None: ...
+
+        @app.job("Outer", queue="q", retain=60, retry=False)
+        def outer() -> None:
+            app.result(str(later.enqueue_in(0.1)), 10)
+
+        with working(app), pytest.raises(JobFailed, match="needs a thread of the pool of queue q"):
+            app.result(str(outer.enqueue()), timeout=10)
+
+
+def test_a_job_waits_for_a_job_of_another_pool_and_of_its_own_where_it_says_so(broker_address: str) -> None:
+    queues = [QueueConfig(name="q", concurrency=2), QueueConfig(name="other", concurrency=1)]
+    with own_app(broker_address, *queues, timeout=1) as app, working(app):
+        for outer in outers_of(app):
+            for said in ("other", False), ("q", True):
+                assert app.result(str(outer.enqueue(*said)), timeout=10) == 2
+
+
+def test_a_job_gets_the_result_of_a_job_of_its_pool_that_has_ended(app: App) -> None:
+    @app.job("One", queue="q", retain=60)
+    def one() -> int:
+        return 1
+
+    @app.job("Next", queue="q", retain=60)
+    def after(jid: str) -> int:
+        return int(app.result(jid, 10)) + 1
+
+    with working(app):
+        jid = str(one.enqueue())
+        assert app.result(jid, timeout=10) == 1
+        assert app.result(str(after.enqueue(jid)), timeout=10) == 2
 
 
 def test_a_result_and_its_record_end_after_the_time_that_the_job_says(app: App) -> None:

@@ -16,6 +16,7 @@ from goworkers_py.brokers.redis.transport import RedisTransport
 from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
+from goworkers_py.core.held_pushes import Home
 from goworkers_py.core.outcome import DONE, REQUEUE, Outcome
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.needs import Needs
@@ -48,7 +49,7 @@ class Managing:
 
         guard = Guard(chain, net(), Needs(), common.quarantine, expiry(), special_runs())
         settler = Settler(self._broker.transport, pool, common, on_later=lambda at: None)
-        lane = Lane("q", guard, RunStats())
+        lane = Lane("q", guard, RunStats(), Home("test"))
         self.made.append(Manager(pool, [lane], settler, self._broker.transport, common))
         return self.made[-1]
 

@@ -29,6 +29,7 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.clock import Clock, Deadline, awake_and_asleep
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.held_pushes import Home
 from goworkers_py.core.outcome import DONE, REQUEUE, Outcome
 from goworkers_py.links.chain import Run
 from goworkers_py.links.perform import perform
@@ -69,7 +70,7 @@ class Working:
         self.counters = common.counters
         self.settler = Settler(broker.transport, pool, common, lambda at: None)
         guard = Guard(chain, net(), Needs(), self.quarantine, expiry(), special_runs())
-        lanes = {"q": Lane("q", guard, RunStats())}
+        lanes = {"q": Lane("q", guard, RunStats(), Home("test"))}
         self.worker = Worker("worker:q:1", self.buffer, lanes, self.settler, common)
         self.worker.pause_after_fault_s = 0.01
 

@@ -1,0 +1,16 @@
+"""The pool whose thread runs the code that runs now. A thread of a pool sets it once, as it begins."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import NamedTuple
+
+from goworkers_py.core.held_pushes import Home
+
+
+class PoolHere(NamedTuple):
+    home: Home  # the broker from which the pool fetches
+    queues: frozenset[str]
+
+
+pool_here: ContextVar[PoolHere | None] = ContextVar("goworkers_py_pool_here", default=None)
