@@ -79,11 +79,13 @@ def _why_not(name: str) -> str:
 
 
 def _show(entries: Sequence[LockEntry]) -> None:
-    table = Table("lock", "job", "queue", "since", "expires", "newer arguments")
+    table = Table("lock", "job", "queue", "since", "expires", "newer arguments", "its process")
     table.add(
         [
             (entry.name, entry.holder.jid or "?", entry.holder.queue or "-", when(entry.holder.at or None),
-             when(entry.expires_at), "read" if entry.begun else "waiting" if entry.replaced else "-")
+             "with its job" if entry.expires_at is None else when(entry.expires_at),
+             "read" if entry.begun else "waiting" if entry.replaced else "-",
+             entry.owner or "-")
             for entry in entries
         ]
     )  # fmt: skip

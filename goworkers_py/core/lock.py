@@ -57,9 +57,10 @@ class LockEntry:
 
     name: str
     holder: Holder
-    expires_at: float
+    expires_at: float | None  # None: it lasts as long as its job runs
     begun: bool = False  # of a lock with `replace`: its holder runs, so nothing is replaced any more
     replaced: bool = False  # the holder will run with the arguments of a later push
+    owner: str = ""  # the process that runs its job; empty while the job waits
 
 
 class Begin(NamedTuple):
@@ -74,6 +75,16 @@ class Begin(NamedTuple):
     free: bool = False  # the lock ends as the job begins
     instead_of: str = ""
     looks: bool = False  # with `read`: it does not begin yet
+    owner: str = ""  # the identity of the process that runs the job; empty: the lock keeps its time
+
+
+class OwnedLock(NamedTuple):
+    """The lock of a job that runs in this process, or has run."""
+
+    name: str
+    jid: str
+    for_s: int
+    owner: str  # the identity of the process, at the fetch of the job
 
 
 @dataclass(frozen=True, slots=True)

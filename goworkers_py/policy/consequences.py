@@ -75,9 +75,8 @@ def _of_lock(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
     lock, state = lock_of(fields), change.state
     if lock is None or (state == "completed" and lock.until == "expiry"):
         return
-    if state == "dead" and lock.reads:
-        return  # it may be retried by hand, and its newest arguments are in the lock; the next push takes the lock
-    if state in ENDED:
+    # A dead one that reads may be retried by hand, and its newest arguments are in the lock; the next push takes that.
+    if state in ENDED and not (state == "dead" and lock.reads):
         yield FreeLock(change.jid, lock.name)
     else:
         life_s = lock_life_s(lock.for_s, change.due, change.now)

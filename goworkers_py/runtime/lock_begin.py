@@ -37,22 +37,23 @@ class LockBegin:
         self._holders = LockHolders(broker)
         self._wall = wall
 
-    def after_limits(self, lock: JobLock, chain: Run) -> Run:
+    def after_limits(self, lock: JobLock, chain: Run, owner: str) -> Run:
         """The chain for a job that has looked at its lock and has its places now."""
-        if lock.until != "start" and not lock.reads:
+        if lock.until != "start" and not lock.reads and not lock.owns_at_once:
             return chain
         # Without `takes`: it would wait for another job, which may wait for its places.
-        return lambda message: self._begin(message, lock, takes=False) or chain(message)
+        return lambda message: self._begin(message, lock, owner, takes=False) or chain(message)
 
-    def begin(self, message: Message, lock: JobLock, looks: bool) -> Outcome | None:
+    def begin(self, message: Message, lock: JobLock, looks: bool, owner: str) -> Outcome | None:
         """The outcome of a job that must not begin now. None for one that may; the message has its newest arguments."""
-        return self._begin(message, lock, takes=lock.on_conflict == "reschedule", looks=looks)
+        return self._begin(message, lock, owner, takes=lock.on_conflict == "reschedule", looks=looks)
 
-    def _begin(self, message: Message, lock: JobLock, takes: bool, looks: bool = False) -> Outcome | None:
+    def _begin(self, message: Message, lock: JobLock, owner: str, takes: bool, looks: bool = False) -> Outcome | None:
         if self._locks is None or not message.jid:
             return None
         reads, frees = lock.reads, lock.until == "start" and not looks
-        asked = Begin(lock.name, message.jid, message.queue, lock.for_s, takes, reads, frees, looks=looks)
+        owner = owner if lock.until == "success" and not looks else ""
+        asked = Begin(lock.name, message.jid, message.queue, lock.for_s, takes, reads, frees, looks=looks, owner=owner)
         try:
             answer = self._asked(self._locks, asked, lock)
         except BrokerUnavailable as error:

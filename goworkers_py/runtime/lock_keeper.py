@@ -1,22 +1,31 @@
-"""The lock keeper's thread: prolongs the locks of unique jobs that run for long, so that a lock does not end before its
-job. When the process dies, the locks last for their time, in which the jobs are recovered."""
+"""The lock keeper's thread: the lock of a unique job that runs names this process as its owner, and has no end of its
+own: an outage that is longer than the time of the lock must not end it before its job.
+
+The settlement of the job, or its recovery, frees the lock or gives it a time again. Where neither has done it, this
+thread does, after the run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Iterator
 
 from goworkers_py.brokers.contracts.locks import Locks
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import KeepLock
+from goworkers_py.core.lock import OwnedLock
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService
-from goworkers_py.wire.lock import JobLock, lock_of
+from goworkers_py.wire.lock import lock_of
 from goworkers_py.wire.needs import FIELD
 
-# A lock is prolonged at the first look at its job, and then whenever this part of its time has passed.
+log = logging.getLogger(__name__)
+
+# How often the running jobs are looked at. A job that is shorter costs nothing here. A lock of a short time is owned as
+# its job begins, see `JobLock.owns_at_once`.
+LOOK_EVERY_S = 0.25
+# An owner is written again when this part of the time of the lock has passed: where the access rules do not allow a
+# lock without an end, it is prolonged so.
 PART = 3
-# How often the running jobs are looked at, at least and at most.
-OFTEN_S, RARELY_S = 0.3, 1.0
 
 
 class LockKeeper(BrokerService):
@@ -32,23 +41,38 @@ class LockKeeper(BrokerService):
         self._locks = locks
         self._running = running
         self._wall = wall
-        self._next = dict[str, float]()  # when the lock of a running job is prolonged again, by its jid
+        self._owned = dict[OwnedLock, float]()  # when they are written again; this thread only
 
     def run_once(self) -> float:
         if self._locks is None:
-            return RARELY_S
-        held = dict(self._held())
-        now = self._wall()
-        due = {jid: lock for jid, lock in held.items() if self._next.get(jid, 0.0) <= now}
-        self._locks.keep([KeepLock(jid, lock.name, lock.for_s) for jid, lock in due.items()])
-        self._next = {jid: now + held[jid].for_s / PART if jid in due else self._next[jid] for jid in held}
-        return max(OFTEN_S, min([RARELY_S, *(lock.for_s / PART for lock in held.values())]))
+            return 1.0
+        held, now = set(self._held()), self._wall()
+        due = [lock for lock in held if self._owned.get(lock, 0.0) <= now]
+        ended = [lock for lock in self._owned if lock not in held]
+        # First noted, then written: where the reply is lost, the lock is given up after the run all the same.
+        self._owned.update((lock, now + lock.for_s / PART) for lock in due)
+        try:
+            others = self._locks.own(due) if due else []
+        except BaseException:
+            self._owned.update(dict.fromkeys(due, 0.0))
+            raise
+        for lock, other in zip(due, others, strict=True):
+            if other:
+                log.warning(
+                    "unique job %s runs without its lock %s: its time ended before the job began or in an outage, and "
+                    "job %s has it now", lock.jid, lock.name, other,
+                )  # fmt: skip
+        if ended:
+            self._locks.disown(ended)
+            for lock in ended:
+                del self._owned[lock]
+        return LOOK_EVERY_S
 
-    def _held(self) -> Iterable[tuple[str, JobLock]]:
+    def _held(self) -> Iterator[OwnedLock]:
         for delivery in self._running():
             message = delivery.message
             if message is not None and FIELD in message.fields:
                 lock = lock_of(message.fields)
                 # A lock until its expiry ends then, whatever its job does.
                 if lock is not None and lock.until == "success":
-                    yield message.jid, lock
+                    yield OwnedLock(lock.name, message.jid, lock.for_s, delivery.identity)

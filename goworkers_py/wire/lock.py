@@ -20,6 +20,7 @@ from goworkers_py.wire.needs import FIELD, part_of
 LOCK, BEGUN = "lock", "begun"
 _UNTIL: dict[Any, Until] = {"start": "start", "expiry": "expiry"}
 _MARK = b'"lock"'
+SHORT_S = 60  # the life of a lease
 # The longest time for which an option asks.
 LONGEST_S = 1_000_000_000
 # What a holder takes over from a later push with `replace`.
@@ -36,7 +37,13 @@ class JobLock(NamedTuple):
     @property
     def asks(self) -> bool:
         """Whether the job has to ask for its lock before it begins."""
-        return self.until == "start" or self.on_conflict == "reschedule" or self.reads
+        return self.until == "start" or self.on_conflict == "reschedule" or self.reads or self.owns_at_once
+
+    @property
+    def owns_at_once(self) -> bool:
+        """Whether its time is so short that an outage which no lease notices may end it. Others are owned a moment
+        after the job has begun, see `runtime.lock_keeper`."""
+        return self.until == "success" and self.for_s <= SHORT_S
 
     @property
     def reads(self) -> bool:

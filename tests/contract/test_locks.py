@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,7 +20,7 @@ from goworkers_py.brokers.contracts.recoverable import Found
 from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import FreeLock, KeepLock, Push, PushJobs, Tracked
-from goworkers_py.core.lock import Begin, Begun, Conflict, Holder, LockClaim, TooEarly
+from goworkers_py.core.lock import Begin, Begun, Conflict, Holder, LockClaim, OwnedLock, TooEarly
 from goworkers_py.core.outcome import DONE, Dead, Done, Park, Retry
 from goworkers_py.policy.consequences import consequences, moved
 from goworkers_py.policy.poison import PoisonPolicy
@@ -59,6 +60,7 @@ def holder(locks: Locks) -> str | None:
 def life(locks: Locks) -> float:
     entry = locks.entry(NAME)
     assert entry is not None
+    assert entry.expires_at is not None
     return entry.expires_at - time.time()
 
 
@@ -199,10 +201,122 @@ def test_effects_are_for_the_holder_only(me: Process, locks: Locks, publish: Any
     assert locks_holder(locks).due == LATER
 
 
-def test_a_lock_is_never_shortened(locks: Locks, publish: Any) -> None:
-    publish(push(1, at=time.time() + 1_000))
-    locks.keep([KeepLock("1", NAME, 5), KeepLock("2", NAME, 50_000)])
+def test_a_lock_is_never_shortened(me: Process, locks: Locks, publish: Any) -> None:
+    publish(push(1, at=time.time() + 1_000), Push("other", job(9, "other")))
+    [nine] = me.consume(1, "other")
+    me.settle((nine, Done(effects=(KeepLock("1", NAME, 5), KeepLock("2", NAME, 50_000)))))
     assert 900 < life(locks) <= 1_060
+
+
+# --- while the job runs
+
+
+def owned(process: Process, jid: str = "1") -> OwnedLock:
+    return OwnedLock(NAME, jid, 60, process.identity)
+
+
+def end_of(locks: Locks) -> tuple[float | None, str]:
+    """When the lock ends, in seconds from now, in tens; and its owner."""
+    entry = locks.entry(NAME)
+    assert entry is not None
+    left = entry.expires_at
+    return None if left is None else math.ceil((left - time.time()) / 10) * 10.0, entry.owner
+
+
+def test_the_lock_of_a_job_that_runs_has_no_end_of_its_own(me: Process, locks: Locks, publish: Any) -> None:
+    publish(push(1))
+    assert end_of(locks) == (60.0, "")
+    assert locks.own([owned(me)]) == [""]
+    assert end_of(locks) == (None, me.identity)
+    [conflict] = publish(push(2))
+    assert isinstance(conflict, Conflict)
+    [one] = me.consume(1)
+    me.settle((one, Retry(LATER, locked(1), effects=(KeepLock("1", NAME, 50),))))
+    assert end_of(locks) == (50.0, "")
+
+
+def test_no_job_owns_the_lock_of_another_one(me: Process, locks: Locks, publish: Any) -> None:
+    publish(push(1))
+    assert locks.own([owned(me, "2"), owned(me)._replace(name="Job:free")]) == ["1", ""]
+    assert end_of(locks) == (60.0, "")
+    assert locks.entry("Job:free") is None
+
+
+@pytest.mark.parametrize("begin", [Begin(NAME, "1", "q", 60), Begin(NAME, "1", "q", 60, take=True)])
+@pytest.mark.parametrize("pushed", [False, True])
+def test_a_job_that_asks_owns_its_lock_in_the_same_step(
+    me: Process, locks: Locks, publish: Any, begin: Begin, pushed: bool
+) -> None:
+    if pushed:
+        publish(push(1))
+    assert locks.begin(begin._replace(owner=me.identity)) == Begun()
+    if pushed or begin.take:
+        assert end_of(locks) == (None, me.identity)
+    else:
+        assert locks.entry(NAME) is None
+
+
+def test_the_newest_fields_of_a_job_that_owns_its_lock_live_on(me: Process, locks: Locks, publish: Any) -> None:
+    publish(push(1, "replace"), push(2, "replace", fields=b'{"args":[2]}'))
+    begin = Begin(NAME, "1", "q", 60, read=True, owner=me.identity)
+    assert locks.begin(begin) == Begun(b'{"args":[2]}')
+    assert end_of(locks) == (None, me.identity)
+    locks.disown([owned(me)])
+    assert life(locks) > 80 * 86_400
+
+
+def test_a_run_that_has_ended_without_a_settlement_gives_the_time_back(
+    me: Process, other: Process, locks: Locks, publish: Any
+) -> None:
+    publish(push(1))
+    locks.own([owned(me)])
+    locks.disown([owned(other), owned(me, "2")])
+    assert end_of(locks) == (None, me.identity)
+    locks.disown([owned(me)])
+    assert end_of(locks) == (60.0, "")
+
+
+def recover(me: Process) -> None:
+    judge = judge_by(PoisonPolicy.of(Config()), Tracking(Registry(), Config(), time.time), time.time)
+    list(me.broker.recoverable.recover(me.identity, judge, ""))
+
+
+@pytest.mark.usefixtures("recoverable")
+def test_the_lock_of_an_owner_that_has_lost_its_lease_stays_until_it_is_dead(
+    me: Process, start: Processes, locks: Locks, publish: Any
+) -> None:
+    publish(push(1))
+    dying = start()
+    dying.consume(1)
+    locks.own([owned(dying)])
+    start.expire(dying)
+    [conflict] = publish(push(2))
+    assert isinstance(conflict, Conflict)
+    assert end_of(locks) == (None, dying.identity)
+    recover(me)
+    assert end_of(locks) == (60.0, "")
+    locks.own([owned(dying)])  # it was on its way for long
+    assert locks.begin(Begin(NAME, "1", "q", 60, owner=dying.identity)) == Begun()
+    assert end_of(locks) == (60.0, "")
+    locks.own([owned(me)])  # the job runs again
+    assert end_of(locks) == (None, me.identity)
+
+
+@pytest.mark.usefixtures("recoverable")
+def test_a_process_that_leaves_its_job_behind_gives_its_lock_a_time(
+    start: Processes, locks: Locks, publish: Any
+) -> None:
+    publish(push(1))
+    leaving = start()
+    leaving.consume(1)
+    locks.own([owned(leaving)])
+    assert len(leaving.leave()) == 1
+    assert end_of(locks) == (60.0, "")
+
+
+def test_a_job_that_dies_before_it_has_read_its_lock_gives_it_a_time() -> None:
+    """Its payload does not say that it has begun: its process was killed."""
+    assert moved(locked(1, "replace"), "dead") == (KeepLock("1", NAME, 60),)
 
 
 def test_a_lost_delivery_frees_no_lock(me: Process, start: Processes, locks: Locks, publish: Any) -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.policy.consequences import moved
 from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.policy.tracking import recovered
 
@@ -106,7 +107,8 @@ Judge = Callable[[Found], RecoveryDecision]
 
 def left_behind(found: Found) -> RecoveryDecision:
     """The judgement of a process about its own jobs, when it leaves."""
-    return RecoveryDecision(found.payload, effects=recovered(found.payload, found.queue, found.owner))
+    effects = recovered(found.payload, found.queue, found.owner), moved(found.payload, "waiting")
+    return RecoveryDecision(found.payload, effects=(*effects[0], *effects[1]))
 
 
 class Recoverable(Protocol):

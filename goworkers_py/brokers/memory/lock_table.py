@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from goworkers_py.core.effect import KeepLock, Push
-from goworkers_py.core.lock import Begin, Begun, Conflict, Holder, TooEarly, lock_life_s
+from goworkers_py.core.lock import Begin, Begun, Conflict, Holder, OwnedLock, TooEarly, lock_life_s
 from goworkers_py.wire.job_record import LIVE_S
 
 
@@ -17,6 +18,17 @@ class _Held:
     token: bytes = b""  # the payload of a holder that reads `fields` as it begins
     fields: bytes = b""
     number: int = 0  # of the push that took the lock
+    owner: str = ""  # the identity of the process that runs the job; the lock has no end then
+
+    def end_with(self, owner: str) -> None:
+        if owner:
+            self.owner, self.expires_at = owner, math.inf
+
+    def last(self, until: float, now: float) -> None:
+        """At least until then, also where its job has run."""
+        if self.owner:
+            self.owner, self.expires_at = "", now + LIVE_S if self.fields else 0.0
+        self.expires_at = max(self.expires_at, until)
 
 
 class LockTable:
@@ -77,8 +89,20 @@ class LockTable:
     def keep(self, kept: KeepLock) -> None:
         held = self.get(kept.name)
         if held is not None and held.holder.jid == kept.jid:
-            held.expires_at = max(held.expires_at, self._clock() + kept.life_s)
+            held.last(self._clock() + kept.life_s, self._clock())
             held.holder = replace(held.holder, due=kept.due)
+
+    def own(self, lock: OwnedLock) -> str:
+        held = self.get(lock.name)
+        if held is None or held.holder.jid != lock.jid:
+            return "" if held is None else held.holder.jid
+        held.end_with(lock.owner)
+        return ""
+
+    def disown(self, lock: OwnedLock) -> None:
+        held = self.get(lock.name)
+        if held is not None and held.holder.jid == lock.jid and held.owner == lock.owner:
+            held.last(self._clock() + lock.for_s, self._clock())
 
     def begin(self, begin: Begin) -> Begun | TooEarly | Holder:
         held = self.get(begin.name)
@@ -87,11 +111,15 @@ class LockTable:
         if held is None or held.holder.jid != begin.jid:
             if begin.take and not begin.free:
                 self.take(begin.name, Holder(begin.jid, begin.queue, self._clock()), begin.for_s)
+                self._held[begin.name].end_with(begin.owner)
             return Begun()
         if begin.free:
             self.free(begin.name, begin.jid)
             return Begun()
-        return self._read(held, begin) if begin.read else Begun()
+        if begin.read:
+            return self._read(held, begin)
+        held.end_with(begin.owner)
+        return Begun()
 
     def _read(self, held: _Held, begin: Begin) -> Begun | TooEarly:
         due = held.holder.due
@@ -102,4 +130,5 @@ class LockTable:
         held.token = b""
         if not held.fields:
             held.expires_at = self._clock() + begin.for_s
+        held.end_with(begin.owner)
         return Begun(held.fields)

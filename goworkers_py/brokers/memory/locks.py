@@ -6,25 +6,31 @@ from collections.abc import Iterator, Sequence
 
 from goworkers_py.brokers.contracts import locks
 from goworkers_py.brokers.memory.state import State
-from goworkers_py.core.effect import KeepLock
-from goworkers_py.core.lock import Begin, Begun, Holder, LockEntry, TooEarly
+from goworkers_py.core.lock import Begin, Begun, Holder, LockEntry, OwnedLock, TooEarly
 
 
 class MemoryLocks(locks.Locks):
     def __init__(self, state: State) -> None:
+        self._state = state
         self._table = state.locks
         self._lock = state.lock
 
     def begin(self, begin: Begin) -> Begun | TooEarly | Holder:
         with self._lock:
-            return self._table.begin(begin)
+            return self._table.begin(begin._replace(owner="") if self._died(begin.owner) else begin)
 
-    def keep(self, locks: Sequence[KeepLock]) -> None:
+    def own(self, locks: Sequence[OwnedLock]) -> list[str]:
         with self._lock:
-            for one in locks:
-                held = self._table.get(one.name)
-                if held is not None:
-                    self._table.keep(KeepLock(one.jid, one.name, one.life_s, held.holder.due))
+            return ["" if self._died(lock.owner) else self._table.own(lock) for lock in locks]
+
+    def disown(self, locks: Sequence[OwnedLock]) -> None:
+        with self._lock:
+            for lock in locks:
+                self._table.disown(lock)
+
+    def _died(self, owner: str) -> bool:
+        record = self._state.leases.get(owner)
+        return record is not None and record.died_at is not None
 
     def entries(self, prefix: str = "") -> Iterator[LockEntry]:
         with self._lock:
@@ -37,7 +43,8 @@ class MemoryLocks(locks.Locks):
             if held is None:
                 return None
             replaced = bool(held.fields)
-            return LockEntry(name, held.holder, held.expires_at, replaced and not held.token, replaced)
+            expires_at = None if held.owner else held.expires_at
+            return LockEntry(name, held.holder, expires_at, replaced and not held.token, replaced, held.owner)
 
     def free(self, name: str) -> bool:
         with self._lock:

@@ -37,7 +37,7 @@ FEATURES = (
         "zremrangebyscore zremrangebyrank hget hgetall hset hsetnx hexists hdel",
         "queues queue:* schedule retry dead stat:* pyworkers:*",
     ),
-    Feature("unique jobs", "hlen hmget ttl", ""),
+    Feature("unique jobs", "hlen hmget ttl persist", ""),
     Feature("limits", "hlen hmget persist srem sscan", ""),
     Feature("batches", "hmget hincrby", ""),
     Feature("groups of jobs", "hlen hmget renamenx unlink srem", ""),

@@ -10,8 +10,7 @@ from goworkers_py.brokers.contracts.locks import Locks
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.core.effect import KeepLock
-from goworkers_py.core.lock import Begin, Begun, Holder, LockEntry, TooEarly
+from goworkers_py.core.lock import Begin, Begun, Holder, LockEntry, OwnedLock, TooEarly
 
 PAGE = 500
 
@@ -27,17 +26,26 @@ class RedisLocks(Locks):
 
     def begin(self, begin: Begin) -> Begun | TooEarly | Holder:
         flags = int(begin.take), int(begin.read), int(begin.free), int(begin.looks)
-        arguments = (begin.jid, begin.queue, begin.for_s, begin.instead_of, *flags)
-        how, *told = self._connections.script(_BEGIN, (self._keys.lock(begin.name),), arguments)
+        arguments = (begin.jid, begin.queue, begin.for_s, begin.instead_of, *flags, begin.owner)
+        how, *told = self._connections.script(_BEGIN, (self._keys.lock(begin.name), self._keys.gone), arguments)
         if how == b"run":
             return Begun(told[0])
         return TooEarly(float(told[0])) if how == b"early" else holder_of(*map(text, told))
 
-    def keep(self, locks: Sequence[KeepLock]) -> None:
-        if locks:
-            names = [self._keys.lock(lock.name) for lock in locks]
-            told: list[Argument] = [one for lock in locks for one in (lock.jid, lock.life_s)]
-            self._connections.script(_KEEP, names, told)
+    def own(self, locks: Sequence[OwnedLock]) -> list[str]:
+        return self._keep("1", locks)
+
+    def disown(self, locks: Sequence[OwnedLock]) -> None:
+        self._keep("", locks)
+
+    def _keep(self, runs: str, locks: Sequence[OwnedLock]) -> list[str]:
+        others: list[str] = []
+        for start in range(0, len(locks), PAGE):
+            page = locks[start : start + PAGE]
+            names = [self._keys.lock(lock.name) for lock in page]
+            told: list[Argument] = [one for lock in page for one in (lock.jid, lock.for_s, lock.owner)]
+            others += map(text, self._connections.script(_KEEP, (self._keys.gone, *names), (runs, *told)))
+        return others
 
     def entries(self, prefix: str = "") -> Iterator[LockEntry]:
         cursor = b"0"
@@ -60,12 +68,12 @@ class RedisLocks(Locks):
         replies = self._connections.answers([ask for key in keys for ask in (("HGETALL", key), ("PTTL", key))])
         now = time.time()
         return [
-            _entry(name, told, now + left / 1_000)
+            _entry(name, told, now + left / 1_000 if left >= 0 else None)
             for name, told, left in zip(names, replies[::2], replies[1::2], strict=True)
         ]
 
 
-def _entry(name: str, told: Sequence[bytes] | None, expires_at: float) -> LockEntry | None:
+def _entry(name: str, told: Sequence[bytes] | None, expires_at: float | None) -> LockEntry | None:
     fields = dict(zip(map(text, (told or ())[::2]), map(text, (told or ())[1::2]), strict=True))
     if not fields:
         return None
@@ -73,7 +81,8 @@ def _entry(name: str, told: Sequence[bytes] | None, expires_at: float) -> LockEn
         return LockEntry(name, Holder(""), expires_at)
     holder = holder_of(*(fields.get(part, "") for part in ("jid", "queue", "at", "due")))
     replaced = "fields" in fields
-    return LockEntry(name, holder, expires_at, begun=replaced and "token" not in fields, replaced=replaced)
+    owner = fields.get("owner", "") if expires_at is None else ""
+    return LockEntry(name, holder, expires_at, replaced and "token" not in fields, replaced, owner)
 
 
 def holder_of(jid: str, queue: str, at: str, due: str) -> Holder:

@@ -48,7 +48,7 @@ from goworkers_py.core.election import Bid, Fence
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings, OwnSettings
 from goworkers_py.core.limit import LimitSettings, Rate, Slot, SlotClaim
-from goworkers_py.core.lock import Begin, LockClaim
+from goworkers_py.core.lock import Begin, LockClaim, OwnedLock
 from goworkers_py.core.outcome import Dead, Done, Park
 from goworkers_py.core.periodic import Fired, Firing, Release, Rule
 from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot  # fmt: skip
@@ -162,7 +162,9 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         list(inspector.kill(RETRIES, Filter()))
         broker.transport.publish([Push("q", job(jid="unique"), lock=LockClaim("Order:2", "unique", 60))])
         broker.locks.begin(Begin("Order:1", "jid", "q", 60, take=True))
-        broker.locks.keep([KeepLock("jid", "Order:1", 90)])
+        owned = OwnedLock("Order:1", "jid", 90, "limited")
+        broker.locks.own([owned])
+        broker.locks.disown([owned])
         _fire(broker.periodic)
         life.settle(lambda payload: Done(effects=(KeepLock("jid", "Order:1", 90), FreeLock("jid", "Order:1"))))
         broker.neighbours.begin_lock(RubyLock("uniquejobs:d", "jid", "until_and_while_executing"))

@@ -2,6 +2,8 @@
 --   v, jid, queue, at         the version, the job that holds it, its queue, and when it got the lock
 --   due                       when the job is due, if it waits for a time
 --   token                     the payload of a job that reads `fields` as it begins; it goes as the job begins
+--   owner                     the identity of the process that runs the job. It counts while the lock has no time to
+--                             live: releases that do not know it give the lock a time and leave the field
 --   fields                    the fields with which the job is to run instead of its own, as a JSON object
 -- A lock of another version is left alone.
 local LOCK_V = '1'
@@ -20,13 +22,25 @@ end
 -- The lock lasts for at least so many seconds from now on.
 local function prolong_lock(key, life)
   local left = redis.pcall('TTL', key)
+  -- While its job ran, the lock had no time, and with it lost the long one that the newest fields need.
+  if left == -1 and redis.pcall('HEXISTS', key, 'fields') == 1 then life = math.max(life, LOCK_LIVES_S) end
   if type(left) == 'number' and left < tonumber(life) then redis.pcall('EXPIRE', key, life) end
 end
 
 local function keep_lock(key, jid, life, due)
   if not holds(key, jid) then return end
   prolong_lock(key, life)
+  redis.pcall('HDEL', key, 'owner')
   if due == '' then redis.pcall('HDEL', key, 'due') else redis.pcall('HSET', key, 'due', due) end
+end
+
+-- The lock ends with its owner, who runs the job: an outage that is longer than the time of the lock must not end it. Not
+-- so of an owner that was declared dead, which `registry` tells: then the job was recovered, and waits or runs elsewhere.
+local function own_lock(key, registry, owner, life)
+  if redis.pcall('HEXISTS', registry, owner) ~= 0 then return end
+  local reply = redis.pcall('HSET', key, 'owner', owner)
+  if type(reply) ~= 'table' then reply = redis.pcall('PERSIST', key) end
+  if type(reply) == 'table' then prolong_lock(key, life) end -- refused: as before, until the next call
 end
 
 -- Returns the error, if any. `held`: another job held the lock.
