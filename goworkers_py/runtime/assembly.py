@@ -235,8 +235,7 @@ class _Assembly:
         return releaser
 
     def _recoverer(self, releaser: LimitReleaser | None) -> Recoverer:
-        limiting = self._limiting if self._limit_begin.of_any_class else None
-        judge = judge_by(self._poison, self._tracking, self._shared.clock.wall, self._for_ruby, limiting)
+        judge = judge_by(self._poison, self._tracking, self._shared.clock.wall, self._for_ruby, self._limiting)
         recoverable, timing = self._broker.recoverable, self._config.timing
         recoverer = Recoverer(recoverable, self._heartbeat, judge, self._plan.handlers, self._shared, timing)
         if releaser is not None:

@@ -8,7 +8,7 @@ thread does, after the run.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from goworkers_py.brokers.contracts.locks import Locks
 from goworkers_py.core.delivery import Delivery
@@ -46,27 +46,29 @@ class LockKeeper(BrokerService):
     def run_once(self) -> float:
         if self._locks is None:
             return 1.0
-        held, now = set(self._held()), self._wall()
-        due = [lock for lock in held if self._owned.get(lock, 0.0) <= now]
+        held = set(self._held())
+        self._own([lock for lock in held if self._owned.get(lock, 0.0) <= self._wall()])
         ended = [lock for lock in self._owned if lock not in held]
-        # First noted, then written: where the reply is lost, the lock is given up after the run all the same.
-        self._owned.update((lock, now + lock.for_s / PART) for lock in due)
-        try:
-            others = self._locks.own(due) if due else []
-        except BaseException:
-            self._owned.update(dict.fromkeys(due, 0.0))
-            raise
-        for lock, other in zip(due, others, strict=True):
-            if other:
-                log.warning(
-                    "unique job %s runs without its lock %s: its time ended before the job began or in an outage, and "
-                    "job %s has it now", lock.jid, lock.name, other,
-                )  # fmt: skip
         if ended:
             self._locks.disown(ended)
             for lock in ended:
                 del self._owned[lock]
         return LOOK_EVERY_S
+
+    def _own(self, due: Sequence[OwnedLock]) -> None:
+        if not due or self._locks is None:
+            return
+        first = {lock for lock in due if lock not in self._owned}
+        # First noted, then written: where the reply is lost, the lock gets its time back after the run all the same.
+        self._owned.update(dict.fromkeys(due, 0.0))
+        for lock, other in zip(due, self._locks.own(due), strict=True):
+            if other is not None:
+                self._owned[lock] = self._wall() + lock.for_s / PART
+            if other and lock in first:
+                log.warning(
+                    "unique job %s runs without its lock %s: its time ended before the job began or in an outage, and "
+                    "job %s has it now", lock.jid, lock.name, other,
+                )  # fmt: skip
 
     def _held(self) -> Iterator[OwnedLock]:
         for delivery in self._running():

@@ -384,7 +384,8 @@ def test_a_script_is_given_its_keys(script: Path) -> None:
     included = script.with_name("settle_start.lua").read_text("utf-8") if script.name.startswith("settle") else ""
     from_keys = set(re.findall(r"local ([A-Za-z_, ]+) =\s+KEYS", code + included))
     names = {name.strip() for line in from_keys for name in line.split(",")}
-    # Parameters of functions that are called with KEYS, and what returns one of KEYS; QUEUES and OUTBOXES of including scripts.
+    # Parameters of functions that are called with KEYS, and what returns one of KEYS; QUEUES and OUTBOXES of including
+    # scripts.
     passed_on = {
         "list",
         "key",

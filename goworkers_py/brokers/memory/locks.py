@@ -19,7 +19,7 @@ class MemoryLocks(locks.Locks):
         with self._lock:
             return self._table.begin(begin._replace(owner="") if self._died(begin.owner) else begin)
 
-    def own(self, locks: Sequence[OwnedLock]) -> list[str]:
+    def own(self, locks: Sequence[OwnedLock]) -> list[str | None]:
         with self._lock:
             return ["" if self._died(lock.owner) else self._table.own(lock) for lock in locks]
 

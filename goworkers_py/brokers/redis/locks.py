@@ -32,14 +32,14 @@ class RedisLocks(Locks):
             return Begun(told[0])
         return TooEarly(float(told[0])) if how == b"early" else holder_of(*map(text, told))
 
-    def own(self, locks: Sequence[OwnedLock]) -> list[str]:
+    def own(self, locks: Sequence[OwnedLock]) -> list[str | None]:
         return self._keep("1", locks)
 
     def disown(self, locks: Sequence[OwnedLock]) -> None:
         self._keep("", locks)
 
-    def _keep(self, runs: str, locks: Sequence[OwnedLock]) -> list[str]:
-        others: list[str] = []
+    def _keep(self, runs: str, locks: Sequence[OwnedLock]) -> list[str | None]:
+        others: list[str | None] = []
         for start in range(0, len(locks), PAGE):
             page = locks[start : start + PAGE]
             names = [self._keys.lock(lock.name) for lock in page]

@@ -18,12 +18,12 @@ class ShardedLocks(Locks):
     def begin(self, begin: Begin) -> Begun | TooEarly | Holder:
         return self._at_home(begin.name, lambda broker: broker.locks.begin(begin))
 
-    def own(self, locks: Sequence[OwnedLock]) -> list[str]:
-        others: dict[OwnedLock, str] = {}
+    def own(self, locks: Sequence[OwnedLock]) -> list[str | None]:
+        others: dict[OwnedLock, str | None] = {}
         for shard, ours in self._by_home(locks):
             told = shard.ask(lambda broker, ours=ours: broker.locks.own(ours))  # type: ignore[misc]
             others.update(zip(ours, told, strict=True))
-        return [others.get(lock, "") for lock in locks]
+        return [others.get(lock) for lock in locks]
 
     def disown(self, locks: Sequence[OwnedLock]) -> None:
         for shard, ours in self._by_home(locks):
