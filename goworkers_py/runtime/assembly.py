@@ -250,7 +250,7 @@ def lane_of(plan: Plan, pool: Pool, queue: str, watch: Watch, shared: Shared, ru
     aggregation = _chain(plan, pool, queue, run_stats, watch, shared.clock)
     needs = Needs(Timestamps(plan.config.timestamps), shared.clock.wall)
     expiry = Expiry(plan.handlers, run_stats, shared.counters, shared.clock.wall)
-    net = Net(_retry_policy(plan), plan.registry, plan.handlers, shared.clock.at_latest)
+    net = Net(_retry_policy(plan), plan.registry, plan.handlers, run_stats, shared.clock.at_latest)
     guard = Guard(chain, net, needs, shared.quarantine, expiry, runs, aggregation)
     if plain_list_of(queue):
         guard.read = PlainReader(shared.clock.wall, Timestamps(plan.config.timestamps))

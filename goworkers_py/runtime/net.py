@@ -18,6 +18,7 @@ from goworkers_py.core.outcome import Dead, Outcome, Retry
 from goworkers_py.links.chain import Run
 from goworkers_py.links.iterate import with_cursor
 from goworkers_py.links.retry import Handlers
+from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.registry import Registry
 from goworkers_py.policy.retry import RetryPolicy
 from goworkers_py.wire import payload
@@ -34,6 +35,7 @@ class Net:
     policy: RetryPolicy
     registry: Registry
     handlers: Handlers
+    run_stats: RunStats
     wall: Callable[[], float]
 
     def around(self, chain: Run) -> Run:
@@ -54,6 +56,7 @@ class Net:
         try:
             broken = BrokenOff(f"{error_class(error)}: {error_text(error)}").with_traceback(own_traceback(error))
             outcome = with_cursor(message, self._decided(message, broken))
+            self.run_stats.add_unrun(message.job_class, outcome)
             self._tell(message, broken, outcome)
         except Exception as fault:
             return self.buried(message.raw, fault)

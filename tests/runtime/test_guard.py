@@ -16,7 +16,7 @@ from goworkers_py.links.chain import Run
 from goworkers_py.links.expiry import Expiry
 from goworkers_py.links.retry import Handlers
 from goworkers_py.observe.counters import Counters
-from goworkers_py.observe.run_stats import RunStats
+from goworkers_py.observe.run_stats import RESULTS, RunStats
 from goworkers_py.policy import consequences
 from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.retry import RetryPolicy
@@ -108,6 +108,12 @@ def test_what_the_chain_raises_is_a_counted_failure_and_no_message_stays_current
     assert current_message() is None
     assert isinstance(run(outcome.payload, failing), Retry)
     assert isinstance(run(job(retry=2, retry_count=1), failing), Dead)
+
+
+def test_a_run_that_was_broken_off_is_in_the_run_statistics() -> None:
+    stats = RunStats()
+    net(stats).failed(Message(job("J", retry=1), "q"), MemoryError("ours"))
+    assert stats.snapshot()["J"][RESULTS.index("retried")] == 1
 
 
 @pytest.mark.parametrize("options", [{"retry": False}, {"retry": 0, "dead": False}])

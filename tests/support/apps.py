@@ -147,9 +147,9 @@ def expiry() -> Expiry:
     return Expiry(Handlers(), RunStats(), Counters())
 
 
-def net() -> Net:
+def net(run_stats: RunStats | None = None) -> Net:
     """Of a queue without handlers."""
-    return Net(RetryPolicy(), Registry(), Handlers(), time.time)
+    return Net(RetryPolicy(), Registry(), Handlers(), run_stats or RunStats(), time.time)
 
 
 def special_runs() -> SpecialRuns:
