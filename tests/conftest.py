@@ -47,7 +47,7 @@ for _name in [name for name in os.environ if name.startswith("PYWORKERS_") and n
     del os.environ[_name]
 IMAGE = "redis:7-alpine"
 GRACE_S = 5.0
-INTEGRATION = Path(__file__).parent / "integration"
+INTEGRATION = f"{Path(__file__).parent / 'integration'}{os.sep}"
 # Every other fixture with a server uses one of these.
 OF_SERVERS = {"redis_server", "server_program", "disque_servers", "cluster", "rabbit_server"}
 
@@ -63,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         fixtures = item.fixturenames if isinstance(item, pytest.Function) else []
-        if INTEGRATION in item.path.parents or OF_SERVERS.intersection(fixtures):
+        if str(item.path).startswith(INTEGRATION) or OF_SERVERS.intersection(fixtures):
             item.add_marker("server")
 
 

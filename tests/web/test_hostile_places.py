@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -22,7 +23,7 @@ from goworkers_py.web.views.job_lists import STATES
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
 
-PAYLOADS = hostile_payloads(1_100)
+PAYLOADS = cache(lambda: hostile_payloads(1_100))  # made by the first test and not by each import
 JOBS_APART = 17  # the page of each of them would take minutes
 SLOW = ("/job", "/job/raw", "/status", "/result")  # these search, look twice, or wait
 # What no page has of its own.
@@ -60,7 +61,7 @@ def app(redis_url: str) -> Iterator[App]:
 
 @pytest.fixture
 def client(app: App, redis: redis_py.Redis) -> Client:
-    fill_hostile(app, redis, PAYLOADS)
+    fill_hostile(app, redis, PAYLOADS())
     return Client(application(app, authorize=lambda environ, action: True))
 
 
