@@ -49,6 +49,7 @@ BOUNDS = (
 @dataclass
 class Verdict:
     count: Counter[str] = field(default_factory=Counter)
+    outlasted: Counter[str] = field(default_factory=Counter)  # jobs and blocks that ran through an outage
     most: Counter[str] = field(default_factory=Counter)  # of each bound: how many there were at once
     explained: Counter[str] = field(default_factory=Counter)
     complaints: list[str] = field(default_factory=list)
@@ -56,6 +57,7 @@ class Verdict:
     def __add__(self, other: Verdict) -> Verdict:
         return Verdict(
             self.count + other.count,
+            self.outlasted + other.outlasted,
             self.most | other.most,
             self.explained + other.explained,
             self.complaints + other.complaints,
@@ -77,6 +79,11 @@ class BoundJudge:
         verdict = Verdict(Counter(pushed.sure.values()))
         verdict.count["refused"], verdict.count["unsure"] = pushed.refused, pushed.unsure
         verdict.count["blocks"] = sum(jid.startswith(BLOCK) for jid in self._of)
+        verdict.outlasted.update(
+            f"{run.kind}, a block" if run.jid.startswith(BLOCK) else run.kind
+            for run in self._runs
+            if self._judge.outlasted(run)
+        )
         verdict.complaints += [f"lost: {jid}, of kind {kind}" for jid, kind in self._lost(pushed.sure)]
         for bound in BOUNDS:
             verdict.complaints += self._at_once.too_many(bound, partial(self._lapsed, bound, pushed))

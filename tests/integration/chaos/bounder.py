@@ -116,7 +116,7 @@ class Bounder(threading.Thread):
                 while_it, after = ended - dice.uniform(5, 20), ended + dice.uniform(3, 10)
                 self._push_crowd(f"long{number}", 0.0, after)
                 self._push_crowd(f"long{number}", 0.0, 0.0)
-                self._push_brief(f"long{number}", dice.choice([while_it, after, after]))
+                self._push_brief(f"long{number}", dice.choice([while_it, after]) if number else after)
                 self._push_room(until=after)
                 self._push_guest(ROOM, until=dice.choice([while_it, after]))
             self._push_crowd("long2", 0.0, ended + dice.uniform(3, 10))

@@ -103,7 +103,7 @@ class Disturbances:
     def _without_outages(self, spans: Iterable[Span]) -> Iterator[Span]:
         for span in spans:
             began = span.began
-            for outage in (window for window in self._windows if window.kind == OUTAGE):
+            for outage in self.outages():
                 if began < outage.ended and outage.began < span.ended:
                     yield Span(began, outage.began, span.kinds, span.ended + MARGIN_S)
                     began = outage.ended
@@ -117,8 +117,10 @@ class Disturbances:
 
     def outage_s(self, start: float, end: float) -> float:
         """How much of this time there was no server for anybody."""
-        outages = [window for window in self._windows if window.kind == OUTAGE]
-        return sum(max(0.0, min(end, window.ended) - max(start, window.began)) for window in outages)
+        return sum(max(0.0, min(end, window.ended) - max(start, window.began)) for window in self.outages())
+
+    def outages(self) -> list[Window]:
+        return [window for window in self._windows if window.kind == OUTAGE]
 
     def any_of(self, kind: str, start: float, end: float) -> bool:
         return any(window.kind == kind and window.began <= end and start <= window.ended for window in self._windows)
@@ -167,6 +169,13 @@ class Judge:
 
     def outage_s(self, start: float, end: float) -> float:
         return self._disturbances.outage_s(start, end)
+
+    def outlasted(self, run: Run) -> bool:
+        """Whether it ran, in a process that lived, from before an outage for all until after it."""
+        return any(
+            run.began < outage.began and outage.ended < min(run.ended, self.end_of(run))
+            for outage in self._disturbances.outages()
+        )
 
     def end_of(self, run: Run) -> float:
         """When its process has ended."""

@@ -96,6 +96,7 @@ class Account:
             *((f"    {why}", count) for why, count in self.shapes.repeated.most_common()),
             ("jobs with limits, locks and levels", self.bounds.count.total()),
             *((f"  {kind}", count) for kind, count in self.bounds.count.most_common()),
+            *((f"  ran through the outage: {kind}", count) for kind, count in sorted(self.bounds.outlasted.items())),
             *((f"  most at once of {name}", count) for name, count in sorted(self.bounds.most.items())),
             *((f"  more at once, {why}", count) for why, count in sorted(explained.items())),
             ("keys at the end", self.keys.total()),

@@ -94,7 +94,9 @@ def test_each_key_of_a_crowd_has_one_job() -> None:
 
 def test_an_outage_for_all_is_no_excuse_whatever_a_process_says() -> None:
     runs = ran("j1", 5, 110), ran("j2", 105, 106, life=2)
-    assert len(judged(*runs, windows=(THE_OUTAGE,)).complaints) == 1
+    verdict = judged(*runs, windows=(THE_OUTAGE,))
+    assert len(verdict.complaints) == 1
+    assert verdict.outlasted == {"door": 1}
     assert len(judged(*runs, windows=(THE_OUTAGE,), deaths={1: [104.0]}).complaints) == 1
     shortly = Window(SHORTLY, "n1", 98.0, 102.0)  # nobody can declare it dead so soon after the outage
     assert len(judged(*runs, windows=(THE_OUTAGE, shortly), deaths={1: [104.0]}).complaints) == 1
