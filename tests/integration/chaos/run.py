@@ -62,7 +62,6 @@ class Plan:
     calm_s: float = 10.0
     parents: bool = False  # each node is a parent with children, see `supervised`
     outage_s: float = 0.0  # see `outage`
-    bounded: bool = True  # with jobs of `bounded_jobs`
     block_programs: int = 0  # see `block_program`
 
 
@@ -94,7 +93,7 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: N
         asker = CancelAsker(way.url, plan.seed, pusher.to_cancel, pusher.pushed)
         shaper = Shaper(way.url, plan.seed, plan.jobs_per_s / 5)
         bounder = Bounder(way.url, plan.seed, plan.jobs_per_s / 5)
-        pushing = [producer, pusher, asker, shaper, *([bounder] if plan.bounded else [])]
+        pushing = [producer, pusher, asker, shaper, bounder]
         killing = {node.name: monkey(node, plan.seed, chronicle, plan.pause_s) for node in nodes}
         killing |= {node.name: ProcessMonkey(node, plan.seed, chronicle, plan.pause_s) for node in programs}
         cutting = {

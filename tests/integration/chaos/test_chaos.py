@@ -24,7 +24,7 @@ SEED = 31  # with kills from the begin on, and a server that is there at most ti
 @pytest.mark.timeout(300)
 def test_nothing_is_lost_and_nothing_runs_twice_without_a_reason(tmp_path: Path) -> None:
     seed = int(os.environ.get(SEED_VARIABLE, SEED))
-    result = run(Plan(seconds=12, seed=seed, pause_s=(0.3, 3.0), calm_s=2, bounded=False), tmp_path, print)
+    result = run(Plan(seconds=12, seed=seed, pause_s=(0.3, 3.0), calm_s=2), tmp_path, print)
     print(result)
     assert result.fine
     assert result.pushed > 100
@@ -35,6 +35,7 @@ def test_nothing_is_lost_and_nothing_runs_twice_without_a_reason(tmp_path: Path)
     assert len(result.processes) == 3
     assert result.states.states["completed"]
     assert result.states.answers["cancelled"]
+    assert result.bounds.most
 
 
 @pytest.mark.slow
