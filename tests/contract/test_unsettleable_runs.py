@@ -1,5 +1,5 @@
-"""A job that cannot be settled, in a whole daemon: its neighbours are settled, its pool goes on, a stop ends in time, and
-the job is delivered again once."""
+"""A job that cannot be settled, in a whole daemon: its neighbours are settled, its pool goes on, and the stop ends in
+time."""
 
 from __future__ import annotations
 
