@@ -78,17 +78,37 @@ class PushJobs:
 @dataclass(frozen=True, slots=True)
 class EndSet:
     """Deletes the members of a set of a group, and does `effects` with it: the push of the job that runs in their
-    place, and the ends of the members. Where the set is gone already, because another job has aggregated it, nothing
-    happens."""
+    place, and the ends of the members. With `into`, the members are not deleted: they are that set from then on, and
+    end in later steps. Where the set is gone already, because another job has aggregated it, nothing happens."""
 
     jid: str  # of the job that aggregates the set
     group: Group
     effects: tuple[Effect, ...] = ()
-    kind: ClassVar[str] = "set"
+    into: Group | None = None
+
+    @property
+    def kind(self) -> str:
+        return f"set {self.group.set}"
 
     @property
     def size(self) -> int:
         return sum(effect.size for effect in self.effects)
+
+
+@dataclass(frozen=True, slots=True)
+class EndMember:
+    """Deletes a member of a set, and does `effects`, those of its end. Nothing happens where the member is not there.
+    So this effect may happen again, as may its own effects."""
+
+    jid: str  # of the job that aggregates the set
+    group: Group
+    member: bytes
+    effects: tuple[Effect, ...] = ()
+    kind: ClassVar[str] = "member"
+
+    @property
+    def size(self) -> int:
+        return len(self.member) + sum(effect.size for effect in self.effects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +291,7 @@ OfUniqueJob = FreeLock | KeepLock | FreeRubyLock | TakeRubyLock
 Repeatable = NoteState | MeetTombstone | StoreCursor | ShowStatus | OfUniqueJob | LeaveSlot | HoldSlot
 REPEATABLE = (
     NoteState, MeetTombstone, StoreCursor, ShowStatus, FreeLock, KeepLock, FreeRubyLock, TakeRubyLock, LeaveSlot,
-    HoldSlot,
+    HoldSlot, EndMember,
 )  # fmt: skip
 
-Effect = PushJobs | EndSet | PostJobs | PushEcho | StoreValue | EndInBatch | EndLink | Repeatable
+Effect = PushJobs | EndSet | EndMember | PostJobs | PushEcho | StoreValue | EndInBatch | EndLink | Repeatable

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from goworkers_py.core.effect import EndSet
 from goworkers_py.core.outcome import Done, Outcome
 from goworkers_py.links.chain import Run
-from goworkers_py.policy.member_ends import member_ends
+from goworkers_py.policy.member_ends import end_of_set
 from goworkers_py.wire.group import group_of
 from goworkers_py.wire.message import Message
 
@@ -22,7 +21,7 @@ def aggregate(inner: Run) -> Run:
         found = group_of(message.fields, message.queue)
         if not isinstance(outcome, Done) or found is None:
             return outcome
-        effects = (*outcome.effects, *member_ends(message.members, message.jid))
-        return replace(outcome, effects=(EndSet(message.jid, found.group, effects),))
+        end = end_of_set(found.group, message.members, outcome.effects, message.jid)
+        return replace(outcome, effects=(end,))
 
     return run

@@ -20,10 +20,10 @@ from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
 from goworkers_py.wire import deep, payload
 from goworkers_py.wire.batch import BATCH, LONGEST_ERROR, batch_of, death_of, error_of, is_over, shown_class
 from goworkers_py.wire.chain import CHAIN, chain_of
-from goworkers_py.wire.group import GROUP, group_of
+from goworkers_py.wire.group import group_of
 from goworkers_py.wire.job_limits import SLOTS, slots_of
 from goworkers_py.wire.lock import LOCK, lock_of
-from goworkers_py.wire.needs import FIELD
+from goworkers_py.wire.needs import FIELD, GROUP
 
 log = logging.getLogger(__name__)
 

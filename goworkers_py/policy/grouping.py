@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from goworkers_py.config.option_values import in_seconds
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings
-from goworkers_py.wire.group import GROUP, member_field
+from goworkers_py.wire.group import member_field
+from goworkers_py.wire.needs import GROUP
 
 
 class Grouping(NamedTuple):

@@ -17,16 +17,16 @@ from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.group import Group
 from goworkers_py.policy.aggregates import Aggregates
+from goworkers_py.policy.member_ends import is_ended
 from goworkers_py.policy.registry import JobSpec
 from goworkers_py.runtime.group_members import groups_of
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.plan import Plan
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.wire import payload
-from goworkers_py.wire.group import GROUP, set_field
+from goworkers_py.wire.group import field_of_set
 from goworkers_py.wire.message import Timestamps, new_jid
-from goworkers_py.wire.needs import FIELD, field_of
-from goworkers_py.wire.needs import GROUP as NEED
+from goworkers_py.wire.needs import FIELD
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class GroupFlusher(BrokerService):
                 "jid": new_jid(),
                 "created_at": written,
                 "enqueued_at": written,
-                FIELD: {**field_of({NEED}), GROUP: set_field(group)},
+                FIELD: field_of_set(group, is_ended(group)),
             }
         )
 

@@ -4,22 +4,23 @@ aggregates a set gets the set's members."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.groups import Groups
-from goworkers_py.core.effect import EndSet, Push, PushJobs
+from goworkers_py.core.effect import EndMember, EndSet, Push, PushJobs
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, UnreadablePayload
-from goworkers_py.core.group import GroupMembership
+from goworkers_py.core.group import Group, GroupMembership
 from goworkers_py.core.job_state import StateWord
-from goworkers_py.core.outcome import DONE, REQUEUE_LAST, Cancelled, Done, Joined, Outcome, Reschedule
+from goworkers_py.core.outcome import DONE, REQUEUE_LAST, Cancelled, Done, Joined, Outcome, Requeue, Reschedule
 from goworkers_py.policy.grouping import settings_in
-from goworkers_py.policy.member_ends import member_ends
+from goworkers_py.policy.member_ends import AT_ONCE, ends_of, is_ended, member_ends
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.wire import payload
-from goworkers_py.wire.group import JobGroup, Member
+from goworkers_py.wire.group import JobGroup, Member, field_of_set
 from goworkers_py.wire.message import Message
+from goworkers_py.wire.needs import FIELD
 
 log = logging.getLogger("goworkers_py.job")
 
@@ -49,23 +50,58 @@ class GroupMembers:
         if self._groups is None:
             return None
         try:
-            found_members = [*self._members(found)]
+            if is_ended(found.group):
+                return self._end_some(self._groups, message, found.group)
+            read = [(raw, self._read(raw)) for raw in self._members(found)]
         except BrokerUnavailable:
             return REQUEUE_LAST
         except BrokerRefused as error:
             log.error("not begun, tried again in %g s: its members cannot be read: %s", REFUSED_S, error)
             raw = payload.splice(message.raw, {"queue": message.queue}, drop=("at",))
             return Reschedule(self._wall() + REFUSED_S, raw)
-        if not found_members:
+        return self._without_run(message, found.group, read)
+
+    def _without_run(
+        self, message: Message, group: Group, read: Sequence[tuple[bytes, Member | None]]
+    ) -> Outcome | None:
+        """None when there are members to aggregate."""
+        if not read:
             log.info("nothing to do: the members of its group were aggregated or deleted before")
             return DONE
-        message.members = members = [member for raw in found_members if (member := self._read(raw)) is not None]
+        message.members = members = [member for _, member in read if member is not None]
         rows = [member.fields.get("args") for member in members if member.state == "completed"]
+        if len(members) > len(rows) + AT_ONCE:
+            dropped = [member for member in members if member.state != "completed"][:AT_ONCE]
+            log.info("%d members of its group have expired or were cancelled, and leave it first", len(dropped))
+            return Requeue(effects=ends_of(dropped, group, message.jid))
         if not rows:
             log.info("nothing to do: all members of its group have expired or were cancelled")
-            return Done(effects=(EndSet(message.jid, found.group, member_ends(members, message.jid)),))
+            return Done(effects=(EndSet(message.jid, group, member_ends(members, message.jid)),))
         message.args = [rows]
         return None
+
+    def _end_some(self, groups: Groups, message: Message, group: Group) -> Outcome:
+        """One step of the end of a set whose one job was pushed."""
+        found = groups.members(group, 0, AT_ONCE)
+        ends = [end for raw in found for end in self._ends(raw, group, message.jid)]
+        if len(found) < AT_ONCE:
+            return Done(effects=(*ends, EndSet(message.jid, group)))
+        return Requeue(effects=tuple(ends))
+
+    def _ends(self, raw: bytes, group: Group, by: str) -> Sequence[EndMember]:
+        member = self._read(raw)
+        if member is None:
+            return (EndMember(by, group, raw),)
+        return ends_of([member._replace(state="completed")], group, by)
+
+    def after(self, message: Message, outcome: Outcome) -> Outcome:
+        """The outcome of a run of the function that aggregates, when the ends of the members are too many for one step:
+        the job goes on with the set in which they wait."""
+        end = outcome.effects[0] if isinstance(outcome, Done) and len(outcome.effects) == 1 else None
+        if not isinstance(end, EndSet) or end.into is None:
+            return outcome
+        raw = payload.splice(message.raw, {FIELD: field_of_set(end.into, is_ended=True)})
+        return Requeue(raw, effects=outcome.effects)
 
     def _joined(self, message: Message, found: JobGroup) -> Outcome:
         if self._groups is None:

@@ -130,9 +130,12 @@ class Guard:
             return self._runs.run(message, delivery, lambda message: unmet, self._expiry.run_stats)
         if _NEEDS in fields and (group := group_of(fields, message.queue)) is not None:
             ended = self._runs.ties.groups.begin(message, group)
-            chain = self._aggregation if ended is None else partial(_answer, ended)
+            chain = self._aggregate if ended is None else partial(_answer, ended)
             return self._run_with(message, delivery, chain, self._expiry.around(chain))
         return self._run_tied(message, delivery)
+
+    def _aggregate(self, message: Message) -> Outcome:
+        return self._runs.ties.groups.after(message, self._aggregation(message))
 
     def _run_tied(self, message: Message, delivery: Delivery) -> Outcome:
         """A job that may have a lock or limits."""

@@ -20,9 +20,8 @@ from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings, OwnSettings
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.wire import payload
-from goworkers_py.wire.needs import part_of
+from goworkers_py.wire.needs import ENDED_SET, GROUP, field_of, part_of
 
-GROUP = "group"
 _MARK = b'"group"'
 
 
@@ -54,8 +53,10 @@ def member_field(name: str, settings: GroupSettings) -> dict[str, Any]:
     return field
 
 
-def set_field(group: Group) -> dict[str, Any]:
-    return {"name": group.name, "queue": group.queue, "set": group.set}
+def field_of_set(group: Group, is_ended: bool) -> dict[str, Any]:
+    """The field `pyworkers` of the job that aggregates this set."""
+    needs = {GROUP, ENDED_SET} if is_ended else {GROUP}
+    return {**field_of(needs), GROUP: {"name": group.name, "queue": group.queue, "set": group.set}}
 
 
 def group_of(fields: Mapping[str, Any], queue: str) -> JobGroup | None:

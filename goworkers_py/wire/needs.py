@@ -21,9 +21,12 @@ KWARGS = "kwargs"  # the job has keyword arguments
 TYPED = "typed"  # the job's code gets values of the types of its hints, not the JSON that stands for them
 RESULT = "result"  # its result is kept
 GROUP = "group"  # it waits in a group, or aggregates one
+ENDED_SET = "ended-set"  # it ends the members of a set that was aggregated before
 UNIQUE = "unique"  # it holds a lock, which is freed at its end
 # Each with the first release that knows it.
-SINCE = dict.fromkeys((BATCH, CHAIN, EXPIRES, GROUP, ITERATE, KWARGS, LIMITS, RESULT, TYPED, UNIQUE), "0.4.0")
+SINCE = dict.fromkeys(
+    (BATCH, CHAIN, ENDED_SET, EXPIRES, GROUP, ITERATE, KWARGS, LIMITS, RESULT, TYPED, UNIQUE), "0.4.0"
+)
 SPEAKS: frozenset[str] = frozenset(SINCE)
 
 # Payloads come from strangers: the text of each need is cut to this length.

@@ -15,10 +15,10 @@ from waiting import eventually
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.groups import Groups
 from goworkers_py.brokers.contracts.transport import Published
-from goworkers_py.core.effect import EndSet, Push, PushJobs, Tracked
+from goworkers_py.core.effect import EndMember, EndSet, NoteState, Push, PushJobs, Tracked
 from goworkers_py.core.group import DEFAULT_SETTINGS, DueGroups, Group, GroupMembership, GroupSettings, OwnSettings
 from goworkers_py.core.lock import LockClaim
-from goworkers_py.core.outcome import DONE, Done, Joined
+from goworkers_py.core.outcome import DONE, Done, Joined, Requeue
 
 GROUP = Group("q", "Job", "user:7")
 SET = GROUP._replace(set="set-1")
@@ -179,6 +179,50 @@ def test_the_end_of_a_set_pushes_in_its_step(me: Process, groups: Groups, publis
     assert waiting(me.broker.admin) == [job("one")]
     assert list(groups.entries()) == []
     assert members(groups, SET) == []
+
+
+ENDED_SET = SET._replace(set=f"{SET.set}-ended")
+
+
+def test_members_that_are_too_many_for_a_step_wait_in_another_set(me: Process, groups: Groups, publish: Any) -> None:
+    flushed(groups, publish, 1, 2, 3)
+    [delivery] = me.begin().consume(1)
+    one = PushJobs("aggregation", (Push("r", job("one")),))
+    me.settle((delivery, Requeue(job("rest"), effects=(EndSet("aggregation", SET, (one,), ENDED_SET),))))
+    assert members(groups, SET) == []
+    assert members(groups, ENDED_SET) == [job(1), job(2), job(3)]
+    assert [entry.group for entry in groups.entries()] == [ENDED_SET]
+    assert due(groups) == []
+    [rest] = me.consume(1)
+    ends = EndMember("aggregation", SET, job(1)), *(EndMember("aggregation", ENDED_SET, job(n)) for n in (1, 3))
+    me.settle((rest, Requeue(effects=ends)))
+    assert members(groups, ENDED_SET) == [job(2)]
+    [rest] = me.consume(1)
+    me.settle((rest, Done(effects=(EndMember("aggregation", ENDED_SET, job(2)), EndSet("aggregation", ENDED_SET)))))
+    assert list(groups.entries()) == []
+
+
+def test_a_second_aggregation_of_a_set_does_not_touch_the_set_in_which_its_members_wait(
+    me: Process, groups: Groups, publish: Any
+) -> None:
+    flushed(groups, publish, 1, 2)
+    assert groups.make_due(SET)
+    assert groups.flush(SET, SET, AGGREGATION) == 2
+    for at, delivery in enumerate(me.begin().consume(2)):
+        one = PushJobs("aggregation", (Push("r", job(f"one-{at}")),))
+        me.settle((delivery, Done(effects=(EndSet("aggregation", SET, (one,), ENDED_SET),))))
+    assert waiting(me.broker.admin, "r") == [job("one-0")]
+    assert members(groups, ENDED_SET) == [job(1), job(2)]
+
+
+def test_the_effects_of_a_member_happen_with_its_end(me: Process, groups: Groups, publish: Any) -> None:
+    flushed(groups, publish, 1)
+    [delivery] = me.begin().consume(1)
+    notes = [NoteState(Tracked(jid, "Job"), "completed", "", 60) for jid in ("there", "elsewhere")]
+    ends = EndMember("aggregation", SET, job(1), (notes[0],)), EndMember("aggregation", SET, job(2), (notes[1],))
+    me.settle((delivery, Done(effects=ends)))
+    assert me.broker.store.record("there") is not None
+    assert me.broker.store.record("elsewhere") is None
 
 
 def test_a_set_ends_once(me: Process, groups: Groups, publish: Any) -> None:

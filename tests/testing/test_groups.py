@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from goworkers_py import testing
 from goworkers_py.api.app import App
 from goworkers_py.api.job import Job
+from goworkers_py.policy.member_ends import AT_ONCE
 
 ran: list[tuple[int, ...]] = []
 
@@ -92,3 +94,29 @@ def test_an_aggregator_that_fails_raises_in_the_test(app: App) -> None:
         with pytest.raises(RuntimeError, match="no"):
             sandbox.run_all()
         assert [job.job_class for job in sandbox.retries()] == ["Invoice"]
+
+
+def test_a_large_group_ends_in_steps(app: App, invoice: Job[..., None]) -> None:
+    """Its one job runs once, in the first step. Then the members end, some in each step."""
+    count = 2 * AT_ONCE + 200
+    with testing.fake(app) as sandbox:
+        large = invoice.set(group="user:7", group_max_size=5_000, track=True)
+        jids = large.enqueue_bulk([[number] for number in range(count)])
+        sandbox.travel(60)
+        sandbox.run_all()
+        assert ran == [tuple(range(count))]
+        assert sandbox.jobs() == []
+        states = Counter(str(app.status(jid).state) for jid in jids)
+    assert states == {"completed": count}
+
+
+def test_a_large_group_whose_members_have_expired_ends_in_steps(app: App, invoice: Job[..., None]) -> None:
+    count = AT_ONCE + 200
+    with testing.fake(app) as sandbox:
+        large = invoice.set(group="user:7", group_max_size=5_000, track=True, expires_in=10)
+        jids = large.enqueue_bulk([[number] for number in range(count)])
+        invoice.set(group="user:7", group_max_size=5_000).enqueue(-1)
+        sandbox.travel(60)
+        sandbox.run_all()
+        assert ran == [(-1,)]
+        assert {str(app.status(jid).state) for jid in jids} == {"expired"}

@@ -17,6 +17,7 @@ from goworkers_py.core.effect import (
     Effect,
     EndInBatch,
     EndLink,
+    EndMember,
     EndSet,
     FreeRubyLock,
     MeetTombstone,
@@ -93,20 +94,24 @@ class Endings:
                     self._state.add(push)
             case PostJobs():
                 self._post(effect)
-            case PushEcho() | EndSet() | EndInBatch() | EndLink():
+            case PushEcho() | EndSet() | EndMember() | EndInBatch() | EndLink():
                 self._apply_of_tie(effect)
             case StoreValue(jid, kind, value, life_s):
                 self._state.values.put((kind, jid), value, life_s)
             case _:
                 self._note(effect)
 
-    def _apply_of_tie(self, effect: PushEcho | EndSet | EndInBatch | EndLink) -> None:
+    def _apply_of_tie(self, effect: PushEcho | EndSet | EndMember | EndInBatch | EndLink) -> None:
         match effect:
             case PushEcho(_, queue, payload):
                 self._state.put(queue, payload)
-            case EndSet(_, group, others):
-                if self._state.groups.end_set(group):
+            case EndSet(_, group, others, into):
+                if self._state.groups.has_set(group):
                     self.apply(others)
+                    self._state.groups.end_set(group, into)
+            case EndMember(_, group, member, ends):
+                if self._state.groups.take_out(group, member):
+                    self.apply(ends)
             case _:
                 self._state.ties.follow([effect])
 

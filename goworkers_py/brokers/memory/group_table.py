@@ -101,9 +101,14 @@ class GroupTable:
         self._forget(group)
         return len(numbers)
 
-    def end_set(self, group: Group) -> bool:
-        """False when it has ended already."""
-        return self.sets.pop(group, None) is not None
+    def has_set(self, group: Group) -> bool:
+        return group in self.sets
+
+    def end_set(self, group: Group, into: Group | None = None) -> None:
+        """Its members go on in the set `into`, if that is given."""
+        ended = self.sets.pop(group, None)
+        if ended is not None and into is not None:
+            self.sets[into] = _Set(ended.members)
 
     def _forget(self, group: Group) -> None:
         found = self._open.get(group)

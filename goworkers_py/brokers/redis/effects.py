@@ -20,6 +20,7 @@ from goworkers_py.core.effect import (
     Effect,
     EndInBatch,
     EndLink,
+    EndMember,
     EndSet,
     FreeLock,
     FreeRubyLock,
@@ -56,23 +57,27 @@ def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: floa
             case StoreValue():
                 yield from ("value", number_of(keys.value(effect.kind, effect.jid)), effect.life_s)
                 yield from (1, effect.value)
-            case PushEcho() | EndSet() | EndInBatch() | EndLink():
+            case PushEcho() | EndSet() | EndMember() | EndInBatch() | EndLink():
                 yield from _of_tie(effect, keys, number_of, now)
             case _:
                 yield from _repeatable(effect, keys, number_of, now)
 
 
 def _of_tie(
-    effect: PushEcho | EndSet | EndInBatch | EndLink, keys: Keys, number_of: NumberOf, now: float
+    effect: PushEcho | EndSet | EndMember | EndInBatch | EndLink, keys: Keys, number_of: NumberOf, now: float
 ) -> Iterator[Argument]:
     match effect:
         case PushEcho(_, queue, payload):
             yield from ("push", number_of(keys.queue(queue)), queue, 1, payload)
-        case EndSet(_, group, others):
+        case EndSet(_, group, others, into):
             values = [*encode(others, keys, number_of, now)]
             groups, registry = number_of(keys.groups_of(group.job_class)), number_of(keys.groups)
-            yield from ("endset", number_of(keys.group_set(group.set)), entry_of(group), 3 + len(values))
-            yield from (groups, registry, group.job_class, *values)
+            to = (number_of(keys.group_set(into.set)), entry_of(into)) if into else (0, "")
+            yield from ("endset", number_of(keys.group_set(group.set)), entry_of(group), 5 + len(values))
+            yield from (groups, registry, group.job_class, *to, *values)
+        case EndMember(_, group, member, ends):
+            values = [*encode(ends, keys, number_of, now)]
+            yield from ("member", number_of(keys.group_set(group.set)), member, len(values), *values)
         case EndLink(jid, link, result, why, job_class, bid, error):
             place = chain_place(link.cid, link.to, bid, keys, number_of)
             told = link.part, why, jid, job_class, error, result

@@ -25,7 +25,14 @@ end
 -- The error that the name of a line or of an outbox would give. Unlike a queue, one that is not registered may never be
 -- registered again.
 local function registry_error(key)
-  return type_error('SCARD', key) or trial_refusal('named')
+  return type_error('SREM', key, '') or trial_refusal('named')
+end
+
+-- The error that it would give to rename a set, if there is a new name for it.
+local function rename_refusal(at)
+  if arguments[at] == '0' then return false end
+  local reply = redis.pcall('RENAMENX', trial, key_at(at))
+  return not string.find(reply.err, 'no such key') and reply.err
 end
 
 -- The error that an effect would give, before anything is done: an item and its effects are settled all or not at all.
@@ -36,8 +43,10 @@ local function effect_refusal(word, key, option, first, last)
   if word == 'link' then return count_refusal(key, 'open') end
   if word == 'endset' then
     local reply = redis.pcall('ZREM', key_at(first), '')
-    return type(reply) == 'table' and reply.err or each_effect(first + 3, last, effect_refusal)
+    return type(reply) == 'table' and reply.err or rename_refusal(first + 3)
+      or each_effect(first + 5, last, effect_refusal)
   end
+  if word == 'member' then return type_error('LLEN', key) or each_effect(first, last, effect_refusal) end
   if word == 'born' then return refusal(arguments[first]) or check_push(first) end
   return refusal(STEPS[word]) or (word ~= 'value' and wrong_type(STEPS[word], key))
     or (word == 'post' and registry_error(OUTBOXES))
@@ -82,15 +91,26 @@ function EFFECTS.once(key, life, first, last)
   return failed
 end
 
--- The values: numbers of the class's groups and of the registry of classes, the class, then effects.
+-- The values: numbers of the class's groups and of the registry of classes, the class, the number of the set in which the
+-- members go on (0: they are deleted) and its entry, then effects.
 function EFFECTS.endset(set, entry, first, last)
   local groups, there = key_at(first), redis.pcall('EXISTS', set)
   if type(there) == 'table' then return there.err end
-  local failed = there == 1 and each_effect(first + 3, last, apply)
+  local failed = there == 1 and each_effect(first + 5, last, apply)
   if failed then return failed end
-  if there == 1 and type(redis.pcall('UNLINK', set)) == 'table' then redis.pcall('DEL', set) end
+  if there == 1 and arguments[first + 3] ~= '0' then
+    redis.pcall('ZADD', groups, INF, arguments[first + 4])
+    redis.pcall('RENAMENX', set, key_at(first + 3))
+  elseif there == 1 and type(redis.pcall('UNLINK', set)) == 'table' then
+    redis.pcall('DEL', set)
+  end
   redis.pcall('ZREM', groups, entry)
   forget_class(key_at(first + 1), groups, arguments[first + 2])
+end
+
+-- The option is the payload of the member. The values are effects.
+function EFFECTS.member(set, payload, first, last)
+  if redis.pcall('LREM', set, '1', payload) == 1 then return each_effect(first, last, apply) end
 end
 
 -- The values: the number of the index of jobs that have ended so (0: none), the state, the reason, then the fields.

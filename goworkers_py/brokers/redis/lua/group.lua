@@ -47,7 +47,7 @@ local function check_group(tie)
   if type(told) == 'table' then return told.err end
   if told and told ~= GROUP_V then return 'this group was written by another release of pyworkers' end
   local replies = {
-    redis.pcall('LLEN', key_at(at)), redis.pcall('ZCARD', key_at(at + 1)), redis.pcall('SCARD', key_at(at + 2)),
+    redis.pcall('LLEN', key_at(at)), redis.pcall('ZCARD', key_at(at + 1)), redis.pcall('SREM', key_at(at + 2), ''),
   }
   for _, reply in ipairs(replies) do
     if type(reply) == 'table' then return reply.err end

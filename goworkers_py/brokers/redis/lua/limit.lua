@@ -40,7 +40,7 @@ end
 local function slot_error(slot)
   local replies = {
     redis.pcall('HLEN', slot.settings), redis.pcall('HLEN', slot.places), redis.pcall('LLEN', slot.line),
-    redis.pcall('ZCARD', slot.due), redis.pcall('SCARD', slot.lines), redis.pcall('ZCARD', slot.schedule),
+    redis.pcall('ZCARD', slot.due), redis.pcall('SREM', slot.lines, ''), redis.pcall('ZCARD', slot.schedule),
   }
   for _, reply in ipairs(replies) do
     if type(reply) == 'table' then return reply.err end

@@ -60,8 +60,8 @@ local function meet_lock(key, at, due)
   return {replaced and 'replaced' or how, unpack(other)}, failed
 end
 
-local function type_error(command, key)
-  local reply = redis.pcall(command, key)
+local function type_error(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
   return type(reply) == 'table' and reply.err
 end
 
