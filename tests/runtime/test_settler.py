@@ -18,7 +18,7 @@ from goworkers_py.brokers.redis.transport import RedisTransport
 from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
-from goworkers_py.core.effect import EndInBatch, FreeLock, NoteState, Push, PushJobs, StoreValue, Tracked
+from goworkers_py.core.effect import WEIGHT, EndInBatch, FreeLock, NoteState, Push, PushJobs, StoreValue, Tracked
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.limit import Slot
 from goworkers_py.core.outcome import DISCARD, DONE, KEEP, LOST, REQUEUE, Dead, Done, Outcome, Retry
@@ -228,6 +228,29 @@ def test_large_payloads_are_settled_in_several_steps(
             assert eventually(lambda: len(settling.unsettled) == 0)
     assert steps == [3, 3, 1]
     assert redis.llen(LIST) == 0
+
+
+def test_pushes_with_ties_are_settled_in_several_steps(
+    redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are short, and many words. A command of more than 1,048,576 words closes the connection."""
+    settle, steps = RedisTransport.settle, []
+
+    def noted(self: RedisTransport, batch: Batch) -> list[Settled]:
+        steps.append(len(batch.finished))
+        return settle(self, batch)
+
+    monkeypatch.setattr(RedisTransport, "settle", noted)
+    count = module.LARGEST_BATCH_BYTES * 2 // 5 // WEIGHT
+    with own_broker(redis_url) as broker:
+        settling = Settling(broker, redis)
+        for number, delivery in enumerate(settling.fetched(*(job("J", number) for number in range(7)))):
+            pushes = tuple(Push("r", b"{}", track=Tracked(f"{number}-{at}", "Job")) for at in range(count))
+            settling.settler.put(delivery, Done(effects=(PushJobs(str(number), pushes),)))
+        with settling:
+            assert eventually(lambda: len(settling.unsettled) == 0)
+    assert steps == [3, 3, 1]
+    assert redis.llen("queue:r") == 7 * count
 
 
 def _evaluated(redis: redis_py.Redis) -> bool:
