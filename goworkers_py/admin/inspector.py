@@ -18,6 +18,7 @@ from goworkers_py.admin.fleet_calls import FleetCalls
 from goworkers_py.admin.grouped_jobs import GroupedJobs
 from goworkers_py.admin.jobs import Jobs
 from goworkers_py.admin.metrics import ExecutionMetrics
+from goworkers_py.admin.missing_jobs import MissingJobs
 from goworkers_py.admin.no_neighbours import NoNeighbours
 from goworkers_py.admin.periodic_schedules import PeriodicSchedules
 from goworkers_py.admin.tracked_jobs import TrackedJobs
@@ -143,9 +144,17 @@ class Inspector(Jobs, TrackedJobs, EndedJobs, GroupedJobs, PeriodicSchedules, Fl
 
     def forget_limit(self, name: str) -> bool:
         """`inspector.forget_limit("stripe")` removes a limit that no code declares any more. ArgumentError is raised
-        while jobs wait for it or have places in it. Returns False if there is none."""
+        while jobs wait for it or have places in it. Places whose owners are dead, or whose jobs are in no place any
+        more, are removed. Returns False if there is none."""
+        limits, missing = self._limits, MissingJobs(self._broker)
+        for entry in [entry for entry in self.slots(name) if not entry.waiting]:
+            limits.look(entry.slot)
+            waits = [holder for holder in limits.holders(entry.slot) if not holder.owner]
+            gone = missing.among([holder.jid for holder in waits], parked=True)
+            if gone:
+                limits.look(entry.slot, gone=[holder for holder in waits if holder.jid in gone])
         self.check_unused_limit(name)
-        return self._limits.forget(name)
+        return limits.forget(name)
 
     def check_unused_limit(self, name: str) -> None:
         """Raises ArgumentError while jobs wait for the limit or have places in it."""

@@ -231,7 +231,7 @@ class JobLookup:
         if held is None and (found := self._members.find(jid)) is not None:
             group, job = found
             return replace(as_seen(job, "grouped", group.queue), group=group.name), True
-        return held, complete and self._members.is_complete()
+        return held, complete and self._is_all_in_progress_read() and self._members.is_complete()
 
     def _places(self) -> Iterator[tuple[StateWord, Place]]:
         yield "scheduled", Place(JobState.SCHEDULED)
@@ -242,6 +242,9 @@ class JobLookup:
             yield "waiting", Place(JobState.WAITING, queue.name)
         yield "waiting", Place(JobState.PARKED)
         yield "dead", Place(JobState.DEAD)
+
+    def _is_all_in_progress_read(self) -> bool:
+        return self._admin.held(self._admin.owners()) <= MOST_SEARCHED
 
     def _look_in_progress(self, jid: str) -> JobStatus | None:
         for held in itertools.islice(self._admin.in_progress(), MOST_SEARCHED):

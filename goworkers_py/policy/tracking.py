@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from goworkers_py.config.options import Config
-from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import Effect, NoteState, PushJobs, ShowStatus
+from goworkers_py.core.delivery import FETCHED, Delivery
+from goworkers_py.core.effect import Effect, KeepLock, NoteState, PushJobs, ShowStatus
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import (
     REQUEUE,
@@ -27,6 +27,7 @@ from goworkers_py.core.outcome import (
     Retry,
 )
 from goworkers_py.core.tracked_run import TrackedRun
+from goworkers_py.policy.consequences import moved
 from goworkers_py.policy.registry import Registry
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import error_class, error_text
@@ -184,12 +185,13 @@ def _class_of(run: TrackedRun) -> str:
 
 def requeued(delivery: Delivery, last: bool = False) -> Outcome:
     """The outcome of a delivery that is given back: its run did not begin, or did not end in time."""
-    run = delivery.tracked
-    if run is None:
-        return REQUEUE_LAST if last else REQUEUE
-    note = _noted(run, "waiting", "not finished here", LIVE_S, (("queue", delivery.queue),))
-    outcome = REQUEUE_LAST if last else REQUEUE
-    return dataclasses.replace(outcome, effects=(note, *_shown(run, outcome)))
+    run, outcome, effects = delivery.tracked, REQUEUE_LAST if last else REQUEUE, tuple[Effect, ...]()
+    if run is not None:
+        note = _noted(run, "waiting", "not finished here", LIVE_S, (("queue", delivery.queue),))
+        effects = note, *_shown(run, outcome)
+    if delivery.stage is not FETCHED:  # its lock has no end of its own while it runs
+        effects += tuple(one for one in moved(delivery.payload, "waiting") if isinstance(one, KeepLock))
+    return dataclasses.replace(outcome, effects=effects) if effects else outcome
 
 
 def recovered(raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:

@@ -19,6 +19,7 @@ from goworkers_py.admin.jobs import ALL
 from goworkers_py.admin.places import DEAD, PARKED, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.admin import MOST_OF_ONE_TIME, PAGE, Changed, Place
+from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.span import BEGINNING, Reached, Span
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.effect import Push
@@ -251,6 +252,18 @@ def test_a_tracked_job_among_a_great_many_of_one_time_is_shown_changed_and_cance
     assert app.inspector.status(jid).state == "cancelled"
     assert app.inspector.count(SCHEDULED) == MOST_OF_ONE_TIME + 201
     assert told(app.inspector.retry(SCHEDULED, Filter(jids=[other]))).done == 1
+
+
+def test_a_job_is_not_told_to_be_absent_when_not_all_jobs_in_progress_were_read(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = "host:1:00000000000a"
+    app.broker.recoverable.beat(Presence(owner, {"q": 3}))
+    app.broker.transport.publish([Push("q", payload) for payload in numbered(3)])
+    assert len(app.broker.transport.consume(owner, [("q", 3)], 3)) == 3
+    assert app.inspector.status("nowhere").absent
+    monkeypatch.setattr(job_lookup, "MOST_SEARCHED", 2)
+    assert not app.inspector.status("nowhere").absent
 
 
 def test_a_tracked_job_is_changed_without_reading_the_others(app: App) -> None:

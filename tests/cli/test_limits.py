@@ -18,8 +18,10 @@ from goworkers_py.admin.doctor import Doctor
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.places import PARKED, waiting_in
 from goworkers_py.api.app import App
+from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.limit import Slot
 
 
 @pytest.fixture
@@ -84,6 +86,19 @@ def test_a_limit_is_forgotten_when_no_job_needs_it(call: Call, app: App) -> None
 
 
 @pytest.mark.usefixtures("app")
+def test_a_limit_is_forgotten_whose_places_nobody_has_any_more(call: Call, app: App) -> None:
+    """Of a program that has died in a block, and of jobs that another program has deleted."""
+    for _ in app.inspector.delete(PARKED, Filter()):
+        pass
+    app.broker.admin.jobs_in(waiting_in("q")).clear()
+    owner = "host:1:00000000000b"
+    app.broker.recoverable.beat(Presence(owner, {}, blocks=True))
+    app.broker.limits.take(Slot("order", "k"), "block-1", owner)
+    assert call("limits", "forget", "order").returncode == 1
+    app.broker.recoverable.end_blocks(owner)
+    assert call("limits", "forget", "order").stdout == "order: forgotten\n"
+
+
 @pytest.mark.parametrize("verb", ["forget", "unset"])
 def test_a_limit_of_the_configuration_only_has_nothing_to_remove(call: Call, tmp_path: Path, verb: str) -> None:
     (tmp_path / "c.ini").write_text("[limit:api]\nconcurrent = 1\n")

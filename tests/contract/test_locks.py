@@ -19,13 +19,14 @@ from goworkers_py.brokers.contracts.locks import Locks
 from goworkers_py.brokers.contracts.recoverable import Found
 from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.config.options import Config
+from goworkers_py.core.delivery import Stage
 from goworkers_py.core.effect import FreeLock, KeepLock, Push, PushJobs, Tracked
 from goworkers_py.core.lock import Begin, Begun, Conflict, Holder, LockClaim, OwnedLock, TooEarly
-from goworkers_py.core.outcome import DONE, Dead, Done, Park, Retry
+from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Done, Park, Retry
 from goworkers_py.policy.consequences import consequences, moved
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.registry import Registry
-from goworkers_py.policy.tracking import Tracking
+from goworkers_py.policy.tracking import Tracking, requeued
 from goworkers_py.runtime.recoverer import judge_by
 from goworkers_py.wire import payload as wire
 
@@ -311,6 +312,17 @@ def test_a_process_that_leaves_its_job_behind_gives_its_lock_a_time(
     leaving.consume(1)
     locks.own([owned(leaving)])
     assert len(leaving.leave()) == 1
+    assert end_of(locks) == (60.0, "")
+
+
+def test_a_stop_that_gives_back_a_running_job_gives_its_lock_a_time(me: Process, locks: Locks, publish: Any) -> None:
+    publish(push(1))
+    [one] = me.consume(1)
+    assert requeued(one) is REQUEUE
+    locks.own([owned(me)])
+    one.stage = Stage.BEGUN
+    me.settle((one, requeued(one)))
+    assert waiting(me.broker.admin) == [locked(1)]
     assert end_of(locks) == (60.0, "")
 
 

@@ -12,7 +12,11 @@ from contextlib import closing
 import limit_crash_points
 import pytest
 import redis as redis_py
+from apps import own_app
 from servers import RedisServer
+
+from goworkers_py.core.errors import LimitTimeout
+from goworkers_py.core.limit import Slot
 
 
 @pytest.fixture
@@ -93,3 +97,31 @@ def test_a_run_that_is_killed_loses_no_job_and_leaves_no_line_without_a_place(ow
             assert holders_of(redis, step) == []
     print(f"{len(steps)} daemons, which have ended {ended} jobs")
     assert 0 < ended < 2 * len(steps)
+
+
+BLOCK = """
+import time
+import goworkers_py as workers
+workers.configure(redis={url!r})
+with workers.limit("one", concurrent=1).acquire(timeout=5):
+    print("in", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.usefixtures("untraced")
+def test_a_block_that_is_killed_frees_its_strict_limit(own: RedisServer) -> None:
+    """No recovery begins a block again. No daemon runs: a block that waits finds out that the other one is dead."""
+    with (
+        subprocess.Popen([sys.executable, "-c", BLOCK.format(url=own.url)], stdout=subprocess.PIPE) as killed,
+        own_app(own.url) as app,
+    ):
+        assert killed.stdout is not None
+        assert killed.stdout.readline() == b"in\n"
+        one = app.limit("one", concurrent=1)
+        with pytest.raises(LimitTimeout), one.acquire(timeout=0.1):
+            raise AssertionError
+        killed.kill()
+        killed.wait()
+        with one.acquire(timeout=10):
+            assert len(app.broker.limits.holders(Slot("one"))) == 1

@@ -245,3 +245,29 @@ def test_a_begin_whose_neighbour_had_no_answer_asks_again(
     assert broker.limits.begin(wish()) == Begins()
     with own_broker(redis_url) as other:  # as a thread that had sent its begin before that
         assert other.limits.begin(wish()) == Begins()
+
+
+@pytest.mark.parametrize("value", [" 1790000000.000000 ", "host:1:00000000000b 1790000000.000000 "])
+def test_a_strict_limit_that_a_dead_block_had_locked_for_ever_goes_on(
+    redis_url: str, redis: redis_py.Redis, value: str
+) -> None:
+    """Release 0.4.0 kept the place of the block for a recovered job, without an owner."""
+    with own_broker(redis_url) as broker:
+        broker.limits.declare([LimitSettings("order", 1, holds=True)])
+        redis.hset("pyworkers:slot:order", mapping={"v": "1", "s:block-1": value})
+        assert broker.limits.take(Slot("order"), "block-2", "host:1:00000000000c") is False
+        broker.limits.look(Slot("order"))
+        assert broker.limits.holders(Slot("order")) == []
+
+
+def test_a_block_of_release_0_4_0_lives_while_it_has_a_lease(redis_url: str, redis: redis_py.Redis) -> None:
+    owner = "host:1:00000000000b"
+    with own_broker(redis_url) as broker:
+        broker.limits.declare([LimitSettings("order", 1, holds=True)])
+        redis.set(f"pyworkers:lease:{owner}", "block")
+        assert broker.limits.take(Slot("order"), "block-1", owner) is True
+        broker.limits.look(Slot("order"))
+        assert len(broker.limits.holders(Slot("order"))) == 1
+        redis.delete(f"pyworkers:lease:{owner}")
+        broker.limits.look(Slot("order"))
+        assert broker.limits.holders(Slot("order")) == []
