@@ -13,13 +13,16 @@ from goworkers_py.api.app import App
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Changed
 from goworkers_py.brokers.contracts.fleet import InProgressJob
-from goworkers_py.brokers.contracts.recoverable import Found, Recovered
+from goworkers_py.brokers.contracts.recoverable import Recovered
 from goworkers_py.cli.base import FAILED, connected, fail
 from goworkers_py.cli.listing import JOB, list_rows
 from goworkers_py.cli.selection import as_json, confirm, limit, tell, yes
 from goworkers_py.cli.tables import when
 from goworkers_py.core.escaping import one_line
-from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision
+from goworkers_py.policy.for_ruby import ForRuby
+from goworkers_py.policy.poison import PoisonPolicy
+from goworkers_py.policy.tracking import Tracking
+from goworkers_py.runtime.recoverer import judge_by
 from goworkers_py.wire.message import describe_job
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -76,13 +79,8 @@ def recover(app: App, go_process: str | None, plain_queue: str | None, yes: bool
         return
     app.broker.require(Capability.LEASES)
     _wait_for_beats(app.inspector, app.timing.await_beat_s)
-    policy = PoisonPolicy.of(app.config)
-
-    def judge(found: Found) -> RecoveryDecision:
-        now = app.clock.wall()
-        return policy.judge(found.payload, found.queue, found.owner, found.begun, found.alone, now)
-
-    count = 0
+    policy, ruby, wall = PoisonPolicy.of(app.config), ForRuby.of(app.config.echo), app.clock.wall
+    judge, count = judge_by(policy, Tracking(app.registry, app.config, wall), wall, ruby), 0
     for job in app.broker.recoverable.recover("", judge, proof=""):
         click.echo(one_line(_line(job)), err=as_json)
         count += 1

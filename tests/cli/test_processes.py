@@ -374,6 +374,17 @@ def test_recover_waits_for_a_beat_of_a_process_whose_lease_has_expired(
     assert fields(in_progress(redis), "jid") == ["held"]
 
 
+def test_recover_gives_the_lock_of_a_job_that_ran_its_time_again(redis: redis_py.Redis, call: Call) -> None:
+    owner, lock = "host:1:00000000000a", {"name": "Job:one", "for": 60}
+    payload = json.dumps({"class": "Job", "args": [], "jid": "1", "pyworkers": {"v": 1, "lock": lock}})
+    redis.hset("pyworkers:owners", owner, json.dumps({"v": 1, "queues": {"q": 1}}))
+    redis.hset("pyworkers:gone", owner, 4_000_000_000)
+    redis.lpush(f"queue:q:{owner}:inprogress", payload)
+    redis.hset("pyworkers:lock:Job:one", mapping={"v": "1", "jid": "1", "owner": owner})
+    assert call("recover").stdout.splitlines()[-1] == "1 job recovered"
+    assert 50 < redis.ttl("pyworkers:lock:Job:one") <= 60
+
+
 def test_recover_takes_nothing_from_a_process_that_beats_again_while_it_waits(
     redis: redis_py.Redis, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
