@@ -83,6 +83,7 @@ class App(
         self._stop_asked = threading.Event()
         self._report_rate = ReportRate()
         self._daemon_built: Daemon | None = None  # the last one
+        self._is_daemon = False  # the program is the daemon: `run` sets it. Otherwise its own threads are producers
         self.inspector = Inspector(
             lambda: self.broker,
             lambda: Timestamps(self.config.timestamps),
@@ -277,7 +278,9 @@ class App(
             return assemble(plan, broker, self.clock, partition.hints, obey)
 
         partition.stands_by = plan.config.standby and not partition.broker.one_consumer
-        return Standby(plan, partition.broker, on, obey) if partition.stands_by else on(partition.broker)
+        if not partition.stands_by:
+            return on(partition.broker)
+        return Standby(plan, partition.broker, on, obey, partition.lead if self._is_daemon else None)
 
     def plans(self) -> list[tuple[Partition, Plan]]:
         """Those of the partitions that a process works, the main one first. Hooks of the process are in the first."""

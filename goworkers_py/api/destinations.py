@@ -11,6 +11,7 @@ from goworkers_py.api.client import Client
 from goworkers_py.config.options import Config
 from goworkers_py.config.partitions import of_partition
 from goworkers_py.core.effect import Push
+from goworkers_py.core.election import as_producer
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.held_pushes import Destination
 from goworkers_py.links.atomic import DESTINATIONS
@@ -46,7 +47,8 @@ class _AppDestination:
         client = self._app.client_of(self._partition)
         if client.home != self.home:
             raise BrokerUnavailable("the App was configured anew")
-        client.publish_held(pushes)
+        with as_producer():  # the fence of the job has passed them
+            client.publish_held(pushes)
 
 
 def destinations() -> dict[str, Destination]:

@@ -15,10 +15,11 @@ from goworkers_py.api.client import Client
 from goworkers_py.api.client_links import ClientLink
 from goworkers_py.api.pushing import Pushing
 from goworkers_py.api.results import Results
-from goworkers_py.api.term_broker import broker_now
+from goworkers_py.api.term_broker import broker_now, broker_of_pushes
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.config.options import Config
 from goworkers_py.core.clock import Clock
+from goworkers_py.core.election import Term
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.links.retry import Handlers
 from goworkers_py.runtime.due_hints import DueHints
@@ -63,6 +64,8 @@ class Partition(Pushing, Batching, Chaining, Results, Cancelling):
         self.batches = OpenBatches(lambda: self.client)
         self.chains = ChainList(lambda: self.broker)
         self.stands_by = False  # its jobs may run in a term of a leader here
+        # That which this process leads, or led last. Set by the thread of the terms, where the program is the daemon.
+        self.term: Term | None = None
         self._owner = owner
         self._lock = threading.Lock()
         # Made when first needed; `_broker` under the lock.
@@ -93,7 +96,10 @@ class Partition(Pushing, Batching, Chaining, Results, Cancelling):
         now = self._owner.now_in_place_of(self)
         if now is None:
             raise BrokerUnavailable("this App was configured anew since the push")
-        return now.broker
+        return broker_of_pushes(now.term, now.broker)
+
+    def lead(self, term: Term) -> None:
+        self.term = term
 
     def close(self) -> None:
         """Closes the broker, if it is open. A later use opens another one."""

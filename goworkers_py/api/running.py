@@ -43,6 +43,7 @@ class Running:
     _running: Daemon | None  # what `start` has started
     _stop_asked: threading.Event
     _daemon_built: Daemon | None  # the last one
+    _is_daemon: bool
 
     @property
     def config(self) -> Config:
@@ -114,6 +115,7 @@ class Running:
 
     def _daemon_of_command(self, obey: Obey) -> Daemon:
         collect_garbage_less_often()  # first: modules of `require` may choose otherwise
+        self._is_daemon = True
         daemon = self.daemon(obey)
         if self.central is not None:
             broker = self.open_broker(self.central.home)

@@ -7,7 +7,9 @@ grows) and a token (a random word that no other term has).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import NamedTuple
 
 from goworkers_py.core.clock import awake_and_asleep
@@ -108,7 +110,20 @@ class Fence:
 
 
 class Term(NamedTuple):
-    """The term in which a job runs."""
+    """The term in which a job runs, or which a process leads."""
 
     fence: Fence
     broker: object  # behind the fence: the job's pushes go there
+
+
+pushes_as_producer: ContextVar[bool] = ContextVar("pushes_as_producer", default=False)
+
+
+@contextmanager
+def as_producer() -> Iterator[None]:
+    """Code that is no work of a leader, such as the pages of its process: its pushes are not fenced."""
+    before = pushes_as_producer.set(True)
+    try:
+        yield
+    finally:
+        pushes_as_producer.reset(before)

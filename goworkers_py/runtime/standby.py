@@ -12,11 +12,13 @@ from __future__ import annotations
 import logging
 import math
 import threading
+from collections.abc import Callable
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.command import Obey
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.election import Term
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError
 from goworkers_py.observe.health_report import (
     QUIET,
@@ -40,8 +42,16 @@ log = logging.getLogger(__name__)
 
 
 class Standby:
-    def __init__(self, plan: Plan, broker: Broker, make_launcher: MakeLauncher, obey: Obey | None = None) -> None:
-        """`broker` is not fenced. `make_launcher` builds the launcher of a term on the broker of the term."""
+    def __init__(
+        self,
+        plan: Plan,
+        broker: Broker,
+        make_launcher: MakeLauncher,
+        obey: Obey | None = None,
+        lead: Callable[[Term], None] | None = None,
+    ) -> None:
+        """`broker` is not fenced. `make_launcher` builds the launcher of a term on the broker of the term. `lead` is
+        called with each term that is won, before its first job."""
         if Capability.LEADERSHIP not in broker.capabilities:
             raise ConfigError(
                 f"standby needs a broker with {Capability.LEADERSHIP.value}, and {broker.name} has none: set another "
@@ -54,6 +64,7 @@ class Standby:
         self._shown = FollowerReport(broker.control, plan, obey)
         self._turns = Turns(plan, self._elector, make_launcher, self._shown)
         self._turns.on_quiet_asked = self.quiet
+        self._turns.lead = lead or self._turns.lead
         self.state = RunState()
         self.health = StandbyHealth(plan, self.state, self._elector, self._turns)
         self.waits_for_broker = False

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.open_broker import open_fenced
-from goworkers_py.core.election import Fence, LeaderChange
+from goworkers_py.core.election import Fence, LeaderChange, Term, as_producer
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.observe.health_report import HealthReport, merged, past
 from goworkers_py.runtime.elector import Elector
@@ -48,6 +48,7 @@ class Turns(Service):
         self._make_launcher = make_launcher
         self._shown = shown
         self.on_quiet_asked: Callable[[], None] = self.end_term  # set by `Standby`
+        self.lead: Callable[[Term], None] = lambda term: None  # set by `Standby`
         elector.on_won = self.wake
         elector.on_lost = self._abandon
         elector.on_asked = self._step_down
@@ -104,6 +105,7 @@ class Turns(Service):
         log.info("leader: %s leads now; epoch=%d", turn.launcher.identity, turn.fence.epoch)
         self._end.clear()
         self.now = turn
+        self.lead(Term(turn.fence, turn.broker))
         try:
             self._tell(self._plan.on_lead, change)
             if self.stopping.is_set() or not self._elector.bids:
@@ -114,7 +116,8 @@ class Turns(Service):
             self._past = [merged("", [*self._past, past(turn.launcher.health.report())])]
             self._earlier = [one for one in self._earlier if one.workers_alive] + [turn.launcher]
             self.now = None
-        self._tell(self._plan.on_follow, change._replace(leads=False))
+        with as_producer():
+            self._tell(self._plan.on_follow, change._replace(leads=False))
 
     def _work(self, turn: Turn) -> None:
         launcher, fence = turn.launcher, turn.fence

@@ -6,6 +6,8 @@ import math
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -19,7 +21,7 @@ from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.brokers.redis.leadership import RedisLeadership
 from goworkers_py.core.clock import awake_and_asleep
-from goworkers_py.core.election import Bid, Fence, LeaderChange, News
+from goworkers_py.core.election import Bid, Fence, LeaderChange, News, as_producer
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError, Fenced, LeaseLost
 from goworkers_py.runtime.standby import Standby
 from goworkers_py.wire.message import current_message
@@ -293,3 +295,50 @@ def test_the_lease_of_a_leader_of_a_former_release_is_left_alone(app: App, redis
     assert leader is not None
     assert leader.life_s == math.inf
     assert not app.broker.leadership.shorten("main", 1)
+
+
+def test_a_thread_without_the_context_of_a_job_pushes_in_the_term_of_its_process(
+    app: App, redis: redis_py.Redis
+) -> None:
+    """In a process whose program is the daemon: a job may have started that thread."""
+    app._is_daemon = True
+
+    def push(queue: str = "other") -> None:
+        pool.submit(app.enqueue, queue, "J", []).result(20)
+
+    def pushes_again() -> bool:
+        with suppress(Fenced):
+            push("again")
+        return redis.llen("queue:again") > 0
+
+    @app.on_follow
+    def tell(change: LeaderChange) -> None:
+        app.enqueue("followed", "J", [])
+
+    with ThreadPoolExecutor(1) as pool:
+        app.process("q", lambda message: push(), 1)
+        push("q")  # before the first term: no job can have started the thread
+        with working(app):
+            assert eventually(lambda: redis.llen("queue:other") == 1)
+            redis.hset(LEASE, mapping={"token": "of another", "epoch": 41, "identity": "another"})
+            redis.persist(LEASE)
+            with pytest.raises(Fenced):
+                push()
+            assert eventually(lambda: redis.llen("queue:followed") == 1)
+            with pytest.raises(Fenced):
+                push()
+            with as_producer():  # the pages of this process
+                app.enqueue("by a person", "J", [])
+            assert redis.llen("queue:other") == redis.llen("queue:by a person") == 1
+            redis.delete(LEASE)
+            assert eventually(pushes_again)
+
+
+def test_a_program_in_which_the_daemon_runs_pushes_whoever_leads(app: App, redis: redis_py.Redis) -> None:
+    app.process("q", print, 1)
+    with working(app):
+        assert eventually(lambda: redis.exists(LEASE))
+        redis.hset(LEASE, mapping={"token": "of another", "epoch": 41, "identity": "another"})
+        redis.persist(LEASE)
+        app.enqueue("mine", "J", [])
+    assert redis.llen("queue:mine") == 1

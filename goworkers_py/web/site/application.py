@@ -12,6 +12,7 @@ from typing import Any
 
 import simplejson
 
+from goworkers_py.core.election import as_producer
 from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerUnavailable, ConfigError, DuplicateJob
 from goworkers_py.web.http.errors import Refused
 from goworkers_py.web.http.params import read_all
@@ -53,7 +54,8 @@ class Application:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         request = Request(environ)
-        return self._answer(request).send(request, start_response)
+        with as_producer():  # whether or not this process leads
+            return self._answer(request).send(request, start_response)
 
     def _answer(self, request: Request) -> Response:
         if request.path.startswith(STATIC):
