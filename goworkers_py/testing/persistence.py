@@ -153,7 +153,7 @@ class PersistenceContract:
     def test_due_times_are_counted_by_its_clock_from_the_step_that_keeps_them(self, open: Open) -> None:  # noqa: A002
         with opened(open) as persistence:
             if isinstance(persistence, CountsDues) and isinstance(persistence, WithClock):
-                wrong, before = 1_000.0, persistence.time()
+                wrong, before = 1.0, persistence.time()
                 [kept, dead] = persistence.save_from([task(due=wrong + 40), task("dead", NEVER)], wrong)
                 assert before + 40 <= kept.due <= persistence.time() + 40
                 assert sorted(persistence.list()) == [kept, dead] == [kept, task("dead", NEVER)]

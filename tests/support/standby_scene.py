@@ -58,7 +58,8 @@ class Judge(threading.Thread):
 
     def __init__(self, server: RedisServer) -> None:
         super().__init__(name="judge", daemon=True)
-        self._client = redis_py.Redis(port=server.port)
+        # The driver's default of a few seconds would end the judge while daemons take that long to start.
+        self._client = redis_py.Redis(port=server.port, socket_timeout=None)
         self._ready = threading.Event()
         self.wins: list[Win] = []
         self.faults: list[str] = []
