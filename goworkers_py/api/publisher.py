@@ -67,7 +67,7 @@ class Publisher:
 
         `firsts` belongs to one call, which may push in several steps: the job that was the first to ask for each lock.
         The others that ask for it are not pushed, however soon the first one ends."""
-        repeats = [self._repeat(push, firsts) for push in pushes]
+        repeats = [None if push.lock is None else self._repeat(push.lock, firsts) for push in pushes]
         pushed = pushes if not any(repeats) else [push for push, one in zip(pushes, repeats, strict=True) if not one]
         results = self.publish(pushed) if pushed else []
         if len(pushed) == len(pushes) and all(one is Published.PUSHED for one in results):
@@ -83,13 +83,11 @@ class Publisher:
                 raise DuplicateJob(one.holder.jid, lock=push.lock.name)
         return answers
 
-    def _repeat(self, push: Push, firsts: dict[str, str]) -> Conflict | None:
+    def _repeat(self, lock: LockClaim, firsts: dict[str, str]) -> Conflict | None:
         """Where an earlier job of the call asks for the same lock. With `replace` and `reschedule` each push counts."""
-        if push.lock is None:
-            return None
-        first = firsts.setdefault(push.lock.name, push.lock.jid)
-        one_counts = push.lock.on_conflict in ("skip", "raise")
-        return Conflict(Holder(first)) if one_counts and first != push.lock.jid else None
+        first = firsts.setdefault(lock.name, lock.jid)
+        one_counts = lock.on_conflict in ("skip", "raise")
+        return Conflict(Holder(first)) if one_counts and first != lock.jid else None
 
     def _answer(self, push: Push, result: PublishResult) -> Answer:
         if result is Published.DUPLICATE and push.track is not None:
