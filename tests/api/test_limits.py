@@ -20,11 +20,17 @@ from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.places import PARKED, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.api import block_owner
 from goworkers_py.api.app import App
+from goworkers_py.brokers.contracts.limits import SlotWish
+from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.memory.broker import state_at
 from goworkers_py.config.options import LimitConfig, QueueConfig
 from goworkers_py.core.errors import ArgumentError, BrokerRefused, BrokerUnavailable, ConfigError, LimitTimeout
-from goworkers_py.core.limit import Begins, Slot
+from goworkers_py.core.limit import Begins, LimitSettings, Slot
+from goworkers_py.policy.limiting import Limiting
+from goworkers_py.policy.poison import PoisonPolicy
+from goworkers_py.policy.tracking import Tracking
 from goworkers_py.runtime import limit_begin
+from goworkers_py.runtime.recoverer import judge_by
 from goworkers_py.web.prometheus import exposition
 
 
@@ -208,7 +214,7 @@ def test_the_last_block_frees_its_place_later_too(app: App, monkeypatch: pytest.
     monkeypatch.setattr(block_owner, "FREED_EVERY_S", 0.05)
     stripe = app.limit("stripe", concurrent=1)
     with pytest.raises(BrokerUnavailable), stripe.acquire(timeout=1):
-        monkeypatch.setattr(type(app.broker.limits), "leave", fail_once(app.broker.limits.leave))
+        monkeypatch.setattr(type(app.broker.limits), "leave", fail_once(app.broker.limits.leave, times=3))
     with stripe.acquire(timeout=5):
         pass
     assert eventually(lambda: not list(app.broker.limits.slots("stripe")))
@@ -227,7 +233,8 @@ def test_the_end_of_the_process_frees_a_place_that_was_left(app: App, monkeypatc
 
 def declare_dead(app: App, owner: str) -> None:
     if app.config.broker.startswith("memory"):
-        state_at(app.config.broker).block_owners[owner].died_at = 1.0
+        state = state_at(app.config.broker)
+        {**state.block_owners, **state.leases}[owner].died_at = 1.0
     else:
         app.broker.recoverable._declare_dead("", owner, "certain", "")  # type: ignore[attr-defined]
 
@@ -247,6 +254,25 @@ def test_a_block_whose_owner_was_declared_dead_goes_on_under_another_identity(
             with stripe.acquire(timeout=1):
                 assert [one.owner for one in app.broker.limits.holders(slot)] == [keeper.lease.identity]
         assert keeper.lease.identity != holder.owner
+
+
+def test_a_recovery_frees_the_place_that_only_the_code_of_the_class_names(app: App) -> None:
+    """Nobody may ever look at the limit: no job waits for it, and the job may be deleted before it runs again."""
+
+    @app.job("Charge", queue="q", limits=[app.limit("two", concurrent=2)])
+    def charge() -> None: ...
+
+    owner, slot, limits = "host:1:00000000000a", Slot("two"), app.broker.limits
+    limits.declare([LimitSettings("two", 2)])
+    jid = str(charge.enqueue())
+    app.broker.recoverable.beat(Presence(owner, {"q": 1}))
+    [one] = app.broker.transport.consume(owner, [("q", 1)], 1)
+    assert limits.begin(SlotWish([slot], jid, one, one.payload, ["q"])) == Begins()
+    declare_dead(app, owner)
+    tracking, limiting = Tracking(app.registry, app.config, time.time), Limiting(app.registry, app.config)
+    judge = judge_by(PoisonPolicy.of(app.config), tracking, time.time, limiting=limiting)
+    assert len(list(app.broker.recoverable.recover("", judge, None))) == 1
+    assert limits.holders(slot) == []
 
 
 def test_no_block_takes_a_place_while_its_owner_may_be_dead(app: App) -> None:
@@ -295,11 +321,11 @@ def test_a_block_of_a_rate_leaves_the_place_that_it_got_from_people(app: App) ->
     app.broker.limits.unset("api")
 
 
-def fail_once(leave: Callable[..., None]) -> Callable[..., None]:
+def fail_once(leave: Callable[..., None], times: int = 1) -> Callable[..., None]:
     failed: list[int] = []
 
     def left(_: object, *args: Any) -> None:
-        if not failed:
+        if len(failed) < times:
             failed.append(1)
             raise BrokerUnavailable("down")
         leave(*args)

@@ -88,3 +88,13 @@ def test_the_place_of_a_job_that_waits_in_another_line_is_kept(me: Process, limi
     end(me, two, B)
     [three] = me.consume(1)
     assert limits.begin(wish(three, A, B)) == Begins()
+
+
+def test_the_place_of_a_dead_owner_is_freed_where_no_job_waits(me: Process, limits: Limits) -> None:
+    assert limits.take(A, "block-1", "host:1:0000000000aa") is True  # it is in no registry
+    releaser = LimitReleaser(me.broker, Limiting(Registry(), Config()), lambda: None, Outage("it"))
+    releaser.run_once()
+    assert holders(limits, A) == ["block-1"]
+    releaser.look_at_all()
+    releaser.run_once()
+    assert holders(limits, A) == []
