@@ -147,8 +147,7 @@ class PersistenceContract:
     def test_its_clock_counts_seconds_of_the_epoch(self, open: Open) -> None:  # noqa: A002
         with opened(open) as persistence:
             if isinstance(persistence, WithClock):
-                first = persistence.time()
-                assert 1_500_000_000 < first <= persistence.time()
+                assert 1_500_000_000 < persistence.time() <= persistence.time()
 
     def test_due_times_are_counted_by_its_clock_from_the_step_that_keeps_them(self, open: Open) -> None:  # noqa: A002
         with opened(open) as persistence:
