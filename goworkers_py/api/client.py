@@ -12,7 +12,7 @@ from goworkers_py.api.client_links import ClientLink, through_links
 from goworkers_py.api.job_writer import NO_TIES, Ties, WrittenJob
 from goworkers_py.api.job_writers import JobWriters
 from goworkers_py.api.publisher import Answer, Publisher
-from goworkers_py.api.push_form import PushForm
+from goworkers_py.api.push_form import PushForm, of_rows
 from goworkers_py.api.worker_check import WorkerCheck
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.transport import Push
@@ -21,7 +21,7 @@ from goworkers_py.config.moments import moment
 from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.clock import Clock
-from goworkers_py.core.errors import ArgumentError, BrokerUnreachable, DuplicateJob
+from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerUnreachable, DuplicateJob
 from goworkers_py.core.joining import JoinedBatch, joining
 from goworkers_py.core.limit import SlotClaim
 from goworkers_py.links.atomic import holding
@@ -119,6 +119,10 @@ class Client:
                 answers = iter(self._push(pushes, form.writer.needs, bool(form.jid), firsts))
             except DuplicateJob as error:
                 duplicate = duplicate or error
+                jids += [None] * len(jobs)
+            except BrokerError as error:
+                error.pushed = of_rows(len(form.rows), jids, jobs, error.places)
+                raise
             else:
                 jids += [None if job is None else _jid(job, next(answers)) for job in jobs]
         if duplicate is not None:

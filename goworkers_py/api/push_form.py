@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from goworkers_py.api.job_writer import JobWriter, Times
+from goworkers_py.api.job_writer import JobWriter, Times, WrittenJob
 from goworkers_py.core.limit import SlotTie
 
 BULK_SLICE = 1_000
@@ -27,3 +27,16 @@ class PushForm(NamedTuple):
     def slice(self) -> int:
         """How many jobs are pushed in a step."""
         return LIMITED_SLICE if self.slots else BULK_SLICE
+
+
+def of_rows(
+    count: int, before: Sequence[str | None], jobs: Sequence[WrittenJob | None], places: frozenset[int]
+) -> list[str | None]:
+    """The jid of each row that was pushed, of `count`: those of the slices before, and of this slice those at `places`
+    among its pushes."""
+    written = [(at, job.jid) for at, job in enumerate(jobs) if job is not None]
+    pushed: list[str | None] = [*before, *[None] * (count - len(before))]
+    for place in places:
+        at, jid = written[place]
+        pushed[len(before) + at] = jid
+    return pushed

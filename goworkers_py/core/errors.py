@@ -39,6 +39,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Sequence
 
 # A job that needs a part of the broker which cannot serve now is tried again after so long.
 PART_PAUSE_S = 3.0
@@ -156,7 +157,12 @@ class LeaseLost(JobCancelled):
 
 
 class BrokerError(WorkersError):
+    """Of a push of several jobs, `pushed` has the jid of each row that was pushed before the error, and None for the
+    others. After BrokerUnavailable, up to 1,000 rows behind these may have been pushed too."""
+
     began = math.inf  # monotonic time at which the exchange that failed began
+    pushed: Sequence[str | None] = ()
+    places: frozenset[int] = frozenset()  # which pushes of the call to the broker were done
 
 
 class BrokerUnavailable(BrokerError):
@@ -176,7 +182,7 @@ class BrokerUnreachable(BrokerUnavailable):
             f"{self}; start the server of {address}, or set another address with PYWORKERS_BROKER, --broker or "
             "configure(broker=...): redis://host:port/db, or embedded, which starts a server of its own"
         )
-        advised._advised = True
+        advised._advised, advised.places = True, self.places
         return advised
 
 

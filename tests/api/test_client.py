@@ -23,13 +23,13 @@ from goworkers_py.api.job_writer import NO_TIES
 from goworkers_py.api.job_writers import MOST_KEPT
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import Presence
-from goworkers_py.brokers.contracts.transport import Published, Push
+from goworkers_py.brokers.contracts.transport import Published, PublishResult, Push
 from goworkers_py.brokers.open_broker import open_broker
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.moments import after, moment
 from goworkers_py.config.options import Config
 from goworkers_py.core.clock import Clock
-from goworkers_py.core.errors import ArgumentError, BrokerUnavailable
+from goworkers_py.core.errors import ArgumentError, BrokerRefused, BrokerUnavailable
 from goworkers_py.wire import needs, payload
 from goworkers_py.wire.needs import field_of
 
@@ -173,6 +173,26 @@ def test_a_bulk_with_one_bad_row_pushes_none() -> None:
     rows = [[n] for n in range(1_500)] + [[{"when": datetime.date(2025, 1, 1)}]]
     with pytest.raises(ArgumentError, match=r"rows\[1500\]\[0\]\['when'\] is a date, .* pass \.isoformat\(\)"):
         Client(no_broker).push_bulk("q", "Job", rows)
+
+
+def test_the_error_of_a_bulk_says_which_rows_were_pushed(own_redis: RedisServer) -> None:
+    with closing(open_broker(Config(broker=own_redis.url))) as broker:
+        publish, calls = broker.transport.publish, iter([True, False])
+
+        def refuses_the_second(pushes: Sequence[Push]) -> Sequence[PublishResult]:
+            if next(calls):
+                return publish(pushes)
+            error = BrokerRefused("full")
+            error.places = frozenset({1, 3})
+            raise error
+
+        broker.transport.publish = refuses_the_second  # type: ignore[method-assign]
+        with pytest.raises(BrokerRefused) as raised:
+            Client(lambda: broker).push_bulk("q", "Job", [[n] for n in range(2_500)])
+    pushed = [job["jid"] for job in queued(own_redis.client())]
+    rows = raised.value.pushed
+    assert (len(rows), rows[:1_000]) == (2_500, pushed)
+    assert [at for at, jid in enumerate(rows[1_000:]) if jid] == [1, 3]
 
 
 def test_a_lost_reply_is_an_error_and_the_rows_are_not_pushed_again(own_redis: RedisServer) -> None:

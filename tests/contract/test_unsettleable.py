@@ -14,7 +14,7 @@ from goworkers_py.brokers.contracts.recoverable import Found, Recoverable
 from goworkers_py.brokers.contracts.transport import Finished, Settled
 from goworkers_py.brokers.rabbitmq import publisher
 from goworkers_py.core.effect import NoteState, PushEcho, PushJobs, StoreValue, Tracked
-from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 from goworkers_py.core.limit import Slot
 from goworkers_py.core.outcome import DONE, Dead, Discard, Done, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.core.slot_effects import LeaveSlot
@@ -119,6 +119,18 @@ def settled_as_by_the_settler(me: Process, finished: Sequence[Finished]) -> list
             return [f"{type(error).__name__}: {error}"]
     middle = len(finished) // 2
     return [told for half in (finished[:middle], finished[middle:]) for told in settled_as_by_the_settler(me, half)]
+
+
+def test_the_error_of_several_pushes_says_which_were_pushed(me: Process) -> None:
+    with obstructed(me.config.broker, "closed") as lift:
+        if lift is None:
+            pytest.skip("no queue is closed there")
+        pushes = [me.push(job(0), "others"), me.push(job(1), "closed"), me.push(job(2), "others")]
+        with pytest.raises(BrokerError) as raised:
+            me.broker.transport.publish(pushes)
+        there = me.broker.transport.consume(me.identity, [("others", 3)], 3, 1.0)
+        assert sorted(payloads(there)) == sorted(pushes[place].payload for place in raised.value.places)
+        lift()
 
 
 @pytest.mark.parametrize("how", CANNOT_BE_ENCODED)

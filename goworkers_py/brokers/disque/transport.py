@@ -12,7 +12,7 @@ from goworkers_py.brokers.disque.address import Address
 from goworkers_py.brokers.disque.commands import Commands
 from goworkers_py.brokers.disque.consumer import Consumer, Fetched
 from goworkers_py.brokers.disque.keeper import Keeper
-from goworkers_py.brokers.disque.nodes import Nodes, checked
+from goworkers_py.brokers.disque.nodes import Nodes, error_of, refusal_in
 from goworkers_py.brokers.disque.settlement import Settlement
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
@@ -42,8 +42,12 @@ class DisqueTransport(Transport):
             )
         now = time.time()
         commands = [self._commands.add(push.queue, push.payload, push.at, now) for push in pushes]
-        for reply in self._nodes.exchange(commands) if commands else ():
-            checked(reply)
+        replies = self._nodes.exchange(commands) if commands else []
+        if refused := [reply for reply in replies if refusal_in(reply)]:
+            error = error_of(refused[0])
+            if isinstance(error, BrokerError):
+                error.places = frozenset(at for at, reply in enumerate(replies) if not refusal_in(reply))
+            raise error
         return [Published.PUSHED] * len(pushes)
 
     def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = math.inf) -> list[Delivery]:

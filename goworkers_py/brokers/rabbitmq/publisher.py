@@ -61,7 +61,7 @@ class Publisher:
             error = BrokerUnavailable(f"no confirmation came within {ANSWER_S:g} s")
         if error is not None:
             fresh = again(error)
-            fresh.began = began
+            fresh.began, fresh.places = began, frozenset(range(len(request.messages))) - request.unconfirmed
             raise fresh
 
     def begin(self, requests: Sequence[Request]) -> None:

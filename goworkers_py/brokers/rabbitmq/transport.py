@@ -44,7 +44,13 @@ class RabbitTransport(Transport):
 
     def publish(self, pushes: Sequence[Push]) -> list[PublishResult]:
         fresh = [*self._unknown(pushes)]
-        self._publisher.publish([self._message(push) for push, new in zip(pushes, fresh, strict=True) if new])
+        asked = [at for at, new in enumerate(fresh) if new]
+        try:
+            self._publisher.publish([self._message(pushes[at]) for at in asked])
+        except BrokerError as error:
+            error.places = frozenset(asked[place] for place in error.places)
+            self._ids.update((pushes[at].id, time.monotonic()) for at in error.places if pushes[at].id)
+            raise
         now = time.monotonic()
         self._ids.update((push.id, now) for push in pushes if push.id)
         return [Published.PUSHED if new else Published.DUPLICATE for new in fresh]

@@ -26,7 +26,7 @@ from goworkers_py.brokers.redis.sentinel import close_sentinels, options_in, sen
 from goworkers_py.brokers.redis.translation import check_files, is_of_another_type
 from goworkers_py.brokers.redis.waiting_line import WaitingLine
 from goworkers_py.config.cluster_address import is_cluster
-from goworkers_py.core.errors import ConfigError
+from goworkers_py.core.errors import BrokerError, ConfigError
 
 SOCKET_TIMEOUT_S = 5.0
 HASTE_S = 0.5
@@ -77,12 +77,18 @@ class Connections(Exchanges):
             connection.disconnect()
 
     def transaction(self, commands: Sequence[RedisCommand]) -> list[Any]:
-        """All or nothing: MULTI, the commands, EXEC, in one round trip."""
+        """MULTI, the commands, EXEC, in one round trip. A command that is wrong as such keeps all from being done. One
+        that fails at its key does not: the `places` of the error are those of the commands that were done."""
         replies = self._exchange_raw([("MULTI",), *commands, ("EXEC",)])
         # The first error says more than EXEC's "discarded because of previous errors".
         for command, reply in zip((("MULTI",), *commands, ("EXEC",)), replies, strict=True):
             self._raise_error(reply, keys_of(command))
-        return self._checked(commands, replies[-1])
+        try:
+            return self._checked(commands, replies[-1])
+        except BrokerError as error:
+            done = (at for at, reply in enumerate(replies[-1]) if not isinstance(reply, redis.ResponseError))
+            error.places = frozenset(done)
+            raise
 
     def only_last(self, commands: Sequence[RedisCommand]) -> Any:
         """Sends commands in one round trip. Returns the reply to the last one, or raises if it is an error reply. The

@@ -76,7 +76,13 @@ class RedisTransport(Transport):
             # without it, or is not named after it because only SADD was refused, does no harm: the next push names it.
             self._connections.only_last(commands)
         else:
-            self._connections.transaction(commands)
+            try:
+                self._connections.transaction(commands)
+            except BrokerError as error:
+                done = {commands[at][1] for at in error.places if commands[at][0] != "SADD"}
+                keys = [self._keys.schedule if push.at is not None else self._keys.queue(push.queue) for push in pushes]
+                error.places = frozenset(at for at, key in enumerate(keys) if key in done)
+                raise
         return [Published.PUSHED] * len(pushes)
 
     def _publish_tied(self, pushes: Sequence[Push]) -> list[PublishResult]:

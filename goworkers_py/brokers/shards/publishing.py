@@ -19,7 +19,7 @@ from goworkers_py.brokers.shards.placement import placed
 from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.brokers.shards.shard_list import ShardList
 from goworkers_py.core.effect import Push
-from goworkers_py.core.errors import BrokerFull, BrokerUnavailable, BrokerUnreachable
+from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerUnavailable, BrokerUnreachable
 
 # Pushes of one call that go to one shard, by their places in the call.
 _Part = dict[int, Push]
@@ -41,9 +41,11 @@ class Publishing:
         try:
             free = self._publish_bound(pushes, results)
             self._publish_free(free, results)
-        except BrokerUnavailable as error:
+        except BrokerError as error:
             if results:
-                raise type(error)(f"{error}; {len(results)} of the {len(pushes)} jobs were pushed before") from error
+                told = type(error)(f"{error}; {len(results)} of the {len(pushes)} jobs were pushed before")
+                told.places = error.places.union(results)
+                raise told from error
             raise
         return [results[place] for place in range(len(pushes))]
 
@@ -89,7 +91,12 @@ class Publishing:
 
 
 def _publish(part: _Part, broker: Broker) -> Sequence[PublishResult]:
-    return broker.transport.publish([*part.values()])
+    try:
+        return broker.transport.publish([*part.values()])
+    except BrokerError as error:
+        places = [*part]
+        error.places = frozenset(places[at] for at in error.places)
+        raise
 
 
 def _remove(free: _Part, part: _Part) -> None:
