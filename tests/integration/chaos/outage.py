@@ -6,7 +6,6 @@ to them. The others are killed and stopped meanwhile. So what the former hold mu
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -47,7 +46,8 @@ class Outage(threading.Thread):
         self._server, self._proxies, self._chronicle = server, proxies, chronicle
         self._resting, self._resting_longer = resting, resting_longer
         self._file, self._tell = file, tell
-        self._dice = random.Random(f"{seed}:outage")
+        ways = self._refused, self._swallowed, self._paused, self._killed
+        self._way = ways[seed % len(ways)]  # so that runs with seeds in a row have all of them
 
     def run(self) -> None:
         try:
@@ -70,8 +70,7 @@ class Outage(threading.Thread):
                 draft.rename(self._file)
                 self._tell(began, ended)
                 self.stopping.wait(began - time.monotonic())
-                way = self._dice.choice([self._refused, self._swallowed, self._paused, self._killed])
-                with self._chronicle.note(OUTAGE), way():
+                with self._chronicle.note(OUTAGE), self._way():
                     self.stopping.wait(ended - time.monotonic())
             self.stopping.wait(AFTER_S)
 

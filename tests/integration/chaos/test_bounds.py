@@ -270,7 +270,7 @@ def test_an_outage_is_told_before_it_begins_and_leaves_others_in_peace(
     chronicle, told = Chronicle(), []
     port = int(redis_url.rpartition(":")[2].partition("/")[0])
     with Proxy(port) as proxy, redis_py.Redis.from_url(proxy.url, socket_timeout=10) as client:
-        # Seed 4 chooses a way by the proxies: there is no server to stop or to kill.
+        # With seed 4 the proxies refuse: there is no server to stop or to kill.
         outage = Outage(
             time.monotonic(), 0.2, 4, None, [proxy], [resting], [longer], chronicle, tmp_path / "outage",  # type: ignore[arg-type]
             lambda began, ended: told.append((began, ended)),
