@@ -22,7 +22,7 @@ def stays(client: redis_py.Redis, key: str) -> str | None:
 
 
 def expires(client: redis_py.Redis, key: str) -> str | None:
-    return None if client.pttl(key) >= 0 else "has no end of life"
+    return "has no end of life" if client.pttl(key) == -1 else None  # -2: it has just ended
 
 
 def is_empty_of_jobs(client: redis_py.Redis, key: str) -> str | None:
