@@ -65,8 +65,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         fixtures = item.fixturenames if isinstance(item, pytest.Function) else []
         if str(item.path).startswith(INTEGRATION) or OF_SERVERS.intersection(fixtures):
             item.add_marker("server")
-        if {"go_binaries", "gw2_master"}.intersection(fixtures):
-            item.add_marker(pytest.mark.timeout(300))  # the first of them compiles for a minute, where nothing is cached
+        if {"go_binaries", "gw2_master", "filler"}.intersection(fixtures):
+            item.add_marker(pytest.mark.timeout(300))  # the first of them may compile for a minute
 
 
 def pytest_collection_finish() -> None:
