@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 
 from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Presence, Recoverable
 from goworkers_py.core.clock import Deadline, awake_and_asleep
-from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.identity import new_identity
 from goworkers_py.core.timing import Timing
 from goworkers_py.runtime.heartbeat import FORGOTTEN_AFTER_S
@@ -54,13 +54,26 @@ class BlockOwner:
                 keeper.join(Deadline(1.0))
 
     def _enter(self) -> BlockKeeper:
+        if (keeper := self._entered()) is not None:
+            return keeper
+        # It beats without the lock: a child that is forked meanwhile has a copy of the lock, and other blocks end.
+        fresh = BlockKeeper(self._recoverable, self._timing(), self._ends)
+        fresh.beat()
+        keeper = self._entered(fresh)
+        if keeper is not fresh:  # another thread was quicker
+            fresh.leave_fleet()
+        assert keeper is not None
+        return keeper
+
+    def _entered(self, fresh: BlockKeeper | None = None) -> BlockKeeper | None:
+        """One block more for the keeper of this process, which is `fresh` where it has none."""
         with self._lock:
             if self._keeper is None or self._keeper.pid != os.getpid():  # a forked child is another owner
-                keeper = BlockKeeper(self._recoverable, self._timing(), self._ends)
-                keeper.beat()
-                keeper.start()
-                self._keeper = keeper
-            self._keeper.blocks += 1
+                if fresh is not None:
+                    fresh.start()
+                self._keeper = fresh
+            if self._keeper is not None:
+                self._keeper.blocks += 1
             return self._keeper
 
     def _ends(self, keeper: BlockKeeper, leaves: bool = False) -> bool:
@@ -128,15 +141,25 @@ class BlockKeeper(Service):
             with suppress(BrokerError):  # the next one may succeed
                 if not self.stopping.is_set():
                     self.beat()
-                while self.left:
-                    self.left[0]()
-                    self.left.popleft()
+                self._free_left()
             if self._ends(self):
                 break
         atexit.unregister(self._at_exit)
         if not self.left:
-            with suppress(BrokerError):  # else its lease ends
-                self._recoverable().end_blocks(self.lease.identity)
+            self.leave_fleet()
+
+    def _free_left(self) -> None:
+        """One that the broker refuses to free holds up no other."""
+        for leave in [*self.left]:
+            try:
+                leave()
+            except BrokerRefused:
+                continue
+            self.left.remove(leave)
+
+    def leave_fleet(self) -> None:
+        with suppress(BrokerError):  # else its lease ends
+            self._recoverable().end_blocks(self.lease.identity)
 
     def beat(self) -> None:
         asked_at, identity = awake_and_asleep(), self.lease.identity

@@ -220,6 +220,65 @@ def test_the_last_block_frees_its_place_later_too(app: App, monkeypatch: pytest.
     assert eventually(lambda: not list(app.broker.limits.slots("stripe")))
 
 
+def test_a_place_that_the_broker_refuses_to_free_holds_up_no_other(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_owner, "FREED_EVERY_S", 0.05)
+    stripe = app.limit("stripe", concurrent=1, by=lambda key: key)
+    kind = type(app.broker.limits)
+    leave, asked, mended = kind.leave, list[str](), list[int]()
+
+    def left(limits: Any, slot: Slot, *args: Any) -> None:
+        asked.append(slot.key)
+        if slot.key == asked[0] and not mended:
+            raise BrokerRefused("a key of a wrong type")
+        if slot.key != asked[0] and len(asked) - asked.count(asked[0]) == 1:
+            raise BrokerUnavailable("down")
+        leave(limits, slot, *args)
+
+    with stripe.acquire("open", timeout=1):
+        monkeypatch.setattr(kind, "leave", left)
+        with pytest.raises(BrokerRefused), stripe.acquire("damaged", timeout=1):
+            pass
+        with pytest.raises(BrokerUnavailable), stripe.acquire("sound", timeout=1):
+            pass
+        assert eventually(lambda: len(list(app.broker.limits.slots("stripe"))) == 2, within_s=5)
+        mended.append(1)
+        assert eventually(lambda: len(list(app.broker.limits.slots("stripe"))) == 1)
+
+
+def test_a_block_waits_for_no_other_whose_first_beat_has_no_answer_yet(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No lock is held meanwhile: a child that is forked then would wait for it for ever."""
+    stripe, kind = app.limit("stripe", concurrent=2), type(app.broker.recoverable)
+    beat, asked, answered, owners = kind.beat, threading.Event(), threading.Event(), list[str]()
+
+    def slow(recoverable: Any, presence: Presence) -> Any:
+        owners.append(presence.identity)
+        if len(owners) == 1:
+            asked.set()
+            answered.wait(20)
+        return beat(recoverable, presence)
+
+    def block() -> None:
+        with stripe.acquire(timeout=5):
+            entered.append(len(owners))
+
+    monkeypatch.setattr(kind, "beat", slow)
+    entered: list[int] = []
+    threads = [threading.Thread(target=block) for _ in range(2)]
+    threads[0].start()
+    assert asked.wait(20)
+    threads[1].start()
+    try:
+        assert eventually(lambda: entered, within_s=5)
+    finally:
+        answered.set()
+        for thread in threads:
+            thread.join()
+    assert len(entered) == 2
+    assert app.broker.limits.holders(Slot("stripe")) == []
+
+
 def test_the_end_of_the_process_frees_a_place_that_was_left(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_owner, "FREED_EVERY_S", 60.0)
     stripe, at_exit = app.limit("stripe", concurrent=1), list[Callable[[], None]]()
