@@ -11,7 +11,7 @@ from goworkers_py.admin.lock_holders import LockHolders
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Push
 from goworkers_py.core.batch import line_of
-from goworkers_py.core.errors import BatchEnded, DuplicateJob
+from goworkers_py.core.errors import BatchEnded, BrokerError, DuplicateJob
 from goworkers_py.core.lock import Conflict, Holder, LockClaim
 from goworkers_py.wire.batch import outside
 
@@ -68,11 +68,16 @@ class Publisher:
         `firsts` belongs to one call, which may push in several steps: the job that was the first to ask for each lock.
         The others that ask for it are not pushed, however soon the first one ends."""
         repeats = [None if push.lock is None else self._repeat(push.lock, firsts) for push in pushes]
-        pushed = pushes if not any(repeats) else [push for push, one in zip(pushes, repeats, strict=True) if not one]
-        results = self.publish(pushed) if pushed else []
-        if len(pushed) == len(pushes) and all(one is Published.PUSHED for one in results):
-            return [True] * len(pushes)
-        told = iter(self._after_looks(pushed, results, {*firsts.values()}))
+        asked = [at for at, repeat in enumerate(repeats) if repeat is None]
+        pushed = pushes if len(asked) == len(pushes) else [pushes[at] for at in asked]
+        try:
+            results = self.publish(pushed) if pushed else []
+            if len(pushed) == len(pushes) and all(one is Published.PUSHED for one in results):
+                return [True] * len(pushes)
+            told = iter(self._after_looks(pushed, results, {*firsts.values()}))
+        except BrokerError as error:
+            error.places = frozenset(asked[place] for place in error.places)
+            raise
         results = [repeat or next(told) for repeat in repeats]
         for push, one in zip(pushes, results, strict=True):
             if one is Published.REFUSED:
@@ -125,13 +130,19 @@ class Publisher:
                 continue  # the holder of the first is looked for when the job begins
             if len(held) < MOST_LOOKS:
                 held[at] = push.lock, one.holder
-        gone = self._gone([(lock.name, holder) for lock, holder in held.values()]) if held else set()
-        claims = {
-            at: dataclasses.replace(pushes[at], lock=lock._replace(instead_of=holder.jid))
-            for at, (lock, holder) in held.items()
-            if lock.name in gone
-        }
-        again = self.publish([*claims.values()]) if claims else []
+        claims: dict[int, Push] = {}
+        try:
+            gone = self._gone([(lock.name, holder) for lock, holder in held.values()]) if held else set()
+            claims = {
+                at: dataclasses.replace(pushes[at], lock=lock._replace(instead_of=holder.jid))
+                for at, (lock, holder) in held.items()
+                if lock.name in gone
+            }
+            again = self.publish([*claims.values()]) if claims else []
+        except BrokerError as error:  # the others were pushed before
+            done, places = (at for at, one in enumerate(results) if one is Published.PUSHED), [*claims]
+            error.places = frozenset(places[place] for place in error.places).union(done)
+            raise
         now = dict(zip(claims, again, strict=True))
         return [now.get(at, one) for at, one in enumerate(results)]
 

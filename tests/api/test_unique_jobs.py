@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -13,12 +13,22 @@ from apps import own_app, working
 from waiting import eventually
 
 from goworkers_py.admin.filter import Filter
+from goworkers_py.admin.lock_holders import LockHolders
 from goworkers_py.admin.places import RETRIES, SCHEDULED, waiting_in
 from goworkers_py.api import push_form
 from goworkers_py.api.app import App
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import QueueConfig
-from goworkers_py.core.errors import ArgumentError, BrokerUnreachable, ConfigError, DiscardJob, DuplicateJob, KillJob
+from goworkers_py.core.effect import Push
+from goworkers_py.core.errors import (
+    ArgumentError,
+    BrokerUnavailable,
+    BrokerUnreachable,
+    ConfigError,
+    DiscardJob,
+    DuplicateJob,
+    KillJob,
+)
 from goworkers_py.wire.message import current_message
 
 
@@ -46,6 +56,44 @@ def test_a_second_job_of_the_same_arguments_is_not_pushed(app: App) -> None:
     assert order.enqueue(2) is not None
     assert waits(app) == 2
     assert first in locks(app)
+
+
+def test_the_error_of_a_bulk_of_unique_jobs_says_which_rows_were_pushed(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that repeat an earlier one are no part of the call to the broker."""
+
+    @app.job("Order", queue="q", unique_for=60)
+    def order(order_id: int) -> None: ...
+
+    kind = type(app.broker.transport)
+    publish = kind.publish
+
+    def breaks_off(transport: Any, pushes: Sequence[Push]) -> Any:
+        publish(transport, pushes[:2])
+        error = BrokerUnavailable("down")
+        error.places = frozenset({0, 1})
+        raise error
+
+    monkeypatch.setattr(kind, "publish", breaks_off)
+    with pytest.raises(BrokerUnavailable) as raised:
+        order.enqueue_bulk([[1], [1], [2], [3]])
+    assert sorted(filter(None, raised.value.pushed)) == locks(app)
+    assert [at for at, jid in enumerate(raised.value.pushed) if jid] == [0, 2]
+
+
+def test_the_error_of_a_look_for_holders_says_which_rows_were_pushed(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    @app.job("Order", queue="q", unique_for=60)
+    def order(order_id: int) -> None: ...
+
+    def away(*_: object) -> None:
+        raise BrokerUnavailable("down")
+
+    order.enqueue(1)
+    monkeypatch.setattr(LockHolders, "gone", away)
+    with pytest.raises(BrokerUnavailable) as raised:
+        order.enqueue_bulk([[1], [2], [2], [3]])
+    assert [at for at, jid in enumerate(raised.value.pushed) if jid] == [1, 3]
 
 
 def test_raise_names_the_job_that_holds_the_lock(app: App) -> None:
