@@ -44,7 +44,8 @@ class Limit:
                 self._wait(slot, jid, owner, timeout)
                 yield
             finally:
-                owner.leave(partial(self._limited.limits.leave, slot, jid, self._limited.queues(slot)))
+                queues, identity = self._limited.queues(slot), owner.lease.identity
+                owner.leave(partial(self._limited.limits.leave, slot, jid, queues, identity))
 
     def _wait(self, slot: Slot, jid: str, owner: BlockKeeper, timeout: float | None) -> None:
         give_up_at, pause_s = None if timeout is None else time.monotonic() + timeout, FIRST_PAUSE_S

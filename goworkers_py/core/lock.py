@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from goworkers_py.core.delivery import Delivery
 
 Until = Literal["success", "start", "expiry"]
 OnConflict = Literal["skip", "raise", "replace", "reschedule"]
@@ -76,6 +79,7 @@ class Begin(NamedTuple):
     instead_of: str = ""
     looks: bool = False  # with `read`: it does not begin yet
     owner: str = ""  # the identity of the process that runs the job; empty: the lock keeps its time
+    delivery: Delivery | None = None  # of the run; where it has ended before this call arrives, the lock gets no owner
 
 
 class OwnedLock(NamedTuple):

@@ -141,7 +141,7 @@ class Guard:
         """A job that may have a lock or limits."""
         limits = self._runs.ties.limits.of(message)
         lock = lock_of(message.fields) if _NEEDS in message.fields else None
-        if (ended := self._begin_lock(message, lock, bool(limits), delivery.identity)) is not None:
+        if (ended := self._begin_lock(message, lock, bool(limits), delivery)) is not None:
             chain: Run = partial(_answer, ended)
             # The newest fields of a job that reads them may have a later time at which it expires.
             if (_EXPIRES_AT in message.fields or _EXPIRY in message.fields) and not (lock is not None and lock.reads):
@@ -150,7 +150,7 @@ class Guard:
         chain, timely = self._sound, self._timely
         if limits:  # a job that has expired takes no place
             if lock is not None:
-                chain = self._runs.ties.locks.after_limits(lock, chain, delivery.identity)
+                chain = self._runs.ties.locks.after_limits(lock, chain, delivery)
             chain = partial(self._runs.ties.limits.run, delivery=delivery, chain=chain, limits=limits)
             timely = self._expiry.around(chain)
         return self._run_with(message, delivery, chain, timely)
@@ -174,10 +174,10 @@ class Guard:
                 chain = self._expiry.around(chain)
         return self._runs.run(message, delivery, chain, self._expiry.run_stats)
 
-    def _begin_lock(self, message: Message, lock: JobLock | None, looks: bool, owner: str) -> Outcome | None:
+    def _begin_lock(self, message: Message, lock: JobLock | None, looks: bool, delivery: Delivery) -> Outcome | None:
         """The outcome of a job whose lock keeps it from beginning now. `looks`: it may have to wait for a limit yet."""
         if lock is not None and lock.asks:
-            return self._runs.ties.locks.begin(message, lock, looks, owner)
+            return self._runs.ties.locks.begin(message, lock, looks, delivery)
         return None if self._ruby is None else self._ruby.begin(message)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from goworkers_py.admin.lock_holders import LockHolders
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.locks import Locks
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import PART_PAUSE_S, BrokerRefused, BrokerUnavailable, UnreadablePayload
 from goworkers_py.core.lock import RESCHEDULED_S, Begin, Begun, Holder, TooEarly
 from goworkers_py.core.outcome import REQUEUE_LAST, Outcome, Reschedule
@@ -37,23 +38,28 @@ class LockBegin:
         self._holders = LockHolders(broker)
         self._wall = wall
 
-    def after_limits(self, lock: JobLock, chain: Run, owner: str) -> Run:
+    def after_limits(self, lock: JobLock, chain: Run, delivery: Delivery) -> Run:
         """The chain for a job that has looked at its lock and has its places now."""
         if lock.until != "start" and not lock.reads and not lock.owns_at_once:
             return chain
         # Without `takes`: it would wait for another job, which may wait for its places.
-        return lambda message: self._begin(message, lock, owner, takes=False) or chain(message)
+        return lambda message: self._begin(message, lock, delivery, takes=False) or chain(message)
 
-    def begin(self, message: Message, lock: JobLock, looks: bool, owner: str) -> Outcome | None:
+    def begin(self, message: Message, lock: JobLock, looks: bool, delivery: Delivery) -> Outcome | None:
         """The outcome of a job that must not begin now. None for one that may; the message has its newest arguments."""
-        return self._begin(message, lock, owner, takes=lock.on_conflict == "reschedule", looks=looks)
+        return self._begin(message, lock, delivery, takes=lock.on_conflict == "reschedule", looks=looks)
 
-    def _begin(self, message: Message, lock: JobLock, owner: str, takes: bool, looks: bool = False) -> Outcome | None:
+    def _begin(
+        self, message: Message, lock: JobLock, delivery: Delivery, takes: bool, looks: bool = False
+    ) -> Outcome | None:
         if self._locks is None or not message.jid:
             return None
         reads, frees = lock.reads, lock.until == "start" and not looks
-        owner = owner if lock.until == "success" and not looks else ""
-        asked = Begin(lock.name, message.jid, message.queue, lock.for_s, takes, reads, frees, looks=looks, owner=owner)
+        owner = delivery.identity if lock.until == "success" and not looks else ""
+        asked = Begin(
+            lock.name, message.jid, message.queue, lock.for_s, takes, reads, frees, looks=looks, owner=owner,
+            delivery=delivery,
+        )  # fmt: skip
         try:
             answer = self._asked(self._locks, asked, lock)
         except BrokerUnavailable as error:

@@ -71,8 +71,9 @@ class Limits(Protocol):
         has beaten with `Presence.blocks`. A block that asks again within two seconds keeps its turn before jobs that
         come into the line after its first call."""
 
-    def leave(self, slot: Slot, jid: str, queues: Sequence[str] = ()) -> None:
-        """Does what the effect `LeaveSlot` does."""
+    def leave(self, slot: Slot, jid: str, queues: Sequence[str] = (), owner: str = "") -> None:
+        """Does what the effect `LeaveSlot` does. A `take` of the same owner that had no answer, and arrives after this,
+        takes no place."""
 
     def due(self, limit: int, within_s: float = 0.0) -> DueSlots:
         """Up to so many slots whose lines are to be looked at now, or within so many seconds."""

@@ -62,7 +62,7 @@ class MemoryLimits(limits.Limits):
             full = self._table.begin([slot], jid, owner, "", waits=False)
             return full if isinstance(full, Undeclared) else full is None
 
-    def leave(self, slot: Slot, jid: str, queues: Sequence[str] = ()) -> None:
+    def leave(self, slot: Slot, jid: str, queues: Sequence[str] = (), owner: str = "") -> None:
         with self._state.lock:
             self._table.leave_block(slot, jid)
 

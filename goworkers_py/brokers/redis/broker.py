@@ -7,6 +7,7 @@ from goworkers_py.brokers.redis import access
 from goworkers_py.brokers.redis.address import address_of
 from goworkers_py.brokers.redis.admin import RedisAdmin
 from goworkers_py.brokers.redis.batches import RedisBatches
+from goworkers_py.brokers.redis.begin_calls import BeginCalls
 from goworkers_py.brokers.redis.calls import RedisCalls
 from goworkers_py.brokers.redis.cancels import RedisCancels
 from goworkers_py.brokers.redis.chains import RedisChains
@@ -62,9 +63,10 @@ class RedisBroker(Broker):
         self.cancels = RedisCancels(connections, keys, self._listener)
         self.calls = RedisCalls(connections, keys, self._listener)
         self.configurations = RedisConfigurations(connections, keys, self._listener)
-        self.locks = RedisLocks(connections, keys)
+        begins = BeginCalls(connections, keys)
+        self.locks = RedisLocks(connections, keys, begins)
         self.groups = RedisGroups(connections, keys)
-        self.limits = RedisLimits(connections, keys)
+        self.limits = RedisLimits(connections, keys, begins)
         self.chains = RedisChains(connections, keys)
         self.batches = RedisBatches(connections, keys)
         self.admin = RedisAdmin(connections, keys, dead_limits, ForRuby.of(config.echo))

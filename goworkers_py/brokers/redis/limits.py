@@ -10,6 +10,7 @@ from typing import Any
 
 from goworkers_py.brokers.contracts.limits import Limits, SlotWish
 from goworkers_py.brokers.redis import line_entry
+from goworkers_py.brokers.redis.begin_calls import BeginCalls
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.effects import encode
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
@@ -23,10 +24,8 @@ from goworkers_py.brokers.redis.limit_records import (
     slot_of_id,
     value_of,
 )
-from goworkers_py.brokers.redis.settlement import RECEIPT_LIFE_S
 from goworkers_py.brokers.redis.slot_arguments import slot_arguments
 from goworkers_py.core.effect import Effect
-from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.limit import (
     Begins,
     DueSlots,
@@ -63,12 +62,10 @@ class _Numbers:
 
 
 class RedisLimits(Limits):
-    def __init__(self, connections: Connections, keys: Keys) -> None:
+    def __init__(self, connections: Connections, keys: Keys, begins: BeginCalls) -> None:
         self._connections = connections
         self._keys = keys
-        # One entry for each begin that had no answer. Any thread appends, and asks for the length, in one step: an
-        # exception may be thrown into a worker here, so no lock.
-        self._unanswered: list[None] = []
+        self._begins = begins
 
     def declare(self, limits: Sequence[LimitSettings]) -> None:
         limits = self._of_this_version(limits)
@@ -121,25 +118,14 @@ class RedisLimits(Limits):
         for slot in slots:
             more += slot_arguments(slot, keys, number_of, queues)
         more += encode(effects, keys, number_of, 0.0)
-        names = keys.queues, held, keys.receipt(f"begin:{asked[1]}"), keys.nothing, *number_of.names
-        while True:
-            arguments = *asked, len(self._unanswered), RECEIPT_LIFE_S, *more
-            try:
-                answer: list[Any] = self._connections.script(_BEGIN, names, arguments)
-            except BrokerRefused:
-                raise
-            except BaseException:  # the server may still get what was sent, and much later
-                self._unanswered.append(None)
-                raise
-            if answer[0] != b"late":
-                return answer
-            # Other threads had no answer meanwhile.
-            self._unanswered.extend([None] * (answer[1] - len(self._unanswered)))
+        names = keys.queues, held, keys.nothing, *number_of.names
+        answer: list[Any] = self._begins.call(_BEGIN, asked[1], names, (*asked, *more))
+        return answer
 
-    def leave(self, slot: Slot, jid: str, queues: Sequence[str] = ()) -> None:
+    def leave(self, slot: Slot, jid: str, queues: Sequence[str] = (), owner: str = "") -> None:
         number_of = _Numbers()
         arguments = jid, *slot_arguments(slot, self._keys, number_of, queues)
-        self._connections.script(_FREE, (self._keys.queues, *number_of.names), arguments)
+        self._begins.call(_FREE, owner, (self._keys.queues, *number_of.names), arguments)
 
     # --- looks
 

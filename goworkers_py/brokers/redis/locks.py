@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
 
 from goworkers_py.brokers.contracts.locks import Locks
+from goworkers_py.brokers.redis.begin_calls import BeginCalls
 from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.exchange import Argument, Script, text
+from goworkers_py.brokers.redis.exchange import Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.lock import Begin, Begun, Holder, LockEntry, OwnedLock, TooEarly
 
@@ -19,15 +22,23 @@ _BEGIN = Script(_LUA / "begin_lock.lua")
 _KEEP = Script(_LUA / "keep_locks.lua")
 
 
+_owner = attrgetter("owner")
+
+
 class RedisLocks(Locks):
-    def __init__(self, connections: Connections, keys: Keys) -> None:
+    def __init__(self, connections: Connections, keys: Keys, begins: BeginCalls) -> None:
         self._connections = connections
         self._keys = keys
+        self._begins = begins
 
     def begin(self, begin: Begin) -> Begun | TooEarly | Holder:
         flags = int(begin.take), int(begin.read), int(begin.free), int(begin.looks)
-        arguments = (begin.jid, begin.queue, begin.for_s, begin.instead_of, *flags, begin.owner)
-        how, *told = self._connections.script(_BEGIN, (self._keys.lock(begin.name), self._keys.gone), arguments)
+        raw, held = b"", self._keys.nothing
+        if (one := begin.delivery) is not None:
+            raw, held = one.payload, self._keys.inprogress(one.queue, one.identity)
+        arguments = begin.jid, begin.queue, begin.for_s, begin.instead_of, *flags, begin.owner, raw
+        names = self._keys.lock(begin.name), self._keys.gone, held
+        how, *told = self._begins.call(_BEGIN, begin.owner, names, arguments)
         if how == b"run":
             return Begun(told[0])
         return TooEarly(float(told[0])) if how == b"early" else holder_of(*map(text, told))
@@ -39,13 +50,16 @@ class RedisLocks(Locks):
         self._keep("", locks)
 
     def _keep(self, runs: str, locks: Sequence[OwnedLock]) -> list[str | None]:
-        others: list[str | None] = []
-        for start in range(0, len(locks), PAGE):
-            page = locks[start : start + PAGE]
-            names = [self._keys.lock(lock.name) for lock in page]
-            told: list[Argument] = [one for lock in page for one in (lock.jid, lock.for_s, lock.owner)]
-            others += map(text, self._connections.script(_KEEP, (self._keys.gone, *names), (runs, *told)))
-        return others
+        others: dict[OwnedLock, str | None] = {}
+        for owner, ours in itertools.groupby(sorted(locks, key=_owner), _owner):
+            left = [*ours]
+            while left:
+                page, left = left[:PAGE], left[PAGE:]
+                names = self._keys.gone, *(self._keys.lock(lock.name) for lock in page)
+                told = [part for lock in page for part in (lock.jid, lock.for_s)]
+                answer = self._begins.call(_KEEP, owner, names, (owner, runs, *told))
+                others.update(zip(page, map(text, answer), strict=True))
+        return [others[lock] for lock in locks]
 
     def entries(self, prefix: str = "") -> Iterator[LockEntry]:
         cursor = b"0"

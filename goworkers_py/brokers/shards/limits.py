@@ -71,8 +71,8 @@ class ShardedLimits(Limits):
     def take(self, slot: Slot, jid: str, owner: str) -> bool | Undeclared:
         return self._at_home(slot, lambda broker: broker.limits.take(slot, jid, owner))
 
-    def leave(self, slot: Slot, jid: str, queues: Sequence[str] = ()) -> None:
-        self._at_home(slot, lambda broker: broker.limits.leave(slot, jid, queues))
+    def leave(self, slot: Slot, jid: str, queues: Sequence[str] = (), owner: str = "") -> None:
+        self._at_home(slot, lambda broker: broker.limits.leave(slot, jid, queues, owner))
 
     # --- looks
 

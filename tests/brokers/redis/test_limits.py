@@ -21,6 +21,7 @@ from goworkers_py.brokers.redis.slot_arguments import slot_arguments
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.limit import Begins, LimitSettings, Looked, Rate, Slot
+from goworkers_py.core.lock import Begin, Begun, OwnedLock
 from goworkers_py.core.outcome import Done
 from goworkers_py.core.slot_effects import LeaveSlot
 
@@ -89,12 +90,12 @@ def test_a_block_keeps_its_turn_when_another_asks_within_a_moment(redis_url: str
         broker.limits.take(Slot("one"), "holder", "owner")
         places, numbers = "pyworkers:slot:one", dict[str, int]()
         arguments = slot_arguments(Slot("one"), KEYS, lambda key: numbers.setdefault(key, len(numbers) + 1), ())
-        asked = [KEYS.queues, KEYS.nothing, KEYS.receipt("begin:owner"), KEYS.nothing, *numbers]
+        asked = [KEYS.receipt("begin:owner"), KEYS.queues, KEYS.nothing, KEYS.nothing, *numbers]
         begin = redis.register_script(limits._BEGIN.source)
         for _ in range(100):
             with redis.pipeline() as pipe:
                 for block in ("block-1", "block-2"):
-                    begin(asked, [block, "owner", "", "", "", 0, 60, 1, *arguments], client=pipe)
+                    begin(asked, [0, 60, block, "owner", "", "", "", 1, *arguments], client=pipe)
                 pipe.hget(places, "b")
                 pipe.hdel(places, "b")
                 assert pipe.execute()[2].startswith(b"block-1 ")
@@ -245,6 +246,47 @@ def test_a_begin_whose_neighbour_had_no_answer_asks_again(
     assert broker.limits.begin(wish()) == Begins()
     with own_broker(redis_url) as other:  # as a thread that had sent its begin before that
         assert other.limits.begin(wish()) == Begins()
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_lock_begin_that_arrives_late_gives_the_lock_of_an_ended_job_no_owner(
+    behind_a_proxy: tuple[RedisBroker, Proxy], redis: redis_py.Redis, ended: bool
+) -> None:
+    """The job was asked for again, or was recovered, before it ended. A lock without a time to live would stay."""
+    broker, proxy = behind_a_proxy
+    redis.lpush(LIST, RAW)
+    begin = Begin("Order:1", "1", "q", 30, take=True, owner="me", delivery=Delivery(RAW, "q", "me"))
+    late = Late(broker, proxy, redis, lambda: broker.locks.begin(begin))
+    if ended:
+        redis.delete(LIST)
+    else:
+        assert broker.locks.begin(begin) == Begun()
+        assert redis.ttl("pyworkers:lock:Order:1") == -1
+    broker.locks.free("Order:1")
+    assert late.arrives() == ([b"run", b""] if ended else [b"late", 1])
+    assert redis.ttl("pyworkers:lock:Order:1") == (30 if ended else -2)
+
+
+def test_an_owner_that_arrives_late_does_not_keep_the_lock_of_a_job_that_waits(
+    behind_a_proxy: tuple[RedisBroker, Proxy], redis: redis_py.Redis
+) -> None:
+    broker, proxy = behind_a_proxy
+    broker.locks.begin(Begin("Order:1", "1", "q", 30, take=True))
+    owned = [OwnedLock("Order:1", "1", 30, "me")]
+    late = Late(broker, proxy, redis, lambda: broker.locks.own(owned))
+    broker.locks.disown(owned)
+    assert late.arrives() == [b"late", 1]
+    assert redis.ttl("pyworkers:lock:Order:1") == 30
+
+
+def test_a_block_that_has_left_takes_no_place_by_a_begin_that_arrives_late(
+    behind_a_proxy: tuple[RedisBroker, Proxy], redis: redis_py.Redis
+) -> None:
+    broker, proxy = behind_a_proxy
+    late = Late(broker, proxy, redis, lambda: broker.limits.take(ONE, "block-1", "me"))
+    broker.limits.leave(ONE, "block-1", owner="me")
+    assert late.arrives() == [b"late", 1]
+    assert broker.limits.holders(ONE) == []
 
 
 @pytest.mark.parametrize("value", [" 1790000000.000000 ", "host:1:00000000000b 1790000000.000000 "])

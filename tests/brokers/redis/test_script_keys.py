@@ -213,6 +213,7 @@ def _election(broker: RedisBroker, url: str) -> None:
         fence.hold(math.inf)
         broker.leadership.renew("billing", fence, bid.identity, 0.2)
         broker.leadership.ask_to_step_down("billing", fence.epoch, "me")
+        broker.leadership.shorten("billing", fence.epoch)
         if token == "first":
             assert eventually(lambda: broker.leadership.look("billing").leader is None)
     broker.leadership.renew("billing", fence, bid.identity, 60)

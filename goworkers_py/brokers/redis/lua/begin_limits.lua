@@ -1,18 +1,18 @@
 -- A job begins that needs a place in each of some slots. It takes all of them, or is moved from its in-progress list
 -- into the line of the first slot in the order that is full. There is no moment between: a place that is freed after
 -- this step finds the job in the line.
--- KEYS: queues, in-progress list (of a block: a key that never exists), receipt, a key that never exists, then keys of
+-- KEYS: receipt, queues, in-progress list (of a block: a key that never exists), a key that never exists, then keys of
 --       slots and of effects, in any order
--- ARGV: jid, identity, queue, the raw payload ('': a block of code, which does not wait in a line), the entry in the
---       line, how many begins of the identity had no answer when this one was sent, life of the receipt, how many slots,
---       the slots, see limit.lua, then the effects of moving the job, see effects.lua
+-- ARGV: number and its life, see late.lua, jid, identity, queue, the raw payload ('': a block of code, which does not
+--       wait in a line), the entry in the line, how many slots, the slots, see limit.lua, then the effects of moving the
+--       job, see effects.lua
 -- Answer: {'run'}, {'waits', name of the line}, {'lost'}: the job was not in its list, {'full'} of a block,
---         {'undeclared'}, or {'late', number}: a begin of the identity had no answer after this one was sent. Then
---         nothing was done, and the process asks again, if it still waits for the answer
+--         {'undeclared'}, or {'late', number}, see late.lua
 -- include note.lua
 -- include sidekiq_status.lua
 -- include lock.lua
-local QUEUES, LIST, RECEIPT, NOTHING = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+-- include late.lua
+local RECEIPT, QUEUES, LIST, NOTHING = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local FIXED, arguments = 4, ARGV
 -- include push.lua
 local function refusal()
@@ -23,23 +23,11 @@ trial = NOTHING
 -- A server that is out of memory lets a script go on that has called a write command before. Without this LTRIM,
 -- limited jobs could not begin on a full server.
 redis.call('LTRIM', LIST, '0', '-1')
-local jid, identity, queue, raw, entry = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local jid, identity, queue, raw, entry = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
--- A begin without an answer may still be on its way while its job is requeued, fetched again and run. It would move that
--- run, or an equal job, into a line. Before such a run the process asks again, with a higher number than the old copy.
-local unanswered, known = tonumber(ARGV[6]), tonumber(redis.call('GET', RECEIPT) or 0)
-if unanswered < known then return {'late', known} end
-if unanswered > known then redis.call('SET', RECEIPT, unanswered, 'EX', ARGV[7]) end
-
--- Whether the job is still in progress here: else it has ended, or runs elsewhere, and takes no place.
-local function is_there()
-  local place = redis.pcall('LPOS', LIST, raw, 'RANK', '-1')
-  if type(place) ~= 'table' then return place end
-  for _, one in ipairs(redis.call('LRANGE', LIST, '0', '-1')) do -- the access rules do not allow LPOS
-    if one == raw then return true end
-  end
-end
-if raw ~= '' and not is_there() then return {'lost'} end
+local late = late_answer(RECEIPT, ARGV[1], ARGV[2])
+if late then return late end
+if raw ~= '' and not is_in_progress(LIST, raw) then return {'lost'} end
 
 local slots, first, full = {}, 9, nil
 

@@ -1,14 +1,24 @@
 -- A job that has a lock begins.
--- KEYS: lock, gone    ARGV: jid, queue, life of the lock, the jid of a holder that does not count, '1' where the job may not
+-- KEYS: receipt, lock, gone, in-progress list
+-- ARGV: number and its life, see late.lua, jid, queue, life of the lock, the jid of a holder that does not count, '1' where the job may not
 -- hold the lock yet, '1' where the lock may have newer fields for it, '1' where the lock ends as the job begins, '1' where
--- the job only looks for newer fields, the identity of the process that runs the job ('': the lock keeps its time)
--- Answer: {'run', fields or ''}, {'early', due}, or {'held', jid of the holder, its queue, at, due}
+-- the job only looks for newer fields, the identity of the process that runs the job ('': the lock keeps its time), its raw
+-- payload
+-- Answer: {'run', fields or ''}, {'early', due}, {'held', jid of the holder, its queue, at, due}, or {'late', number}, see
+-- late.lua
 -- include note.lua
 -- include lock.lua
-local LOCK, GONE = KEYS[1], KEYS[2]
-local jid, queue, life, owner = ARGV[1], ARGV[2], ARGV[3], ARGV[9]
-local take, read, free, looks = ARGV[5] == '1', ARGV[6] == '1', ARGV[7] == '1', ARGV[8] == '1'
-local other, _, refused = other_holder(LOCK, jid, ARGV[4])
+-- include late.lua
+local LOCK, GONE = KEYS[2], KEYS[3]
+local jid, queue, life, owner = ARGV[3], ARGV[4], ARGV[5], ARGV[11]
+local take, read, free, looks = ARGV[7] == '1', ARGV[8] == '1', ARGV[9] == '1', ARGV[10] == '1'
+if owner ~= '' then
+  local late = late_answer(KEYS[1], ARGV[1], ARGV[2])
+  if late then return late end
+  -- The lock of a job that runs here no more must not get an owner: nothing would end it.
+  if ARGV[12] ~= '' and not is_in_progress(KEYS[4], ARGV[12]) then owner = '' end
+end
+local other, _, refused = other_holder(LOCK, jid, ARGV[6])
 local told = redis.pcall('HGET', LOCK, 'v')
 if type(told) == 'table' then refused = told.err end
 -- Else the job would run without its newest fields. A key of another type is no lock.
