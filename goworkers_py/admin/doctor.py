@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from goworkers_py.admin.config_findings import config_findings
 from goworkers_py.admin.filter import counted
 from goworkers_py.admin.group_findings import group_findings
+from goworkers_py.admin.holder_findings import lock_findings, place_findings
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.long_runs import long_runs
 from goworkers_py.admin.old_batches import old_batches
@@ -102,6 +103,7 @@ class Doctor:
             "in-progress": self._dead_owners,
             "parked": self._parked,
             "limits": self._limits,
+            "locks": lambda: lock_findings(self._inspector),
             "outbox": self._outbox,
             "periodic": self._periodic,
             "batches": self._batches,
@@ -208,6 +210,7 @@ class Doctor:
         for limit in sorted(stopped & {job.line.split(":")[1] for job in waiting}):
             what = f"limit {limit}: set to 0 by hand, and jobs wait for it"
             yield Advice(NOTE, what, f"let them go: pyworkers limits unset {limit}")
+        yield from place_findings(self._inspector, waiting)
 
     def _outbox(self) -> Iterator[Advice]:
         for outbox in self._inspector.outboxes():

@@ -40,7 +40,7 @@ from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core.command import Command
 from goworkers_py.core.election import MAIN, Standing
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.core.limit import LimitEntry, LimitSettings, Rate, SlotEntry
+from goworkers_py.core.limit import LimitEntry, LimitSettings, Rate, Slot, SlotEntry, SlotHolder
 from goworkers_py.core.lock import LockEntry
 
 
@@ -126,6 +126,15 @@ class Inspector(Jobs, TrackedJobs, EndedJobs, GroupedJobs, PeriodicSchedules, Fl
         """The keys of a limit that jobs have places in or wait for, in no order; one entry for a limit without keys:
         `sum(slot.waiting for slot in inspector.slots("stripe"))`."""
         return self._limits.slots(name)
+
+    def places(self, slot: Slot) -> list[SlotHolder]:
+        """The jobs that have places in one slot of a limit: `inspector.places(Slot("stripe"))`."""
+        return self._limits.holders(slot)
+
+    def dead_holders(self, owners: Collection[str]) -> set[str]:
+        """Those of these owners of places and locks that were declared dead, or that nobody knows:
+        `inspector.dead_holders({holder.owner for holder in inspector.places(Slot("stripe"))})`."""
+        return self._admin.dead_holders(owners)
 
     def set_limit(self, name: str, concurrent: int | None = None, rate: Rate | None = None) -> bool:
         """`inspector.set_limit("stripe", concurrent=2)` overrides what the code says, at once and in all processes; -1

@@ -190,6 +190,11 @@ class Admin(Protocol):
     def owners(self) -> list[Owner]:
         """Returns every identity under which jobs may be in progress, also dead ones."""
 
+    def dead_holders(self, owners: Collection[str]) -> set[str]:
+        """Those of these owners of places and locks that are dead: declared dead, or in no registry. None on a broker
+        without limits and locks."""
+        return set()
+
     def in_progress(self, queue: str = "", identity: str = "") -> Iterator[InProgressJob]:
         """Yields the jobs in progress, by owner and queue: all, or those of one queue, or of one owner. Jobs that come
         or go meanwhile may be missed."""

@@ -118,6 +118,7 @@ class Owner:
     trouble: str  # why it fetches no jobs; empty while it fetches, and mostly when it is dead
     alive: bool  # has a lease, and did not end
     dead_for_sure: bool  # declared dead, or its process has ended; if neither and not alive, its lease has expired
+    frees_by_lease: bool = False  # an early build of 0.4.0, which frees places in limits when a lease is missing
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from goworkers_py.brokers.contracts.fleet import (
 )
 from goworkers_py.brokers.memory.jobs import MemoryJobs
 from goworkers_py.brokers.memory.lease_record import LeaseRecord, Shown
+from goworkers_py.brokers.memory.limits import is_dead
 from goworkers_py.brokers.memory.line_jobs import ParkedJob, PostedJob
 from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
 from goworkers_py.core.batch import BatchFigures
@@ -115,6 +116,10 @@ class MemoryAdmin(Admin):
         with self._state.lock:
             now = self._state.clock()
             return [_owner(identity, record, now) for identity, record in sorted(self._state.leases.items())]
+
+    def dead_holders(self, owners: Collection[str]) -> set[str]:
+        with self._state.lock:
+            return {owner for owner in owners if is_dead(self._state, owner)}
 
     def in_progress(self, queue: str = "", identity: str = "") -> Iterator[InProgressJob]:
         since = {(one.identity, one.job.payload): one.since for one in self.running()}

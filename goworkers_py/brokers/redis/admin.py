@@ -98,6 +98,9 @@ class RedisAdmin(Admin):
     def owners(self) -> list[Owner]:
         return self._owners.all()
 
+    def dead_holders(self, owners: Collection[str]) -> set[str]:
+        return self._owners.dead_holders(owners)
+
     def in_progress(self, queue: str = "", identity: str = "") -> Iterator[InProgressJob]:
         yield from self._owners.in_progress(self.running(), queue, identity)
 

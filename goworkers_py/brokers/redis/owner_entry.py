@@ -20,6 +20,7 @@ from goworkers_py.wire.message import epoch, whole_number
 from goworkers_py.wire.needs import is_version
 
 V = 1
+DECLARED_DEAD = "declared dead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,9 @@ class OwnerEntry:
     heard: float = 0.0  # time of the beat before this one, likewise; 0 in the first beat, and before release 0.2.0
     version: str = __version__  # empty for release 0.1.0, which wrote none
     speaks: Collection[str] = field(default_factory=lambda: needs.SPEAKS)
+    # When this process frees places of others in limits. Early builds of 0.4.0, which wrote nothing here, do it when a
+    # lease is missing.
+    frees: str = DECLARED_DEAD
 
     def to_json(self) -> str:
         return simplejson.dumps(
@@ -45,6 +49,7 @@ class OwnerEntry:
                 "origin": dict(self.origin),
                 "began": self.began,
                 "heard": self.heard,
+                "frees": self.frees,
             }
         )
 
@@ -68,6 +73,7 @@ class OwnerEntry:
             began=epoch(told.get("began")) or 0.0,
             heard=epoch(told.get("heard")) or 0.0,
             version=_text(told.get("version")),
+            frees=_text(told.get("frees")),
             speaks=frozenset(word for word in _list(told.get("speaks")) if isinstance(word, str)),
         )
 

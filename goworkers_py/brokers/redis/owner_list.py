@@ -10,9 +10,10 @@ from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import text
 from goworkers_py.brokers.redis.held_lists import lengths
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.owner_entry import read_entries
+from goworkers_py.brokers.redis.owner_entry import DECLARED_DEAD, read_entries
 from goworkers_py.brokers.redis.process_list import number
 from goworkers_py.core.proc import certainly_dead, origin, stopped
+from goworkers_py.wire.needs import LIMITS
 from goworkers_py.wire.stored_job import StoredJob
 
 # An owner is in trouble after this long without a beat: four beats.
@@ -46,9 +47,26 @@ class OwnerList:
                     trouble=_trouble(alive, silent_s, stopped(entry.origin), entry.trouble),
                     alive=alive,
                     dead_for_sure=sure,
+                    frees_by_lease=LIMITS in entry.speaks and entry.frees != DECLARED_DEAD,
                 )
             )
         return owners
+
+    def dead_holders(self, owners: Collection[str]) -> set[str]:
+        """By the rule of lua/holder.lua."""
+        keys, asked = self._keys, sorted(owners)
+        questions = [
+            question
+            for owner in asked
+            for question in (
+                ("HEXISTS", keys.gone, owner),
+                ("HEXISTS", keys.owners, owner),
+                ("HEXISTS", keys.blocks, owner),
+                ("EXISTS", keys.lease(owner)),
+            )
+        ]
+        told = self._connections.exchange(questions) if questions else []
+        return {owner for at, owner in enumerate(asked) if told[4 * at] or not any(told[4 * at + 1 : 4 * at + 4])}
 
     def in_progress(self, running: Collection[Running], only: str, identity: str) -> Iterator[InProgressJob]:
         """`running`: the jobs that processes report as running. `only`: one queue; `identity`: one owner."""

@@ -76,6 +76,10 @@ class ShardedAdmin(Admin):
                 by_identity.setdefault(owner.identity, []).append(owner)
         return [max(several, key=lambda one: one.alive) for several in by_identity.values()]
 
+    def dead_holders(self, owners: Collection[str]) -> set[str]:
+        """An owner lives if it does on one of the shards."""
+        return set.intersection(*self._shards.answers(lambda broker: broker.admin.dead_holders(owners)))
+
     def in_progress(self, queue: str = "", identity: str = "") -> Iterator[InProgressJob]:
         return self._shards.steps(lambda broker: broker.admin.in_progress(queue, identity))
 
