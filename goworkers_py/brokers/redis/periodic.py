@@ -66,7 +66,8 @@ class RedisPeriodic(Periodic):
             number_of = lambda key: numbers.setdefault(key, len(numbers) + 1)  # noqa: E731
             push = push_arguments(firing.push, self._keys, number_of, time.time())
         source = self._keys.periodic_source(release.source)
-        keys = (self._keys.queues, source, *self._keys_of(release.source, firing.name), *numbers)
+        record_and_history = self._keys_of(release.source, firing.name)
+        keys = (self._keys.queues, source, *record_and_history, self._keys.nothing, *numbers)
         missed_from = "" if firing.missed_from is None else firing.missed_from
         flags = int(firing.asked), int(firing.skips)
         told = (firing.number, firing.slot, firing.word, firing.jid, missed_from, *flags)

@@ -5,6 +5,7 @@ key or command is tested without a change here."""
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -39,7 +40,9 @@ from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.core.limit import LimitSettings, Rate, Slot, SlotClaim
 from goworkers_py.core.lock import LockClaim
 from goworkers_py.core.outcome import DONE, Dead, Done, Outcome, Park, Reschedule, Retry
+from goworkers_py.core.periodic import Fired, Firing, Release, Rule
 from goworkers_py.core.slot_effects import LeaveSlot
+from goworkers_py.wire.schedule import schedule
 
 ONE, TWO = Slot("one"), Slot("two")
 GROUP = GroupMembership(Group("q", "Job", "g"), GroupSettings(100.0))
@@ -159,6 +162,18 @@ def end_of_set(scene: Scene) -> Step:
     return step
 
 
+def fires(push: Push | None) -> Scenario:
+    def made(scene: Scene) -> Step:
+        prepared(scene)
+        release, periodic = Release("app"), scene.broker.periodic
+        [state] = periodic.register(release, [schedule("nightly", Rule(every=3600), {"class": "Job"})]).states
+        time.sleep(0.002)  # the slot is due
+        firing = Firing("nightly", state.number, state.since + 0.001, "fired", "1", push)
+        return Step(lambda: periodic.fire(release, firing).fired is Fired.DONE)
+
+    return made
+
+
 STEPS: dict[str, Scenario] = {
     **{f"push {number}": push_one(number - 1) for number in range(1, 8)},
     "push all": push_all,
@@ -187,6 +202,7 @@ STEPS: dict[str, Scenario] = {
     "a reschedule": settled(lambda: Reschedule(FAR, RAW, effects=(PushJobs("0", tuple(pushes())),))),
     "a park": settled(lambda: Park("somewhere", effects=(PushJobs("0", tuple(pushes())),))),
     "the end of a set": end_of_set,
+    **{f"fire {number}": fires(pushes()[number - 1]) for number in (1, 4, 5)},
     "a job begins": begins,
     "a job waits": waits,
     "a job gives up its places": gives_up,
@@ -307,9 +323,10 @@ def walled(denied_server: RedisServer) -> Walled:
     return walled
 
 
-# Where a command is denied, these may lack a write, and the step happens all the same: counters, records, and a full
-# group, which is due and is flushed then, if it could not become a set in the step of the push. No job is lost in it.
-MAY_LACK = ("stat:", "pyworkers:job:", "pyworkers:ended:", "pyworkers:group")
+# Where a command is denied, these may lack a write, and the step happens all the same: counters, records, histories,
+# and a full group, which is due and is flushed then, if it could not become a set in the step of the push. No job is
+# lost in it.
+MAY_LACK = ("stat:", "pyworkers:job:", "pyworkers:ended:", "pyworkers:group", "pyworkers:periodic-history:")
 _JID = re.compile(r'"jid": "(\w+)"')
 
 

@@ -1,13 +1,14 @@
 -- Settles a slot of a schedule, or a demand of people: pushes the job, if there is one, and writes where the schedule is
 -- and its history.
--- KEYS: queues, source, record of the schedule, history, then queues, the schedule set, and the keys of ties of the push
+-- KEYS: queues, source, record of the schedule, history, a key that never exists, then queues, the schedule set, and the keys of ties of the push
 -- ARGV: order of the generation, number of the state, slot, word, jid, first missed slot or '', 1: people have asked,
 --   1: skips when the lock is held, how many entries the history has, life, then the push if there is one
 -- Answer: {'done', word}, {'changed'}, {'early'} or {'held', then the holder as {jid, queue, at, due}}
 -- include note.lua
 -- include lock.lua
-local QUEUES, FIXED, arguments = KEYS[1], 4, ARGV
+local QUEUES, FIXED, arguments = KEYS[1], 5, ARGV
 -- include push.lua
+trial = KEYS[5]
 local SOURCE, RECORD, HISTORY = KEYS[2], KEYS[3], KEYS[4]
 local V, PUSH = '1', 11
 local slot, word, jid, missed_from, most, life = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[9], ARGV[10]
