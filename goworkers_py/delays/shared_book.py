@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 
 from goworkers_py.brokers.contracts.persistence import Claims, OwnClock, Persistence, Shared, WithClock
-from goworkers_py.core.clock import Clock
+from goworkers_py.core.clock import Clock, awake_and_asleep
 from goworkers_py.core.identity import new_identity
 from goworkers_py.delays.book import AT_ONCE, Book, Firing, OwnBook, ask_time, moved, saved
 from goworkers_py.delays.timers import Timers
@@ -49,9 +49,10 @@ class SharedBook:
         self._owner = new_identity()
         self._claiming = threading.Lock()  # so that no firing comes between the two steps of a move
         self._claim = new_claim()  # with that lock; another one after each answer
+        self._beaten_at = -LEASE_S  # by a clock without steps; each change is one step
 
     def load(self, now: float) -> None:
-        self._claims.beat(self._owner, LEASE_S)
+        self._beat()
         self._timers.put_missing(self._persistence.list(), now)
 
     def save(self, task: DelayTask, now: float) -> None:
@@ -121,7 +122,7 @@ class SharedBook:
         self._timers.give_back(firing.task)
 
     def look(self) -> None:
-        self._claims.beat(self._owner, LEASE_S)
+        self._beat()
         self._ask()
         now = self._clock.wall()
         coming = dict(self._claims.coming(now + HORIZON_S))
@@ -144,9 +145,13 @@ class SharedBook:
 
     def _claimed(self, ids: Sequence[str], now: float) -> tuple[str, Sequence[DelayTask]]:
         claim = self._claim  # the same as before where that raised: perhaps only its reply was lost
+        # The server was away, or this process stood still. The lease of another one that lives may have ended before
+        # that of this one: the beat gives it another.
+        if awake_and_asleep() - self._beaten_at > LEASE_S / 2:
+            self._beat()
         found = self._claims.take(self._owner, claim, ids, now)
         if not found:  # perhaps because this process has no lease: it stood still, or was not started
-            self._claims.beat(self._owner, LEASE_S)
+            self._beat()
             found = self._claims.take(self._owner, claim, ids, now)
         self._claim = new_claim()
         return claim, found
@@ -162,6 +167,11 @@ class SharedBook:
         return kept[0] if kept else None  # None: it was replaced just now
 
     # ---
+
+    def _beat(self) -> None:
+        asked_at = awake_and_asleep()
+        self._claims.beat(self._owner, LEASE_S)
+        self._beaten_at = asked_at
 
     def _ask(self) -> None:
         if self._to_ask is not None:

@@ -165,3 +165,19 @@ def test_an_address_in_the_environment_that_is_no_redis_is_told_with_its_variabl
     monkeypatch.setenv("PYWORKERS_BROKER", "embedded")
     with pytest.raises(ConfigError, match=r"^RedisPersistence: the server's address is not valid: .* PYWORKERS_BROKER"):
         workers.RedisPersistence()
+
+
+@pytest.mark.parametrize("me", ["me", "new"])
+def test_a_lease_in_a_file_that_ended_while_nothing_was_heard_is_no_death(tmp_path: Path, me: str) -> None:
+    """The machine slept. An owner that lives has time to renew its lease."""
+    with closing(workers.SQLitePersistence(tmp_path / "delays.db")) as kept:
+        for owner in "me", "runs":
+            kept.claims.beat(owner, 30.0)
+        with kept.step() as step:
+            step.execute("UPDATE delay_owners SET until = until - 5 WHERE owner = 'runs'")
+            step.execute("UPDATE delay_owners SET until = until - ?", (28 if me == "me" else 40,))
+        kept.save(workers.DelayTask("a", 0.0, "remind", ""))
+        with kept.step() as step:
+            step.execute("UPDATE delay_tasks SET owner = 'runs', claim = 'claim'")
+        kept.claims.beat(me, 30.0)
+        assert kept.claims.take(me, "mine", ["a"], 1.0) == []

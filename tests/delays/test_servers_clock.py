@@ -16,7 +16,9 @@ from waiting import eventually
 
 import goworkers_py as workers
 from goworkers_py.core.errors import RetryJob
-from goworkers_py.delays import keeper
+from goworkers_py.delays import keeper, shared_book
+from goworkers_py.delays.shared_book import book_of
+from goworkers_py.delays.timers import Timers
 
 TEN_MINUTES_S = 600
 DUE = "pyworkers:delay-due:default"
@@ -173,3 +175,45 @@ def test_the_end_of_all_leases_at_once_is_no_death(redis_url: str, redis: redis_
         assert other.claims.take("other", "theirs", ["a"], now) == []
     assert (redis.zscore(OWNERS, "runs") or 0) > now + 20
     assert redis.zscore(OWNERS, "dead before") == now - 100
+
+
+@pytest.mark.parametrize("me", ["me", "new"])
+def test_a_lease_that_ended_while_nothing_was_heard_is_no_death(redis_url: str, redis: redis_py.Redis, me: str) -> None:
+    """The server was away. The lease of the process that comes first has not ended, or it is new."""
+    now = server_time(redis)
+    leases = {"me": now + 2, "runs": now - 3} if me == "me" else {"runs": now - 3, "another": now - 5}
+    redis.zadd(OWNERS, {**leases, "dead before": now - 100})
+    with closing(workers.RedisPersistence(redis_url)) as persistence:
+        assert persistence.claims is not None
+        persistence.claims.beat(me, 30.0)
+    assert (redis.zscore(OWNERS, "runs") or 0) > now + 20
+    assert redis.zscore(OWNERS, "dead before") == now - 100
+
+
+@pytest.mark.parametrize("me", ["me", "new"])
+def test_a_lease_that_ended_while_others_were_heard_is_a_death(redis_url: str, redis: redis_py.Redis, me: str) -> None:
+    now = server_time(redis)
+    redis.zadd(OWNERS, {"me": now + 25, "dead": now - 3})
+    with closing(workers.RedisPersistence(redis_url)) as persistence:
+        assert persistence.claims is not None
+        persistence.claims.beat(me, 30.0)
+    assert redis.zscore(OWNERS, "dead") == now - 3
+
+
+def test_a_process_that_was_cut_off_takes_over_no_task_of_one_that_was_too(
+    redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both run on. The lease of the other one has ended a moment before that of this one."""
+    with closing(workers.RedisPersistence(redis_url)) as persistence:
+        task = workers.DelayTask("a", persistence.time() - 60, "remind", "")
+        persistence.save(task)
+        book = book_of(persistence, Timers(0.1, 60, persistence.clock.wall), persistence.clock)
+        book.load(persistence.time())
+        now = server_time(redis)
+        [me] = redis.zrange(OWNERS, 0, -1)
+        redis.zadd(OWNERS, {me: now + 2, "runs": now - 3})
+        redis.hset("pyworkers:delay-claims:default", "a", "claim runs")
+        later = shared_book.awake_and_asleep() + 28
+        monkeypatch.setattr(shared_book, "awake_and_asleep", lambda: later)
+        assert book.take([task], persistence.time()) == []
+    assert redis.hget("pyworkers:delay-claims:default", "a") == b"claim runs"

@@ -75,7 +75,9 @@ class Claims(Protocol):
     """
 
     def beat(self, owner: str, lease_s: float) -> None:
-        """The owner has a lease from now on, for `lease_s`."""
+        """The owner has a lease from now on, for `lease_s`. Where nothing was heard of this owner for more than half of
+        that, or of any owner, leases that have ended since then are no proof of a death: they last for another
+        `lease_s`."""
 
     def leave(self, owner: str) -> None:
         """The owner has no lease any more."""

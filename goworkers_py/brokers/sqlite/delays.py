@@ -143,6 +143,10 @@ class SQLiteClaims:
     def beat(self, owner: str, lease_s: float) -> None:
         boot, now = boot_id(), awake_and_asleep()
         with self._persistence.step() as step:
+            since = _silent_since(step, owner, lease_s, now)
+            if since is not None:
+                renewed = "UPDATE delay_owners SET until = ? WHERE boot = ? AND until BETWEEN ? AND ?"
+                step.execute(renewed, (now + lease_s, boot, since, now))
             step.execute("DELETE FROM delay_owners WHERE boot != ? OR until < ?", (boot, now))
             step.execute("INSERT OR REPLACE INTO delay_owners VALUES (?, ?, ?)", (owner, boot, now + lease_s))
 
@@ -219,6 +223,16 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
 
 def _save(step: sqlite3.Connection, tasks: Sequence[DelayTask]) -> None:
     step.executemany(_SAVE, [(task.id, task.due, task.to_json()) for task in tasks])
+
+
+def _silent_since(step: sqlite3.Connection, owner: str, lease_s: float, now: float) -> float | None:
+    """Since when nothing was heard of this owner, which lives, or of any owner: the machine slept, or they stood still.
+    Leases that have ended since then are no proof of a death. The same as in delay_beat.lua."""
+    row = step.execute("SELECT until FROM delay_owners WHERE owner = ? AND boot = ?", (owner, boot_id())).fetchone()
+    if row is not None:
+        return float(row[0]) - lease_s if row[0] <= now + lease_s / 2 else None
+    [latest] = step.execute("SELECT max(until) FROM delay_owners WHERE boot = ?", (boot_id(),)).fetchone()
+    return float(latest) - lease_s if latest is not None and latest <= now else None
 
 
 def _lives(step: sqlite3.Connection, owner: str) -> bool:

@@ -7,17 +7,19 @@
 local OWNERS, FORGOTTEN_S = KEYS[1], 3600
 local owner, lease_s, now_s = ARGV[1], tonumber(ARGV[2]), tonumber(now)
 local last, until_, latest = redis.call('ZMSCORE', OWNERS, owner)[1], now_s + lease_s, now_s + tonumber(ARGV[3])
+local latest_end = redis.call('ZREVRANGE', OWNERS, '0', '0', 'WITHSCORES')[2]
 redis.call('ZADD', OWNERS, until_, owner)
 -- A lease ends later than that only where the clock of this server was set back. Owners that live renew theirs.
 for _, other in ipairs(redis.call('ZRANGEBYSCORE', OWNERS, '(' .. latest, '+inf')) do
   redis.call('ZADD', OWNERS, latest, other)
 end
--- The lease of an owner that lives has ended: the server was away, its clock was set forward, or the owner stood still. So
--- leases that have ended about then are no proof of a death: who lives renews, and the others end once more.
-if last and tonumber(last) <= now_s then
-  for _, other in ipairs(redis.call('ZRANGEBYSCORE', OWNERS, last - lease_s, now)) do
-    redis.call('ZADD', OWNERS, until_, other)
-  end
+-- Since when nothing was heard of this owner, which lives, or of any owner: the server was away, its clock was set forward,
+-- or they stood still. So leases that have ended since then are no proof of a death: who lives renews, and the others end
+-- once more.
+local since = last and tonumber(last) <= now_s + lease_s / 2 and last - lease_s
+if not last and latest_end and tonumber(latest_end) <= now_s then since = latest_end - lease_s end
+if since then
+  for _, other in ipairs(redis.call('ZRANGEBYSCORE', OWNERS, since, now)) do redis.call('ZADD', OWNERS, until_, other) end
 end
 redis.call('ZREMRANGEBYSCORE', OWNERS, '-inf', now_s - FORGOTTEN_S)
 return {now}
