@@ -197,7 +197,10 @@ class Judge:
 
     def is_refused_since(self, start: float) -> bool:
         """Whether the server has refused a command to all since then."""
-        return self._disturbances.any_of(DENIED, start, math.inf)
+        return self.is_refused_between(start, math.inf)
+
+    def is_refused_between(self, start: float, end: float) -> bool:
+        return self._disturbances.any_of(DENIED, start, end)
 
     def is_begun_after_a_pause(self, run: Run) -> bool:
         return self._disturbances.just_woken(self._lives[run.life].node, run.began, (SHORTLY, LONG))

@@ -5,6 +5,7 @@ One table says which keys may be there. All others were left behind: places, lin
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
@@ -41,9 +42,16 @@ def has_stopped(client: redis_py.Redis, key: str) -> str | None:
     return "runs" if client.hget(key, "state") == b"running" else expires(client, key)
 
 
+def has_a_last_tick(client: redis_py.Redis, key: str) -> str | None:
+    """Periodic jobs come as long as a process lives, and the last one may find none that runs it."""
+    classes = {json.loads(raw)["class"] for raw in client.lrange(key, 0, -1)}
+    return None if classes <= {"Tick"} else f"has jobs of {sorted(classes)}"
+
+
 ALLOWED: dict[str, Check] = {
     r"queues|dead|processes|chaos:effects": stays,
     r"stat:(processed|failed)": stays,
+    r"queue:short": has_a_last_tick,
     r"pyworkers:(limits|periodics|batches|chains|tombstones:version)": stays,
     r"pyworkers:limit:[a-z-]+": stays,
     r"pyworkers:(owners|blocks)": names_the_dead,

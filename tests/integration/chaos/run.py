@@ -48,6 +48,7 @@ PARENTS = ("a", "b", "c")  # the children of a parent share its machine
 SETS = "pyworkers:group-set:"
 WAITING = ("pyworkers:group:*:members", f"{SETS}*", "pyworkers:line:*", bounded_jobs.PLAIN_LIST)
 STALLED_S = 180.0  # a drain on a slow machine may take longer, as long as the jobs become fewer
+EMPTY_LOOKS = 5
 FREED_S = 60.0  # what dead processes held is free by then
 
 
@@ -195,10 +196,11 @@ def _drain(
 ) -> list[str]:
     """Undisturbed, until nothing waits and nothing runs. The programs end within their blocks, without a farewell."""
     say("draining")
-    fewest, since = math.inf, time.monotonic()
-    while lists := what_is_left(client).lists:
+    fewest, since, empty = math.inf, time.monotonic(), 0
+    # A job that moves from one list to another between the looks at the two is in none: not so several times.
+    while (empty := 0 if (lists := what_is_left(client).lists) else empty + 1) < EMPTY_LOOKS:
         left = sum(map(len, lists.values()))
-        if all(key.startswith(SETS) for key in lists):
+        if lists and all(key.startswith(SETS) for key in lists):
             retry_aggregations(client)
         if left < fewest:
             fewest, since = left, time.monotonic()

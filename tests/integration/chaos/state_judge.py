@@ -13,8 +13,9 @@ has told that it goes on later.
 A state may be told as not verified, if the server has refused a command since the push: the record could not be written
 then, and the job went on without it.
 
-An iterable job skips no step. After a run that was to go on later no step is done again. After any other run the steps
-are done again that came after the last checkpoint.
+An iterable job skips no step. After a run that was to go on later no step is done again, unless the server refused a
+command: the job goes on without its newest cursor then. After any other run the steps are done again that came after
+the last checkpoint.
 
 Of a job that was pushed twice only this is judged: no copy begins after the answer `cancelled`.
 """
@@ -200,7 +201,9 @@ class StateJudge:
         times = {number: at for number, at in before.steps if at < given_up_at}
         if first not in times:
             return None
-        if before.how == LATER and before.ended < given_up_at and self._judge.is_settled(before, given_up_at):
+        settled = before.ended < given_up_at and self._judge.is_settled(before, given_up_at)
+        refused = self._judge.is_refused_between(before.ended, given_up_at)
+        if before.how == LATER and settled and not refused:
             return f"did step {first} again after a run that told it would go on later"
         quiet_s = self._judge.quiet_s(before, times[first], max(times.values()))
         if quiet_s > APART_S:

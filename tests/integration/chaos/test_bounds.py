@@ -240,8 +240,10 @@ def test_keys_that_are_left_behind_are_found(redis: redis_py.Redis) -> None:
     redis.expire("pyworkers:gone", 60)
     redis.hset("pyworkers:chain:c", "state", "ended")
     redis.expire("pyworkers:chain:c", 60)
+    redis.lpush("queue:short", '{"class":"Tick"}')
     assert what_is_left_behind(redis)[1] == []
 
+    redis.lpush("queue:short", '{"class":"Task"}')
     redis.hset("pyworkers:lock:Sole:a", "jid", "j1")
     redis.lpush("pyworkers:line:limit:door", "j2")
     redis.persist("pyworkers:lease:vm:1:a")
@@ -257,6 +259,7 @@ def test_keys_that_are_left_behind_are_found(redis: redis_py.Redis) -> None:
         "left behind: pyworkers:lock:Sole:a (hash)",
         "left behind: pyworkers:owners has processes that were not declared dead: ['vm:0:b']",
         "left behind: pyworkers:slot:door has the places ['s:j1']",
+        "left behind: queue:short has jobs of ['Task', 'Tick']",
     ]
     assert held_by_the_dead(redis) == ["vm:0:b", "pyworkers:slot:door s:j1", "pyworkers:lock:Sole:a"]
 

@@ -79,6 +79,8 @@ MANY = int(2 * APART_S / STEP_S)
     judged(TRACKED._replace(steps=3), COMPLETED, stepped("ended", 0, 2)),
     judged(TRACKED._replace(steps=5), COMPLETED, stepped("GeneratorExit", 0, 2), stepped("ended", 3, 4, 20.0)),
     judged(TRACKED._replace(steps=5), COMPLETED, stepped("", 0, 3), stepped("ended", 2, 4, 20.0), life=KILLED),
+    judged(TRACKED._replace(steps=5), COMPLETED, stepped("GeneratorExit", 0, 2), stepped("ended", 2, 4, 20.0),
+           windows=(DENIAL,)),
     judged(TRACKED._replace(at=5.0), Seen("running", verified=False), ran("ended"), windows=(DENIAL,)),
     judged(Push("j", sure=False), Seen("unknown", verified=False)),
     judged(DOUBLED, Seen("unknown"), ran("ended", 8.0), ran("ended", 8.5, number="2"), asked=asked("cancelled")),
