@@ -115,9 +115,9 @@ local function push(first, reason, insists)
   if step == 'schedule' then due = name end
 
   if id and redis.pcall('EXISTS', id_key) == 1 then return 0 end
-  if record and redis.pcall('EXISTS', record_key) == 1 and not is_version(record_key, arguments[record + 4]) then
-    return 0
-  end
+  local known = record and redis.pcall('HLEN', record_key) or 0
+  if type(known) == 'table' then return 0, known.err end
+  if known > 0 and not is_version(record_key, arguments[record + 4]) then return 0 end
   local joins, met, failed, held, reply
   if batch then joins, failed = may_join(batch_key, batch + TIE_SIZE) end
   if failed then return 0, failed end
