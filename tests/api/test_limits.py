@@ -68,7 +68,7 @@ def test_complaint_542_as_many_jobs_of_a_class_run_at_once_as_its_limit_allows(a
 
     charge.enqueue_bulk([[number] for number in range(40)])
     with working(app):
-        eventually(lambda: len(busy.ended) == 40)
+        assert eventually(lambda: len(busy.ended) == 40)
     assert busy.most["all"] == 2
     assert app.inspector.count(PARKED) == 0
     assert app.inspector.count(RETRIES) == 0
@@ -87,7 +87,7 @@ def test_a_key_has_a_limit_of_its_own_and_starves_no_other(app: App) -> None:
     for number in range(3):
         sync.enqueue("b", number)
     with working(app):
-        eventually(lambda: len(busy.ended) == 13)
+        assert eventually(lambda: len(busy.ended) == 13)
     assert busy.most == {"a": 1, "b": 1}
     assert busy.ended.index(("b", 2)) < busy.ended.index(("a", 6))
 
@@ -105,7 +105,7 @@ def test_complaints_429_and_1090_the_jobs_of_a_key_run_in_the_order_of_their_pus
     with working(app):
         for number in range(30, 60):
             event.enqueue(number % 3, number)
-        eventually(lambda: len(busy.ended) == 60)
+        assert eventually(lambda: len(busy.ended) == 60)
     for key in range(3):
         assert [number for of, number in busy.ended if of == key] == [*range(key, 60, 3)]  # type: ignore[misc,has-type]
     assert not list(app.broker.limits.slots("order"))
@@ -124,14 +124,14 @@ def test_a_job_that_is_retried_holds_the_line_or_lets_the_others_pass(app: App, 
     event.enqueue(1)
     event.enqueue(2)
     with working(app):
-        eventually(lambda: app.inspector.count(RETRIES) == 1)
+        assert eventually(lambda: app.inspector.count(RETRIES) == 1)
         if passes:
-            eventually(lambda: ran == [1, 2])
+            assert eventually(lambda: ran == [1, 2])
         else:
             assert app.inspector.count(PARKED) == 1
         for _ in app.inspector.retry(RETRIES, Filter()):
             pass
-        eventually(lambda: len(ran) == 3)
+        assert eventually(lambda: len(ran) == 3)
     assert ran == ([1, 2, 1] if passes else [1, 1, 2])
 
 
@@ -148,7 +148,7 @@ def test_a_strict_job_that_people_delete_lets_the_next_one_go(app: App) -> None:
         break
     assert app.inspector.count(waiting_in("q")) == 1
     with working(app):
-        eventually(lambda: ran == [2, 3])
+        assert eventually(lambda: ran == [2, 3])
 
 
 def test_complaints_328_and_797_jobs_begin_at_the_rate_of_their_limit(app: App) -> None:
@@ -160,7 +160,7 @@ def test_complaints_328_and_797_jobs_begin_at_the_rate_of_their_limit(app: App) 
 
     call.enqueue_bulk([[number] for number in range(55)])
     with working(app):
-        eventually(lambda: len(began) == 55)
+        assert eventually(lambda: len(began) == 55)
     assert began[-1] - began[0] > 0.9
     assert began[4] - began[0] < 0.9
     assert app.inspector.count(RETRIES) == 0
@@ -177,7 +177,7 @@ def test_a_job_waits_for_the_first_full_limit_and_keeps_no_place_in_the_others(a
 
     both.enqueue_bulk([[number % 2] for number in range(20)])
     with working(app):
-        eventually(lambda: len([one for one in busy.ended if one is not None]) == 20)
+        assert eventually(lambda: len([one for one in busy.ended if one is not None]) == 20)
     assert busy.most["a"] <= 2
     assert busy.most[0] == busy.most[1] == 1
     assert not list(app.broker.limits.slots("a"))
@@ -206,7 +206,7 @@ def test_a_block_whose_place_could_not_be_freed_frees_it_later(app: App, monkeyp
     with stripe.acquire("other", timeout=1):
         with pytest.raises(BrokerUnavailable), stripe.acquire("one", timeout=1):
             monkeypatch.setattr(type(app.broker.limits), "leave", fail_once(app.broker.limits.leave))
-        eventually(lambda: len(list(app.broker.limits.slots("stripe"))) == 1)
+        assert eventually(lambda: len(list(app.broker.limits.slots("stripe"))) == 1)
 
 
 def test_the_last_block_frees_its_place_later_too(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -424,7 +424,7 @@ def test_a_job_whose_reply_was_lost_keeps_no_place(app: App, monkeypatch: pytest
     monkeypatch.setattr(kind, "begin", begin)
     with working(app):
         charge.enqueue(1)
-        eventually(lambda: ran == [1])
+        assert eventually(lambda: ran == [1])
     assert seen == [[]]
 
 
@@ -439,9 +439,9 @@ def test_a_job_waits_for_a_block(app: App) -> None:
     with working(app):
         with stripe.acquire(timeout=1):
             charge.enqueue(1)
-            eventually(lambda: app.inspector.count(PARKED) == 1)
+            assert eventually(lambda: app.inspector.count(PARKED) == 1)
             assert ran == []
-        eventually(lambda: ran == [1])
+        assert eventually(lambda: ran == [1])
 
 
 def test_a_job_that_waits_in_a_line_is_cancelled_at_once(app: App) -> None:
@@ -469,10 +469,10 @@ def test_a_block_gets_a_place_while_jobs_wait(app: App) -> None:
     with working(app):
         for number in (0, 1_000, 2_000):
             charge.enqueue(number)
-        eventually(lambda: len(busy.ended) > 3)
+        assert eventually(lambda: len(busy.ended) > 3)
         with stripe.acquire(timeout=20):
             busy.run("all")
-        eventually(lambda: busy.ended[-1] is not None)
+        assert eventually(lambda: busy.ended[-1] is not None)
     assert busy.most["all"] == 1
 
 

@@ -231,7 +231,7 @@ def test_names_that_people_type_do_not_start_any_number_of_threads() -> None:
         snapshots.get(str(number), 60, lambda: go_on.wait(20), 0.0)
     assert sum(thread.name.startswith("pages:") for thread in threading.enumerate()) <= MOST_AT_ONCE
     go_on.set()
-    eventually(lambda: snapshots.get("later", 60, lambda: 7, 20).value == 7)
+    assert eventually(lambda: snapshots.get("later", 60, lambda: 7, 20).value == 7)
 
 
 def test_a_value_is_computed_after_a_thread_could_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
