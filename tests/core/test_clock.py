@@ -67,6 +67,11 @@ def test_the_clock_of_leases_advances() -> None:
     assert eventually(lambda: awake_and_asleep() > before)
 
 
+def test_the_clock_of_leases_is_not_the_one_that_people_set() -> None:
+    of_the_machine = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    assert time.clock_gettime(of_the_machine) <= awake_and_asleep() <= time.clock_gettime(of_the_machine)
+
+
 # --- the server's clock, as this process guesses it
 
 
