@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
+import hasty as hasty_module
 import pytest
 from apps import own_app, working
-from daemon import Daemon
+from daemon import Daemon, environment
+from hasty import hasty
+from proxy import Proxy
 from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py.admin.places import PARKED, RETRIES, waiting_in
 from goworkers_py.api.app import App
+from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.errors import LimitTimeout
+from goworkers_py.core.limit import Slot
 
 JOBS = """
 import os
@@ -170,3 +179,130 @@ def test_jobs_of_two_queues_take_turns_though_each_is_worked_by_a_process_of_its
         # By a look each five seconds, the last one would run after a minute and a half.
         assert eventually(lambda: len(ran) == 20)
     assert ran == list(range(20))
+
+
+# --- an outage that is longer than all leases
+
+TIMES = {
+    "timing.lease_s": 2,
+    "timing.lease_fresh_s": 1.5,
+    "timing.beat_every_s": 0.3,
+    "timing.recover_every_s": 0.3,
+    "timing.steady_for_s": 60.0,  # no process dies, however busy the machine is
+}
+HOLDING = """
+import os
+import time
+
+import goworkers_py as workers
+
+pair = workers.limit("pair", concurrent=2)
+door = workers.limit("door", concurrent=1)
+
+
+def note(what, name):
+    with open(os.environ["PYWORKERS_TEST_LOG"], "ab", buffering=0) as log:
+        log.write(f"{what} {name}\\n".encode())
+
+
+def hold(name):
+    note("begin", name)
+    while not os.path.exists(os.environ["PYWORKERS_TEST_LOG"] + ".end"):
+        time.sleep(0.02)
+    note("end", name)
+
+
+@workers.job("Hold", queue="q", limits=[pair])
+def held(number):
+    hold("pair")
+"""
+BLOCK = """
+import json
+import sys
+
+sys.path[:0] = [sys.argv[1], "."]
+from hasty import apply
+
+apply({"constants": json.loads(sys.argv[3]), "machine": ""})
+import goworkers_py as workers
+import jobs
+
+workers.configure(broker=sys.argv[2])
+with jobs.door.acquire():
+    jobs.hold("door")
+"""
+
+
+@contextmanager
+def a_block(folder: Path, url: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A program that runs no jobs."""
+    words = [sys.executable, "-c", BLOCK, str(Path(hasty_module.__file__).parent), url, json.dumps(TIMES)]
+    program = subprocess.Popen(words, cwd=folder, env=environment(PYWORKERS_TEST_LOG=str(log)))
+    try:
+        yield program
+    finally:
+        program.kill()
+        program.wait()
+
+
+@contextmanager
+def cut_off(server: RedisServer, proxy: Proxy) -> Iterator[None]:
+    """At the end the server serves again, and nobody has come back yet."""
+    proxy.refuse()
+    redis, slots = server.client(), (Slot("pair"), Slot("door"))
+    with own_app(server.url) as app:
+        owners = {holder.owner for slot in slots for holder in app.broker.limits.holders(slot)}
+    leases = [Keys().lease(owner) for owner in owners]
+    assert eventually(lambda: not redis.exists(*leases))
+    yield
+    proxy.pass_through()
+    assert eventually(lambda: redis.exists(*leases) == len(leases))
+
+
+@contextmanager
+def stopped(server: RedisServer, proxy: Proxy) -> Iterator[None]:
+    server.pause()
+    time.sleep(TIMES["timing.lease_s"] + 0.5)
+    server.resume()
+    yield
+
+
+@pytest.mark.parametrize("outage", [cut_off, stopped])
+def test_an_outage_that_is_longer_than_leases_lets_no_more_run_than_allowed(
+    own_redis: RedisServer, app: App, tmp_path: Path, log: Path, outage: Callable[..., AbstractContextManager[None]]
+) -> None:
+    def begun(what: str = "begin") -> list[str]:
+        lines = log.read_text().splitlines() if log.exists() else []
+        return sorted(line.split()[1] for line in lines if line.startswith(what))
+
+    def look() -> list[int]:
+        """At each moment, not only when a daemon looks."""
+        limits = app.broker.limits
+        return [limits.look(slot, ["q"]).let_go for slot in (Slot("pair"), Slot("door"))]
+
+    with ExitStack() as stack:
+        proxy = stack.enter_context(Proxy(own_redis.port))
+        for _ in range(2):
+            changes = {"PYWORKERS_TEST_LOG": str(log)}
+            flags = "-q", "q=3"
+            stack.enter_context(Daemon(tmp_path, proxy.url, HOLDING, *flags, prefix=hasty(TIMES), changes=changes))
+        program = stack.enter_context(a_block(tmp_path, proxy.url, log))
+        for number in range(5):
+            app.enqueue("q", "Hold", [number])
+        assert eventually(lambda: begun() == ["door", "pair", "pair"] and app.inspector.count(PARKED) == 3)
+        with outage(own_redis, proxy):
+            assert [look() for _ in range(3)] == [[0, 0]] * 3
+            with pytest.raises(LimitTimeout), app.limit("door", concurrent=1).acquire(timeout=0.2):
+                pass
+        assert look() == [0, 0]
+        assert begun() == ["door", "pair", "pair"]
+        log.with_name(log.name + ".end").touch()
+        assert eventually(lambda: begun("end") == ["door"] + ["pair"] * 5)
+        assert program.wait(20) == 0
+        assert eventually(lambda: is_done(app))
+    at_once = most = 0
+    for line in log.read_text().splitlines():
+        if line.endswith("pair"):
+            at_once += 1 if line.startswith("begin") else -1
+            most = max(most, at_once)
+    assert most == 2
