@@ -169,6 +169,10 @@ class Node:
         self.kill()
         self.proxy.close()
 
+    def working(self) -> list[int]:
+        """The pids of the processes that run jobs now."""
+        return [self.lives[-1].pid]
+
     def workers(self, numbers: Iterable[int]) -> Iterator[Life]:
         """The lives of the processes that run jobs. `numbers`: those of which some file tells."""
         return iter(self.lives)

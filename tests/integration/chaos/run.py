@@ -212,9 +212,15 @@ def _drain(
     for program in programs:
         program.kill()
     eventually(lambda: not held_by_the_dead(client), FREED_S)  # what is left then is told by `what_is_left_behind`
+    eventually(lambda: _all_beat(nodes, client), FREED_S)  # a process that starts is killed by TERM for a moment
     for node in nodes:
         node.stop()
     return [f"{node.lives[-1]}: its last end is not clean" for node in nodes if node.exit_code != 0]
+
+
+def _all_beat(nodes: Sequence[Node], client: redis_py.Redis) -> bool:
+    beating = {int(identity.split(b":")[1]) for identity in client.hkeys("pyworkers:owners")}
+    return all(beating.issuperset(node.working()) for node in nodes)
 
 
 def retry_aggregations(client: redis_py.Redis) -> None:

@@ -86,6 +86,9 @@ class Supervised(Node):
 
     # --- the account
 
+    def working(self) -> list[int]:
+        return self._children()
+
     def workers(self, numbers: Iterable[int]) -> Iterator[Life]:
         """The lives of the children, of which some file tells. The others have run nothing."""
         parents = {life.number // PIDS: life for life in self.lives}
