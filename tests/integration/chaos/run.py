@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
@@ -49,6 +50,8 @@ SETS = "pyworkers:group-set:"
 WAITING = ("pyworkers:group:*:members", f"{SETS}*", "pyworkers:line:*", bounded_jobs.PLAIN_LIST)
 STALLED_S = 180.0  # a drain on a slow machine may take longer, as long as the jobs become fewer
 EMPTY_LOOKS = 5
+# A time limit may strike while Python makes the event loop of an asynchronous job. Python writes this when it forgets it.
+HALF_AN_EVENT_LOOP = "Exception ignored in: <function BaseEventLoop.__del__"
 FREED_S = 60.0  # what dead processes held is free by then
 
 
@@ -159,7 +162,7 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: N
     result.complaints += [f"{life} had to be killed, see its log" for life in lives if life.how == "did not stop"]
     result.complaints += [f"{party.name}: {party.error!r}" for party in (*pushing, *outages, *monkeys) if party.error]
     result.complaints += [text for node in nodes for text in node.complaints({life.number: life for life in workers})]
-    result.complaints += _faults(directory)
+    result.complaints += faults(directory)
     _keep(directory, plan, lives, chronicle)
     say("\n".join(f"{kind:<42} {count:>10,}" for kind, count in chronicle.count().most_common()) + "\n")
     return result
@@ -268,13 +271,13 @@ def _wrongly_dead(dead: Mapping[str, Mapping[str, Any]], judge: Judge, runs: Seq
             yield f"{jid} was taken for poison by the end of process {convicting[1]}"
 
 
-def _faults(directory: Path) -> list[str]:
+def faults(directory: Path) -> list[str]:
     """Threads that failed, and other things that no disturbance excuses."""
     return [
         f"{path.name}: {line}"
         for path in sorted(directory.glob("log-*"))
-        for line in path.read_text("utf-8", "replace").splitlines()
-        if " CRITICAL: " in line or line.startswith("Traceback")
+        for before, line in itertools.pairwise(["", *path.read_text("utf-8", "replace").splitlines()])
+        if " CRITICAL: " in line or (line.startswith("Traceback") and not before.startswith(HALF_AN_EVENT_LOOP))
     ]
 
 

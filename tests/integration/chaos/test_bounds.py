@@ -34,6 +34,7 @@ from chaos.monkeys import LEASE_S, LONG, OUTAGE, SHORTLY, Chronicle, Window
 from chaos.nodes import STOP_TIMEOUT_S, Life
 from chaos.notes import read_given_back
 from chaos.outage import Outage
+from chaos.run import faults
 
 FROZEN = Window(LONG, "n1", 10.0, 10.0 + LEASE_S + 1)
 DECLARED_DEAD = {1: [FROZEN.ended + 0.5]}
@@ -228,6 +229,15 @@ def test_the_jobs_that_were_recovered_or_requeued_are_read(tmp_path: Path) -> No
         "x WARNING: something else: class=A jid=j3 queue=q\n"
     )
     assert read_given_back(tmp_path) == {"j1", "j2"}
+
+
+def test_failed_threads_are_found_but_not_half_an_event_loop(tmp_path: Path) -> None:
+    loop = "Exception ignored in: <function BaseEventLoop.__del__ at 0x7f>\nTraceback (most recent call last):\n"
+    (tmp_path / "log-7-n1").write_text(f"{loop}x pid=1 manager CRITICAL: a thread ended\nTraceback (most recent ...\n")
+    assert faults(tmp_path) == [
+        "log-7-n1: x pid=1 manager CRITICAL: a thread ended",
+        "log-7-n1: Traceback (most recent ...",
+    ]
 
 
 def test_keys_that_are_left_behind_are_found(redis: redis_py.Redis) -> None:
