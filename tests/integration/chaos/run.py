@@ -50,7 +50,7 @@ SETS = "pyworkers:group-set:"
 WAITING = ("pyworkers:group:*:members", f"{SETS}*", "pyworkers:line:*", bounded_jobs.PLAIN_LIST)
 STALLED_S = 180.0  # a drain on a slow machine may take longer, as long as the jobs become fewer
 EMPTY_LOOKS = 5
-# A time limit may strike while Python makes the event loop of an asynchronous job. Python writes this when it forgets it.
+# A time limit may strike while Python makes the event loop of an asynchronous job. Python tells of it in this way.
 HALF_AN_EVENT_LOOP = "Exception ignored in: <function BaseEventLoop.__del__"
 FREED_S = 60.0  # what dead processes held is free by then
 
