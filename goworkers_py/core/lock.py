@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
-
-if TYPE_CHECKING:
-    from goworkers_py.core.delivery import Delivery
+from typing import Literal, NamedTuple
 
 Until = Literal["success", "start", "expiry"]
 OnConflict = Literal["skip", "raise", "replace", "reschedule"]
@@ -79,7 +76,8 @@ class Begin(NamedTuple):
     instead_of: str = ""
     looks: bool = False  # with `read`: it does not begin yet
     owner: str = ""  # the identity of the process that runs the job; empty: the lock keeps its time
-    delivery: Delivery | None = None  # of the run; where it has ended before this call arrives, the lock gets no owner
+    # The queue and the payload of the delivery. Where it has ended before this call arrives, the lock gets no owner.
+    fetched: tuple[str, bytes] | None = None
 
 
 class OwnedLock(NamedTuple):

@@ -58,7 +58,7 @@ class LockBegin:
         owner = delivery.identity if lock.until == "success" and not looks else ""
         asked = Begin(
             lock.name, message.jid, message.queue, lock.for_s, takes, reads, frees, looks=looks, owner=owner,
-            delivery=delivery,
+            fetched=(delivery.queue, delivery.payload),
         )  # fmt: skip
         try:
             answer = self._asked(self._locks, asked, lock)

@@ -34,8 +34,9 @@ class RedisLocks(Locks):
     def begin(self, begin: Begin) -> Begun | TooEarly | Holder:
         flags = int(begin.take), int(begin.read), int(begin.free), int(begin.looks)
         raw, held = b"", self._keys.nothing
-        if (one := begin.delivery) is not None:
-            raw, held = one.payload, self._keys.inprogress(one.queue, one.identity)
+        if begin.fetched is not None:
+            queue, raw = begin.fetched
+            held = self._keys.inprogress(queue, begin.owner)
         arguments = begin.jid, begin.queue, begin.for_s, begin.instead_of, *flags, begin.owner, raw
         names = self._keys.lock(begin.name), self._keys.gone, held
         how, *told = self._begins.call(_BEGIN, begin.owner, names, arguments)

@@ -255,7 +255,7 @@ def test_a_lock_begin_that_arrives_late_gives_the_lock_of_an_ended_job_no_owner(
     """The job was asked for again, or was recovered, before it ended. A lock without a time to live would stay."""
     broker, proxy = behind_a_proxy
     redis.lpush(LIST, RAW)
-    begin = Begin("Order:1", "1", "q", 30, take=True, owner="me", delivery=Delivery(RAW, "q", "me"))
+    begin = Begin("Order:1", "1", "q", 30, take=True, owner="me", fetched=("q", RAW))
     late = Late(broker, proxy, redis, lambda: broker.locks.begin(begin))
     if ended:
         redis.delete(LIST)
