@@ -351,6 +351,7 @@ def test_a_script_is_given_its_keys(script: Path) -> None:
     # scripts.
     passed_on = {
         "list",
+        "receipt",
         "key",
         "day_key",
         "key_at",
