@@ -41,9 +41,11 @@ class StoredJob:
 
     @property
     def jid(self) -> str:
-        """The job's jid; for a job without one, a name made from its bytes."""
-        jid = "" if self.message is None else self.message.jid
-        return jid or DIGEST + hashlib.sha1(self.payload, usedforsecurity=False).hexdigest()[:16]
+        """The job's jid, also one that ties cannot have as a name; for a job without one, a name made from its bytes."""
+        jid = None if self.message is None else self.message.fields.get("jid")
+        if isinstance(jid, str) and jid:
+            return jid
+        return DIGEST + hashlib.sha1(self.payload, usedforsecurity=False).hexdigest()[:16]
 
     @property
     def escaped(self) -> str:

@@ -99,6 +99,7 @@ def test_a_limit_is_forgotten_whose_places_nobody_has_any_more(call: Call, app: 
     assert call("limits", "forget", "order").stdout == "order: forgotten\n"
 
 
+@pytest.mark.usefixtures("app")
 @pytest.mark.parametrize("verb", ["forget", "unset"])
 def test_a_limit_of_the_configuration_only_has_nothing_to_remove(call: Call, tmp_path: Path, verb: str) -> None:
     (tmp_path / "c.ini").write_text("[limit:api]\nconcurrent = 1\n")

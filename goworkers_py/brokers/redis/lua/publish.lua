@@ -10,7 +10,7 @@ trial = KEYS[2]
 local answer, first = {}, 1
 -- All or none. A single push with a lock, an id, a record or a batch tries nothing: it takes back what it has written
 -- before a refusal, and this try would cost the server more than the push.
-local ties = ties_of(1)
+local ties = #ARGV > 0 and ties_of(1)
 while first <= #ARGV and (PUSH_SIZE + ARGV[6] < #ARGV or ties.group or ties.slot) do
   local failed = check_push(first)
   if failed then return {err = failed} end
