@@ -41,7 +41,7 @@ class StoredJob:
 
     @property
     def jid(self) -> str:
-        """The job's jid, also one that ties cannot have as a name; for a job without one, a name made from its bytes."""
+        """The jid as it was written, even if it cannot be a name; for a job without one, a name made from its bytes."""
         jid = None if self.message is None else self.message.fields.get("jid")
         if isinstance(jid, str) and jid:
             return jid
