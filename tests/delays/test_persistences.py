@@ -181,3 +181,25 @@ def test_a_lease_in_a_file_that_ended_while_nothing_was_heard_is_no_death(tmp_pa
             step.execute("UPDATE delay_tasks SET owner = 'runs', claim = 'claim'")
         kept.claims.beat(me, 30.0)
         assert kept.claims.take(me, "mine", ["a"], 1.0) == []
+
+
+def test_a_process_that_beats_seldom_gives_a_dead_one_another_lease_in_a_file_only_once(tmp_path: Path) -> None:
+    with closing(workers.SQLitePersistence(tmp_path / "delays.db")) as kept:
+
+        def of_dead() -> float | None:
+            """After 20 seconds in which nothing was heard."""
+            with kept.step() as step:
+                step.execute("UPDATE delay_owners SET until = until - 20")
+            kept.claims.beat("me", 30.0)
+            with kept.step() as step:
+                found = step.execute("SELECT until FROM delay_owners WHERE owner = 'dead'").fetchone()
+            return None if found is None else float(found[0])
+
+        for owner in "me", "dead":
+            kept.claims.beat(owner, 30.0)
+        with kept.step() as step:
+            step.execute("UPDATE delay_owners SET until = until - 15 WHERE owner = 'dead'")
+        given = of_dead()
+        assert given is not None
+        assert of_dead() == given - 20
+        assert of_dead() is None

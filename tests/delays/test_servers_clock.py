@@ -200,6 +200,25 @@ def test_a_lease_that_ended_while_others_were_heard_is_a_death(redis_url: str, r
     assert redis.zscore(OWNERS, "dead") == now - 3
 
 
+def test_a_process_that_beats_seldom_gives_a_dead_one_another_lease_only_once(
+    redis_url: str, redis: redis_py.Redis
+) -> None:
+    def owners_after(seconds: float) -> dict[str, float]:
+        redis.zadd(OWNERS, {owner: until - seconds for owner, until in owners().items()})
+        persistence.claims.beat("me", 30.0)
+        return owners()
+
+    def owners() -> dict[str, float]:
+        return {owner.decode(): until for owner, until in redis.zrange(OWNERS, 0, -1, withscores=True)}
+
+    redis.zadd(OWNERS, {"me": server_time(redis) + 29.5, "dead": server_time(redis) + 5.5})
+    with closing(workers.RedisPersistence(redis_url)) as persistence:
+        assert persistence.claims is not None
+        given = owners_after(20)["dead"]
+        assert given > server_time(redis) + 20
+        assert [owners_after(20)["dead"] for _ in range(3)] == [given - 20, given - 40, given - 60]
+
+
 def test_a_process_that_was_cut_off_takes_over_no_task_of_one_that_was_too(
     redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:

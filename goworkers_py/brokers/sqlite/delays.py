@@ -6,6 +6,7 @@ the epoch, which the file keeps for as long as the machine runs. After a restart
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import threading
@@ -145,8 +146,12 @@ class SQLiteClaims:
         with self._persistence.step() as step:
             since = _silent_since(step, owner, lease_s, now)
             if since is not None:
-                renewed = "UPDATE delay_owners SET until = ? WHERE boot = ? AND until BETWEEN ? AND ?"
-                step.execute(renewed, (now + lease_s, boot, since, now))
+                # A whole second tells such a lease from one that its owner has asked for: it is given once.
+                renewed = (
+                    "UPDATE delay_owners SET until = ? WHERE boot = ? AND until BETWEEN ? AND ? "
+                    "AND until != CAST(until AS INTEGER)"
+                )
+                step.execute(renewed, (math.floor(now + lease_s), boot, since, now))
             step.execute("DELETE FROM delay_owners WHERE boot != ? OR until < ?", (boot, now))
             step.execute("INSERT OR REPLACE INTO delay_owners VALUES (?, ?, ?)", (owner, boot, now + lease_s))
 

@@ -15,11 +15,15 @@ for _, other in ipairs(redis.call('ZRANGEBYSCORE', OWNERS, '(' .. latest, '+inf'
 end
 -- Since when nothing was heard of this owner, which lives, or of any owner: the server was away, its clock was set forward,
 -- or they stood still. So leases that have ended since then are no proof of a death: who lives renews, and the others end
--- once more.
+-- once more. A lease that was given this way ends at a whole second, which tells it from one that its owner has asked for,
+-- and is given once: else a process that beats seldom would keep the lease of a dead one for ever.
 local since = last and tonumber(last) <= now_s + lease_s / 2 and last - lease_s
 if not last and latest_end and tonumber(latest_end) <= now_s then since = latest_end - lease_s end
 if since then
-  for _, other in ipairs(redis.call('ZRANGEBYSCORE', OWNERS, since, now)) do redis.call('ZADD', OWNERS, until_, other) end
+  local ended = redis.call('ZRANGEBYSCORE', OWNERS, since, now, 'WITHSCORES')
+  for i = 1, #ended, 2 do
+    if ended[i + 1] % 1 ~= 0 then redis.call('ZADD', OWNERS, math.floor(until_), ended[i]) end
+  end
 end
 redis.call('ZREMRANGEBYSCORE', OWNERS, '-inf', now_s - FORGOTTEN_S)
 return {now}
