@@ -176,10 +176,12 @@ class DirTransport(Transport):
                 moved_all = False
                 log.error("a job of a dead process cannot be recovered: %s file=%s", error, held)
                 continue
-            if deaths == self._config.poison_limit:
+            buried = deaths == self._config.poison_limit
+            if buried:
                 place = f"dead/{sortable(time.time())} {name}"
-                log.error("buried: in progress when %s processes died file=%s", deaths, self._folder.root / place)
             self._folder.move(f"progress/{held}", place)
+            if buried:
+                log.error("buried: in progress when %s processes died file=%s", deaths, self._folder.root / place)
         return moved_all
 
     def _delete_old(self) -> None:
