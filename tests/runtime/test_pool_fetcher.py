@@ -192,9 +192,15 @@ def test_lower_jobs_that_were_overtaken_go_back_when_no_room_comes(broker: Redis
 def test_a_job_that_a_wait_brings_while_all_threads_are_busy_goes_back(
     broker: RedisBroker, redis: redis_py.Redis
 ) -> None:
+    def push_as_it_waits() -> None:
+        assert eventually(lambda: bool(broker._transport._consumers) and waits(broker) == set(QUEUES))
+        push(redis, "default", "d1")
+
     fetching = Fetching(broker, concurrency=1)
-    threading.Timer(0.05, push, [redis, "default", "d1"]).start()
+    pushing = threading.Thread(target=push_as_it_waits)
+    pushing.start()
     assert eventually(lambda: fetching.run_once() == 0 and len(fetching.buffer) == 1)
+    pushing.join()
     assert waits(broker) == {"critical", "low"}
     running = fetching.taken()
     push(redis, "critical", "c1", "c2")
