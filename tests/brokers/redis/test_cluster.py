@@ -95,7 +95,7 @@ def test_a_node_of_a_cluster_is_told_from_a_single_server(cluster: Cluster) -> N
 
 
 def test_namespaces_spread_over_the_nodes(cluster: Cluster) -> None:
-    assert {cluster.master_of(name) for name in ("a", "b", "c")} == set(cluster.nodes[:3])
+    assert len({cluster.master_of(name) for name in ("a", "b", "c")}) == 3  # after failovers of other tests, any three
     for name in ("a", "b", "c"):
         with closing(open_broker(Config(broker=cluster.url(name)))) as broker:
             broker.transport.publish([Push("q", b"{}")])
