@@ -30,7 +30,7 @@ def book_of(persistence: Persistence, timers: Timers, clock: Clock) -> Book:
 
 
 class SharedBook:
-    """What counts is in the persistence: the timers say only when to look. A firing whose task was moved, deleted or
+    """The persistence decides: the timers say only when to look. A firing whose task was moved, deleted or
     claimed elsewhere is dropped, and `look` brings the task back into the timers if it is still there.
 
     Each firing has a claim of its own. So the end of a run changes nothing of a later one of the same task. A claim

@@ -1,4 +1,4 @@
-"""What keeps a queue from taking jobs, on each broker: set and lifted while the tests run."""
+"""Obstacles that keep a queue from taking jobs, on each broker: set and lifted while the tests run."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class ConsumingLink(Link):
         self.call(partial(self._when_ready, partial(self._widen, flow, name, window)))
 
     def replace(self, flow: Flow, fresh: Flow, window: int) -> None:
-        """Ends the consumers of `flow`, and lets so many more jobs come to `fresh`. What `flow` has brought is held."""
+        """Ends the consumers of `flow`, whose jobs are held, and lets so many more jobs come to `fresh`."""
         self.widen(fresh, window)
         self.call(partial(self._when_ready, partial(self._end_consumers, flow)))
 

@@ -28,7 +28,7 @@ PATIENCE_S = 3.0
 
 
 class _Leaving:
-    """What a delivery leaves behind when it ends, and how far that has got. One settler's thread at a time uses it."""
+    """The messages of a delivery that ends, and how far they have got. One settler's thread at a time uses it."""
 
     def __init__(self) -> None:
         self.confirmed = set[int]()  # messages, by their places among those of the delivery

@@ -83,7 +83,7 @@ def what_is_left_behind(client: redis_py.Redis) -> tuple[Counter[str], list[str]
 
 
 def held_by_the_dead(client: redis_py.Redis) -> list[str]:
-    """What the end of a process leaves for a while: others declare it dead, and free that."""
+    """The keys that the end of a process leaves for a while: others declare it dead, and free that."""
     ended = [
         identity
         for key in OWNERS
