@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+import forked_starts
 import pytest
 import redis as redis_py
 import servers
@@ -55,6 +56,7 @@ OF_SERVERS = {"redis_server", "server_program", "disque_servers", "cluster", "ra
 def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # until all tests are collected, see below
     use_locks_without_python()
+    forked_starts.install()
     if config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
         config.pluginmanager.register(Stalls())
 
@@ -296,7 +298,7 @@ def _children() -> set[tuple[int, str]]:
     """The running children of this process; empty if the kernel does not list them (not Linux)."""
     found = set()
     for children in Path("/proc/self/task").glob("*/children"):
-        for pid in _read(children).split():
+        for pid in set(_read(children).split()) - set(map(str, forked_starts.forking)):
             name, _, rest = _read(Path("/proc", pid, "stat")).partition("(")[2].rpartition(")")
             if rest and rest.split()[0] != "Z":
                 found.add((int(pid), name))

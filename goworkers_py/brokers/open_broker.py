@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.config.options import Config
@@ -43,11 +44,10 @@ def kind_of_broker(config: Config) -> type[Broker]:
     scheme = scheme_of(config.broker)
     if scheme in _BUILTIN:
         return _builtin(scheme)
-    installed = {found.name: found for found in entry_points(group=GROUP)}
-    if scheme in installed:
-        found: type[Broker] = installed[scheme].load()
+    if scheme in _installed():
+        found: type[Broker] = _installed()[scheme].load()
         return found
-    known = ", ".join(sorted({*_BUILTIN, *installed}))
+    known = ", ".join(sorted({*_BUILTIN, *_installed()}))
     raise ConfigError(
         f"{config.spelling('broker')}: no installed package has a broker for {scheme}://; there are brokers for {known}"
     )
@@ -60,7 +60,13 @@ def our_brokers() -> dict[str, type[Broker]]:
 
 def installed_brokers() -> dict[str, type[Broker]]:
     """Those of other packages, by scheme."""
-    return {found.name: found.load() for found in entry_points(group=GROUP) if found.name not in _BUILTIN}
+    return {name: found.load() for name, found in _installed().items() if name not in _BUILTIN}
+
+
+@cache
+def _installed() -> dict[str, EntryPoint]:
+    """By scheme. To find them, all installed packages are read."""
+    return {found.name: found for found in entry_points(group=GROUP)}
 
 
 def _builtin(scheme: str) -> type[Broker]:

@@ -97,6 +97,10 @@ def _forget_in_fork() -> None:
     _let_go()
 
 
-if is_working_command():
-    begin()
-    os.register_at_fork(after_in_child=_forget_in_fork)
+def begin_if_working() -> None:
+    if is_working_command():
+        begin()
+        os.register_at_fork(after_in_child=_forget_in_fork)
+
+
+begin_if_working()

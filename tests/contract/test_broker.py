@@ -73,7 +73,8 @@ class OtherBroker(Broker):
 
 
 def test_an_installed_package_adds_a_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "entry_points", lambda group: [EntryPoint("other", "there:OtherBroker", group)])
+    other = EntryPoint("other", "there:OtherBroker", opening.GROUP)
+    monkeypatch.setattr(opening, "_installed", lambda: {"other": other})
     monkeypatch.setitem(sys.modules, "there", SimpleNamespace(OtherBroker=OtherBroker))
     broker = open_broker(Config(broker="other://somewhere"))
     assert type(broker) is OtherBroker

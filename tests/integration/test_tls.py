@@ -295,7 +295,7 @@ def run_by(directory: Path, source: str, url: str) -> Iterator[subprocess.Popen[
         process = subprocess.Popen(
             command(*arguments),
             cwd=directory,
-            env=environment(**changes),
+            env=environment(PYWORKERS_TEST_EXEC="1", **changes),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

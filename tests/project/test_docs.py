@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,6 @@ import pytest
 import redis as redis_py
 from calls import Call
 from daemon import environment
-from forked_python import ForkedPython
 from servers import RedisServer, do_without
 from waiting import eventually
 
@@ -130,17 +129,12 @@ def test_every_pyworkers_command_in_the_text_exists(page: Path) -> None:
             _assert_parses(words)
 
 
-@pytest.fixture(scope="session")
-def forked_python() -> Iterator[ForkedPython]:
-    with closing(ForkedPython()) as made:
-        yield made
-
-
 @_written_in("python")
-def test_python_that_is_shown_runs(forked_python: ForkedPython, block: Block, redis_url: str, tmp_path: Path) -> None:
+def test_python_that_is_shown_runs(block: Block, redis_url: str, tmp_path: Path) -> None:
     _write_files_of(block.page, tmp_path)
-    code, printed = forked_python.run(block.text, tmp_path, _environment(redis_url))
-    assert code == 0, printed
+    words = [sys.executable, "-c", block.text]
+    done = subprocess.run(words, cwd=tmp_path, env=_environment(redis_url), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @_written_in("ini")
