@@ -31,7 +31,7 @@ from cluster import Cluster
 from coverage_locks import use_locks_without_python
 from disque_server import DisqueServer, find_disque
 from hypothesis import settings
-from rabbit import RabbitServer
+from rabbit import RabbitNode, shared_node
 from servers import RedisServer, do_without
 from stalls import Stalls
 from stepped_server import SteppedServer
@@ -164,15 +164,17 @@ def stepped_redis(server_program: str) -> Iterator[SteppedServer]:
 
 
 @pytest.fixture(scope="session")
-def rabbit_server() -> Iterator[RabbitServer]:
-    """A node of RabbitMQ that tests share; they leave it running. Each takes a virtual host of its own."""
+def rabbit_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitNode]:
+    """A node of RabbitMQ that tests share; they leave it running. Each takes a virtual host of its own. The parallel
+    workers of pytest have one node together, whose start takes a processor for five seconds."""
     servers.allowed = True  # the first test that asks for it may not have begun yet
-    with closing(RabbitServer()) as server:
-        yield server
+    own = tmp_path_factory.getbasetemp()
+    with shared_node(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) as node:
+        yield node
 
 
 @pytest.fixture
-def rabbit_url(rabbit_server: RabbitServer, tmp_path: Path) -> Iterator[str]:
+def rabbit_url(rabbit_server: RabbitNode, tmp_path: Path) -> Iterator[str]:
     """The address of a virtual host without queues."""
     vhost = f"{os.getpid()}-{tmp_path.name}"
     yield rabbit_server.new_vhost(vhost)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from daemon import Daemon, pyworkers
 from harness import Process, job
-from rabbit import RabbitServer
+from rabbit import RabbitNode, RabbitServer
 from raw_proxy import RawProxy
 from waiting import eventually
 
@@ -118,7 +118,7 @@ def test_jobs_of_a_daemon_that_is_killed_run_in_another(
 
 
 def test_a_cut_connection_loses_no_job_and_an_old_delivery_is_not_acknowledged_on_the_new_one(
-    make: Make, rabbit_url: str, rabbit_server: RabbitServer, process: Process, tmp_path: Path
+    make: Make, rabbit_url: str, rabbit_server: RabbitNode, process: Process, tmp_path: Path
 ) -> None:
     with RawProxy(rabbit_server.port) as proxy:
         push(process, "work", *([number, 0.3] for number in range(5)), *([number, 0.01] for number in range(5, 300)))

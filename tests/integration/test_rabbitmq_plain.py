@@ -19,7 +19,7 @@ import pika
 import pytest
 import redis as redis_py
 from daemon import Daemon
-from rabbit import RabbitServer
+from rabbit import RabbitNode
 from waiting import eventually
 
 PAGE = Path(__file__).parents[2] / "docs/rabbitmq-bodies.md"
@@ -167,7 +167,7 @@ def test_a_handler_sees_the_properties_and_a_retry_sees_them_too(
 
 
 def test_a_retry_never_comes_into_the_queue_of_the_other_programs(
-    start: Start, channel: Channel, rabbit_server: RabbitServer, tmp_path: Path
+    start: Start, channel: Channel, rabbit_server: RabbitNode, tmp_path: Path
 ) -> None:
     daemon = start("tell")
     publish(channel, b"1")

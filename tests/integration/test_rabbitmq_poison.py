@@ -12,7 +12,7 @@ import pytest
 import redis as redis_py
 from daemon import Daemon
 from harness import Process, job
-from rabbit import RabbitServer
+from rabbit import RabbitNode
 from raw_proxy import RawProxy
 from waiting import eventually
 
@@ -154,7 +154,7 @@ def test_a_job_that_outlasts_every_stop_is_no_suspect(
 
 @pytest.mark.timeout(150)
 def test_a_lost_connection_convicts_no_job_that_runs_alone_in_a_living_process(
-    start: Start, rabbit_url: str, rabbit_server: RabbitServer, process: Process, tmp_path: Path
+    start: Start, rabbit_url: str, rabbit_server: RabbitNode, process: Process, tmp_path: Path
 ) -> None:
     marks = process.broker.death_marks
     assert marks is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from daemon import Daemon, pyworkers
-from rabbit import RabbitServer
+from rabbit import RabbitNode
 from raw_proxy import RawProxy
 from servers import RedisServer
 from waiting import eventually
@@ -124,7 +124,7 @@ def test_jobs_of_a_daemon_that_is_killed_run_in_another(
 
 
 def test_an_outage_of_either_server_loses_no_job(
-    own_redis: RedisServer, rabbit_url: str, rabbit_server: RabbitServer, tmp_path: Path
+    own_redis: RedisServer, rabbit_url: str, rabbit_server: RabbitNode, tmp_path: Path
 ) -> None:
     with RawProxy(rabbit_server.port) as proxy, app_of(rabbit_url, own_redis.url) as app:
         broker = rabbit_url.replace(f":{rabbit_server.port}/", f":{proxy.port}/")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import shutil
@@ -12,7 +13,10 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, TextIO
 from urllib.parse import quote
 
 from servers import check_allowed, do_without, free_port
@@ -29,15 +33,51 @@ def find_rabbitmq() -> str:
     return found[-1]
 
 
-class RabbitServer:
-    """A node on 127.0.0.1 that tests can kill, pause and start again. It keeps its ports and its data for life."""
+class RabbitNode:
+    """A node on 127.0.0.1, seen from outside."""
+
+    def __init__(self, port: int, http_port: int) -> None:
+        self.port, self.http_port = port, http_port
+
+    @property
+    def url(self) -> str:
+        return f"amqp://127.0.0.1:{self.port}/"
+
+    def ask(self, method: str, path: str, body: str = "") -> bytes:
+        request = urllib.request.Request(f"http://127.0.0.1:{self.http_port}/api/{path}", body.encode(), method=method)
+        request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
+        request.add_header("Content-Type", "application/json")
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            told: bytes = reply.read()
+            return told
+
+    def new_vhost(self, name: str) -> str:
+        """The address of a virtual host without queues."""
+        self.ask("PUT", f"vhosts/{quote(name, safe='')}")
+        return f"{self.url}{quote(name, safe='')}"
+
+    def delete_vhost(self, name: str) -> None:
+        self.ask("DELETE", f"vhosts/{quote(name, safe='')}")
+
+    def has_queues(self, vhost: str) -> bool:
+        return self.ask("GET", f"queues/{quote(vhost, safe='')}?columns=name") != b"[]"
+
+    def queue_sizes(self, vhost: str) -> dict[str, int]:
+        """How many messages each queue holds, also those that are delivered and not acknowledged. Some seconds old."""
+        told = json.loads(self.ask("GET", f"queues/{quote(vhost, safe='')}"))
+        return {queue["name"]: queue.get("messages", 0) for queue in told}
+
+
+class RabbitServer(RabbitNode):
+    """A node that tests can kill, pause and start again. It keeps its ports and its data for life."""
 
     def __init__(self, *lines: str) -> None:
         """`lines` are of rabbitmq.conf."""
         check_allowed()
         self._binary = find_rabbitmq()
         self._directory = Path(tempfile.mkdtemp(prefix="pyworkers-rabbit-"))
-        self.port, self._distribution, self._epmd_port, self.http_port = (free_port() for _ in range(4))
+        super().__init__(free_port(), free_port())
+        self._distribution, self._epmd_port = free_port(), free_port()
         self._write_config(lines)
         self._epmd = subprocess.Popen(
             ["epmd", "-address", "127.0.0.1", "-port", str(self._epmd_port)], stdin=subprocess.DEVNULL,
@@ -57,10 +97,6 @@ class RabbitServer:
         )  # fmt: skip
         (self._directory / "rabbit.conf").write_text("\n".join([*own, *lines, ""]))
         (self._directory / "plugins").write_text("[rabbitmq_management].")
-
-    @property
-    def url(self) -> str:
-        return f"amqp://127.0.0.1:{self.port}/"
 
     @property
     def log(self) -> str:
@@ -129,28 +165,40 @@ class RabbitServer:
         self._epmd.wait()
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    # --- its management
+    def leave(self) -> dict[str, Any]:
+        """It outlives this process. Returns what another one needs to use it and to end it."""
+        assert self._process is not None
+        pids = [self._process.pid, self._epmd.pid]
+        self._process.returncode = self._epmd.returncode = 0  # nobody is warned of them
+        return {"ports": [self.port, self.http_port], "pids": pids, "directory": str(self._directory)}
 
-    def ask(self, method: str, path: str, body: str = "") -> bytes:
-        request = urllib.request.Request(f"http://127.0.0.1:{self.http_port}/api/{path}", body.encode(), method=method)
-        request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
-        request.add_header("Content-Type", "application/json")
-        with urllib.request.urlopen(request, timeout=10) as reply:
-            told: bytes = reply.read()
-            return told
 
-    def new_vhost(self, name: str) -> str:
-        """The address of a virtual host without queues."""
-        self.ask("PUT", f"vhosts/{quote(name, safe='')}")
-        return f"{self.url}{quote(name, safe='')}"
+@contextmanager
+def shared_node(directory: Path) -> Iterator[RabbitNode]:
+    """The node that all processes with this directory share. The first of them starts it, and the last one ends it."""
+    with (directory / "rabbitmq").open("a+") as record, (directory / "rabbitmq.users").open("a") as users:
+        with _locked(record):
+            record.seek(0)
+            if not (text := record.read()):
+                text = json.dumps(RabbitServer().leave())
+                record.write(text)
+                record.flush()
+            fcntl.flock(users, fcntl.LOCK_SH)
+        told = json.loads(text)
+        try:
+            yield RabbitNode(*told["ports"])
+        finally:
+            with _locked(record), suppress(BlockingIOError):  # another process goes on
+                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                record.truncate(0)
+                node, epmd = told["pids"]
+                os.killpg(node, signal.SIGKILL)
+                os.kill(epmd, signal.SIGKILL)
+                shutil.rmtree(told["directory"], ignore_errors=True)
 
-    def delete_vhost(self, name: str) -> None:
-        self.ask("DELETE", f"vhosts/{quote(name, safe='')}")
 
-    def has_queues(self, vhost: str) -> bool:
-        return self.ask("GET", f"queues/{quote(vhost, safe='')}?columns=name") != b"[]"
-
-    def queue_sizes(self, vhost: str) -> dict[str, int]:
-        """How many messages each queue holds, also those that are delivered and not acknowledged. Some seconds old."""
-        told = json.loads(self.ask("GET", f"queues/{quote(vhost, safe='')}"))
-        return {queue["name"]: queue.get("messages", 0) for queue in told}
+@contextmanager
+def _locked(file: TextIO) -> Iterator[None]:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    yield
+    fcntl.flock(file, fcntl.LOCK_UN)

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 from harness import Process
-from rabbit import RabbitServer
+from rabbit import RabbitNode
 from raw_proxy import RawProxy
 
 from goworkers_py.config.options import Config
@@ -21,13 +21,13 @@ def me(rabbit_url: str) -> Iterator[Process]:
 
 
 @pytest.fixture
-def proxy(rabbit_server: RabbitServer) -> Iterator[RawProxy]:
+def proxy(rabbit_server: RabbitNode) -> Iterator[RawProxy]:
     with RawProxy(rabbit_server.port) as one:
         yield one
 
 
 @pytest.fixture
-def proxied(rabbit_url: str, rabbit_server: RabbitServer, proxy: RawProxy) -> Iterator[Process]:
+def proxied(rabbit_url: str, rabbit_server: RabbitNode, proxy: RawProxy) -> Iterator[Process]:
     one = Process(Config(broker=rabbit_url.replace(str(rabbit_server.port), str(proxy.port))))
     with closing(one.broker):
         yield one

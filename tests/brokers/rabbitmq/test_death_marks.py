@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 from harness import Process, job
-from rabbit import RabbitServer
+from rabbit import RabbitNode, RabbitServer
 from raw_proxy import RawProxy
 from waiting import eventually
 
@@ -121,7 +121,7 @@ def test_marks_outlive_their_process_and_the_server() -> None:
             assert (broker.death_marks.runs("m"), broker.death_marks.ran_alone("m")) == (1, True)
 
 
-def test_a_delivery_is_ours_until_its_connection_is_lost(rabbit_url: str, rabbit_server: RabbitServer) -> None:
+def test_a_delivery_is_ours_until_its_connection_is_lost(rabbit_url: str, rabbit_server: RabbitNode) -> None:
     with RawProxy(rabbit_server.port) as proxy:
         process = Process(Config(broker=rabbit_url.replace(str(rabbit_server.port), str(proxy.port))))
         with closing(process.broker):

@@ -12,7 +12,7 @@ from typing import Any
 import pika
 import pytest
 from harness import Process, job, payloads
-from rabbit import RabbitServer
+from rabbit import RabbitNode
 from raw_proxy import RawProxy
 from waiting import eventually
 
@@ -81,7 +81,7 @@ class ForgetfulProxy(RawProxy):
 
 
 @pytest.fixture
-def proxy(rabbit_server: RabbitServer) -> Iterator[ForgetfulProxy]:
+def proxy(rabbit_server: RabbitNode) -> Iterator[ForgetfulProxy]:
     with ForgetfulProxy(rabbit_server.port) as one:
         yield one
 

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 from harness import Process, job, jobs, payloads
-from rabbit import RabbitServer
+from rabbit import RabbitNode
 from raw_proxy import RawProxy
 from waiting import eventually
 
@@ -63,7 +63,7 @@ def test_a_batch_whose_retry_was_confirmed_is_not_published_again(proxied: Proce
 
 
 def test_a_queue_that_is_full_holds_up_no_other_job_and_doubles_nothing(
-    me: Process, rabbit_server: RabbitServer, rabbit_url: str, monkeypatch: pytest.MonkeyPatch
+    me: Process, rabbit_server: RabbitNode, rabbit_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publisher, "REFUSED_FOR_S", 0.1)
     full = declare_full(rabbit_server, rabbit_url, "full")
@@ -95,7 +95,7 @@ def test_a_server_that_takes_no_messages_takes_the_ends_of_jobs(me: Process) -> 
     assert payloads(me.consume(1, "pyworkers.dead")) == [job("dead")]
 
 
-def declare_full(server: RabbitServer, url: str, queue: str) -> str:
+def declare_full(server: RabbitNode, url: str, queue: str) -> str:
     """A queue that takes no job. Returns its path."""
     path = f"queues/{urlsplit(url).path[1:]}/{quote(queue)}"
     limits = '{"x-max-length": 0, "x-overflow": "reject-publish"}'
@@ -230,7 +230,7 @@ def test_a_push_for_the_end_of_time_takes_no_connection_away(me: Process, at: fl
 
 
 def test_a_job_whose_next_step_is_refused_comes_at_its_time(
-    me: Process, rabbit_server: RabbitServer, rabbit_url: str, monkeypatch: pytest.MonkeyPatch
+    me: Process, rabbit_server: RabbitNode, rabbit_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publisher, "REFUSED_FOR_S", 0.1)
     for shorter_s in ("0.1", "0.2", "0.5"):
@@ -253,13 +253,13 @@ def consumed_so_far(process: Process) -> list[bytes]:
 STUCK = 60
 
 
-def delete_queue(server: RabbitServer, url: str, queue: str) -> None:
+def delete_queue(server: RabbitNode, url: str, queue: str) -> None:
     server.ask("DELETE", f"queues/{urlsplit(url).path[1:]}/{quote(queue)}")
 
 
 @pytest.mark.parametrize("refusal", ["deleted", "full"])
 def test_delayed_jobs_of_a_queue_that_takes_none_hold_up_no_others(
-    me: Process, rabbit_server: RabbitServer, rabbit_url: str, refusal: str
+    me: Process, rabbit_server: RabbitNode, rabbit_url: str, refusal: str
 ) -> None:
     if refusal == "full":
         declare_full(rabbit_server, rabbit_url, "other")
@@ -273,7 +273,7 @@ def test_delayed_jobs_of_a_queue_that_takes_none_hold_up_no_others(
 
 
 def test_delayed_jobs_without_any_queue_to_go_to_are_dead(
-    me: Process, rabbit_server: RabbitServer, rabbit_url: str
+    me: Process, rabbit_server: RabbitNode, rabbit_url: str
 ) -> None:
     me.publish(job("homeless"), queue="other", at=time.time() + 1.2)
     for queue in ("other", "pyworkers.due.other"):
@@ -304,7 +304,7 @@ def test_the_longest_step_that_fits_is_taken(seconds: float, step_s: float) -> N
 
 
 def test_a_deleted_queue_is_declared_again_and_its_consumer_goes_on(
-    me: Process, rabbit_server: RabbitServer, rabbit_url: str, caplog: pytest.LogCaptureFixture
+    me: Process, rabbit_server: RabbitNode, rabbit_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     me.publish(job(1))
     me.settle((me.consume(1)[0], DONE))
@@ -316,7 +316,7 @@ def test_a_deleted_queue_is_declared_again_and_its_consumer_goes_on(
 
 
 def test_a_deleted_queue_takes_no_running_job_of_another_queue_away(
-    me: Process, rabbit_server: RabbitServer, rabbit_url: str, caplog: pytest.LogCaptureFixture
+    me: Process, rabbit_server: RabbitNode, rabbit_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     me.publish(*jobs(2), queue="deleted")
     me.publish(job("runs"), queue="stays")
@@ -349,7 +349,7 @@ def test_a_pool_of_many_queues_consumes_over_a_slow_network(
 
 
 def test_a_queue_that_somebody_else_has_declared_is_used_as_it_is(
-    me: Process, rabbit_server: RabbitServer, rabbit_url: str
+    me: Process, rabbit_server: RabbitNode, rabbit_url: str
 ) -> None:
     vhost = urlsplit(rabbit_url).path[1:]
     rabbit_server.ask("PUT", f"queues/{vhost}/classic", '{"durable": true, "arguments": {"x-max-priority": 3}}')
