@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import random
 import time
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
@@ -35,6 +36,18 @@ class Scene(NamedTuple):
     bid: str
     cid: str
     lock: str  # the name of a lock
+
+
+class Copy(NamedTuple):
+    made_at: float  # monotonic
+    scene: Scene
+    entries: Sequence[tuple[bytes, int, bytes]]  # key, milliseconds to live, dump
+
+
+Fill = Callable[[App, redis_py.Redis], Scene]
+# Times in the scene are relative to when it was made, such as when a job is due.
+COPY_LASTS_S = 10.0
+_copies: dict[Fill, Copy] = {}
 
 
 def jid_of(chance: random.Random) -> str:
@@ -73,6 +86,26 @@ def fill_all(app: App, redis: redis_py.Redis) -> Scene:
     scene = fill(app, redis)
     fill_fleet(redis, CLASSES)
     app.inspector.note_action("ada", "retry", "dead jobs, class MailJob", 12, source="10.0.0.7")
+    return scene
+
+
+def restored(fill: Fill, app: App, redis: redis_py.Redis) -> Scene:
+    """As `fill` leaves the empty database, from a copy of what it left for a test shortly before: that is quicker."""
+    copy = _copies.get(fill)
+    if copy is not None and time.monotonic() - copy.made_at < COPY_LASTS_S:
+        pipe = redis.pipeline(transaction=False)
+        for key, ttl_ms, value in copy.entries:
+            pipe.restore(key, ttl_ms, value, replace=True)
+        pipe.execute()
+        return copy.scene
+    made_at, scene = time.monotonic(), fill(app, redis)
+    keys = redis.keys()
+    pipe = redis.pipeline(transaction=False)
+    for key in keys:
+        pipe.pttl(key).dump(key)
+    told = pipe.execute()
+    entries = [(key, max(ttl_ms, 0), value) for key, ttl_ms, value in zip(keys, told[::2], told[1::2], strict=True)]
+    _copies[fill] = Copy(made_at, scene, entries)
     return scene
 
 

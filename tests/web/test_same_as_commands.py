@@ -121,7 +121,7 @@ def app(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
 
 @pytest.fixture
 def scene(app: App, redis: redis_py.Redis) -> Scene:
-    return web_scene.fill(app, redis)
+    return web_scene.restored(web_scene.fill, app, redis)
 
 
 @pytest.fixture

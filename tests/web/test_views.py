@@ -32,7 +32,7 @@ def app(redis_url: str) -> Iterator[App]:
 
 @pytest.fixture
 def scene(app: App, redis: redis_py.Redis) -> Scene:
-    return web_scene.fill(app, redis)
+    return web_scene.restored(web_scene.fill, app, redis)
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ ROWS = {
 
 @pytest.fixture
 def scene(app: App, redis: redis_py.Redis) -> Scene:
-    return web_scene.fill_all(app, redis)
+    return web_scene.restored(web_scene.fill_all, app, redis)
 
 
 def choices(path: str) -> list[str]:
