@@ -32,6 +32,19 @@ SOCKET_TIMEOUT_S = 5.0
 HASTE_S = 0.5
 
 
+def _driver() -> dict[str, Any]:
+    """The version of redis-py that a connection tells the server. By default, each new one reads it from the files of
+    the installed package, which takes longer than all else that it does."""
+    try:
+        from redis.driver_info import DriverInfo
+    except ImportError:  # an older redis-py
+        return {"lib_version": redis.__version__}
+    return {"driver_info": DriverInfo(lib_version=redis.__version__)}
+
+
+_DRIVER = _driver()
+
+
 class Connections(Exchanges):
     """A free list of connections to one address. A thread borrows a connection for one exchange. Safe after a fork."""
 
@@ -47,6 +60,7 @@ class Connections(Exchanges):
             retry=Retry(NoBackoff(), 0),
             protocol=2,
             client_name=client_name,
+            **_DRIVER,
         )
         self._make = self._pool.connection_class
         self._options = dict(self._pool.connection_kwargs)
