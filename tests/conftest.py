@@ -43,6 +43,8 @@ ADDRESS_VARIABLE = "PYWORKERS_TEST_REDIS"
 # No test asserts a time: an example may take long on a busy machine.
 settings.register_profile("patient", settings.default, deadline=None)
 settings.load_profile("patient")
+# Each client of redis-py asks for it, and redis-py reads it from the files of the installed package.
+redis_py.utils.get_lib_version = cache(redis_py.utils.get_lib_version)
 # The quick start has the reader export PYWORKERS_BROKER. Tests are configured by themselves only.
 for _name in [name for name in os.environ if name.startswith("PYWORKERS_") and not name.startswith("PYWORKERS_TEST_")]:
     del os.environ[_name]

@@ -1,9 +1,10 @@
-"""Every test here runs against every broker, see `harness`. Tests of a capability that a broker lacks are skipped."""
+"""Every test here runs against every broker, see `harness`, except for tests of a capability that a broker lacks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 import harness_rabbitmq
@@ -15,12 +16,15 @@ from harness_cluster import ClusterHarness
 from harness_dir import DirHarness
 from harness_disque import DisqueHarness
 from harness_shards import REFUSED, SPREAD, ShardServers, ShardsHarness, let_live_on_one_shard
+from harness_two_servers import TwoServersHarness
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Admin
 from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.contracts.recoverable import Recoverable
 from goworkers_py.brokers.contracts.store import Store
+from goworkers_py.brokers.open_broker import kind_of_broker
+from goworkers_py.config.options import Config
 
 MakeHarness = Callable[[Path], Harness]
 
@@ -31,12 +35,44 @@ def pytest_report_header() -> str:
     return f"harnesses: {', '.join(foreign()) or f'{ours} ({VARIABLE} is not set)'}"
 
 
-# Scope `session`: a server that a harness needs starts before the fixtures that check what a test leaves behind.
-SERVERS = ("redis", "cluster", "shards", "disque", "disque-protocol", "rabbitmq", "rabbitmq+redis")
+# The scheme of its broker, by the name of the harness.
+OURS = {
+    "memory": "memory", "dir": "dir", "redis": "redis", "cluster": "redis+cluster", "shards": "shards",
+    "disque": "disque", "disque-protocol": "disque", "rabbitmq": "amqp", "rabbitmq+redis": "amqp",
+}  # fmt: skip
+WITHOUT_SERVER = ("memory", "dir")
 # Measured, the tests of this folder take three times as long. So they are measured on the other brokers: these run much
 # of the same code, and what is their own has tests of its own in tests/brokers.
 NOT_MEASURED = ("dir", "cluster", "shards", "disque", "rabbitmq+redis")
-OURS = ["memory", "dir", *(pytest.param(name, marks=pytest.mark.server) for name in SERVERS)]
+# By the name of a fixture, here or in a module, the capability that it asks for.
+NEEDS = {
+    "admin": Capability.ADMIN, "batches": Capability.BATCHES, "calls": Capability.CALLS, "cancels": Capability.CONTROL,
+    "chains": Capability.CHAINS, "control": Capability.CONTROL, "groups": Capability.GROUPS,
+    "join": Capability.LEADERSHIP, "limits": Capability.LIMITS, "locks": Capability.LOCKS,
+    "metrics": Capability.METRICS, "periodic": Capability.PERIODIC, "publisher": Capability.LOCKS,
+    "records": Capability.RECORDS, "recoverable": Capability.LEASES, "store": Capability.STORE,
+}  # fmt: skip
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Leaves out what would only be skipped: a third of these tests, each with a broker that is opened and closed."""
+    if "make_harness" not in metafunc.fixturenames:
+        return
+    needed = {NEEDS[name] for name in metafunc.fixturenames if name in NEEDS}
+    ours = [
+        pytest.param(name, marks=() if name in WITHOUT_SERVER else pytest.mark.server)
+        for name in OURS
+        if needed.isdisjoint(_lacking(name))
+    ]
+    # Scope `session`: a server that a harness needs starts before the fixtures that check what a test leaves behind.
+    metafunc.parametrize("make_harness", list(foreign()) or ours, indirect=True, scope="session")
+
+
+@cache
+def _lacking(harness: str) -> frozenset[Capability]:
+    if harness == "rabbitmq+redis":
+        return TwoServersHarness.left_out
+    return frozenset(Capability).difference(kind_of_broker(Config(broker=f"{OURS[harness]}://")).capabilities)
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +81,7 @@ def shard_servers(server_program: str) -> Iterator[ShardServers]:
         yield servers
 
 
-@pytest.fixture(scope="session", params=list(foreign()) or OURS)
+@pytest.fixture(scope="session")
 def make_harness(request: pytest.FixtureRequest) -> MakeHarness:
     if request.param in foreign():
         return foreign()[request.param]
@@ -109,7 +145,7 @@ def other(start: Processes) -> Process:
     return start()
 
 
-# --- parts that a broker may lack; the test is then skipped
+# --- parts that a broker may lack; the test is then left out, or skipped for a harness of another package
 
 
 @pytest.fixture
@@ -130,3 +166,8 @@ def control(me: Process) -> Control:
 @pytest.fixture
 def admin(me: Process) -> Admin:
     return can(me.broker, Capability.ADMIN).admin
+
+
+@pytest.fixture
+def records(me: Process) -> None:
+    can(me.broker, Capability.RECORDS)

@@ -36,8 +36,7 @@ def completed(jid: object, **how: object) -> Done:
 
 
 @pytest.fixture
-def publish(me: Process) -> Callable[..., None]:
-    can(me.broker, Capability.RECORDS)
+def publish(me: Process, records: None) -> Callable[..., None]:
     return lambda *pushes: me.broker.transport.publish(pushes)
 
 

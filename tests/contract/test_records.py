@@ -8,14 +8,13 @@ import time
 from collections.abc import Callable, Iterable
 
 import pytest
-from harness import DEAD, PARKED, RETRIES, SCHEDULED, Process, Processes, can, job, stored, waiting
+from harness import DEAD, PARKED, RETRIES, SCHEDULED, Process, Processes, job, stored, waiting
 from waiting import eventually
 
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.places import waiting_in
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Admin, Change, Place
 from goworkers_py.brokers.contracts.recoverable import Recoverable
 from goworkers_py.brokers.contracts.store import RunningMark, Store
@@ -47,8 +46,7 @@ def note(state: str, jid: object = 1, life_s: int = 60, **fields: str) -> NoteSt
 
 
 @pytest.fixture
-def publish(me: Process) -> Callable[..., list[Published]]:
-    can(me.broker, Capability.RECORDS)
+def publish(me: Process, records: None) -> Callable[..., list[Published]]:
     return lambda *pushes: list(me.broker.transport.publish(pushes))
 
 
