@@ -104,6 +104,7 @@ class World:
         self.cases: dict[str, Case] = {}
         self.begun = queue.SimpleQueue[str]()  # jobs that run until somebody cancels them
         self.refused: dict[tuple[str, ...], str] = {}
+        self.dead = Counter[str]()  # by the name of the case, when they are judged
         self.plain = app.job("Plain", queue="r")(lambda: None)
         self.give = app.job("Give", queue="r")(lambda value: value)
         self.take = app.job("Take", queue="r")(self._take)
@@ -198,6 +199,8 @@ class World:
             pass
 
     def complaints(self) -> list[str]:
+        dead = self.app.inspector.jobs(DEAD)
+        self.dead = Counter(one.message.job_class for one in dead if one.message is not None)
         return [f"{name}: {told}" for name, case in self.cases.items() for told in case.complaints()]
 
 
@@ -415,7 +418,7 @@ class Case:
         wanted = (2 if fails else 1) * self.ended if self.did_run or self.gone else 0
         if len(self.runs) != wanted:
             yield f"ran {len(self.runs)} times, not {wanted}"
-        dead = len([*self.world.app.inspector.jobs(DEAD, Filter(job_class=self.name))])
+        dead = self.world.dead[self.name]
         if dead != (self.ended if state == "dead" and self.world.ending != "discard" else 0):
             yield f"{dead} dead jobs"
 
@@ -542,7 +545,7 @@ def _plain(case: Case) -> Callable[..., Any]:
         with case.running(value, note):
             result = case.outcome(value)
             while case.goes_on:
-                time.sleep(0.001)
+                time.sleep(0.01)
             return result
 
     return plain
@@ -566,7 +569,7 @@ def _iterable(case: Case) -> Callable[..., Any]:
         with case.running(value, note):
             result = case.outcome(value)
             while case.goes_on:
-                time.sleep(0.001)
+                time.sleep(0.01)
                 yield
             return result
 
@@ -580,7 +583,7 @@ def _async_iterable(case: Case) -> Callable[..., Any]:
         with case.running(value, note):
             case.outcome(value)
             while case.goes_on:
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0.01)
                 yield
 
     return async_iterable
