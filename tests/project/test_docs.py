@@ -395,7 +395,9 @@ def test_the_example_of_an_iterable_job_goes_on_after_its_time_slice(own_redis: 
 
 
 def _run(line: str, folder: Path, env: dict[str, str]) -> str:
-    done = subprocess.run(line, shell=True, cwd=folder, env=env, capture_output=True, text=True)
+    for_shell = not re.fullmatch(r"""(?!\w+=)[\w ./:='"-]*""", line)
+    words = line if for_shell else shlex.split(line)
+    done = subprocess.run(words, shell=for_shell, cwd=folder, env=env, capture_output=True, text=True)
     assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
     return done.stdout
 

@@ -138,9 +138,8 @@ def _begin_forking() -> socket.socket:
     ours, its = socket.socketpair()
     with its:
         os.set_inheritable(its.fileno(), True)
-        variables = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
         words = [sys.executable, __file__, str(its.fileno())]
-        forking.append(os.posix_spawn(sys.executable, words, variables))
+        forking.append(os.posix_spawn(sys.executable, words, os.environ))
     return ours
 
 
@@ -209,8 +208,6 @@ def _become(program: _Program, files: list[int]) -> None:
     sys.dont_write_bytecode = bool(program.environment.get("PYTHONDONTWRITEBYTECODE"))
     sys.orig_argv[1:] = program.words
     _choose_path(program)
-    if any(name.startswith("COVERAGE_PROCESS_") for name in program.environment):
-        importlib.import_module("coverage").process_startup()
     early_signals = importlib.import_module("goworkers_py.system.early_signals")
     sys.argv = [program.words[0], *program.words[2 if program.words[0] in _KINDS else 1 :]]
     early_signals.begin_if_working()
