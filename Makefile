@@ -3,7 +3,7 @@
 PYTHON ?= python3
 ARGS ?=
 # Most tests wait most of the time, for servers and processes.
-PARALLEL ?= -n 5 --dist worksteal
+PARALLEL ?= -n 8 --dist worksteal
 MINUTES ?= 30
 SEEDS ?= 1
 ROUNDS ?= 200
@@ -85,14 +85,9 @@ format: setup ## mend what ruff can mend by itself
 types: setup ## check types (mypy, strict)
 	$(BIN)/python -m mypy
 
-# A test that fails beside others runs once more, alone: one that passes then depends on the load of the machine. Both
-# runs are shown. Fewer than ten, or something is wrong with all. `make test` has no second run. This one goes when the
-# suite has been green ten times in a row.
 coverage: setup ## run the tests, measure branch coverage and fail if it is too low
 	$(COMPILE_TESTS)
-	$(BIN)/python -m pytest $(PARALLEL) --cov --maxfail 10 $(ARGS) || { \
-	    echo "coverage: running the failed tests again, alone"; \
-	    $(BIN)/python -m pytest --cov --cov-append --last-failed --last-failed-no-failures none $(ARGS); }
+	$(BIN)/python -m pytest $(PARALLEL) --cov $(ARGS)
 
 ci: lint types coverage ## exactly what .ci/run runs
 
