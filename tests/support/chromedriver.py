@@ -16,6 +16,7 @@ ANSWER_S = 60.0
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
+    "--js-flags=--no-opt,--no-maglev",  # no page lives long enough for code that was compiled with care to pay off
 )  # fmt: skip
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the name that the standard gives to a reference
 

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from chromedriver import ChromeDriver
 from chromedriver import lacks_chromium as lacks_chromium
 from waiting import eventually
 
+T = TypeVar("T")
 AXE = Path(__file__).parent / "vendored" / "axe.min.js"
 WIDE, PHONE = 1440, 375
 
@@ -23,13 +24,13 @@ KEYS = {
     "Shift": "\ue008", "ArrowLeft": "\ue012", "ArrowUp": "\ue013", "ArrowRight": "\ue014", "ArrowDown": "\ue015",
 }  # fmt: skip
 # Each fault in a line. More than a few elements with the same fault teach nothing new.
-_FAULTS = """axe.run(document, {resultTypes: ['violations']}).then(told => told.violations.flatMap(one =>
-    one.nodes.slice(0, 3).map(node => [one.impact,
-        `${one.impact}: ${one.help} (${one.id}): ${node.target} ${node.html.slice(0, 200)}`])))"""
+_FAULTS = """axe.run(document, {resultTypes: ['violations'], preload: false}).then(told =>
+        told.violations.flatMap(one => one.nodes.slice(0, 3).map(node => [one.impact,
+            `${one.impact}: ${one.help} (${one.id}): ${node.target} ${node.html.slice(0, 200)}`])))"""
 
 
 class Browser:
-    """One window. Who waits for a page to change asks with `eventually`, or opens it again."""
+    """One window. Who waits for a page to change asks with `until`, or opens it again."""
 
     def __init__(self, base: str = "", width: int = 1200) -> None:
         self._base = base
@@ -67,7 +68,9 @@ class Browser:
 
     @property
     def text(self) -> str:
-        return " ".join(self.texts("body"))  # there is none between two pages
+        """On one line. Empty between two pages, when there is no body."""
+        # WebDriver's own way to a text is a script that looks at each element: too slow for a page of jobs.
+        return " ".join(str(self.run("return document.body?.innerText ?? ''")).split())
 
     def shows(self, text: str) -> bool:
         """False also while one page makes room for another."""
@@ -75,6 +78,10 @@ class Browser:
             return text in self.text
         except AssertionError:
             return False
+
+    def until(self, condition: Callable[[], T], within_s: float = 20.0) -> T:
+        """As `eventually`, but it asks less often: each question is work for the whole browser."""
+        return eventually(condition, within_s, every_s=0.1)
 
     def texts(self, place: str) -> list[str]:
         """Returns the visible text of each element, on one line."""
@@ -154,6 +161,10 @@ class Browser:
         wishes = {"color-scheme": "dark" if dark else "light", "reduced-motion": "reduce" if calm else "no-preference"}
         features = [{"name": f"prefers-{name}", "value": value} for name, value in wishes.items()]
         self.chromium("Emulation.setEmulatedMedia", features=features)
+
+    def await_frames(self) -> None:
+        """Until the page has been laid out and its listeners called for a new look. It needs JavaScript."""
+        self.run("return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def javascript(self, on: bool) -> None:
         self.chromium("Emulation.setScriptExecutionDisabled", value=not on)

@@ -12,11 +12,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def eventually(condition: Callable[[], T], within_s: float = 20.0) -> T:
+def eventually(condition: Callable[[], T], within_s: float = 20.0, every_s: float = 0.01) -> T:
     """Calls `condition` until its result is true or the deadline passes. Returns the last result, for an assert."""
     deadline = time.monotonic() + within_s
     while not (answer := condition()) and time.monotonic() < deadline:
-        time.sleep(0.01)
+        time.sleep(every_s)
     return answer
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from chromium import PHONE, Browser, lacks_chromium
-from waiting import eventually
 
 from goworkers_py.web.server import WebServer
 
@@ -207,4 +206,4 @@ def test_nothing_of_a_test_is_left_for_the_next_one(browser: Browser) -> None:
 def test_a_page_is_waited_for(browser: Browser) -> None:
     browser.open("/")
     browser.run("setTimeout(() => document.querySelector('h1').append(' and late'), 300)")
-    assert eventually(lambda: browser.shows("Fine and late"))
+    assert browser.until(lambda: browser.shows("Fine and late"))

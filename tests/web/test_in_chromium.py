@@ -12,7 +12,6 @@ import redis as redis_py
 import web_scene
 from apps import own_app
 from chromium import Browser, lacks_chromium
-from waiting import eventually
 from web_scene import Scene
 
 from goworkers_py import App
@@ -36,7 +35,7 @@ def app(redis_url: str) -> Iterator[App]:
 
 @pytest.fixture
 def scene(app: App, redis: redis_py.Redis) -> Scene:
-    return web_scene.fill_all(app, redis)
+    return web_scene.restored(web_scene.fill_all, app, redis)
 
 
 @pytest.fixture
@@ -71,7 +70,7 @@ def addresses(browser: Browser, scene: Scene) -> dict[str, str]:
 
 def test_a_phone_shows_the_figures_of_the_overview_unbroken_and_its_tables_whole(browser: Browser) -> None:
     browser.look(375)
-    assert eventually(lambda: browser.open("/") or ("counted" in browser.text and "Most time" in browser.text), 20)
+    assert browser.until(lambda: browser.open("/") or ("counted" in browser.text and "Most time" in browser.text), 20)
     broken = "return [...document.querySelectorAll('.figure strong')].filter(one => one.offsetHeight > 40).length"
     assert browser.run(broken) == 0
     cut = "return [...document.querySelectorAll('.scroll:has(table)')].filter(one => one.scrollWidth > one.clientWidth)"
@@ -82,22 +81,27 @@ def test_a_phone_shows_the_figures_of_the_overview_unbroken_and_its_tables_whole
 
 
 @pytest.mark.parametrize(
-    ("width", "dark"),
+    "looks",
     [
-        (1440, False), (375, True), pytest.param(1440, True, marks=pytest.mark.slow),
-        pytest.param(375, False, marks=pytest.mark.slow),
+        pytest.param([(1440, False), (375, True)], id="wide light, narrow dark"),
+        pytest.param([(1440, True), (375, False)], id="wide dark, narrow light", marks=pytest.mark.slow),
     ],
-)  # fmt: skip
-def test_each_page_is_without_faults_in_each_look(browser: Browser, scene: Scene, width: int, dark: bool) -> None:
+)
+def test_each_page_is_without_faults_in_each_look(
+    browser: Browser, scene: Scene, looks: list[tuple[int, bool]]
+) -> None:
     browser.open("/")
-    pages = addresses(browser, scene)
-    browser.look(width, dark=dark)
-    faults = {}
-    for name, path in pages.items():
-        browser.open(path)
-        wide, said, found = browser.overflow, browser.messages, browser.faults()
-        if wide > 0 or said or found:
-            faults[name] = wide, said, found
+    faults, pages = {}, addresses(browser, scene)
+    for number, (name, path) in enumerate(pages.items()):
+        # To load a page takes longer than to look at it. The width that comes first takes turns.
+        for place, (width, dark) in enumerate(looks[:: -1 if number % 2 else 1]):
+            browser.look(width, dark=dark, calm=True)  # else colours stay for a while between those of two themes
+            if place == 0:
+                browser.open(path)
+            browser.await_frames()
+            wide, said, found = browser.overflow, browser.messages, browser.faults()
+            if wide > 0 or said or found:
+                faults[name, width, "dark" if dark else "light"] = wide, said, found
     assert faults == {}
     assert len(pages) > 15
 
@@ -106,7 +110,7 @@ def test_a_page_follows_what_happens_without_a_reload(browser: Browser, app: App
     browser.open("/queues")
     browser.run("window.stayed = true")
     app.enqueue("brand-new", "MailJob", [1])
-    assert eventually(lambda: browser.shows("brand-new"), 30)
+    assert browser.until(lambda: browser.shows("brand-new"), 30)
     assert browser.run("return window.stayed") is True
     assert browser.messages == []
 
@@ -116,7 +120,7 @@ def test_a_page_stands_still_while_jobs_are_selected(browser: Browser, app: App)
     browser.click("(//input[@name='job'])[1]")
     assert "1 selected" in browser.text
     browser.run("window.asked = 0; document.addEventListener('htmx:config:request', () => { window.asked++; })")
-    assert eventually(lambda: browser.run("return window.asked") >= 1, 30)  # htmx wanted to, and was kept from it
+    assert browser.until(lambda: browser.run("return window.asked") >= 1, 30)  # htmx wanted to, and was kept from it
     assert browser.run("return document.querySelectorAll('input[name=job]:checked').length") == 1
 
 
@@ -127,7 +131,7 @@ def test_jobs_are_selected_and_retried_with_the_mouse(browser: Browser, app: App
     browser.click("(//input[@name='job'])[1]")
     assert "39 selected" in browser.text
     browser.click("//button[text()='Run now']")
-    assert eventually(lambda: browser.shows("39 jobs put into their queues"))
+    assert browser.until(lambda: browser.shows("39 jobs put into their queues"))
     assert app.inspector.count(app.inspector.RETRIES) == 1
     assert browser.messages == []
 
@@ -137,13 +141,13 @@ def test_enter_in_a_field_beside_the_buttons_does_what_the_field_is_for(browser:
     browser.click("(//input[@name='job'])[1]")
     browser.type("//input[@name='at']", "+9h")
     browser.press("Enter")
-    assert eventually(lambda: browser.shows("1 job rescheduled"))
+    assert browser.until(lambda: browser.shows("1 job rescheduled"))
     assert app.inspector.count(app.inspector.RETRIES) == 40
     browser.open("/jobs?state=waiting&queue=mail")
     browser.click("(//input[@name='job'])[1]")
     browser.type("//input[@name='to']", "slow")
     browser.press("Enter")
-    assert eventually(lambda: browser.shows("1 job moved to queue slow"))
+    assert browser.until(lambda: browser.shows("1 job moved to queue slow"))
     assert app.inspector.count(app.inspector.waiting_in("slow")) == 1
     assert browser.messages == []
 
@@ -156,9 +160,9 @@ def test_all_that_fit_are_deleted_after_a_question_and_go_on_by_themselves(
     browser.open("/jobs?state=dead&class=Old")
     browser.click("//label[contains(., 'that fit the filter')]//input")
     browser.click("//button[text()='Delete']")
-    assert eventually(lambda: browser.shows("Delete all jobs of class Old"))
+    assert browser.until(lambda: browser.shows("Delete all jobs of class Old"))
     browser.click("//button[text()='Yes, do it']")
-    assert eventually(lambda: browser.shows("2000 jobs deleted"), 60)
+    assert browser.until(lambda: browser.shows("2000 jobs deleted"), 60)
     assert app.inspector.count(app.inspector.DEAD) == 30
     assert browser.messages == []
 
@@ -171,7 +175,7 @@ def test_the_palette_leads_to_a_page_by_the_keyboard_alone(browser: Browser, key
     for letter in "limi":
         browser.press(letter)
     browser.press("Enter")
-    assert eventually(lambda: browser.address == "/limits")
+    assert browser.until(lambda: browser.address == "/limits")
     assert browser.messages == [] or all("/api/find" in line for line in browser.messages)
 
 
@@ -179,7 +183,7 @@ def test_keys_lead_through_pages_and_rows(browser: Browser) -> None:
     browser.open("/")
     browser.press("g")
     browser.press("q")
-    assert eventually(lambda: browser.address == "/queues")
+    assert browser.until(lambda: browser.address == "/queues")
     browser.press("j")
     first = browser.run("return document.activeElement.textContent")
     browser.press("j")
@@ -187,7 +191,7 @@ def test_keys_lead_through_pages_and_rows(browser: Browser) -> None:
     browser.press("k")
     assert browser.run("return document.activeElement.textContent") == first != second
     browser.press("Enter")
-    assert eventually(lambda: browser.address.startswith("/queue?name="))
+    assert browser.until(lambda: browser.address.startswith("/queue?name="))
     browser.press("/")
     browser.press("Escape")
     assert not browser.has("//dialog[@open]")
@@ -202,11 +206,13 @@ def test_a_table_is_sorted_by_the_keyboard_and_stays_so_when_it_follows_what_hap
     browser.press("Tab")
     assert browser.focused == "a Waiting"
     browser.press("Enter")
-    assert eventually(lambda: browser.address == "/queues?sort=-size" and browser.has("//th[@aria-sort='descending']"))
+    assert browser.until(
+        lambda: browser.address == "/queues?sort=-size" and browser.has("//th[@aria-sort='descending']")
+    )
     browser.run("window.stayed = true")
     for number in range(60):
         app.enqueue("a-full-one", "MailJob", [number])
-    assert eventually(lambda: browser.shows("a-full-one"), 30)
+    assert browser.until(lambda: browser.shows("a-full-one"), 30)
     assert browser.texts("(//tbody//td[1])[1]") == ["a-full-one"]
     assert browser.run("return window.stayed") is True
     assert browser.texts("th[aria-sort]") == ["Waiting"]
@@ -251,12 +257,12 @@ def test_without_javascript_pages_and_changes_work(browser: Browser, app: App, s
         assert len(browser.open(path)) > 50
     browser.open("/queues")
     browser.click("//tr[contains(., 'mail')]//button[text()='Pause']")
-    assert eventually(lambda: browser.shows("queue mail is paused"))
+    assert browser.until(lambda: browser.shows("queue mail is paused"))
     browser.open("/jobs?state=dead")
     browser.click("(//input[@name='job'])[1]")
     browser.click("//button[text()='Delete']")
     browser.click("//button[text()='Yes, do it']")
-    assert eventually(lambda: browser.shows("1 job deleted"))
+    assert browser.until(lambda: browser.shows("1 job deleted"))
     assert app.inspector.count(app.inspector.DEAD) == 29
     assert browser.messages == []
 
