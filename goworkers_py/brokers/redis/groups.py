@@ -80,6 +80,8 @@ class RedisGroups(Groups):
                 start += len(listed) // 2
                 found = [(text(entry), float(due)) for entry, due in zip(listed[::2], listed[1::2], strict=True)]
                 yield from self._read(one, [told for told in found if told[0] not in known])
+                if len(found) < PAGE:
+                    break
                 known.update(entry for entry, _ in found)
 
     def _page(self, job_class: str, start: int) -> Sequence[bytes]:

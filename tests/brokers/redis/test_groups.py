@@ -11,6 +11,7 @@ from apps import job, own_broker
 from servers import RedisServer
 
 from goworkers_py.brokers.contracts.transport import Published
+from goworkers_py.brokers.redis import groups
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.group_entry import entry_of, group_in
 from goworkers_py.core.effect import Push
@@ -113,6 +114,16 @@ def test_entries_that_this_release_cannot_read_do_not_hide_a_group(broker: Redis
     broker.groups.make_due(GROUP)
     assert broker.groups.due("J", 2) == ([GROUP], None)
     assert broker.groups.due("J", 2, passed=1) == ([], None)
+
+
+@pytest.mark.parametrize("count", [3, 4, 5])
+def test_all_groups_of_a_class_are_listed_page_by_page(
+    broker: RedisBroker, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(groups, "PAGE", 2)
+    several = [GROUP._replace(name=str(number)) for number in range(count)]
+    broker.transport.publish([Push("q", job(), group=GroupMembership(group, DEFAULT_SETTINGS)) for group in several])
+    assert sorted(entry.group.name for entry in broker.groups.entries()) == [group.name for group in several]
 
 
 @pytest.mark.parametrize("name", ["a", 'q"uote', "sp ace", "ä\n\x00"])
