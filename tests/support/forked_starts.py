@@ -49,6 +49,7 @@ class _Program(NamedTuple):
     directory: str
     files: list[int]  # the numbers that the files have in the program
     session: bool
+    blocked: list[int]  # signals
     parent: int
 
 
@@ -81,6 +82,7 @@ class _Starter:
             str(Path(os.fsdecode(directory or ".")).absolute()),
             [0, 1, 2, *more],
             bool(session),
+            sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
             self._owner,
         )
         is_plain = close and restore and all(one in (None, -1, True, False) for one in asked[16:])
@@ -197,6 +199,7 @@ def _fork(parent: int) -> int:
 
 def _become(program: _Program, files: list[int]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, program.blocked)
     if program.session:
         os.setsid()
     _take_files(files, program.files)

@@ -48,6 +48,13 @@ def has_a_last_tick(client: redis_py.Redis, key: str) -> str | None:
     return None if classes <= {"Tick"} else f"has jobs of {sorted(classes)}"
 
 
+def is_of_a_dead_job(client: redis_py.Redis, key: str) -> str | None:
+    """The cursor of an iterable job: one that was taken for poison may be retried by hand, and goes on from there."""
+    jid = json.dumps(key.removeprefix("it-")).encode()
+    is_dead = any(jid in raw for raw in client.zrange("dead", 0, -1))
+    return expires(client, key) if is_dead else "is of no dead job"
+
+
 ALLOWED: dict[str, Check] = {
     r"queues|dead|processes|chaos:effects": stays,
     r"stat:(processed|failed)": stays,
@@ -58,6 +65,7 @@ ALLOWED: dict[str, Check] = {
     r"pyworkers:slot:.*": is_empty_of_jobs,
     r"pyworkers:chain:.*": has_stopped,
     r"pyworkers:batch:.*": expires,  # `shape_judge` tells which are open
+    r"it-.*": is_of_a_dead_job,
     r"pyworkers:(gone|tombstones)": expires,
     r"pyworkers:(lease|receipt|job|ended|cancelled|periodic|periodic-history|periodic-source|deaths|day):.*": expires,
     r"stat:(processed|failed):.*|process_cleanup": expires,
