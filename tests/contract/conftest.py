@@ -124,7 +124,7 @@ def _place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         return
     if item.originalname in REFUSED:
         pytest.skip(REFUSED[item.originalname])
-    if item.module.__name__ not in SPREAD:
+    if item.path.stem not in SPREAD:
         let_live_on_one_shard(monkeypatch)
 
 
