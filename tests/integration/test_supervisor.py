@@ -58,17 +58,20 @@ class Parent(Daemon):
         return self
 
     def children(self) -> set[int]:
-        told = subprocess.run(
-            ["ps", "-o", "pid=", "--ppid", str(self.process.pid)], capture_output=True, text=True, check=False
-        )
-        return {int(pid) for pid in told.stdout.split() if _lives(int(pid))}
+        told = [_text(place) for place in Path(f"/proc/{self.process.pid}/task").glob("*/children")]
+        return {int(pid) for pid in " ".join(told).split() if _lives(int(pid))}
 
 
 def _lives(pid: int) -> bool:
+    state = _text(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+    return bool(state) and state[0] not in "ZX"
+
+
+def _text(place: Path) -> str:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        return place.read_text()
     except OSError:
-        return False
+        return ""  # the process has ended
 
 
 class Site:

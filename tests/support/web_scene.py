@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import redis as redis_py
 from web_fleet import fill_fleet
@@ -40,14 +40,14 @@ class Scene(NamedTuple):
 
 class Copy(NamedTuple):
     made_at: float  # monotonic
-    scene: Scene
+    scene: Any  # what the fill returned
     entries: Sequence[tuple[bytes, int, bytes]]  # key, milliseconds to live, dump
 
 
-Fill = Callable[[App, redis_py.Redis], Scene]
+T = TypeVar("T")
 # Times in the scene are relative to when it was made, such as when a job is due.
 COPY_LASTS_S = 10.0
-_copies: dict[Fill, Copy] = {}
+_copies: dict[Callable[[App, redis_py.Redis], Any], Copy] = {}
 
 
 def jid_of(chance: random.Random) -> str:
@@ -89,7 +89,7 @@ def fill_all(app: App, redis: redis_py.Redis) -> Scene:
     return scene
 
 
-def restored(fill: Fill, app: App, redis: redis_py.Redis) -> Scene:
+def restored(fill: Callable[[App, redis_py.Redis], T], app: App, redis: redis_py.Redis) -> T:
     """As `fill` leaves the empty database, from a copy of what it left for a test shortly before: that is quicker."""
     copy = _copies.get(fill)
     if copy is not None and time.monotonic() - copy.made_at < COPY_LASTS_S:
@@ -97,7 +97,8 @@ def restored(fill: Fill, app: App, redis: redis_py.Redis) -> Scene:
         for key, ttl_ms, value in copy.entries:
             pipe.restore(key, ttl_ms, value, replace=True)
         pipe.execute()
-        return copy.scene
+        known: T = copy.scene
+        return known
     made_at, scene = time.monotonic(), fill(app, redis)
     keys = redis.keys()
     pipe = redis.pipeline(transaction=False)

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 import redis as redis_py
+import web_scene
 from apps import own_app
 from web_hostile import EVIL, hostile_payloads
 from web_hostile_scene import THINGS, fill_hostile
@@ -59,9 +60,13 @@ def app(redis_url: str) -> Iterator[App]:
         yield made
 
 
+def fill(app: App, redis: redis_py.Redis) -> None:
+    fill_hostile(app, redis, PAYLOADS())
+
+
 @pytest.fixture
 def client(app: App, redis: redis_py.Redis) -> Client:
-    fill_hostile(app, redis, PAYLOADS())
+    web_scene.restored(fill, app, redis)
     return Client(application(app, authorize=lambda environ, action: True))
 
 
