@@ -51,6 +51,7 @@ for _name in [name for name in os.environ if name.startswith("PYWORKERS_") and n
 IMAGE = "redis:7-alpine"
 GRACE_S = 5.0
 INTEGRATION = f"{Path(__file__).parent / 'integration'}{os.sep}"
+LONGEST = ("tests/integration/chaos/test_chaos.py", "tests/web/test_in_chromium.py", "tests/integration/test_rabbitmq")
 # Every other fixture with a server uses one of these.
 OF_SERVERS = {"redis_server", "server_program", "disque_servers", "cluster", "rabbit_server"}
 
@@ -71,6 +72,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("server")
         if {"go_binaries", "gw2_master", "filler"}.intersection(fixtures):
             item.add_marker(pytest.mark.timeout(300))  # the first of them may compile for a minute
+    # Each takes more than half a minute of waiting: begun among the last, they would be all that still runs.
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
 def pytest_collection_finish() -> None:
