@@ -27,6 +27,7 @@ JOBS = f"""
     def count(*, cursor=0):
         for step in range(cursor, {STEPS}):
             while done() >= 20 and not os.path.exists("goes on"):
+                open("waits", "a").close()
                 time.sleep(0.01)
             with open("ledger", "a") as ledger:
                 ledger.write(f"{{step}}\\n")
@@ -54,6 +55,11 @@ class Ledger:
     @property
     def lines(self) -> list[str]:
         return self._file.read_text("utf-8").split() if self._file.exists() else []
+
+    @property
+    def waits(self) -> bool:
+        """Whether a step has begun that waits until it may go on."""
+        return self._goes_on.with_name("waits").exists()
 
     def let_go_on(self) -> None:
         self._goes_on.touch()
@@ -84,7 +90,7 @@ def test_a_job_that_is_interrupted_goes_on_in_another_process_and_repeats_nothin
 ) -> None:
     payload = push(redis, "Count")
     with daemon(tmp_path, redis_url, "-t", "30") as first:
-        assert eventually(lambda: len(ledger.lines) == 20)
+        assert eventually(lambda: ledger.waits)
         first.signal(number)
         first.says("quiet: no new jobs are fetched")
         ledger.let_go_on()  # the step that runs now is finished
