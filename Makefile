@@ -42,9 +42,8 @@ test: setup ## run the tests
 
 # It asks for no server, so it runs where none can be installed. Property tests try fewer examples than in `make test`.
 # The contract, the pairs of features and the pages have thousands of tests or take seconds each, so they are left out.
-# These tests wait for nothing: more processes than cores would only collect them more often.
 test-fast: $(VENV)/.installed ## run tests of single modules that need no server, in seconds
-	PYWORKERS_TEST_FEWER_EXAMPLES=5 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not server and not slow" \
+	PYWORKERS_TEST_FEWER_EXAMPLES=5 $(BIN)/python -m pytest -n 4 --dist worksteal -m "not server and not slow" \
 	    --ignore tests/integration --ignore tests/contract --ignore tests/project --ignore-glob '*/test_pairs.py' $(ARGS)
 
 matrix: ## run the tests on every Python of this machine, pyenv's too, each in .matrix/; ARGS='-k retry' goes along

@@ -142,7 +142,7 @@ def test_a_job_that_does_not_yield_in_time_goes_on_from_its_last_checkpoint(
 ) -> None:
     payload = push(redis, "Count")
     with daemon(tmp_path, redis_url, "-t", "0.3") as first:
-        assert eventually(lambda: len(ledger.lines) == 20)
+        assert eventually(lambda: ledger.waits)
         first.signal(signal.SIGTERM)
         first.wait()
     assert queue(redis) == [payload]
