@@ -275,7 +275,10 @@ class Launcher:
         for service in self._services:  # last: the recoverer may be in a death handler of the user's for long
             service.join(deadline)
         silent = self._heartbeat.silence(self.after_jobs_s) and silent  # a worker with a suspect may beat too
-        return self._deregister(unsettled, silent)
+        clean = self._deregister(unsettled, silent)
+        for manager in self.managers:
+            manager.give_up_settling()
+        return clean
 
     def _deregister(self, unsettled: Sequence[Delivery], silent: bool) -> bool:
         try:

@@ -174,6 +174,9 @@ class Manager:
         self._settler.join(deadline)
         return self._pool.unsettled.snapshot()
 
+    def give_up_settling(self) -> None:
+        self._settler.give_up()
+
     def begun_at_most(self, queue: str) -> int:
         """How many of the oldest jobs in progress of the queue may have been begun: the running ones, and those that
         ran and are still in progress because they were not acknowledged or are not settled yet.

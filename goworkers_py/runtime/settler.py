@@ -1,7 +1,8 @@
 """A pool's settler thread: settles deliveries at the broker, many in one step.
 
 A batch whose reply got lost is sent again under the same number, and the broker does it only once. No outcome is given
-up while this process lives: an outcome that cannot be written is tried again, and its job stays in progress until then.
+up before the process has deregistered: one that cannot be written is tried again, and its job stays in progress until
+then. After that other processes recover the job.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ class Settler(Service):
         self._on_left = on_left
         self._id = f"{pool.name}:{secrets.token_hex(6)}"
         self._outcomes: queue.SimpleQueue[Finished] = queue.SimpleQueue()
+        self._gave_up = False
         # The next nine: settler's thread only, so no lock. `_batch` is kept until the broker has answered it.
         self._number = 0
         self._taken: list[Finished] = []  # taken out of `_outcomes`, for this batch and the next ones
@@ -121,15 +123,20 @@ class Settler(Service):
     def wake(self) -> None:
         self._outcomes.put(_NOTHING)
 
+    def give_up(self) -> None:
+        """The stop has ended, and this thread may have outlasted it: it ends too, and the jobs are others'."""
+        self._gave_up = True
+        self.wake()
+
     def run(self) -> None:
-        while True:
+        while not self._gave_up:
             if not self._batch:
                 self._collect()
             if self._batch:
                 self._settle()
             elif self.stopping.is_set() and not (self._refused or self._taken) and self._outcomes.empty():
-                self._outage.forget(self.name)
-                return
+                break
+        self._outage.forget(self.name)
 
     def _collect(self) -> None:
         """Waits for the first ended delivery and takes along all others that have ended. Calls of C code move them: a

@@ -4,6 +4,7 @@ time."""
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -70,6 +71,7 @@ def test_a_job_that_cannot_be_settled_stops_neither_its_pool_nor_the_stop_and_co
                 assert eventually(lambda: [len(one._pool.unsettled) for one in launcher.managers] == [2])
                 assert launcher.stop() is False, "the exit code tells"
             assert runs == {"stuck": 2, "neighbour": 23}
+            assert eventually(lambda: "settler:q" not in [thread.name for thread in threading.enumerate()])
             lift()
         with daemon(harness, runs) as (app, launcher):
             assert eventually(lambda: runs["stuck"] == 4, within_s=20.0)
