@@ -30,7 +30,7 @@ _FAULTS = """axe.run(document, {resultTypes: ['violations'], preload: false}).th
 
 
 class Browser:
-    """One window. Who waits for a page to change asks with `until`, or opens it again."""
+    """One window. A test that waits for a page to change asks with `until`, or opens it again."""
 
     def __init__(self, base: str = "", width: int = 1200) -> None:
         self._base = base

@@ -2,9 +2,9 @@
 
 The import takes a processor longer than all else that most programs of tests do, and a run of the tests starts
 thousands of them. A fork is a process like any other: a child of pytest, with its own signals, files, session and
-environment, and it ends as a program does. What it does not have is a command line of its own in /proc, an import of
-the package that can be watched, and options of the interpreter. `_forkable` leaves programs that ask for one of these
-to exec, and those with PYWORKERS_TEST_EXEC in their environment. In the environment of pytest it leaves all to exec.
+environment, and it ends as a program does. It lacks a command line of its own in /proc, an import of the package that
+can be watched, and options of the interpreter. `_forkable` leaves programs that ask for one of these to exec, and those
+with PYWORKERS_TEST_EXEC in their environment. In the environment of pytest it leaves all to exec.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SET_CHILD_SUBREAPER = 36  # of prctl
 _ROOT = Path(__file__).parents[2]
 _KINDS = ("-c", "-m")  # of programs, beside the path of a file
 _INSTALLED = Path(sys.executable).with_name("pyworkers")
-# What an interpreter reads when it starts, but for what a fork obeys too.
+# An interpreter reads variables that begin so when it starts. A fork obeys some of them too.
 _READ_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_")
 _OBEYED = {"PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
 
