@@ -76,9 +76,10 @@ def app(own_redis: RedisServer) -> Iterator[App]:
 
 @contextmanager
 def daemons(count: int, folder: Path, url: str, log: Path) -> Iterator[list[Daemon]]:
+    changes = {"PYWORKERS_TEST_LOG": str(log)}
     with ExitStack() as stack:
         made = [
-            stack.enter_context(Daemon(folder, url, JOBS, "-q", "q=5", changes={"PYWORKERS_TEST_LOG": str(log)}))
+            stack.enter_context(Daemon(folder, url, JOBS, "-q", "q=5", prefix=hasty(), changes=changes))
             for _ in range(count)
         ]
         yield made
@@ -128,9 +129,9 @@ def test_complaints_609_and_542_a_limit_holds_over_processes_that_are_killed(
     app.enqueue_bulk("q", "Charge", [["all", number] for number in range(400)])  # as a program in Ruby does
     with daemons(PROCESSES, tmp_path, own_redis.url, log) as made:
         for number, daemon in enumerate(made[:2], 1):
-            eventually(lambda number=number: len(runs(log)) > 200 * number, 30)  # type: ignore[misc]
+            assert eventually(lambda number=number: len(runs(log)) > 200 * number, 30)  # type: ignore[misc]
             kill(daemon, log)
-        eventually(lambda: is_done(app), 60)
+        assert eventually(lambda: is_done(app), 60)
     told = runs(log)
     assert {number for what, _, number, _ in told if what == "end"} == set(range(400))
     assert most_at_once(told)["all"] <= 3
@@ -148,9 +149,9 @@ def test_complaints_429_and_1090_four_processes_run_each_key_in_order(
     with daemons(PROCESSES, tmp_path, own_redis.url, log) as made:
         for start in range(0, 400, 40):
             event.enqueue_bulk([[f"k{number % 7}", number] for number in range(start, start + 40)])
-        eventually(lambda: len(runs(log)) > 300, 30)
+        assert eventually(lambda: len(runs(log)) > 300, 30)
         kill(made[0], log)
-        eventually(lambda: is_done(app), 60)
+        assert eventually(lambda: is_done(app), 60)
     told = runs(log)
     assert set(most_at_once(told).values()) <= {0, 1}
     for key in {key for _, key, _, _ in told} - {"-"}:

@@ -60,7 +60,9 @@ class Daemon:
         prefix: Sequence[str] = (),
         changes: Mapping[str, str] | None = None,
     ) -> None:
-        (directory / "jobs.py").write_text(textwrap.dedent(jobs))
+        module, text = directory / "jobs.py", textwrap.dedent(jobs)
+        if not module.exists() or module.read_text() != text:  # another daemon may be reading it
+            module.write_text(text)
         self._log = directory / f"daemon-{len(list(directory.glob('daemon-*.log')))}.log"
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
