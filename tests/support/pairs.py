@@ -170,7 +170,8 @@ class World:
             for entry in [*inspector.groups()]:
                 inspector.flush_group(entry.group)
         elif self.ending == "cancel":
-            for jobs in self.waiting().values():
+            # Members of groups first: each cancel after them has no groups to search.
+            for _, jobs in sorted(self.waiting().items(), key=lambda named: "group" not in named[0].split("+")):
                 for job in jobs:
                     self.app.cancel(job.jid, timeout=0.0)
         else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from goworkers_py.brokers.redis.replies import list_of, one_of
 from goworkers_py.core.group import DueGroups, Group, GroupEntry, GroupSettings, OwnSettings
 from goworkers_py.wire.job_record import ENDED_S
 
-# Groups and members that are read, or deleted, in one step.
-PAGE = 500
+# Groups and members that are read, or deleted, in one step, and classes whose groups are.
+PAGE, CLASSES = 500, 50
 
 _LUA = Path(__file__).parent / "lua"
 _FLUSH = Script(_LUA / "flush.lua", one_of(int))
@@ -73,25 +74,35 @@ class RedisGroups(Groups):
 
     def entries(self, job_class: str = "") -> Iterator[GroupEntry]:
         classes = [job_class] if job_class else sorted(map(text, self._connections.call("SMEMBERS", self._keys.groups)))
-        for one in classes:
-            start, known = 0, set[str]()
-            while listed := self._page(one, start):
-                # Groups that are flushed meanwhile leave: the next page begins earlier, and may show some again.
-                start += len(listed) // 2
-                found = [(text(entry), float(due)) for entry, due in zip(listed[::2], listed[1::2], strict=True)]
-                yield from self._read(one, [told for told in found if told[0] not in known])
-                if len(found) < PAGE:
-                    break
-                known.update(entry for entry, _ in found)
+        listed = self._listed(classes)
+        while page := [*itertools.islice(listed, PAGE)]:
+            yield from self._read(page)
 
-    def _page(self, job_class: str, start: int) -> Sequence[bytes]:
+    def _listed(self, classes: Sequence[str]) -> Iterator[tuple[str, str, float]]:
+        """The class, the entry and the time of each group. Most classes have few: the first pages are read at once."""
+        for at in range(0, len(classes), CLASSES):
+            some = classes[at : at + CLASSES]
+            for one, page in zip(some, self._connections.exchange([self._page(one) for one in some]), strict=True):
+                yield from self._listed_of(one, page)
+
+    def _listed_of(self, job_class: str, page: Sequence[bytes]) -> Iterator[tuple[str, str, float]]:
+        start, known = 0, set[str]()
+        while page:
+            # Groups that are flushed meanwhile leave: the next page begins earlier, and may show some again.
+            start += len(page) // 2
+            found = [(text(entry), float(due)) for entry, due in zip(page[::2], page[1::2], strict=True)]
+            yield from ((job_class, entry, due) for entry, due in found if entry not in known)
+            if len(found) < PAGE:
+                break
+            known.update(entry for entry, _ in found)
+            page = self._connections.call(*self._page(job_class, start))
+
+    def _page(self, job_class: str, start: int = 0) -> tuple[str | int, ...]:
         key = self._keys.groups_of(job_class)
-        asked = ("ZRANGEBYSCORE", key, "-inf", "inf", "WITHSCORES", "LIMIT", start, PAGE)
-        listed: Sequence[bytes] = self._connections.call(*asked)
-        return listed
+        return "ZRANGEBYSCORE", key, "-inf", "inf", "WITHSCORES", "LIMIT", start, PAGE
 
-    def _read(self, job_class: str, found: Sequence[tuple[str, float]]) -> Iterator[GroupEntry]:
-        groups = [(group, due) for entry, due in found if (group := group_in(entry, job_class)) is not None]
+    def _read(self, listed: Iterable[tuple[str, str, float]]) -> Iterator[GroupEntry]:
+        groups = [(group, due) for one, entry, due in listed if (group := group_in(entry, one)) is not None]
         commands: list[tuple[str, ...]] = []
         for group, _ in groups:
             commands += [("LLEN", self._keys.members(group)), ("HMGET", self._keys.group(group), *_FIELDS)]
@@ -102,7 +113,7 @@ class RedisGroups(Groups):
     def entry(self, group: Group) -> GroupEntry | None:
         entry, key = entry_of(group), self._keys.groups_of(group.job_class)
         [score] = self._connections.call("ZMSCORE", key, entry)
-        return None if score is None else next(self._read(group.job_class, [(entry, float(score))]), None)
+        return None if score is None else next(self._read([(group.job_class, entry, float(score))]), None)
 
     def make_due(self, group: Group) -> bool:
         seconds, size = self._connections.exchange([("TIME",), ("LLEN", self._keys.members(group))])
