@@ -41,10 +41,11 @@ test: setup ## run the tests
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 # It asks for no server, so it runs where none can be installed. Property tests try fewer examples than in `make test`.
-# The contract, the pairs of features and the pages have thousands of tests or take seconds each, so they are left out.
+# Left out is what has thousands of tests, runs a whole App, or takes seconds.
+LEFT_OUT := $(addprefix --ignore tests/,api brokers contract integration project) \
+    $(patsubst %,--ignore-glob '*/%.py',test_pairs test_hostile_payloads test_commands test_output)
 test-fast: $(VENV)/.installed ## run tests of single modules that need no server, in seconds
-	PYWORKERS_TEST_FEWER_EXAMPLES=5 $(BIN)/python -m pytest -n 4 --dist worksteal -m "not server and not slow" \
-	    --ignore tests/integration --ignore tests/contract --ignore tests/project --ignore-glob '*/test_pairs.py' $(ARGS)
+	PYWORKERS_TEST_FEWER_EXAMPLES=5 $(BIN)/python -m pytest -n 4 --dist worksteal -m "not server and not slow" $(LEFT_OUT) $(ARGS)
 
 matrix: ## run the tests on every Python of this machine, pyenv's too, each in .matrix/; ARGS='-k retry' goes along
 	@MAKE='$(MAKE)' ARGS='$(ARGS)' bin/matrix
