@@ -453,7 +453,7 @@ def test_a_receiver_waits_for_a_server_that_is_started_late(
     kind = mail_of(away)
     began = time.monotonic()
     receiver = away.receive(kind, consumers=2)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10
     assert (receiver.ready, receiver.running, receiver.wait_until_ready(0.05)) == (False, 0, False)
     waits = [one for one in caplog.messages if "cannot serve" in one and "trying again until it does" in one]
     assert (len(waits), [one for one in caplog.records if one.levelname == "ERROR"]) == (1, caplog.records[-1:])
@@ -475,7 +475,7 @@ def test_a_receiver_whose_server_never_comes_stops_at_once(away: App) -> None:
         began = time.monotonic()
         assert receiver.stop(timeout) is True
         assert receiver.stop() is True
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 10
         assert (receiver.ready, receiver.wait_until_ready()) == (False, False)
     with away.receive(kind):
         pass

@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
@@ -150,32 +151,48 @@ def test_a_consume_without_wait_returns_at_once(me: Process) -> None:
     began = time.monotonic()
     for _ in range(3):
         assert list(me.broker.transport.consume(me.identity, [("q", 5)], 5, 0)) == []
-    assert time.monotonic() - began < 0.5
+    assert time.monotonic() - began < 5, "each waited for two seconds"
+
+
+def is_soon(wait: Callable[[], float]) -> bool:
+    """Whether one of some waits was short. A consume that nobody wakes waits for two seconds each time, and a machine
+    that is busy makes few of those that are woken as long."""
+    return any(wait() < 1 for _ in range(5))
 
 
 def test_a_consume_that_waits_brings_the_job_that_comes(me: Process, other: Process) -> None:
-    for number in range(3):
+    def wait() -> float:
         with ThreadPoolExecutor(1) as pool:
             consuming = pool.submit(me.broker.transport.consume, me.identity, [("q", 5)], 5)
             time.sleep(0.1)
-            other.publish(job(number))
+            other.publish(job(1))
             came_at = time.monotonic()
-            taken = consuming.result() or me.consume(1)
-        assert payloads(taken) == [job(number)]
-        assert time.monotonic() - came_at < 1
+            [delivery] = consuming.result() or me.consume(1)
+        waited_s = time.monotonic() - came_at
+        assert delivery.payload == job(1)
+        assert me.settle((delivery, DONE)) == [True]
+        return waited_s
+
+    assert is_soon(wait)
 
 
 @pytest.mark.parametrize("outcome", [REQUEUE, REQUEUE_LAST])
 def test_a_consume_that_waits_brings_the_job_that_is_given_back(me: Process, other: Process, outcome: Outcome) -> None:
-    me.publish(job(1))
-    [delivery] = me.consume(1)
-    with ThreadPoolExecutor(1) as pool:
-        consuming = pool.submit(other.consume, 1)
-        time.sleep(0.1)
-        me.settle((delivery, outcome))
-        came_at = time.monotonic()
-        assert payloads(consuming.result()) == [job(1)]
-    assert time.monotonic() - came_at < 1
+    def wait() -> float:
+        me.publish(job(1))
+        [delivery] = me.consume(1)
+        with ThreadPoolExecutor(1) as pool:
+            consuming = pool.submit(other.consume, 1)
+            time.sleep(0.1)
+            me.settle((delivery, outcome))
+            came_at = time.monotonic()
+            [again] = consuming.result()
+        waited_s = time.monotonic() - came_at
+        assert again.payload == job(1)
+        assert other.settle((again, DONE)) == [True]
+        return waited_s
+
+    assert is_soon(wait)
 
 
 def test_a_wake_ends_a_consume_that_waits_and_not_that_of_another_queue_or_process(me: Process, other: Process) -> None:
@@ -193,18 +210,21 @@ def test_a_wake_ends_a_consume_that_waits_and_not_that_of_another_queue_or_proce
         mine, mail, others = (pool.submit(consume, *one) for one in ((me, "q"), (me, "mail"), (other, "q")))
         time.sleep(0.1)
         assert eventually(wake_until_done)
-        assert mine.result() < 1
-        assert min(mail.result(), others.result()) > 1
+        assert mine.result() < min(mail.result(), others.result()) - 0.5
 
 
 def test_a_consume_waits_for_some_seconds_only_and_a_wake_before_it_ends_it_at_once(me: Process) -> None:
     began = time.monotonic()
     me.broker.transport.consume(me.identity, [("q", 5)], 5)
-    woken_at = time.monotonic()
-    assert woken_at - began < LONGEST_WAIT_S
-    me.broker.transport.wake("q")
-    assert not me.broker.transport.consume(me.identity, [("q", 5)], 5)
-    assert time.monotonic() - woken_at < 1
+    assert time.monotonic() - began < LONGEST_WAIT_S
+
+    def wait() -> float:
+        woken_at = time.monotonic()
+        me.broker.transport.wake("q")
+        assert not me.broker.transport.consume(me.identity, [("q", 5)], 5)
+        return time.monotonic() - woken_at
+
+    assert is_soon(wait)
 
 
 def test_a_wake_loses_no_job(me: Process) -> None:

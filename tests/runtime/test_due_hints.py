@@ -10,8 +10,8 @@ from goworkers_py.runtime.due_hints import DueHints
 
 def wakes(hints: DueHints) -> bool:
     began = time.monotonic()
-    hints.wait(0.1)
-    return time.monotonic() - began < 0.1
+    hints.wait(0.5)
+    return time.monotonic() - began < 0.5
 
 
 def asleep(until: float) -> DueHints:

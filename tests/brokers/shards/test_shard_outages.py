@@ -301,7 +301,7 @@ def test_each_shard_that_is_there_tells_of_itself_and_one_that_is_away_holds_nob
     assert told_of(me) == [every[0], every[2]]
     began = time.monotonic()
     assert told_of(me) == [every[0], every[2]]
-    assert time.monotonic() - began < 1.0, "nobody asks it any more"
+    assert time.monotonic() - began < 4, "nobody asks it any more: a call would wait for five seconds"
     b.start() if how == "killed" else b.resume()
     assert eventually(lambda: told_of(me) == every)
 
