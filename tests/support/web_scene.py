@@ -41,12 +41,22 @@ class Scene(NamedTuple):
 class Copy(NamedTuple):
     made_at: float  # monotonic
     scene: Any  # what the fill returned
-    entries: Sequence[tuple[bytes, int, bytes]]  # key, milliseconds to live, dump
+    entries: Sequence[bytes | int]  # of `copied`
 
 
 T = TypeVar("T")
 # Times in the scene are relative to when it was made, such as when a job is due.
 COPY_LASTS_S = 10.0
+_COPY = """
+local entries = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  entries[#entries + 1] = key
+  entries[#entries + 1] = math.max(0, redis.call('PTTL', key))
+  entries[#entries + 1] = redis.call('DUMP', key)
+end
+return entries
+"""
+_PUT_BACK = "for at = 1, #ARGV, 3 do redis.call('RESTORE', ARGV[at], ARGV[at + 1], ARGV[at + 2], 'REPLACE') end"
 _copies: dict[Callable[[App, redis_py.Redis], Any], Copy] = {}
 
 
@@ -89,25 +99,28 @@ def fill_all(app: App, redis: redis_py.Redis) -> Scene:
     return scene
 
 
-def restored(fill: Callable[[App, redis_py.Redis], T], app: App, redis: redis_py.Redis) -> T:
+def restored(
+    fill: Callable[[App, redis_py.Redis], T], app: App, redis: redis_py.Redis, lasts_s: float = COPY_LASTS_S
+) -> T:
     """As `fill` leaves the empty database, from a copy of what it left for a test shortly before: that is quicker."""
     copy = _copies.get(fill)
-    if copy is not None and time.monotonic() - copy.made_at < COPY_LASTS_S:
-        pipe = redis.pipeline(transaction=False)
-        for key, ttl_ms, value in copy.entries:
-            pipe.restore(key, ttl_ms, value, replace=True)
-        pipe.execute()
+    if copy is not None and time.monotonic() - copy.made_at < lasts_s:
+        put_back(redis, copy.entries)
         known: T = copy.scene
         return known
     made_at, scene = time.monotonic(), fill(app, redis)
-    keys = redis.keys()
-    pipe = redis.pipeline(transaction=False)
-    for key in keys:
-        pipe.pttl(key).dump(key)
-    told = pipe.execute()
-    entries = [(key, max(ttl_ms, 0), value) for key, ttl_ms, value in zip(keys, told[::2], told[1::2], strict=True)]
-    _copies[fill] = Copy(made_at, scene, entries)
+    _copies[fill] = Copy(made_at, scene, copied(redis))
     return scene
+
+
+def copied(redis: redis_py.Redis) -> list[bytes | int]:
+    """The key, the time to live and the value of all that is in the database."""
+    entries: list[bytes | int] = redis.eval(_COPY, 0)
+    return entries
+
+
+def put_back(redis: redis_py.Redis, entries: Sequence[bytes | int]) -> None:
+    redis.eval(_PUT_BACK, 0, *entries)
 
 
 def _queues(app: App, chance: random.Random) -> None:

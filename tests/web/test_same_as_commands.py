@@ -188,16 +188,6 @@ def left(app: App) -> dict[str, Any]:
     }
 
 
-def saved(redis: redis_py.Redis) -> dict[bytes, tuple[int, bytes]]:
-    return {key: (max(redis.pttl(key), 0), redis.dump(key)) for key in redis.scan_iter()}
-
-
-def bring_back(redis: redis_py.Redis, copy: Mapping[bytes, tuple[int, bytes]]) -> None:
-    redis.flushdb()
-    for key, (ttl, dump) in copy.items():
-        redis.restore(key, ttl, dump)
-
-
 def named(scene: Scene, text: str) -> str:
     return str(getattr(scene, text, text))
 
@@ -211,11 +201,12 @@ def test_an_action_leaves_what_the_command_of_its_name_leaves(
     app: App, redis: redis_py.Redis, scene: Scene, client: Client, call: Call, same: Same
 ) -> None:
     prepare(app, redis, scene, same.before)
-    copy, before = saved(redis), left(app)
+    copy, before = web_scene.copied(redis), left(app)
     answer = client.sure(same.action, {name: named(scene, value) for name, value in same.fields.items()})
     assert answer.status == 303, answer.text
     by_page = left(app)
-    bring_back(redis, copy)
+    redis.flushdb()
+    web_scene.put_back(redis, copy)
     assert left(app) == before
     told = call(*(named(scene, word) for word in same.command))
     assert told.returncode == 0, told.stderr
