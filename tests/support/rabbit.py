@@ -192,9 +192,21 @@ def shared_node(directory: Path) -> Iterator[RabbitNode]:
                 fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 record.truncate(0)
                 node, epmd = told["pids"]
-                os.killpg(node, signal.SIGKILL)
-                os.kill(epmd, signal.SIGKILL)
+                log = _log_of_ended(RabbitNode(*told["ports"]), told["directory"])
+                for kill, number in ((os.killpg, node), (os.kill, epmd)):
+                    with suppress(ProcessLookupError):
+                        kill(number, signal.SIGKILL)
                 shutil.rmtree(told["directory"], ignore_errors=True)
+                if log:
+                    raise RuntimeError(f"the node of RabbitMQ has ended by itself: {log}")
+
+
+def _log_of_ended(node: RabbitNode, directory: str) -> str:
+    try:
+        node.ask("GET", "vhosts?columns=name")
+    except OSError:
+        return Path(directory, "out").read_text("utf-8", "replace")[-5_000:]
+    return ""
 
 
 @contextmanager
