@@ -25,7 +25,7 @@ def stage(tmp_path: Path, own_redis: RedisServer) -> Iterator[Scene]:
 
 def test_one_works_and_the_other_takes_over_when_it_is_killed(stage: Scene) -> None:
     first = stage.leading()
-    second = stage.start()
+    stage.start()
     stage.push("long", 60)
     stage.await_run("long", 1)
     assert eventually(lambda: "standby of " in pyworkers("processes", "--redis", stage.server.url).stdout)
@@ -34,7 +34,6 @@ def test_one_works_and_the_other_takes_over_when_it_is_killed(stage: Scene) -> N
     won = stage.await_epoch(2)
     assert won.at - killed_at < stage.lease_s + 1
     stage.await_run("long", 2)  # at once: the win has declared the old leader dead
-    second.says("is silent since")
 
 
 def test_of_three_one_works_and_after_a_kill_one_of_the_others(stage: Scene) -> None:
@@ -47,6 +46,8 @@ def test_of_three_one_works_and_after_a_kill_one_of_the_others(stage: Scene) -> 
         stage.push(f"job {epoch}")
         stage.await_run(f"job {epoch}", epoch)
     assert [win.epoch for win in stage.judge.wins] == [1, 2, 3]
+    # Each has one look in the last third of a lease, and on a busy machine it may come too late for the warning.
+    assert "is silent since" in stage.log
 
 
 def test_a_leader_that_was_paused_beyond_its_lease_writes_nothing_and_stands_by(stage: Scene) -> None:

@@ -139,8 +139,8 @@ def test_a_pause_gives_back_the_fetched_jobs_of_its_queue_only(redis_url: str, r
             app.enqueue_bulk(name, "J", [[f"{name}{number}"] for number in range(2)])
         with started(app) as launcher:
             [manager] = launcher.managers
-            assert eventually(lambda: redis.llen("queue:low") == 1)
-            assert eventually(lambda: len(manager.running) == 1)
+            assert eventually(lambda: [manager.waiting(name) for name in QUEUES] == [1, 2, 1])
+            assert len(manager.running) == 1
             others = manager._pool.unsettled.of_queue("critical")
             manager.set_paused("default", True)
             assert eventually(lambda: redis.llen("queue:default") == 2)
