@@ -206,11 +206,11 @@ def test_a_wake_ends_a_consume_that_waits_and_not_that_of_another_queue_or_proce
         assert not process.broker.transport.consume(process.identity, [(queue, 5)], 5)
         return time.monotonic() - began
 
-    consumers = (me, "q"), (me, "mail"), (other, "q")
-    for process, queue in consumers:  # RabbitMQ may end the connection of one that consumes while another declares
-        process.broker.transport.consume(process.identity, [(queue, 5)], 5, 0.0)
+    for queue in ("q", "mail"):  # there before: RabbitMQ may end the connection of one that consumes while it is made
+        me.publish(job(1), queue=queue)
+        assert me.settle(*[(delivery, DONE) for delivery in me.consume(1, queue)]) == [True]
     with ThreadPoolExecutor(3) as pool:
-        mine, mail, others = (pool.submit(consume, *one) for one in consumers)
+        mine, mail, others = (pool.submit(consume, *one) for one in ((me, "q"), (me, "mail"), (other, "q")))
         time.sleep(0.1)
         assert eventually(wake_until_done)
         assert mine.result() < min(mail.result(), others.result()) - 0.5
