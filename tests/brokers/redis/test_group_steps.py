@@ -12,7 +12,10 @@ import redis as redis_py
 from apps import job, own_broker
 from verbs import batch_of
 
+from goworkers_py.brokers.redis import groups
 from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.group_entry import entry_of
+from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.group import Group
@@ -82,6 +85,21 @@ def prepare(redis: redis_py.Redis, count: int) -> None:
     redis.sadd("pyworkers:groups", "Job")
     fields = {"class": "Job", "args": ["g"], "jid": "0", "queue": "q", "pyworkers": field_of_set(SET, is_ended=False)}
     redis.lpush("queue:q", json.dumps(fields))
+
+
+def test_each_group_of_each_class_is_listed_once_in_order_however_many_there_are(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "PAGE", 3)
+    monkeypatch.setattr(groups, "CLASSES", 2)
+    wanted = [Group("q", f"Job{kind}", f"{name}") for kind in range(5) for name in range((0, 1, 3, 4, 8)[kind])]
+    for place, group in enumerate(wanted):
+        redis.sadd(Keys().groups, group.job_class)
+        redis.zadd(Keys().groups_of(group.job_class), {entry_of(group): 1e9 + place})
+    assert [entry.group for entry in broker.groups.entries()] == wanted
+    assert [entry.group for entry in broker.groups.entries("Job3")] == [
+        one for one in wanted if one.job_class == "Job3"
+    ]
 
 
 def test_a_step_does_not_grow_with_the_group(broker: RedisBroker, redis: redis_py.Redis) -> None:
