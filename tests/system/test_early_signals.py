@@ -20,10 +20,11 @@ QUIET, REPLACE = signal.SIGUSR1, signal.SIGUSR2
 
 @pytest.fixture(autouse=True)
 def _defaults() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in early_signals.NOTED}
+    """Under nohup, HUP is ignored, and programs that a test starts would inherit that."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in early_signals.NOTED}
     yield
     for number, handler in before.items():
-        assert signal.getsignal(number) == handler
+        assert signal.signal(number, handler) == signal.SIG_DFL
 
 
 @pytest.mark.parametrize(
