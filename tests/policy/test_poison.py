@@ -218,9 +218,9 @@ def test_a_job_that_kills_its_process_is_buried_after_three_deaths_and_its_neigh
         assert eventually(lambda p=process: p.poll() is not None or _told_of_death(fleet)), fleet.told()
         deaths += process.poll() is not None
     assert deaths == 3
+    assert eventually(lambda: set(fleet.count("ended")) == set(neighbours)), fleet.told()
     assert eventually(lambda: not in_progress(redis) and not redis.exists("queue:q", "retry")), fleet.told()
     assert fleet.count("began")["poison"] == 3
-    assert set(fleet.count("ended")) == set(neighbours)
     assert min(fleet.count("began").values()) == 3, "they had begun each time"
     assert fields(redis.zrange("dead", 0, -1), "jid") == ["poison"]
     assert "3 processes died while they ran this job" in (fleet.directory / "death-poison").read_text()
