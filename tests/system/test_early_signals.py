@@ -20,7 +20,7 @@ QUIET, REPLACE = signal.SIGUSR1, signal.SIGUSR2
 
 @pytest.fixture(autouse=True)
 def _defaults() -> Iterator[None]:
-    """Under nohup, HUP is ignored, and programs that a test starts would inherit that."""
+    """Under nohup, HUP is ignored."""
     before = {number: signal.signal(number, signal.SIG_DFL) for number in early_signals.NOTED}
     yield
     for number, handler in before.items():
@@ -125,6 +125,7 @@ import signal
 from goworkers_py.system import early_signals
 from goworkers_py.system.inbox import Inbox
 from goworkers_py.system.signals import handled_by
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as nohup leaves it, it would stay ignored
 early_signals.begin()
 signal.raise_signal(signal.SIGHUP)
 print("noted", flush=True)
