@@ -305,7 +305,7 @@ def test_a_reply_that_comes_while_stopping_is_given_back(
         release.wait(20)
 
     monkeypatch.setattr(RedisTransport, "consume", slow_reply)
-    with own_app(redis_url, QueueConfig("q", concurrency=1, prefetch=1)) as app:
+    with own_app(redis_url, QueueConfig("q", concurrency=1, prefetch=1), timeout=20) as app:
         app.registry.handle("q", run)
         launcher = app.launcher()
         launcher.start(threading.Event())
@@ -423,14 +423,28 @@ def test_what_is_put_into_the_buffer_while_the_queue_is_paused_is_given_back(
     assert fetching.buffered() == []
 
 
+def run_once_while_it_ends(fetching: Fetching, delivery: Delivery) -> None:
+    """The delivery ends when the fetcher begins to wait for room. Another thread may be too late for that: the fetcher
+    waits for milliseconds."""
+    room = fetching.buffer.room
+
+    def ends(timeout_s: float, at_least: int = 1) -> int:
+        fetching.buffer.done(delivery)
+        return room(timeout_s, at_least)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fetching.buffer, "room", ends)
+        fetching.fetcher.run_once()
+
+
 def test_jobs_that_wait_while_others_end_stay(broker: RedisBroker, redis: redis_py.Redis) -> None:
     push(redis, *range(12))
     fetching = Fetching(broker, concurrency=1, prefetch=None)
     learn_that_jobs_are_short(fetching)
     fetching.fetcher.run_once()
     taken = fetching.buffer.get()
-    threading.Timer(0.005, fetching.buffer.done, [taken]).start()
-    fetching.fetcher.run_once()
+    assert taken is not None
+    run_once_while_it_ends(fetching, taken)
     assert fetching.given_back == []
 
 
@@ -444,10 +458,10 @@ def test_when_jobs_have_become_longer_what_was_fetched_for_short_ones_is_given_b
     assert len(fetching.buffer) == 21
     for ended in range(2):  # the jobs take 10 ms now, so two are to be held
         taken = fetching.buffer.get()
+        assert taken is not None
         for _ in range(50):
             fetching.prefetch.record(0.01)
-        threading.Timer(0.005, fetching.buffer.done, [taken]).start()
-        fetching.fetcher.run_once()
+        run_once_while_it_ends(fetching, taken)
         assert fetching.given_back == raws[3:21], f"after {ended + 1} jobs"
 
 
