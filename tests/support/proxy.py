@@ -12,6 +12,7 @@ connection that has gone silent stays so until somebody closes it.
         proxy.damage_reply_of(b"LLEN", b"+OK\r\n")  # the client gets this reply instead
         proxy.drop_command(b"EVALSHA")        # the server never gets it
         proxy.delay(0.2, b"BRPOPLPUSH")       # its reply arrives late
+        proxy.hold(event, b"ECHO")            # its reply arrives when the event is set
         proxy.swallow()                       # nothing passes in either direction; connections stay open
         proxy.cut()                           # closes all connections; new ones work
         proxy.refuse()                        # closes all connections, and new ones at once
@@ -95,6 +96,16 @@ class Proxy(AbstractContextManager["Proxy"]):
             return passing
 
         self._add(direction, command, times, act)
+
+    def hold(self, until: threading.Event, command: bytes = b"", times: float = 1) -> None:
+        """Passes replies on when the event is set."""
+
+        def act(link: _Link, passing: bytes) -> bytes:
+            while not until.is_set() and not link.ended.wait(0.01):
+                pass
+            return passing
+
+        self._add(Direction.REPLY, command, times, act)
 
     def drop_reply_of(self, command: bytes, times: float = 1, after_bytes: int = 0) -> None:
         """The server replies. The connection ends after `after_bytes` bytes of the reply."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import random
-import socket
 import subprocess
 import sys
 import threading
@@ -22,7 +21,7 @@ import redis as redis_py
 from apps import own_broker
 from forks import ended_well, in_child
 from proxy import Direction, Proxy
-from servers import RedisServer
+from servers import RedisServer, free_port
 from waiting import eventually
 
 from goworkers_py.api.client import Client
@@ -30,11 +29,12 @@ from goworkers_py.brokers.redis import blocking_line, connection, exchange
 from goworkers_py.brokers.redis.blocking_line import BlockingLine
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.embedded_server import find_server
-from goworkers_py.brokers.redis.exchange import RedisCommand, Script
+from goworkers_py.brokers.redis.exchange import Exchanges, RedisCommand, Script
 from goworkers_py.brokers.redis.packing import LARGE, packed
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, WrongType
 
 SHORT_S = 0.5
+HASTE_S = connection.HASTE_S
 
 
 class Interruption(BaseException):
@@ -77,8 +77,20 @@ def impatient(proxy: Proxy) -> Iterator[Connections]:
     address = f"{proxy.url}?socket_timeout={SHORT_S}&socket_connect_timeout={SHORT_S}"
     with closing(Connections(address)) as connections:
         connections.reply_margin_s = SHORT_S
-        connections.call("PING")
+        assert eventually(lambda: answers(connections))
         yield connections
+
+
+def answers(connections: Exchanges) -> bool:
+    return echo(connections, "well") == b"well"
+
+
+def echo(connections: Exchanges, word: str) -> Any:
+    """None when no answer came in time, as it may happen to impatient ones on a busy machine."""
+    try:
+        return connections.call("ECHO", word)
+    except BrokerUnavailable:
+        return None
 
 
 @pytest.fixture
@@ -158,12 +170,13 @@ def test_a_reply_that_was_cut_is_not_given_to_the_next_command(
 
 
 def test_a_reply_that_comes_too_late_is_not_given_to_the_next_command(proxy: Proxy, impatient: Connections) -> None:
-    proxy.delay(SHORT_S * 2, b"ECHO", times=1)
+    given_up = threading.Event()
+    proxy.hold(given_up, b"ECHO")
     with pytest.raises(BrokerUnavailable, match=r"[Tt]imeout"):
         impatient.call("ECHO", "late")
-    assert impatient.call("ECHO", "mine") == b"mine"
-    time.sleep(SHORT_S * 2)
-    assert impatient.call("ECHO", "mine too") == b"mine too"
+    given_up.set()
+    assert eventually(lambda: echo(impatient, "mine")) == b"mine"
+    assert eventually(lambda: echo(impatient, "mine too")) == b"mine too"
 
 
 @contextmanager
@@ -217,11 +230,15 @@ def test_an_exception_thrown_into_an_exchange_leaves_no_reply_to_the_next_one(
         after.append(proxied.call("ECHO", "mine"))
 
     after: list[bytes] = []
-    proxy.delay(0.02, b"ECHO", times=10)
+    thrown = threading.Event()
+    proxy.delay(0.02, b"ECHO", times=3)
+    proxy.hold(thrown, b"ECHO")
+    proxy.delay(0.02, b"ECHO", times=6)
     thread = threading.Thread(target=interrupted)
     thread.start()
     assert eventually(lambda: proxy.replies[b"ECHO"] >= 3)
     throw_into(thread)
+    thrown.set()  # the thread waits in C code, where no exception reaches it, until the next reply comes
     thread.join()
     assert after == [b"mine"]
 
@@ -334,18 +351,16 @@ def test_a_server_that_does_not_answer_is_unavailable(own_redis: RedisServer, im
     assert eventually(lambda: answers(impatient))
 
 
-def answers(connections: Connections) -> bool:
-    try:
-        return connections.call("PING") == b"PONG"
-    except BrokerUnavailable:
-        return False
-
-
 @pytest.mark.parametrize("fault", [Proxy.drop_reply_of, Proxy.drop_command, Proxy.swallow])
 def test_nothing_is_sent_again_after_a_lost_reply(
-    proxy: Proxy, impatient: Connections, push_script: Script, fault: Callable[..., None]
+    own_redis: RedisServer,
+    proxy: Proxy,
+    proxied: Connections,
+    impatient: Connections,
+    push_script: Script,
+    fault: Callable[..., None],
 ) -> None:
-    impatient.script(push_script, ["list"], ["first"])  # the server knows the script from here on
+    proxied.script(push_script, ["list"], ["first"])  # the server knows the script from here on
     proxy.commands.clear()
     for aim in (b"EXEC", b"EVALSHA", b"BRPOPLPUSH", b"LPUSH"):
         fault(proxy, aim, times=1)
@@ -356,13 +371,16 @@ def test_nothing_is_sent_again_after_a_lost_reply(
         lambda: line.block("BRPOPLPUSH", "list", "other", 1),
     ]
     with closing(impatient.blocking_line(1)) as line:
-        for attempt in attempts:
-            with pytest.raises(BrokerUnavailable):
-                attempt()
+        for number, attempt in enumerate(attempts, 1):
+            # On a busy machine, a new connection may not be made in so short a time: then nothing was sent.
+            while proxy.hits < number:
+                with pytest.raises(BrokerUnavailable):
+                    attempt()
+                eventually(lambda number=number: proxy.hits == number, 2.0)  # type: ignore[misc]
     proxy.pass_through()
     done = fault is Proxy.drop_reply_of
-    assert impatient.call("LLEN", "list") == (3 if done else 1)
-    assert impatient.call("LLEN", "other") == (1 if done else 0)
+    assert own_redis.client().llen("list") == (3 if done else 1)
+    assert own_redis.client().llen("other") == (1 if done else 0)
     sent = {name: proxy.commands[name] for name in (b"EXEC", b"EVALSHA", b"EVAL", b"LPUSH", b"BRPOPLPUSH")}
     assert sent == {b"EXEC": 1, b"EVALSHA": 1, b"EVAL": 0, b"LPUSH": 1, b"BRPOPLPUSH": 1}
 
@@ -377,8 +395,8 @@ def test_close_fails_the_exchanges_that_run_and_no_later_ones(
             errors.append(error)
 
     errors: list[BaseException] = []
-    connections = Connections(own_redis.url)
-    threads = [threading.Thread(target=wait, args=(("BLPOP", f"nothing:{n}", 4),)) for n in range(4)]
+    connections = Connections(f"{own_redis.url}?socket_timeout=50")
+    threads = [threading.Thread(target=wait, args=(("BLPOP", f"nothing:{n}", 40),)) for n in range(4)]
     for thread in threads:
         thread.start()
     assert eventually(lambda: own_redis.client().info("clients")["blocked_clients"] == 4)
@@ -473,7 +491,7 @@ def cannot_save(server: RedisServer, stack: ExitStack) -> None:
 def loading(server: RedisServer, stack: ExitStack) -> None:
     client = server.client()
     client.config_set("aof-use-rdb-preamble", "no")
-    client.eval("for n = 1, 40000 do redis.call('SET', n, n) end", 0)
+    client.eval("for n = 1, 200000 do redis.call('SET', n, n) end", 0)
     server.stop()
     server._options["key-load-delay"] = "100"  # microseconds, at least
     server._process = server._launch(server.port)  # without waiting for it, as start() does
@@ -582,7 +600,8 @@ def waiting_on(line: BlockingLine, server: RedisServer, *command: str | int) -> 
 
 
 @pytest.fixture
-def line(own_redis: RedisServer) -> Iterator[BlockingLine]:
+def line(own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[BlockingLine]:
+    monkeypatch.setattr(connection, "HASTE_S", 20.0)  # a wake must not fail on a busy machine
     with closing(Connections(own_redis.url)) as connections, closing(connections.blocking_line(30)) as line:
         yield line
 
@@ -632,19 +651,27 @@ def test_the_end_of_a_line_returns_whether_a_command_may_still_arrive(
         assert cut_short.end()
 
 
-def test_a_wake_does_not_wait_for_a_server_that_hangs(line: BlockingLine, own_redis: RedisServer) -> None:
+def test_a_wake_does_not_wait_for_a_server_that_hangs(
+    line: BlockingLine, own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def soon() -> bool:
+        begin = time.monotonic()
+        with pytest.raises(BrokerUnavailable):
+            line.wake()
+        return time.monotonic() - begin < connection.SOCKET_TIMEOUT_S
+
     with ThreadPoolExecutor(1) as pool:
-        taking = pool.submit(line.block, "BRPOPLPUSH", "list", "other", 5)
+        taking = pool.submit(line.block, "BRPOPLPUSH", "list", "other", 30)
         assert eventually(lambda: own_redis.client().info("clients")["blocked_clients"] == 1)
         assert eventually(lambda: line._client_id is not None)
         own_redis.pause()
+        monkeypatch.setattr(connection, "HASTE_S", HASTE_S)
         try:
-            begin = time.monotonic()
-            with pytest.raises(BrokerUnavailable):
-                line.wake()
-            assert time.monotonic() - begin < connection.SOCKET_TIMEOUT_S
+            assert any(soon() for _ in range(3)), "the machine may stand still during one of them"
         finally:
             own_redis.resume()
+            monkeypatch.setattr(connection, "HASTE_S", 20.0)
+            line.wake()
         assert taking.result(15) is None
 
 
@@ -726,12 +753,13 @@ def test_a_blocking_command_whose_reply_never_comes_ends_some_time_after_its_lim
     proxy: Proxy, impatient: Connections
 ) -> None:
     with closing(impatient.blocking_line(0.2)) as line:
+        assert eventually(lambda: answers(line))
         proxy.swallow(b"BRPOPLPUSH", Direction.REPLY, times=1)
         begin = time.monotonic()
         with pytest.raises(BrokerUnavailable, match=r"[Tt]imeout"):
             line.block("BRPOPLPUSH", "list", "other", 0.2)
         assert time.monotonic() - begin >= 0.2 + SHORT_S
-        assert line.call("ECHO", "mine") == b"mine"
+        assert eventually(lambda: echo(line, "mine")) == b"mine"
 
 
 # --- forks
@@ -780,13 +808,12 @@ def test_a_child_does_not_wait_for_a_lock_that_another_thread_held_when_it_was_f
     assert ended_well(child)
 
 
-def test_a_fork_in_the_middle_of_an_exchange_leaves_the_reply_to_the_parent(
-    connections: Connections, redis: redis_py.Redis
-) -> None:
+def test_a_fork_in_the_middle_of_an_exchange_leaves_the_reply_to_the_parent(own_redis: RedisServer) -> None:
     def block() -> None:
-        came.append(connections.call("BLPOP", "list", 30))
+        came.append(connections.call("BLPOP", "list", 40))
 
-    came: list[Any] = []
+    redis, came = own_redis.client(), list[Any]()
+    connections = Connections(f"{own_redis.url}?socket_timeout=50")  # longer than a child may take
     thread = threading.Thread(target=block)
     thread.start()
     assert eventually(lambda: redis.info("clients")["blocked_clients"] == 1)
@@ -796,6 +823,7 @@ def test_a_fork_in_the_middle_of_an_exchange_leaves_the_reply_to_the_parent(
     assert ended_well(child)
     redis.lpush("list", "job")
     thread.join()
+    connections.close()
     assert came == [[b"list", b"job"]]
 
 
@@ -817,12 +845,6 @@ def sentinel(own_redis: RedisServer, tmp_path: Path) -> Iterator[str]:
             yield f"127.0.0.1:{port}"
         finally:
             process.kill()
-
-
-def free_port() -> int:
-    with socket.socket() as attempt:
-        attempt.bind(("127.0.0.1", 0))
-        return int(attempt.getsockname()[1])
 
 
 def pings(client: redis_py.Redis) -> bool:
