@@ -15,15 +15,20 @@ from waiting import eventually
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.call import BUILT_IN, Call, Target
+from goworkers_py.core.clock import awake_and_asleep
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.observe.job_log_levels import job_levels
+from goworkers_py.runtime import commands as module
 from goworkers_py.runtime.launcher import Launcher
+
+# A process that has not read a command by then does not obey it.
+ANSWERED_S = 20.0
 
 
 @pytest.fixture
 def app(broker_address: str) -> Iterator[App]:
-    with own_app(broker_address, QueueConfig("q", concurrency=2), tag="web") as app:
+    with own_app(broker_address, QueueConfig("q", concurrency=2), tag="web", timeout=20) as app:
         yield app
 
 
@@ -47,7 +52,7 @@ def gates(app: App) -> Iterator[Gates]:
     gates.open.set()
 
 
-def answer(app: App, name: str, *arguments: Any, timeout_s: float = 10.0) -> Any:
+def answer(app: App, name: str, *arguments: Any, timeout_s: float = ANSWERED_S) -> Any:
     """The value of the only process."""
     done = app.inspector.call(name, *arguments, timeout_s=timeout_s)
     [one] = done.answers
@@ -57,7 +62,7 @@ def answer(app: App, name: str, *arguments: Any, timeout_s: float = 10.0) -> Any
 
 
 def error(app: App, name: str, *arguments: Any) -> str:
-    [one] = app.inspector.call(name, *arguments, timeout_s=10.0).answers
+    [one] = app.inspector.call(name, *arguments, timeout_s=ANSWERED_S).answers
     return one.error
 
 
@@ -119,7 +124,7 @@ def test_who_gave_a_command_is_logged_in_one_line(
     app: App, launcher: Launcher, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, "goworkers_py"):
-        app.inspector.call("quiet", by="before the\ndeploy")
+        app.inspector.call("quiet", by="before the\ndeploy", timeout_s=ANSWERED_S)
         [line] = [one.getMessage() for one in caplog.records if one.getMessage().startswith("command from")]
     assert ": before the\\ndeploy: quiet []" in line
     assert "pid" in line
@@ -132,8 +137,12 @@ def test_a_slow_command_holds_up_no_other_and_a_fifth_one_is_refused(app: App) -
         assert eventually(app.inspector.processes)
         done = app.inspector.call("slow", timeout_s=0.2)
         assert (done.ok, len(done.silent)) == (False, 1)
-        for _ in range(3):
-            app.inspector.call("slow", timeout_s=0.1)
+
+        def four_run() -> bool:
+            app.inspector.call("slow", timeout_s=0.1)  # does not begin if it is read too late
+            return [thread.name for thread in threading.enumerate()].count("command:slow") == 4
+
+        assert eventually(four_run)
         assert "MainThread" in answer(app, "dump")
         assert "4 commands of this program run already" in error(app, "slow")
         go.set()
@@ -151,6 +160,7 @@ def test_a_command_that_ends_during_the_stop_is_answered(app: App) -> None:
         return "done"
 
     with started(app) as launcher:
+        launcher.after_jobs_s = 20.0  # the stop waits for so long for the command
         assert eventually(app.inspector.processes)
         call = threading.Thread(target=lambda: answers.append(answer(app, "slow")))
         call.start()
@@ -281,6 +291,8 @@ def test_a_pool_that_shrinks_and_grows_again_has_the_last_number(app: App, gates
     for threads in (5, 1, 4, 2, 3):
         answer(app, "concurrency", threads)
         time.sleep(0.05)
+    # The watchdog's thread may still start the workers of an earlier number, one after the other.
+    assert eventually(lambda: launcher.managers[0]._size == 3)
     gates.open.set()
     assert eventually(lambda: len(gates.running) == 8)
     assert eventually(lambda: workers() == 3)
@@ -322,7 +334,7 @@ def test_a_serial_queue_refuses_another_number_of_threads(broker_address: str) -
     with own_app(broker_address, QueueConfig("q", concurrency=1, mode="serial")) as app, started(app):
         assert eventually(app.inspector.processes)
         for pool in ("", "q"):
-            [one] = app.inspector.call("concurrency", 3, pool, timeout_s=10.0).answers
+            [one] = app.inspector.call("concurrency", 3, pool, timeout_s=ANSWERED_S).answers
             assert (one.error, one.here) == ("q has mode = serial, which is one thread", True)
 
 
@@ -346,14 +358,16 @@ def test_processes_that_lack_the_pool_are_told_apart_from_those_that_fail(broker
         started(other),
     ):
         assert eventually(lambda: len(app.inspector.processes()) == 2)
-        done = app.inspector.call("concurrency", 3, "a")
+        done = app.inspector.call("concurrency", 3, "a", timeout_s=ANSWERED_S)
         assert {answer.here: answer.ok for answer in done.answers} == {True: True, False: False}
         assert [answer.identity for answer in done.answers if answer.here] == [one.identity]
         assert done.ok
         for name, *arguments in (("concurrency", 3, "c"), ("pause-queue", "c")):
-            done = app.inspector.call(name, *arguments)
+            done = app.inspector.call(name, *arguments, timeout_s=ANSWERED_S)
             assert ([answer.here for answer in done.answers], done.ok) == ([False, False], False)
-        assert not app.inspector.call("concurrency", 0, "a").ok, "a wrong number is an error wherever the pool is"
+        wrong = app.inspector.call("concurrency", 0, "a", timeout_s=ANSWERED_S)
+        assert [answer.ok for answer in wrong.answers] == [False, False]
+        assert not wrong.ok, "a wrong number is an error wherever the pool is"
 
 
 def test_a_command_reaches_the_processes_of_its_target_only(app: App, launcher: Launcher) -> None:
@@ -363,14 +377,18 @@ def test_a_command_reaches_the_processes_of_its_target_only(app: App, launcher: 
         (Target(queue="q"), 1), (Target(queue="other"), 0), (Target([me], "web", "q"), 1), (Target([me], "mail"), 0),
         (Target(partition="main"), 1), (Target(partition="billing"), 0), (Target([me], partition="billing"), 0),
     ):  # fmt: skip
-        done = app.inspector.call("quiet", target=target, timeout_s=1.0)
+        done = app.inspector.call("quiet", target=target, timeout_s=ANSWERED_S)
         assert len(done.answers) == count, target
         assert done.silent == []
 
 
-def test_a_command_that_expires_after_it_was_read_is_not_obeyed(app: App, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_command_that_expires_after_it_was_read_is_not_obeyed(
+    app: App, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """As in a process that stands still between the two."""
     ran, begun, go_on = list[str](), threading.Semaphore(0), threading.Semaphore(0)
+    stood_still_s = 0.0
+    monkeypatch.setattr(module, "awake_and_asleep", lambda: awake_and_asleep() + stood_still_s)
     app.command("note")(ran.append)
 
     def obey(command: Command, who: str) -> None:  # in the thread that reads the commands
@@ -385,11 +403,11 @@ def test_a_command_that_expires_after_it_was_read_is_not_obeyed(app: App, caplog
         give(1, "stop")
         assert begun.acquire(timeout=20)
         give(2, "stop")
-        give(3, "note", "late", life_s=1.0)
+        give(3, "note", "late", life_s=25.0)
         give(4, "note", "in time")
         go_on.release()
         assert begun.acquire(timeout=20), "the three were read"
-        time.sleep(1.0)
+        stood_still_s = 26.0
         go_on.release()
         assert eventually(lambda: app.broker.calls.answers("id-4"))
         assert ran == ["in time"]

@@ -85,7 +85,7 @@ def test_a_slot_fires_when_it_is_due_and_the_thread_sleeps_until_then(world: Wor
     firer = world.firer()
     assert firer.run_once() <= LOOK_EVERY_S * 1.25
     world.now += 58.5
-    assert firer.run_once() == pytest.approx(1.5, abs=0.1)
+    assert 1 < firer.run_once() <= 1.5  # less the time that the look took
     assert world.jobs() == []
     world.now += 2
     firer.run_once()

@@ -115,6 +115,7 @@ def test_a_hostile_field_ends_its_job_alone_and_its_neighbours_run(
         neighbours = range(0, len(chosen), EVERY)
         while queued(app):  # a job that was fetched at the end of a look goes back at the stop
             with started(app) as launcher:
+                launcher.after_jobs_s = 20.0  # the settler tries the refused ones again, in ever smaller batches
                 assert eventually(lambda: not queued(app) and not launcher.managers[0].waiting("q"), 60)
                 assert launcher.stop()
         assert [runs.of[number] for number in neighbours] == [1] * len(neighbours)

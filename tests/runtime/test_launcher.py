@@ -21,6 +21,7 @@ from goworkers_py.core.command import Command
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.proc import origin
 from goworkers_py.core.timing import Timing
+from goworkers_py.links.time_limit import Watched
 from goworkers_py.policy.poison import RecoveryDecision, name_of
 from goworkers_py.runtime.fetcher import Fetcher
 from goworkers_py.runtime.heartbeat import Heartbeat
@@ -28,6 +29,7 @@ from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.recoverer import Recoverer
 from goworkers_py.runtime.scheduler import Scheduler
+from goworkers_py.runtime.stuck_jobs import StuckJobs
 from goworkers_py.runtime.watchdog import Watchdog
 from goworkers_py.wire.message import Message
 
@@ -420,9 +422,17 @@ def test_hurry_waits_for_no_drain_hook(app: App) -> None:
 @pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("stops", [False, True])
 def test_enough_stuck_jobs_ask_for_a_stop_but_hurry_none(
-    stops: bool, redis_url: str, redis: redis_py.Redis, gate: Gate
+    stops: bool, redis_url: str, redis: redis_py.Redis, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Command] = []
+    real = StuckJobs.found
+
+    def found(jobs: StuckJobs, watched: Watched, stuck: int) -> None:
+        # The job may be stuck before the thread that stops has got a processor.
+        assert not stops or eventually(lambda: launcher.state.will_end)
+        real(jobs, watched, stuck)
+
+    monkeypatch.setattr(StuckJobs, "found", found)
     with own_app(redis_url, timeout=20, stuck_grace=0, stuck_exit=1) as app:
         app.process("q", gate, 1)
         with started(app, obey=lambda command, who: asked.append(command)) as launcher:
@@ -461,6 +471,8 @@ def test_a_stop_without_a_server_ends_in_time_and_says_what_was_left(
             assert eventually(lambda: len(gate.running) == 2)
             own_redis.kill()
             gate.open.set()
+            # When the process deregisters, the settler is the only thread left that has met the outage.
+            assert eventually(lambda: launcher.health.report()["counts"]["settle_retries"] >= 2)
             launcher.after_jobs_s = 0.5
             assert not launcher.stop()
             own_redis.start()
