@@ -303,8 +303,8 @@ def test_cancel_ends_what_waits_and_interrupts_what_runs(app: App, ran: Ran) -> 
 
     @app.job("Long", queue="q")
     def long() -> None:
-        begun.set()
         try:
+            begun.set()  # the exception may strike from here on
             while True:  # an exception is thrown between two instructions
                 time.sleep(0.01)
         except JobCancelled:

@@ -104,8 +104,10 @@ def test_a_job_that_is_met_later_is_not_begun(app: App, told: list[str]) -> None
         assert eventually(lambda: told == ["one"])
         job.enqueue()
         assert eventually(lambda: ran == [1])
-        [rows] = [lane.run_stats.snapshot() for lane in app._running.main.health.lanes]
-    assert rows["J"][RESULTS.index("cancelled")] == 1, "it is counted, though it did not run"
+        [lane] = app._running.main.health.lanes
+        counted = RESULTS.index("cancelled")
+        # The handler is called before the job is counted.
+        assert eventually(lambda: lane.run_stats.snapshot()["J"][counted] == 1), "it is counted, though it did not run"
     left = app.broker.cancels.all("")
     assert left is not None
     assert not left[1], "the tombstone was met"
@@ -157,8 +159,8 @@ def test_the_copy_of_a_job_that_runs_is_cancelled_with_it(app: App) -> None:
 
     @app.job("J", queue="q")
     def run_long() -> None:
-        began.set()
         ran.append(1)
+        began.set()  # the exception may strike from here on
         while True:
             time.sleep(0.01)
 
@@ -177,8 +179,8 @@ def test_a_copy_that_comes_to_wait_while_a_job_is_cancelled_is_cancelled_too(app
 
     @app.job("J", queue="q")
     def run_long() -> None:
-        began.set()
         try:
+            began.set()  # the exception may strike from here on
             while True:
                 time.sleep(0.01)
         except JobCancelled:
@@ -231,8 +233,8 @@ def test_a_job_is_not_cancelled_before_all_its_running_copies_have_ended(
 
     @app.job("J", queue="q")
     def hold_on(number: int) -> None:
-        began[number].set()
         try:
+            began[number].set()  # the exception may strike from here on
             while True:
                 time.sleep(0.01)
         except JobCancelled:
@@ -255,8 +257,9 @@ def test_a_job_is_not_cancelled_before_all_its_running_copies_have_ended(
     with working(app):
         assert all(one.wait(20) for one in began)
         assert not track or eventually(lambda: running(app, "one"))
-        assert cancelled(timeout=1) == "requested"
-        assert held_on.is_set()
+        # In this time the first copy has to be interrupted and to end, also on a busy machine.
+        assert cancelled(timeout=3) == "requested"
+        assert held_on.wait(20)
         assert app.broker.cancels.stands("one"), "the other copy would run again if its process were killed"
         may_end.set()
         assert eventually(lambda: app.inspector.stats().in_progress == 0)
@@ -325,8 +328,8 @@ def test_a_running_job_is_interrupted_and_not_retried(app: App, told: list[str],
 
     @app.job("Long", queue="q", track=tracked)
     def long() -> None:
-        began.set()
         try:
+            began.set()  # the exception may strike from here on
             while True:
                 time.sleep(0.001)
         except JobCancelled as error:

@@ -243,8 +243,8 @@ def test_cancel_interrupts_the_link_that_runs(app: App, ran: Ran) -> None:
 
     @app.job("Long", queue="q")
     def long() -> None:
-        begun.set()
         try:
+            begun.set()  # the exception may strike from here on
             while True:  # an exception is thrown between two instructions
                 time.sleep(0.01)
         except JobCancelled:

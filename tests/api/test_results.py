@@ -31,8 +31,9 @@ def app(broker_address: str) -> Iterator[App]:
         yield app
 
 
-def states(app: App, jid: str | None) -> list[str]:
-    return [move.state for move in app.status(str(jid)).timeline]
+def states(app: App, jid: str | None, without: str = "running") -> list[str]:
+    """Its moves. On a busy machine a run may last so long that the record says it, and otherwise it does not."""
+    return [move.state for move in app.status(str(jid)).timeline if move.state != without]
 
 
 def test_the_result_of_a_job_is_returned_to_who_waits(app: App) -> None:
@@ -208,7 +209,7 @@ def test_a_job_that_does_not_end_in_time_waits_again(app: App) -> None:
         assert eventually(lambda: app.status(jid).state == "running")
         app.quit()
         go_on.set()
-        assert states(app, jid) == ["waiting", "running", "waiting"]
+        assert states(app, jid, without="") == ["waiting", "running", "waiting"]
 
 
 def test_results_that_cannot_be_kept_say_why(app: App) -> None:

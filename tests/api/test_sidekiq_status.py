@@ -133,8 +133,8 @@ def test_ruby_stops_a_job_that_runs(
     told, began = [], threading.Event()
 
     def run() -> None:
-        began.set()
         try:
+            began.set()  # the exception may strike from here on
             for _ in range(2_000):
                 time.sleep(0.01)
         except JobCancelled:

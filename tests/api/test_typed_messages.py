@@ -404,7 +404,7 @@ def test_receivers_of_a_program_with_a_process_name_have_names_of_their_own(redi
     with own_app(redis_url, process="shop") as app:
         kind = mail_of(app)
         with app.receive(kind, consumers=1), app.receive(kind, consumers=1):
-            assert len(app.inspector.processes()) == 2
+            assert eventually(lambda: len(app.inspector.processes()) == 2), "each shows itself soon after its start"
             app.send(kind("Ada"))
             assert eventually(lambda: resolved == [(kind("Ada"), "mail")])
 
@@ -455,6 +455,7 @@ def test_a_receiver_waits_for_a_server_that_is_started_late(
     receiver = away.receive(kind, consumers=2)
     assert time.monotonic() - began < 10
     assert (receiver.ready, receiver.running, receiver.wait_until_ready(0.05)) == (False, 0, False)
+    assert eventually(lambda: caplog.records)  # the outage is known a moment before it is logged
     waits = [one for one in caplog.messages if "cannot serve" in one and "trying again until it does" in one]
     assert (len(waits), [one for one in caplog.records if one.levelname == "ERROR"]) == (1, caplog.records[-1:])
     own_redis.start()
