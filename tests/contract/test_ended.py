@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -180,8 +181,9 @@ def test_a_job_that_is_pushed_anew_is_listed_when_it_has_ended_again(
 
 
 def test_a_job_whose_record_is_over_leaves_the_list(end: End, ended: Ended, store: Store) -> None:
+    began = time.monotonic()
     end(("a", completed("a", life_s=1)), ("b", completed("b")))
-    assert sorted(ended()) == ["a", "b"]
+    assert sorted(ended()) == ["a", "b"] or time.monotonic() > began + 0.9, "or its life is over"
     assert eventually(lambda: ended() == ["b"])
     assert store.ended("completed", None, 10).total == 1
 

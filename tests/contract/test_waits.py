@@ -41,10 +41,13 @@ def test_a_push_for_later_comes_when_it_is_due(me: Process) -> None:
     due = time.time() + WAIT_S
     me.publish(job("later"), at=due)
     me.publish(job("overdue"), at=1.0)
-    assert took_when_due(me)[0] == [job("overdue")]
-    taken, came_at = took_when_due(me)
-    assert taken == [job("later")]
-    assert came_at > due - EARLY_S
+    came: dict[bytes, float] = {}
+    while len(came) < 2:  # both may come at once, on a busy machine
+        taken, came_at = took_when_due(me)
+        came |= dict.fromkeys(taken, came_at)
+    assert came.keys() == {job("overdue"), job("later")}
+    assert came[job("overdue")] <= came[job("later")]
+    assert came[job("later")] > due - EARLY_S
 
 
 @pytest.mark.parametrize("make", [Retry, Reschedule])
