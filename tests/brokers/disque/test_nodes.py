@@ -27,7 +27,7 @@ from goworkers_py.core.outcome import DONE, Retry
 from .conftest import DisqueServer, NewServer, Open
 
 
-def take(transport: DisqueTransport, wait_s: float = 5.0) -> list[Delivery]:
+def take(transport: DisqueTransport, wait_s: float = 20.0) -> list[Delivery]:
     return transport.consume("me", [("q", 9)], 9, wait_s)
 
 
@@ -128,7 +128,7 @@ def test_a_process_that_is_killed_at_any_line_of_a_settle_loses_no_job(
     steps = [int(line.split()[0]) for line in done.stdout.splitlines()]
     transport, found = open_transport(server.url, poison_limit=0), dict[str, list[bytes]]()
     numbers = itertools.count()
-    while some := transport.consume("me", [(f"q-{step}", 9) for step in steps], 500, 3.0):
+    while some := transport.consume("me", [(f"q-{step}", 9) for step in steps], 500, 5.0):
         for one in some:
             found.setdefault(one.queue, []).append(one.payload)
             transport.settle(Batch("settler", next(numbers), [(one, DONE)]))

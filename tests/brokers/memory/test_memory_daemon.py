@@ -77,7 +77,7 @@ def test_jobs_that_one_program_leaves_are_run_by_another_program_in_the_process(
         @app.job("Slow", queue="q")
         def slow(number: int) -> None:
             begun.set()
-            let_go.wait(10)
+            let_go.wait(40)
             ended.append(number)
 
         return slow
@@ -87,7 +87,7 @@ def test_jobs_that_one_program_leaves_are_run_by_another_program_in_the_process(
         for number in range(9):
             slow.enqueue(number)
         first.start()
-        assert begun.wait(10)
+        assert begun.wait(20)
         quitting = threading.Thread(target=first.quit)
         quitting.start()
         quitting.join(20)

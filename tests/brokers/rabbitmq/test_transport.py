@@ -198,7 +198,7 @@ def test_a_job_waits_for_its_time_in_several_steps(me: Process, outcome: type[Re
 def test_a_job_that_cannot_take_its_next_step_comes_again_and_hides_no_other_job(
     me: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    due = time.time() + 1.5
+    due = time.time() + 2.5
     me.publish(job("later"), at=due)
     me.publish(job("now"))
     sender = me.broker.transport._settlement._publisher
@@ -216,9 +216,9 @@ def test_a_job_that_cannot_take_its_next_step_comes_again_and_hides_no_other_job
 
 
 def test_a_push_for_later_comes_then(me: Process) -> None:
+    me.publish(job(2), at=time.time() - 100)  # first: a late push of the other one goes into the queue at once
     due = time.time() + 0.8
     me.publish(job(1), at=due)
-    me.publish(job(2), at=time.time() - 100)
     assert payloads(me.consume(2)) == [job(2), job(1)]
     assert time.time() >= due - 0.1
 
@@ -233,9 +233,9 @@ def test_a_job_whose_next_step_is_refused_comes_at_its_time(
     me: Process, rabbit_server: RabbitNode, rabbit_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publisher, "REFUSED_FOR_S", 0.1)
-    for shorter_s in ("0.1", "0.2", "0.5"):
+    for shorter_s in ("0.1", "0.2", "0.5", "1"):
         declare_full(rabbit_server, rabbit_url, f"pyworkers.delays.{shorter_s}s")
-    due = time.time() + 1.9
+    due = time.time() + 3.9  # nearly two seconds before the first step, and after it
     me.publish(job(1), at=due)
     with pytest.raises(BrokerFull):
         me.consume(1)
@@ -263,10 +263,10 @@ def test_delayed_jobs_of_a_queue_that_takes_none_hold_up_no_others(
 ) -> None:
     if refusal == "full":
         declare_full(rabbit_server, rabbit_url, "other")
-    me.publish(*(job(number) for number in range(STUCK)), queue="other", at=time.time() + 0.55)
+    me.publish(*(job(number) for number in range(STUCK)), queue="other", at=time.time() + 2.5)
     if refusal == "deleted":
         delete_queue(rabbit_server, rabbit_url, "other")
-    me.publish(job("mine"), at=time.time() + 1.2)  # takes the same step
+    me.publish(job("mine"), at=time.time() + 2.9)  # takes the same step
     assert payloads(me.consume(1)) == [job("mine")]
     vhost = urlsplit(rabbit_url).path[1:]
     assert eventually(lambda: rabbit_server.queue_sizes(vhost)["pyworkers.due.other"] == STUCK)
@@ -275,7 +275,7 @@ def test_delayed_jobs_of_a_queue_that_takes_none_hold_up_no_others(
 def test_delayed_jobs_without_any_queue_to_go_to_are_dead(
     me: Process, rabbit_server: RabbitNode, rabbit_url: str
 ) -> None:
-    me.publish(job("homeless"), queue="other", at=time.time() + 1.2)
+    me.publish(job("homeless"), queue="other", at=time.time() + 3)
     for queue in ("other", "pyworkers.due.other"):
         delete_queue(rabbit_server, rabbit_url, queue)
     assert payloads(me.consume(1, "pyworkers.dead")) == [job("homeless")]
@@ -329,7 +329,7 @@ def test_a_deleted_queue_takes_no_running_job_of_another_queue_away(
     for _ in range(2):
         assert me.broker.transport.consume("me", asks, 4, 0.2) == []
     me.publish(job("again"), queue="deleted")
-    [again] = me.broker.transport.consume("me", asks, 4)
+    [again] = eventually(lambda: me.broker.transport.consume("me", asks, 4))
     assert again.payload == job("again")
     [runs] = [one for one in taken if one.queue == "stays"]
     assert me.settle((runs, DONE)) == [True]
@@ -433,8 +433,8 @@ def test_a_message_without_a_confirmation_holds_up_no_other_job_and_is_published
     assert ["has not confirmed" in str(told) for told in (first, third)] == [True, True]
     [again] = me.settle((dies, dead))
     assert "has not confirmed" in str(again)
-    monkeypatch.undo()
     assert eventually(lambda: len(kept) == 2)
+    monkeypatch.undo()
     for told in kept:
         link.call(partial(link._confirmed, *told))
     assert eventually(lambda: me.settle((dies, dead)) == [True])

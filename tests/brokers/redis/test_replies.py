@@ -38,7 +38,7 @@ def test_jobs_are_run_once_though_replies_are_damaged(
         pytest.skip("this reply might be one of the command's own")
     ran: list[int] = []
     aim = f"EVALSHA {SCRIPTS[command].sha}" if command in SCRIPTS else command
-    with own_app(proxy.url, QueueConfig("q", concurrency=2), poll_interval="0.05") as app:
+    with own_app(proxy.url, QueueConfig("q", concurrency=2), poll_interval="0.05", timeout=20) as app:
         app.job("J")(ran.append)
         proxy.damage_reply_of(aim.encode(), reply, times=2)
         with working(app):

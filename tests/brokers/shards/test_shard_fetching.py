@@ -76,5 +76,5 @@ def test_a_job_that_a_wait_takes_while_the_buffer_is_full_goes_back(me: Process)
         fetcher.run_once()  # the first one finds nothing on the other shards, and waits there
     assert not given_back
     publish(me, 1, 1)
-    assert eventually(lambda: fetcher.run_once() == 0.0 and len(given_back) == 1, 5)
+    assert eventually(lambda: fetcher.run_once() == 0.0 and len(given_back) == 1)
     assert given_back[0].receipt == 1

@@ -81,7 +81,7 @@ def test_a_job_moves_to_the_home_of_its_limit_and_begins_there(
     me: Process, held: Delivery, servers: ShardServers
 ) -> None:
     assert me.broker.limits.begin(wish(held)) == Waits(SLOT.line)
-    assert eventually(lambda: places(servers, me) in AT_HOME, 5), places(servers, me)
+    assert eventually(lambda: places(servers, me) in AT_HOME), places(servers, me)
     [again] = me.consume(1)
     assert me.broker.limits.begin(wish(again)) == Begins()
 

@@ -47,12 +47,12 @@ def test_a_watch_that_began_while_the_shard_was_away_tells_the_end_of_a_job_ther
     end = me.broker.store.watch(JID, lambda: told.append(1))
     assert eventually(lambda: len(told) == 1), "the watch has begun on the others"
     come_back(me, servers)
-    assert eventually(lambda: len(told) == 2, 5), "it begins there, and something may have happened before"
+    assert eventually(lambda: len(told) == 2), "it begins there, and something may have happened before"
     me.beat()
     [one] = me.consume(1)
     effect = NoteState(Tracked(JID, "Job"), "completed", "it ended", 60)
     assert me.settle((one, Done(effects=(effect,)))) == [True]
-    assert eventually(lambda: len(told) == 3, 5)
+    assert eventually(lambda: len(told) == 3)
     end()
 
 
@@ -73,7 +73,7 @@ def test_a_watch_begins_although_a_shard_fails_in_that_moment(me: Process, serve
     shard.broker.store.watch = lambda jid, changed: me.broker._shards.all[1].ask(_fails)
     end = me.broker.store.watch(JID, lambda: told.append(1))
     shard.broker.store.watch = watch
-    assert eventually(lambda: len(told) == 2, 5), "on the others, and when the shard is back"
+    assert eventually(lambda: len(told) == 2), "on the others, and when the shard is back"
     end()
 
 
