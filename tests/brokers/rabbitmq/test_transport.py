@@ -65,8 +65,11 @@ def test_a_batch_whose_retry_was_confirmed_is_not_published_again(proxied: Proce
 def test_a_queue_that_is_full_holds_up_no_other_job_and_doubles_nothing(
     me: Process, rabbit_server: RabbitNode, rabbit_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publisher, "REFUSED_FOR_S", 0.1)
+    for queue in ("pyworkers.dead", "side"):
+        me.publish(job("first"), queue=queue)  # a queue that is just declared may refuse messages for a while
+        me.settle((me.consume(1, queue)[0], DONE))
     full = declare_full(rabbit_server, rabbit_url, "full")
+    monkeypatch.setattr(publisher, "REFUSED_FOR_S", 0.1)
     me.publish(*jobs(3))
     one, another, third = me.consume(3)
     push = PushJobs("jid", (Push("side", job("side")), Push("full", job("pushed"))))
@@ -74,6 +77,7 @@ def test_a_queue_that_is_full_holds_up_no_other_job_and_doubles_nothing(
     refused = "RabbitMQ refused a message for queue full: full, or without a leader"
     assert list(me.broker.transport.settle(Batch("settler", 1, finished))) == [True, refused, True]
     assert list(me.broker.transport.settle(Batch("settler", 2, finished[1:2]))) == [refused]
+    monkeypatch.undo()
     rabbit_server.ask("DELETE", full)
     assert list(me.broker.transport.settle(Batch("settler", 3, finished[1:2]))) == [True]
     for queue, payload in [("pyworkers.dead", job("dead")), ("side", job("side")), ("full", job("pushed"))]:
@@ -232,11 +236,11 @@ def test_a_push_for_the_end_of_time_takes_no_connection_away(me: Process, at: fl
 def test_a_job_whose_next_step_is_refused_comes_at_its_time(
     me: Process, rabbit_server: RabbitNode, rabbit_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publisher, "REFUSED_FOR_S", 0.1)
     for shorter_s in ("0.1", "0.2", "0.5", "1"):
         declare_full(rabbit_server, rabbit_url, f"pyworkers.delays.{shorter_s}s")
     due = time.time() + 3.9  # nearly two seconds before the first step, and after it
     me.publish(job(1), at=due)
+    monkeypatch.setattr(publisher, "REFUSED_FOR_S", 0.1)  # not before: a queue that is just declared refuses for longer
     with pytest.raises(BrokerFull):
         me.consume(1)
     assert eventually(lambda: consumed_so_far(me)) == [job(1)]
