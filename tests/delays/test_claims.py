@@ -125,8 +125,8 @@ def test_a_claim_whose_reply_was_lost_costs_no_task(queues: Queues, own_redis: R
         ran: list[str] = []
         queue = queues.started({"remind": ran.append}, workers.RedisPersistence(proxy.url))
         know_the_scripts(queue)
-        queue.push(0.5, "remind", "a", "a")
         proxy.drop_reply_of(b"EVALSHA " + delays._TAKE.sha.encode())
+        queue.push(0.5, "remind", "a", "a")
         assert eventually(lambda: proxy.hits == 1)
         assert eventually(lambda: ran == ["a"])
         assert eventually(lambda: len(queue) == 0)
@@ -141,7 +141,7 @@ def test_a_move_that_got_no_reply_costs_no_task(
         ran: list[str] = []
         queue = queues.started({"remind": ran.append}, workers.RedisPersistence(proxy.url))
         know_the_scripts(queue)
-        queue.push(1.5, "remind", "a", "a")
+        queue.push(6, "remind", "a", "a")  # it must not be due before the move
         proxy.drop_reply_of(b"EVALSHA " + script.sha.encode())
         with pytest.raises(workers.BrokerError):
             queue.move("a", 1.5)

@@ -109,7 +109,7 @@ def test_each_task_runs_once_in_one_of_the_processes(processes: Processes) -> No
 
 def test_the_tasks_of_a_killed_process_run_elsewhere(processes: Processes) -> None:
     first = processes.start("0=running", "0.5=waiting", "600=later", sleeps=60)
-    assert eventually(lambda: processes.lines("begun") == ["running"])
+    assert eventually(lambda: "running" in processes.lines("begun"))  # and perhaps the other one too
     processes.start()
     first.kill()
     assert eventually(lambda: sorted(processes.lines("ended")) == ["running", "waiting"])
@@ -137,13 +137,13 @@ def test_a_process_that_was_stopped_for_longer_than_its_lease_repeats_nothing_th
     stopped.send_signal(signal.SIGCONT)
     time.sleep(4 * LOOK_S)
     assert sorted(processes.lines("begun")) == ["a", "b"]
-    assert processes.left() == ["c"]
+    assert eventually(lambda: processes.left() == ["c"])
 
 
 def test_a_process_that_was_stopped_alone_runs_at_once_what_became_due(processes: Processes) -> None:
-    stopped = processes.start("1.5=a", "1.6=b", "3600=c")
+    stopped = processes.start("4=a", "4.1=b", "3600=c")  # none may be due before the process stands still
     stopped.send_signal(signal.SIGSTOP)
-    time.sleep(LEASE_S + 1)
+    time.sleep(5)
     assert processes.lines("begun") == []
     stopped.send_signal(signal.SIGCONT)
     assert eventually(lambda: sorted(processes.lines("ended")) == ["a", "b"])
@@ -151,16 +151,17 @@ def test_a_process_that_was_stopped_alone_runs_at_once_what_became_due(processes
 
 
 def test_a_process_cancels_moves_and_replaces_the_tasks_of_another(processes: Processes, short_leases: None) -> None:
-    processes.start("3=cancelled", "3=replaced", "3=postponed", "3600=early")
+    # None of the first three may be due before it is changed, and no lease end during a run.
+    processes.start("8=cancelled", "8=replaced", "8=postponed", "3600=early", lease_s=60)
     with closing(Queues()) as queues:
         queue = queues.started({}, processes.persistence())
         assert queue.cancel("cancelled")
-        queue.push(3.5, "remind", "new", "replaced")
+        queue.push(8.5, "remind", "new", "replaced")
         assert queue.move("postponed", 3_600)
         assert queue.move("early", 0)
         queue.stop()
     assert eventually(lambda: sorted(processes.lines("ended")) == ["early", "new"])
-    assert processes.left() == ["postponed"]
+    assert eventually(lambda: processes.left() == ["postponed"])
 
 
 def test_a_task_whose_type_one_process_does_not_know_runs_in_another(processes: Processes, short_leases: None) -> None:
@@ -168,7 +169,7 @@ def test_a_task_whose_type_one_process_does_not_know_runs_in_another(processes: 
         queue = queues.started({}, processes.persistence())
         queue.push(0, "remind", "a", "a")
         assert eventually(lambda: [task.held != "" for task in queue.pending()] == [True])
-        processes.start()
+        processes.start(lease_s=60)  # else the task may be another's again while a busy machine runs it
         assert eventually(lambda: processes.lines("ended") == ["a"])
         assert eventually(lambda: queue.pending() == [])  # it sees that another one has run it
 
@@ -233,7 +234,7 @@ def test_a_record_of_a_newer_release_is_neither_run_nor_changed(
     ran: list[str] = []
     with closing(Queues()) as queues:
         queue = queues.started({"remind": ran.append}, workers.RedisPersistence(redis_url))
-        queue.push(0.5, "remind", "a", "a")
+        queue.push(4, "remind", "a", "a")  # not due before the next line
         redis.hset("pyworkers:delay-tasks:default", "a", newer)  # by another process
         assert eventually(lambda: ["has version 2" in task.held for task in queue.pending()] == [True])
         assert queue.stop(20)
