@@ -25,7 +25,7 @@ from goworkers_py.wire.message import current_message
 
 @pytest.fixture
 def app(broker_address: str) -> Iterator[App]:
-    with own_app(broker_address, QueueConfig(name="q", concurrency=3), timeout=1) as app:
+    with own_app(broker_address, QueueConfig(name="q", concurrency=3)) as app:
         yield app
 
 

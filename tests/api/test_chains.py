@@ -25,7 +25,7 @@ from goworkers_py.wire.message import current_message
 @pytest.fixture
 def app(broker_address: str) -> Iterator[App]:
     queues = [QueueConfig(name="q", concurrency=3), QueueConfig(name="r", concurrency=1)]
-    with own_app(broker_address, *queues, timeout=1) as app:
+    with own_app(broker_address, *queues) as app:
         yield app
 
 

@@ -21,7 +21,7 @@ from goworkers_py.core.errors import RetryJob
 
 @pytest.fixture
 def app(broker_address: str) -> Iterator[App]:
-    with own_app(broker_address, QueueConfig(name="q", concurrency=3), timeout=1, poll_interval=1) as app:
+    with own_app(broker_address, QueueConfig(name="q", concurrency=3), poll_interval=1) as app:
         yield app
 
 

@@ -31,9 +31,7 @@ GRACE_S = 0.05
 
 @pytest.fixture
 def app(broker_address: str) -> Iterator[App]:
-    with own_app(
-        broker_address, QueueConfig(name="q", concurrency=3), timing=TIMING, timeout=1, poll_interval=1
-    ) as app:
+    with own_app(broker_address, QueueConfig(name="q", concurrency=3), timing=TIMING, poll_interval=1) as app:
         yield app
 
 
@@ -515,7 +513,7 @@ def test_several_processes_flush_and_aggregate_each_member_once(redis_url: str) 
     ran: list[int] = []
 
     def process() -> tuple[App, Invoices]:
-        app = stack.enter_context(own_app(redis_url, QueueConfig(name="q", concurrency=2), timeout=1))
+        app = stack.enter_context(own_app(redis_url, QueueConfig(name="q", concurrency=2)))
         return app, Invoices(app, group_max_size=4)
 
     with ExitStack() as stack:

@@ -36,7 +36,7 @@ from goworkers_py.web.prometheus import exposition
 
 @pytest.fixture
 def app(broker_address: str) -> Iterator[App]:
-    with own_app(broker_address, QueueConfig(name="q", concurrency=5), timeout=1) as app:
+    with own_app(broker_address, QueueConfig(name="q", concurrency=5)) as app:
         yield app
 
 

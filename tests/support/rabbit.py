@@ -47,7 +47,8 @@ class RabbitNode:
         request = urllib.request.Request(f"http://127.0.0.1:{self.http_port}/api/{path}", body.encode(), method=method)
         request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
         request.add_header("Content-Type", "application/json")
-        with urllib.request.urlopen(request, timeout=10) as reply:
+        # On a busy machine it may answer late, and whoever asks takes an error for the end of the node.
+        with urllib.request.urlopen(request, timeout=30) as reply:
             told: bytes = reply.read()
             return told
 
