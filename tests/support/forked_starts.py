@@ -23,7 +23,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -67,6 +67,8 @@ class _Starter:
 
     def __init__(self, fork_exec: Callable[..., int]) -> None:
         self._fork_exec = fork_exec
+        # Not those of the first start: a test may have changed them by then.
+        self._variables = _read_at_start(os.environ)
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._socket: socket.socket | None = None
@@ -86,14 +88,14 @@ class _Starter:
             self._owner,
         )
         is_plain = close and restore and all(one in (None, -1, True, False) for one in asked[16:])
-        if not is_plain or os.getpid() != self._owner or not _forkable(program):
+        if not is_plain or os.getpid() != self._owner or not _forkable(program, self._variables):
             return self._fork_exec(*asked)
         with self._lock:
             return self._start(program, [*files, *more])
 
     def _start(self, program: _Program, files: list[int]) -> int:
         if self._socket is None:
-            self._socket = _begin_forking()
+            self._socket = _begin_forking(self._variables)
         told = json.dumps(program).encode()
         prctl = ctypes.CDLL(None).prctl
         prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # the child of a child that has ended becomes a child of this process
@@ -113,10 +115,15 @@ def _words(words: list[str], places: Any) -> list[str]:
     return [found, *words[1:]] if found == str(_INSTALLED) else []
 
 
-def _forkable(program: _Program) -> bool:
+def _read_at_start(variables: Mapping[str, str]) -> dict[str, str]:
+    names = {name for name in variables if name.startswith(_READ_AT_START)} - _OBEYED
+    return {name: variables[name] for name in names}
+
+
+def _forkable(program: _Program, of_forking: Mapping[str, str]) -> bool:
+    """`of_forking`: the variables that the interpreter of the process that forks has read."""
     words, variables = program.words, program.environment
-    names = {name for name in {*variables, *os.environ} if name.startswith(_READ_AT_START)} - _OBEYED
-    if not words or _TO_EXEC in variables or any(variables.get(name) != os.environ.get(name) for name in names):
+    if not words or _TO_EXEC in variables or _read_at_start(variables) != of_forking:
         return False
     text, first = "", program.directory
     if words[0] == "-c":
@@ -136,12 +143,13 @@ def _entries(variables: dict[str, str]) -> list[str]:
     return [one for one in variables.get("PYTHONPATH", "").split(os.pathsep) if one]
 
 
-def _begin_forking() -> socket.socket:
+def _begin_forking(variables: Mapping[str, str]) -> socket.socket:
     ours, its = socket.socketpair()
     with its:
         os.set_inheritable(its.fileno(), True)
         words = [sys.executable, __file__, str(its.fileno())]
-        forking.append(os.posix_spawn(sys.executable, words, os.environ))
+        others = {name: value for name, value in os.environ.items() if name not in _read_at_start(os.environ)}
+        forking.append(os.posix_spawn(sys.executable, words, {**others, **variables}))
     return ours
 
 
