@@ -59,7 +59,7 @@ def await_ends(world: World) -> None:
         before = len(FETCHED)
         # Twice: a job may have moved from a place that was not looked at yet to one that was. One that goes back and
         # forth between its queue and a worker could hide from both looks, but not from the count of fetched jobs.
-        return world.idle and world.idle and len(FETCHED) == before
+        return all(world.idle for _ in range(2)) and len(FETCHED) == before
 
     assert eventually(are_over, within_s=150), {*world.waiting()}
 

@@ -10,6 +10,7 @@ its TTL; NACK puts it back at once, and is counted as such. DELAY holds it back.
 from __future__ import annotations
 
 import itertools
+import os
 import socketserver
 import sys
 import threading
@@ -146,6 +147,9 @@ class Jobs:
 
     def ping(self) -> bytes:
         return b"PONG"
+
+    def info(self, *sections: bytes) -> bytes:
+        return b"process_id:%d\r\n" % os.getpid()
 
     def client(self, *words: bytes) -> bytes:
         return b"OK"

@@ -102,15 +102,16 @@ class DisqueServer(Killable):
             return subprocess.Popen(command, cwd=self._directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def _answers(self, port: int, deadline: float) -> bool:
-        """False if the process ended or does not answer in time."""
+        """False if the process ended or does not answer in time. Another server on its port does not count."""
         assert self._process is not None
         with redis.Redis(port=port, retry=Retry(NoBackoff(), 0), protocol=2) as client:
             while self._process.poll() is None and time.monotonic() < deadline:
                 try:
-                    client.execute_command("PING")
-                    return self._process.poll() is None
+                    if client.info("server")["process_id"] == self._process.pid:
+                        return True
                 except redis.RedisError:
-                    time.sleep(0.01)
+                    pass  # does not listen yet
+                time.sleep(0.01)
         return False
 
     def forget_jobs(self) -> None:
