@@ -18,9 +18,8 @@ import threading
 import time
 from functools import partial
 
-from crash_points import LONGEST_LIFE_S, Killer, survives
+from crash_points import LONGEST_LIFE_S, Killer, await_settled, survives
 
-from goworkers_py.admin.places import waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.api.job import Job
 from goworkers_py.config.options import QueueConfig
@@ -64,11 +63,7 @@ def end(address: str, step: int) -> None:
     killer.begin()
     threading.settrace(killer)
     app.start()
-    deadline, admin = time.monotonic() + LONGEST_LIFE_S, app.broker.admin
-    while admin.jobs_in(waiting_in(queue)).count() or any(one.queue == queue for one in admin.in_progress()):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"step {step}: the jobs were not settled")
-        time.sleep(0.005)
+    await_settled(address, queue)
 
 
 def link_jobs(app: App, step: int) -> tuple[Job[[int], int], Job[[list[int]], None]]:

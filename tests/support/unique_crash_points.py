@@ -12,12 +12,10 @@ from __future__ import annotations
 import dataclasses
 import sys
 import threading
-import time
 from functools import partial
 
-from crash_points import LONGEST_LIFE_S, Killer, survives
+from crash_points import Killer, await_settled, survives
 
-from goworkers_py.admin.places import waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.api.job import Job
 from goworkers_py.config.options import QueueConfig
@@ -57,11 +55,7 @@ def run(address: str, step: int) -> None:
     killer.begin()
     threading.settrace(killer)
     app.start()
-    deadline, admin = time.monotonic() + LONGEST_LIFE_S, app.broker.admin
-    while admin.jobs_in(waiting_in(queue)).count() or any(one.queue == queue for one in admin.in_progress()):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"step {step}: the job was not settled")
-        time.sleep(0.005)
+    await_settled(address, queue)
 
 
 def main(what: str, address: str, stride: str) -> None:
