@@ -13,7 +13,7 @@ import goworkers_py as workers
 log = logging.getLogger(__name__)
 
 
-@workers.job("send_digest", queue="digests", group_grace=1, group_max_delay=10, group_max_size=3)
+@workers.job("send_digest", queue="digests", group_grace=5, group_max_delay=10, group_max_size=3)
 def send_digest(reader: str, *events: str) -> None:
     log.info("mailed %s: %s", reader, ", ".join(events))
 

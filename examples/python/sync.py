@@ -26,9 +26,9 @@ def index_page(page: str, text: str) -> None:
 
 
 if __name__ == "__main__":
-    index_page.enqueue_in(2, "home", "first draft")
-    index_page.enqueue_in(2, "home", "last draft")  # the same job runs, once, with this text
-    sync_account.enqueue_in(2, 7)
+    index_page.enqueue_in(5, "home", "first draft")
+    index_page.enqueue_in(5, "home", "last draft")  # the same job runs, once, with this text
+    sync_account.enqueue_in(5, 7)
     try:
         sync_account.enqueue(7, full=True)
     except workers.DuplicateJob as error:

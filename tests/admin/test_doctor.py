@@ -397,7 +397,8 @@ def test_pushes_that_nobody_relays_are_a_problem(redis: redis_py.Redis, inspecto
     for to, age_s in (("far", 90), ("near", 5)):
         redis.lpush(f"pyworkers:outbox:redis://{to}", line_entry.written(job(), "q", time.time() - age_s, id="x"))
     [told] = findings(inspector, "outbox")
-    assert (told.problem, told.what) == (True, "1 push to redis://far wait in the outbox, the first for 90 s")
+    assert told.problem
+    assert re.fullmatch(r"1 push to redis://far wait in the outbox, the first for (9\d|1\d\d) s", told.what)
 
 
 HOLDING = """

@@ -413,7 +413,7 @@ def test_on_a_terminal_lines_are_cut_to_its_width_and_in_a_pipe_they_are_whole(
     )
     os.close(theirs)
     lines = read_to_its_end(ours).splitlines()
-    assert process.wait(10) == 0
+    assert process.wait(20) == 0
     assert max(map(len, lines)) == 60
     assert lines[1].endswith("xxx…")
 
@@ -433,7 +433,7 @@ def test_a_change_of_many_jobs_shows_a_bar_on_a_terminal_and_never_on_stdout(
     os.close(theirs)
     told = read_to_its_end(ours)
     assert "100%" in told if barred else not told
-    out, _ = process.communicate(timeout=10)
+    out, _ = process.communicate(timeout=20)
     assert json.loads(out) == {"deleted": 0, "problems": []}
 
 

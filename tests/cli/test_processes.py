@@ -75,6 +75,7 @@ concurrency = 2
 [partition:billing]
 queues = invoices 3
 """
+BOTH = {"main", "billing"}
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def two_partitions(tmp_path: Path, redis_url: str, here: Path) -> Iterator[dict[
     """A daemon with two partitions on one server. The identity of each, by its name."""
     (here / "conf.ini").write_text(TWO_PARTITIONS)
     with Daemon(tmp_path, redis_url, JOBS, "-c", str(here / "conf.ini")).ready() as daemon, own_app(redis_url) as app:
-        assert eventually(lambda: all(one.commands for one in app.inspector.processes()))
+        assert eventually(lambda: {one.partition for one in app.inspector.processes() if one.commands} == BOTH)
         yield {one.partition: one.identity for one in app.inspector.processes()}
         assert daemon.stop() == 0
 
@@ -533,7 +534,9 @@ def test_top_fits_the_screen_goes_on_through_an_outage_and_leaves_the_terminal_a
     client = own_redis.client()
     client.sadd("queues", *(f"queue-{'x' * 70}-{n}" for n in range(50)))
     with top_on_a_terminal(own_redis.url) as (terminal, process):
-        frame = shown(terminal, "and 4") + shown(terminal, "\x1b[J")
+        # Up to the end of the first frame: on a busy machine the beginning of the next one may be read with it.
+        frame = shown(terminal, "\x1b[J").partition("\x1b[J")[0]
+        assert "... and 4" in frame
         lines = re.sub(r"\x1b\[\??\d*[a-zA-Z]", "", frame).replace("\r", "").split("\n")
         assert len(lines) <= 24
         assert max(map(len, lines)) <= 80

@@ -151,8 +151,9 @@ def test_the_counts_of_a_child_stay_when_the_child_has_ended(redis_url: str, tmp
 
 def test_live_is_503_while_the_heartbeat_of_a_child_hangs(redis_url: str, tmp_path: Path) -> None:
     with daemon(tmp_path, redis_url, "--processes", "2", jobs=JOBS + HANG) as (running, port):
-        assert eventually(lambda: port.get("/live")[0] == 503), running.output
-        assert "heartbeat stands still for " in port.get("/live")[1]
+        # On a busy machine other loops stand still for a while too, and may be named before.
+        assert eventually(lambda: "heartbeat stands still for " in port.get("/live")[1]), running.output
+        assert port.get("/live")[0] == 503
         # The answer before the second child is ready says that it starts.
         assert eventually(lambda: "heartbeat stands still for " in port.get("/ready")[1]), running.output
         assert port.sample("live") == port.sample("ready") == 0

@@ -16,6 +16,7 @@ import pytest
 import redis as redis_py
 import web_scene
 from apps import own_app
+from waiting import eventually
 from wsgi_client import Client
 
 from goworkers_py import App
@@ -136,14 +137,19 @@ def test_silent_partitions_are_asked_at_the_same_time(
         return ended(event, timeout)
 
     app = partitioned(redis_url, *(f"{silent}/{n}" for n in range(6)))
+    client = client_of(app)
     try:
         with monkeypatch.context() as patch:
             patch.setattr("threading.Event.wait", wait)
-            answer = client_of(app).get("/api/partitions")
-        rows = {row["shown_name"]: row for row in answer.json["rows"]}
-        assert [row["answers"] for row in rows.values()] == [True] + 6 * [False]
+            answer = client.get("/api/partitions")
         assert "s3cr3t" not in answer.text
         assert waits.count(0.0) >= 7  # each was asked before the page waited for any
+
+        def who_answers() -> list[bool]:
+            return [row["answers"] for row in client.get("/api/partitions").json["rows"]]
+
+        # On a busy machine the answer of the first one is there when the page is opened again.
+        assert eventually(lambda: who_answers() == [True] + 6 * [False])
     finally:
         app.quit()
         app.use(app.config)
