@@ -23,6 +23,9 @@ from servers import check_allowed, do_without, free_port
 from waiting import eventually
 
 START_S = 60.0
+# A node takes its ports seconds after they were chosen. Meanwhile parallel workers of pytest start many other servers,
+# none of them on one of these.
+PORTS = range(10_000, 15_000)
 
 
 def find_rabbitmq() -> str:
@@ -77,8 +80,8 @@ class RabbitServer(RabbitNode):
         check_allowed()
         self._binary = find_rabbitmq()
         self._directory = Path(tempfile.mkdtemp(prefix="pyworkers-rabbit-"))
-        super().__init__(free_port(), free_port())
-        self._distribution, self._epmd_port = free_port(), free_port()
+        super().__init__(free_port(PORTS), free_port(PORTS))
+        self._distribution, self._epmd_port = free_port(PORTS), free_port(PORTS)
         self._write_config(lines)
         self._epmd = subprocess.Popen(
             ["epmd", "-address", "127.0.0.1", "-port", str(self._epmd_port)], stdin=subprocess.DEVNULL,

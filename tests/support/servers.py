@@ -158,11 +158,11 @@ class RedisServer(Killable):
         return False
 
 
-def free_port() -> int:
+def free_port(of: range = range(15_000, 32_000)) -> int:
     """A port below those that the kernel gives to outgoing connections. With one of those, a client that retries to
     reach a stopped server could at some point connect to itself, and the server could not start again."""
     while True:
-        port = random.randrange(15_000, 32_000)
+        port = random.choice(of)
         with socket.socket() as attempt:
             attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
