@@ -12,6 +12,7 @@ import pytest
 import redis
 from harness import job, payloads
 from proxy import Proxy
+from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Batch
 from goworkers_py.brokers.disque.address import Address, read_address
@@ -27,8 +28,9 @@ from goworkers_py.core.outcome import DONE, Retry
 from .conftest import DisqueServer, NewServer, Open
 
 
-def take(transport: DisqueTransport, wait_s: float = 20.0) -> list[Delivery]:
-    return transport.consume("me", [("q", 9)], 9, wait_s)
+def take(transport: DisqueTransport) -> list[Delivery]:
+    """One call of `consume` waits for five seconds at most."""
+    return eventually(lambda: transport.consume("me", [("q", 9)], 9))
 
 
 def test_a_node_is_kept_while_it_works_and_when_it_is_gone_the_next_one_is_used(
