@@ -11,6 +11,7 @@ import select
 import struct
 import subprocess
 import termios
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -315,6 +316,8 @@ def test_a_process_that_stands_by_is_no_failure_while_the_leader_obeys(redis_url
         working(second),
     ):
         assert eventually(lambda: sorted(bool(one.commands) for one in first.inspector.processes()) == [False, True])
+        # The leader tells its commands a moment before it reads any: those of before its thread are not obeyed.
+        assert eventually(lambda: any(thread.name == "commands" for thread in threading.enumerate()))
         told = call("processes", "concurrency", "2", "--all")
         assert (told.returncode, told.stderr) == (0, "")
         by_identity = dict(line.split(": ", 1) for line in told.stdout.splitlines())
