@@ -33,7 +33,9 @@ for number in range(20):
     workers.send(Mail(number))
 with workers.receive(Mail, consumers=3):
     try:
-        signal.pause()
+        os.write(ledger, b"waiting\\n")
+        while True:  # a signal just before signal.pause() would not end that
+            time.sleep(0.01)
     except KeyboardInterrupt:
         os.write(ledger, b"interrupted\\n")
 os.write(ledger, b"all reported\\n")
@@ -47,7 +49,9 @@ def test_an_interrupt_lets_each_consumer_end_its_message_and_begins_no_other(
     ledger, gate = tmp_path / "ledger", tmp_path / "gate"
     program = subprocess.Popen([sys.executable, "-c", PROGRAM, redis_url, str(ledger), str(gate)])
     try:
-        assert eventually(lambda: ledger.exists() and ledger.read_text().count("begun") == 3)
+        # An interrupt that comes before the program waits in its `try` ends it.
+        assert eventually(lambda: ledger.exists() and "waiting" in ledger.read_text())
+        assert eventually(lambda: ledger.read_text().count("begun") == 3)
         program.send_signal(signal.SIGINT)
         assert eventually(lambda: "interrupted" in ledger.read_text())
         time.sleep(1)  # the begin of the stop

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +37,13 @@ JOBS = """
         while not os.path.exists(name) and time.monotonic() < until:
             time.sleep(0.01)
         open(f"{name}.ended", "w").close()
+"""
+
+# With it, signals are one request however long the machine pauses between them.
+ONE_REQUEST = """
+from goworkers_py.system.lifecycle import Lifecycle
+
+Lifecycle.__init__.__defaults__ = (60.0,)
 """
 
 
@@ -172,18 +180,20 @@ def test_running_as_root_is_said_once(tmp_path: Path, redis_url: str) -> None:
     assert daemon.output.count("INFO: running as root, and the jobs too: set `user`") == (os.geteuid() == 0)
 
 
-def test_two_requests_at_once_are_one(daemon: Daemon, redis: redis_py.Redis, waiting: Waiting) -> None:
+def test_two_requests_at_once_are_one(tmp_path: Path, redis_url: str, redis: redis_py.Redis, waiting: Waiting) -> None:
     """Terminals, shells and `timeout` signal the process and then its group."""
     push(redis, job("Wait", "a", jid="1"))
-    assert waiting.runs("a")
-    daemon.signal(TERM)
-    daemon.signal(INT)
-    daemon.says("got SIGTERM")
-    daemon.says("got SIGINT")
-    daemon.says("stopping: running jobs have 20 s to finish")
-    time.sleep(0.3)
-    waiting.let("a")
-    assert daemon.wait() == 0
+    with Daemon(tmp_path, redis_url, textwrap.dedent(JOBS) + ONE_REQUEST, "-q", "q=1", "-t", "20") as daemon:
+        daemon.ready()
+        assert waiting.runs("a")
+        daemon.signal(TERM)
+        daemon.signal(INT)
+        daemon.says("got SIGTERM")
+        daemon.says("got SIGINT")
+        daemon.says("stopping: running jobs have 20 s to finish")
+        time.sleep(0.3)
+        waiting.let("a")
+        assert daemon.wait() == 0
     assert waiting.ended("a")
     assert redis.get("stat:processed") == b"1"
     assert "asked again" not in daemon.output
@@ -194,17 +204,29 @@ def test_two_requests_at_once_are_one_also_when_the_second_is_noticed_late(
 ) -> None:
     """It comes as the main thread falls asleep again after the first."""
     jobs = """
-        import _thread, os, signal, time
+        import _thread, logging, os, signal, threading, time
         import goworkers_py as workers
+
+        heard = threading.Semaphore(0)
+
+        class Heard(logging.Filter):
+            def filter(self, record):
+                if record.getMessage() == "got SIGTERM":
+                    heard.release()
+                return True
+
+        logging.getLogger("goworkers_py.system.main_loop").addFilter(Heard())
 
         @workers.job("Twice", queue="q")
         def twice():
             os.kill(os.getpid(), signal.SIGTERM)
+            heard.acquire(timeout=10)  # for Python, the second one before that is the same as the first
             time.sleep(0.05)
             _thread.interrupt_main(signal.SIGTERM)
-            time.sleep(1)
+            heard.acquire(timeout=10)
+            time.sleep(0.3)
     """
-    with Daemon(tmp_path, redis_url, jobs, "-q", "q=1", "-t", "20") as daemon:
+    with Daemon(tmp_path, redis_url, textwrap.dedent(jobs) + ONE_REQUEST, "-q", "q=1", "-t", "20") as daemon:
         daemon.ready()
         time.sleep(0.2)
         push(redis, job("Twice"))
@@ -299,7 +321,7 @@ def test_a_burst_of_signals_is_survived_and_obeyed(
 ) -> None:
     """Equal ones that come too fast are one for the kernel, so it may well be that only one TERM was heard."""
     push(redis, job("Wait", "a", jid="long"))
-    with hurried(tmp_path, redis_url) as daemon:
+    with Daemon(tmp_path, redis_url, JOBS, "-q", "q=1", "-t", "20") as daemon:
         assert waiting.runs("a")
         for number in range(50):
             if daemon.process.poll() is None:
@@ -308,7 +330,9 @@ def test_a_burst_of_signals_is_survived_and_obeyed(
         time.sleep(SAME_REQUEST_S + 0.1)
         if daemon.process.poll() is None:  # else the burst itself took so long
             daemon.signal(TERM)
-        assert daemon.wait() == 0
+        code = daemon.wait()
+        # After a burst that took so long, the last TERM may meet the interpreter at its end, which has no handlers.
+        assert code == 0 or (code == -TERM and daemon.says("INFO: stopped"))
     assert fields(queue(redis), "jid") == ["long"]
     assert not in_progress(redis)
     assert "Traceback" not in daemon.output
@@ -358,7 +382,7 @@ def test_what_a_killed_process_had_is_recovered_by_the_next_one_on_this_machine(
     assert "1" in fields(in_progress(redis), "jid")
     waiting.let("a")
     with Daemon(tmp_path, redis_url, JOBS, "-q", "q=1") as daemon:
-        assert "class=Wait jid=1 queue=q" in daemon.says("recovered from dead process ", within_s=10)
+        assert "class=Wait jid=1 queue=q" in daemon.says("recovered from dead process ")
         assert eventually(lambda: redis.get("stat:processed") == b"2")
         assert not in_progress(redis)
         assert daemon.stop() == 0
