@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 import redis as redis_py
 from apps import fields, in_progress, job, own_broker, queue
-from daemon import environment
+from daemon import Daemon, environment
 from fleet import Fleet
 from hasty import SHORT, hasty
 from proxy import Direction, Proxy
@@ -38,6 +38,11 @@ LEASE_S = SHORT["timing.lease_s"]
 BEAT_S = SHORT["timing.beat_every_s"]
 LOOKING = {"timing.recover_every_s": 0.05}
 STEADY = {**SHORT, "timing.steady_for_s": 0.0}
+# Of a process that must outlive the test, however long the machine pauses.
+HEIR = {**STEADY, "timing.lease_s": 60, "timing.lease_fresh_s": 50}
+# A lease that a live process keeps on a busy machine, and whose end a test can await.
+LASTING_S = 12
+LASTING = {**SHORT, "timing.lease_s": LASTING_S, "timing.lease_fresh_s": 10}
 
 RECOVERED = "recovered from dead process"
 DECLARED_DEAD = "expired and its jobs were recovered; continuing as"
@@ -79,10 +84,13 @@ def test_the_jobs_of_a_killed_process_are_run_by_another_when_its_lease_is_over(
     fleet.push("j1", "Gated", "gate")
     fleet.await_run("began", "j1")
     fleet.start("-q", "q", prefix=hasty(constants, machine="b")).ready()
+    lease = f"pyworkers:lease:{_owner(first)}"
+    assert eventually(lambda: fleet.redis.pttl(lease) > 1000 * (lease_s - BEAT_S)), "it has just sent a beat"
     first.kill()
     killed_at = time.monotonic()
+    left_s = fleet.redis.pttl(lease) / 1000
     again = fleet.await_run("began", "j1", times=2, within_s=within_s)
-    assert again.at - killed_at > lease_s - 2 * BEAT_S - (0 if constants else 5), "a live process could look like this"
+    assert again.at - killed_at > left_s - 0.1, "a live process could look like this"
     assert again.at - killed_at <= within_s
     fleet.open("gate")
     assert eventually(lambda: not fleet.lists()), fleet.told()
@@ -97,7 +105,7 @@ def test_a_process_that_is_started_again_on_its_machine_recovers_at_once(fleet: 
     first.kill()
     second = fleet.start("-q", "q")
     fleet.await_run("began", "j1", times=2)
-    assert _moment(second.says(RECOVERED)) - _moment(second.says("jobs: ")) < 2
+    assert _moment(second.says(RECOVERED)) - _moment(second.says("jobs: ")) < 10, "before its next look"
     fleet.open("gate")
     assert eventually(lambda: not fleet.lists()), fleet.told()
 
@@ -116,8 +124,12 @@ def test_each_job_is_recovered_once_however_many_processes_look_at_the_same_time
     assert Counter(fields(queue(fleet.redis), "jid")) == dict.fromkeys(jids, 1)
     time.sleep(0.5)  # for one that would move them once more
     assert len(queue(fleet.redis)) == len(jids)
-    lines = [line for other in others for line in other.output.splitlines() if RECOVERED in line]
-    assert Counter(re.search(r"jid=(\w+)", line)[1] for line in lines) == dict.fromkeys(jids, 1)
+
+    def lines() -> list[str]:
+        return [line for other in others for line in lines_with(other.output, RECOVERED)]
+
+    assert eventually(lambda: len(lines()) >= len(jids)), fleet.told()  # each is written after its job was moved
+    assert Counter(re.search(r"jid=(\w+)", line)[1] for line in lines()) == dict.fromkeys(jids, 1)
 
 
 def test_brokers_that_recover_in_the_same_moment_move_each_job_once(redis_url: str, redis: redis_py.Redis) -> None:
@@ -159,7 +171,7 @@ def test_a_recovered_job_waits_behind_those_that_waited_before_it(fleet: Fleet) 
 
 def test_a_recovery_is_told_in_one_line_with_the_job_and_its_dead_owner(fleet: Fleet) -> None:
     victim = fleet.start("-q", "q").ready()
-    owner = re.search(r"(\S+) is processing", victim.says("; stop it with TERM"))[1]
+    owner = _owner(victim)
     fleet.push("j1", "Gated", "gate")
     fleet.await_run("began", "j1")
     other = fleet.start("-q", "elsewhere", prefix=hasty(LOOKING)).ready()
@@ -175,9 +187,10 @@ def test_a_recovery_is_told_in_one_line_with_the_job_and_its_dead_owner(fleet: F
 
 @pytest.mark.parametrize("how", ["stopped by a signal", "held up by C code"])
 def test_a_process_that_is_silent_for_less_than_its_lease_is_left_alone(fleet: Fleet, how: str) -> None:
-    other = fleet.start("-q", "elsewhere", prefix=hasty(STEADY, machine="b")).ready()
-    sleeper = fleet.start("-q", "q", prefix=hasty(machine="a")).ready()
-    pause_s = LEASE_S - 3 * BEAT_S
+    steady = {**LASTING, "timing.steady_for_s": 0.0}
+    other = fleet.start("-q", "elsewhere", prefix=hasty(steady, machine="b")).ready()
+    sleeper = fleet.start("-q", "q", prefix=hasty(LASTING, machine="a")).ready()
+    pause_s = 4  # many beats; the rest of the lease is for pauses of the machine
     if how == "stopped by a signal":
         fleet.push("j1", "Gated", "gate")
         fleet.await_run("began", "j1")
@@ -205,8 +218,10 @@ def test_a_process_that_was_stopped_for_longer_leaves_its_jobs_to_the_others(fle
         fleet.push(jid, "Short")
     assert eventually(lambda: len(in_progress(fleet.redis)) == 7 and len(fleet.of("began")) == 2), fleet.told()
     sleeper.signal(signal.SIGSTOP)
-    other = fleet.start("-q", "q", prefix=hasty(STEADY, machine="b")).ready()
+    other = fleet.start("-q", "q", prefix=hasty(HEIR, machine="b")).ready()
     assert eventually(lambda: len(fleet.of("began")) == 9), fleet.told()
+    # The other one has settled those that had only been fetched.
+    assert eventually(lambda: [sorted(jids) for jids in fleet.lists().values()] == [["bad", "good"]]), fleet.told()
 
     sleeper.signal(signal.SIGCONT)
     fleet.open(f"gate-{sleeper.process.pid}")
@@ -287,7 +302,7 @@ def test_a_job_that_was_given_to_another_process_is_interrupted(fleet: Fleet, tm
         fleet.push(kind, kind, "gate")
         fleet.await_run("began", kind)
     sleeper.signal(signal.SIGSTOP)
-    other = fleet.start(*started, prefix=hasty(STEADY, machine="b"), more=WATCHFUL).ready()
+    other = fleet.start(*started, prefix=hasty(HEIR, machine="b"), more=WATCHFUL).ready()
     for kind in kinds:
         fleet.await_run("began", kind, times=2)
     assert eventually(lambda: fleet.redis.hget("pyworkers:job:Watchful", "state") == b"running"), fleet.told()
@@ -341,18 +356,20 @@ def test_after_an_outage_longer_than_a_lease_nobody_is_declared_dead(tmp_path: P
 @pytest.mark.timeout(120)
 def test_a_server_that_comes_back_with_an_old_snapshot_makes_nobody_dead(tmp_path: Path) -> None:
     """In the snapshot all leases have run out; the server is away for less than a beat."""
+    lease_s = 8
+    constants = {
+        **SHORT, **LOOKING, "timing.lease_s": lease_s, "timing.lease_fresh_s": 6, "timing.steady_for_s": lease_s - 2,
+    }  # fmt: skip
     server = RedisServer(appendonly="no")
     try:
         with Fleet(tmp_path, server.url, server.client()) as fleet:
-            daemons = [
-                fleet.start("-q", f"q{n}=1", prefix=hasty({**SHORT, **LOOKING}, machine=str(n))).ready() for n in (1, 2)
-            ]
+            daemons = [fleet.start("-q", f"q{n}=1", prefix=hasty(constants, machine=str(n))).ready() for n in (1, 2)]
             for number in (1, 2):
                 fleet.push(f"j{number}", "Gated", "gate", queue=f"q{number}")
                 fleet.await_run("began", f"j{number}")
             for _ in range(3):
                 server.client().save()
-                time.sleep(LEASE_S + 0.5)
+                time.sleep(lease_s + 0.5)
                 server.kill()
                 server.start()
                 time.sleep(2 * BEAT_S)
@@ -366,10 +383,10 @@ def test_a_server_that_comes_back_with_an_old_snapshot_makes_nobody_dead(tmp_pat
 
 @pytest.mark.timeout(120)
 def test_a_start_hook_that_takes_longer_than_a_lease_does_not_cost_the_identity(fleet: Fleet) -> None:
-    hook = f"\n@workers.before_start\ndef slow():\n    time.sleep({LEASE_S + 2})\n"
-    other = fleet.start("-q", "other", prefix=hasty(STEADY, machine="b")).ready()
-    slow = fleet.start("-q", "q", prefix=hasty(machine="a"), more=hook)
-    slow.says("; stop it with TERM", LEASE_S + 30)
+    hook = f"\n@workers.before_start\ndef slow():\n    time.sleep({LASTING_S + 2})\n"
+    other = fleet.start("-q", "other", prefix=hasty(HEIR, machine="b")).ready()
+    slow = fleet.start("-q", "q", prefix=hasty(LASTING, machine="a"), more=hook)
+    slow.says("; stop it with TERM", LASTING_S + 30)
     fleet.push("j1", "Short")
     fleet.await_run("began", "j1")
     assert DECLARED_DEAD not in slow.output + other.output
@@ -487,11 +504,10 @@ def test_schedulers_of_which_one_is_killed_again_and_again_lose_and_double_nothi
     killed = tmp_path / "killed"
     with ExitStack() as stack:
         stack.enter_context(running(script, redis_url, "mortal", output=killed))
-        assert eventually(lambda: len(killed.read_text().split()) > 3)
+        assert eventually(lambda: len(killed.read_text().split()) > 10)
         for _ in range(2):
             stack.enter_context(running(script, redis_url, "steady"))
         assert eventually(lambda: not redis.exists("schedule", "retry"), 40)
-        assert len(killed.read_text().split()) > 10
     queued = Counter(jid for number in range(3) for jid in fields(queue(redis, f"q{number}"), "jid"))
     assert queued == dict.fromkeys(jids, 1)
 
@@ -513,6 +529,11 @@ def test_a_due_job_of_another_program_is_forwarded_with_nothing_changed_but_the_
 
 def _without_time(raw: bytes) -> bytes:
     return re.sub(rb',?"enqueued_at":[\d.]+', b"", raw)  # the inner one of ActiveJob is text
+
+
+def _owner(daemon: Daemon) -> str:
+    """The identity of a process that is ready."""
+    return re.search(r"(\S+) is processing", daemon.says("; stop it with TERM"))[1]
 
 
 def _moment(line: str) -> float:
