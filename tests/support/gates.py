@@ -20,7 +20,7 @@ class Gates:
         self._locks: dict[str, threading.Lock] = {}
         self.ran: list[str] = []
 
-        @app.job(queue="q", timeout=0.05, retry=False)
+        @app.job(queue="q", timeout=0.5, retry=False)  # a busy machine may take long to reach the lock
         def stuck(name: str) -> None:
             self.lock(name).acquire()
             self.ran.append(name)
