@@ -103,7 +103,7 @@ BLOCK = """
 import time
 import goworkers_py as workers
 workers.configure(redis={url!r})
-with workers.limit("one", concurrent=1).acquire(timeout=5):
+with workers.limit("one", concurrent=1).acquire(timeout=30):
     print("in", flush=True)
     time.sleep(60)
 """
@@ -123,5 +123,5 @@ def test_a_block_that_is_killed_frees_its_strict_limit(own: RedisServer) -> None
             raise AssertionError
         killed.kill()
         killed.wait()
-        with one.acquire(timeout=10):
+        with one.acquire(timeout=30):
             assert len(app.broker.limits.holders(Slot("one"))) == 1
