@@ -44,8 +44,21 @@ def pyworkers(*arguments: str, cwd: Path | None = None, **changes: str) -> subpr
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
     )
+
+
+def await_stopped(pid: int) -> None:
+    """After a SIGSTOP. One thread of the process takes the signal and stops the others: until that thread has had a
+    processor, the others go on."""
+    assert eventually(lambda: all(_state(stat) in "TZX" for stat in Path(f"/proc/{pid}/task").glob("*/stat")))
+
+
+def _state(stat: Path) -> str:
+    try:
+        return stat.read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):  # the thread has ended
+        return "X"
 
 
 class Daemon:
@@ -96,6 +109,8 @@ class Daemon:
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
+        if number == signal.SIGSTOP:
+            await_stopped(self.process.pid)
 
     def wait(self, within_s: float = STOP_S) -> int:
         """The exit code."""
