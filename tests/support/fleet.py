@@ -111,9 +111,10 @@ class Fleet(AbstractContextManager["Fleet"]):
     @property
     def runs(self) -> list[Run]:
         try:
-            lines = (self.directory / "runs").read_text().splitlines()
+            text = (self.directory / "runs").read_text()
         except FileNotFoundError:
             return []
+        lines = text[: text.rfind("\n") + 1].splitlines()  # the last line may still be on its way into the file
         return [Run(word, jid, int(pid), float(at)) for word, jid, pid, at in map(str.split, lines)]
 
     def of(self, word: str, jid: str = "") -> list[Run]:
