@@ -134,6 +134,7 @@ def test_the_doctor_finds_a_process_without_the_newest_version(
         assert "has billing version 1, and the newest is 7; its log says why" in done.stdout
 
 
+@pytest.mark.timeout(180)
 def test_start_restart_reload_and_check_read_it_too(push, call: Call, here: Path) -> None:  # type: ignore[no-untyped-def]
     (here / "jobs.py").write_text(textwrap.dedent(JOBS))
     pidfile, log = here / "pid", here / "log"

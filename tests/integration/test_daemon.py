@@ -109,6 +109,7 @@ def test_after_a_crash_it_starts_again_and_says_so(site: Site) -> None:
     assert site.run("stop")[0] == 0
 
 
+@pytest.mark.timeout(180)
 def test_restart_and_reload_bring_new_code(site: Site, redis_url: str) -> None:
     site.configure(redis_url, processes="2", directory=str(site.directory))
     assert site.run("start")[0] == 0, site.log()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -191,7 +192,8 @@ def test_a_command_to_a_partition_changes_that_one_on_a_shared_server_and_on_one
     folder: Path, own_redis: RedisServer, producer: App
 ) -> None:
     def give(partition: str, *words: str) -> list[Any]:
-        told = pyworkers("processes", *words, "-c", "conf.ini", "--partition", partition, "--json", cwd=folder)
+        words = ("processes", *words, "--within", "30")
+        told = pyworkers(*words, "-c", "conf.ini", "--partition", partition, "--json", cwd=folder)
         assert (told.returncode, [line for line in told.stderr.splitlines() if "partition" not in line]) == (0, [])
         return [json.loads(line)["value"] for line in told.stdout.splitlines()]
 
@@ -274,12 +276,16 @@ def test_metrics_and_readiness_tell_of_each_partition(
         billing_server.pause()
         assert eventually(lambda: 'pyworkers_broker_up{partition="billing"} 0\n' in page(port, "metrics")[1])
         billing_server.resume()
-        status, told = page(port, "ready")
-        assert status == 200
-        assert "0 of 5 threads busy, queues mail, billing/invoices, audit/audit" in told
+        ready = "0 of 5 threads busy, queues mail, billing/invoices, audit/audit"
+        assert eventually(lambda: ready in page(port, "ready")[1]), page(port, "ready")
+        assert page(port, "ready")[0] == 200
         assert daemon.stop() == 0
 
 
 def page(port: str, name: str) -> tuple[int, str]:
-    with urlopen(f"http://127.0.0.1:{port}/{name}") as answer:
-        return answer.status, answer.read().decode()
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/{name}") as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as refused:  # not ready yet
+        with refused:
+            return refused.code, refused.read().decode()
