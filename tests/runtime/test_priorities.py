@@ -37,9 +37,10 @@ def test_high_jobs_run_before_the_others_and_low_ones_after_them(app: App, redis
     def send(word: str) -> None:
         ran.append(word)
 
-    with started(app):  # a push looks for a process that works the level
-        send.set(priority="high").enqueue("warm")
-        assert eventually(lambda: ran == ["warm"])
+    with started(app):  # a push looks for a process that works the level, and remembers that of each level
+        for priority in ("low", "high"):
+            send.set(priority=priority).enqueue("warm")
+        assert eventually(lambda: ran == ["warm"] * 2)
         redis.sadd("paused", "mail")
     for _ in range(20):
         for priority in ("low", "normal", "high"):

@@ -268,17 +268,18 @@ def test_held_pushes_do_not_go_to_a_broker_that_an_app_got_later(
 def test_the_last_jobs_before_a_stop_are_relayed_too(
     redis_url: str, own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = threading.Event()
-    with own_app(own_redis.url) as far, own_app(redis_url, QueueConfig("q", 1)) as app:
+    begun, gate = threading.Event(), threading.Event()
+    with own_app(own_redis.url) as far, own_app(redis_url, QueueConfig("q", 1), timeout=20) as app:
 
         @app.job("Parent", queue="q", atomic=True)
         def parent() -> None:
             far.enqueue("children", "Child", [1])
+            begun.set()
             gate.wait(20)
 
         parent.enqueue()
         with working(app):
-            assert eventually(lambda: len(app.inspector.running()) + app.inspector.stats().in_progress >= 1)
+            assert begun.wait(20)  # a stop gives back a job that is fetched and has not begun
             threading.Timer(0.3, gate.set).start()
         assert len(waiting(own_redis)) == 1
 

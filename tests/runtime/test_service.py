@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 from waiting import eventually
@@ -124,13 +125,19 @@ def test_a_join_gives_up_at_its_deadline(idle: Idle) -> None:
     assert idle.alive
 
 
-def test_a_join_wakes_again_what_was_about_to_wait_when_it_was_stopped(idle: Idle) -> None:
-    idle.stubborn = True
-    idle.start()
-    idle.stop()
-    assert idle.wakes == 1
-    idle.join(Deadline(0.2))
-    assert idle.wakes > 2
+def test_a_join_wakes_again_what_was_about_to_wait_when_it_was_stopped() -> None:
+    class Deaf(Idle):
+        def wake(self) -> None:
+            super().wake()
+            if self.wakes > 2:
+                self.released.set()
+
+    deaf = Deaf(stubborn=True)
+    deaf.start()
+    deaf.stop()
+    assert deaf.wakes == 1
+    assert deaf.join(Deadline(20))
+    assert deaf.wakes > 2
 
 
 def test_a_join_without_a_stop_wakes_nobody(idle: Idle) -> None:
@@ -180,11 +187,13 @@ def test_an_exception_thrown_into_a_thread_does_not_cost_the_role(idle: Idle) ->
     assert idle.alive
 
 
-def test_after_a_fault_during_a_stop_a_thread_runs_only_once_more(idle: Idle) -> None:
+def test_after_a_fault_during_a_stop_a_thread_runs_only_once_more(idle: Idle, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise ValueError("a fault")
 
-    idle.pause_after_fault_s, idle.work = 0.2, fail
+    # The pause after the first fault lasts until the stop comes.
+    monkeypatch.setattr(service, "time", SimpleNamespace(sleep=lambda seconds: idle.stopping.wait(30)))
+    idle.work = fail
     idle.start()
     assert eventually(lambda: idle.runs == 1)
     idle.stop()
