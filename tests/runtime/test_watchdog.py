@@ -217,7 +217,7 @@ def test_a_job_over_its_limit_has_failed_and_its_worker_runs_the_next(redis_url:
 
         with working(app):
             slow.enqueue(LONG_S)
-            slow.enqueue(0)
+            slow.set(timeout=LONG_S).enqueue(0)  # a busy machine may keep it longer than 0.1 s
             assert eventually(lambda: redis.get("stat:processed") == b"2")
     [entry] = map(json.loads, redis.zrange("retry", 0, -1))
     assert entry["error_class"] == "goworkers_py.TimeLimitExceeded"
@@ -229,10 +229,10 @@ def test_a_job_whose_deadline_passed_in_the_queue_goes_to_the_dead_set(redis_url
     with own_app(redis_url, QueueConfig("q")) as app:
         app.registry.handle("q", lambda message: pytest.fail("begun"))
         with working(app):
-            redis.lpush("queue:q", job(deadline=time.time() - 1))
+            redis.lpush("queue:q", job(deadline=time.time() - 100))
             assert eventually(lambda: redis.zcard("dead") == 1)
     [entry] = map(json.loads, redis.zrange("dead", 0, -1))
-    assert entry["error_message"] == "its deadline passed 1 s before it could run"
+    assert re.fullmatch(r"its deadline passed 1\d\d s before it could run", entry["error_message"])
 
 
 def test_an_async_job_is_cancelled_at_its_limit_and_may_clean_up(redis_url: str, redis: redis_py.Redis) -> None:
@@ -250,7 +250,7 @@ def test_an_async_job_is_cancelled_at_its_limit_and_may_clean_up(redis_url: str,
 
         with working(app):
             slow.enqueue(LONG_S)
-            slow.enqueue(0)
+            slow.set(timeout=LONG_S).enqueue(0)  # a busy machine may keep it longer than 0.1 s
             assert eventually(lambda: redis.get("stat:processed") == b"2")
     assert seen == ["cleaned up", "ended", "cleaned up"]
     assert fields(redis.zrange("retry", 0, -1), "error_class") == ["goworkers_py.TimeLimitExceeded"]
@@ -307,7 +307,7 @@ def test_a_stuck_job_is_reported_with_its_stack_counted_and_replaced(
         # The one who was replaced ends with its job, and the pool is as large as it was.
         assert eventually(lambda: workers() == ["worker:q:2"])
         assert eventually(lambda: redis.get("stat:processed") == b"2")
-        assert launcher.health.report()["queues"]["q"]["busy"] == 0
+        assert eventually(lambda: launcher.health.report()["queues"]["q"]["busy"] == 0)
     assert gates.ran == ["b"]  # the exception waited for "a" in its thread
     assert len(reports(caplog)) == 1
 
@@ -352,16 +352,19 @@ def test_a_job_that_swallows_the_exception_and_goes_on_is_stuck(
 
 
 def test_a_job_that_ends_soon_after_its_limit_is_not_stuck(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
-    with own_app(redis_url, stuck_grace=0.2) as app:
+    ended: list[int] = []
+    with own_app(redis_url, stuck_grace=LONG_S) as app:
 
         @app.job(queue="q", timeout=0.05, interrupt=False)
-        def late() -> None:
+        def late(number: int) -> None:
             time.sleep(0.1)
+            ended.append(number)
 
-        with working(app):
-            for _ in range(5):
-                late.enqueue()
-            time.sleep(0.6)
+        with started(app) as launcher:
+            for number in range(5):
+                late.enqueue(number)
+            assert eventually(lambda: len(ended) == 5)
+            assert eventually(lambda: not launcher._services.watchdog._running)  # none is left to be reported later
     assert not reports(caplog)
 
 
@@ -414,8 +417,8 @@ def test_at_so_many_stuck_jobs_the_process_stops_and_gives_them_back(
 ) -> None:
     flags = ("-q", "q=3", "--stuck-exit", "2", "--stuck-grace", "0.3", "-t", "4")
     with own_app(redis_url) as app, Daemon(tmp_path, redis_url, STUCK, *flags).ready() as daemon:
+        app.enqueue("q", "other", [])  # first: none begins any more when two are stuck
         stuck = {app.enqueue("q", "stuck", []), app.enqueue("q", "stuck", [])}
-        app.enqueue("q", "other", [])
         assert daemon.wait() == 1
     assert "ERROR: 2 jobs are stuck: stopping, to be started again" in daemon.output
     assert "the other job has ended" in daemon.output

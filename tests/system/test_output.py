@@ -245,7 +245,7 @@ import goworkers_py as workers
 
 log = logging.getLogger("jobs")
 
-@workers.job(queue="q")
+@workers.job(queue="q", retry_in=lambda *_: 3_600)  # none is due before the test has looked
 def chatty(number):
     for _ in range(20):
         log.warning("line of job %d %s", number, "x" * 200)
