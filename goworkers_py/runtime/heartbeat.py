@@ -72,7 +72,7 @@ class Heartbeat(BrokerService):
         with self._one_at_a_time:
             if self._silent:
                 return
-            asked_at, identity = awake_and_asleep(), self._lease.identity
+            asked_at, wall_before, identity = awake_and_asleep(), time.time(), self._lease.identity
             since = self._steadiness.before()
             alone = self._quarantine.announcement()
             answer = self._ask(alone)
@@ -83,7 +83,7 @@ class Heartbeat(BrokerService):
             self._clock.synchronize(answer.server_time, asked_at, answered_at)
             self._lease.confirm(asked_at)
             self._quarantine.announced(alone)
-            self._warn_of_skew(answer.server_time)
+            self._warn_of_skew(wall_before, answer.server_time, time.time())
             if not self._steadiness.after(since, answer, identity):
                 log.warning(
                     "the broker has lost writes: the lease of %s was not as its last beat left it; other leases may "
@@ -115,12 +115,10 @@ class Heartbeat(BrokerService):
             self.on_new_identity()
             return answer
 
-    def _warn_of_skew(self, server_time: float) -> None:
-        # A long round trip, or one during which this process was stopped, says nothing about the wall clock.
-        if self._warned_of_skew or self.round_trip_s > MOST_SKEW_S:
-            return
-        skew_s = time.time() - server_time - self.round_trip_s / 2
-        if abs(skew_s) > MOST_SKEW_S:
+    def _warn_of_skew(self, before: float, server_time: float, after: float) -> None:
+        """`before` and `after` the answer, by the wall clock: however long it took, the server's time lies between."""
+        skew_s = max(before - server_time, 0.0) + min(after - server_time, 0.0)
+        if abs(skew_s) > MOST_SKEW_S and not self._warned_of_skew:
             self._warned_of_skew = True
             log.warning("this machine's clock is %.1f s off the server's, whose time is used; synchronise it", skew_s)
 

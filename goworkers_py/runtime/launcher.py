@@ -102,13 +102,13 @@ class Launcher:
             try:
                 # First, because it frees the jobs and the name of an earlier process on this machine that was killed.
                 self._recover_at_start()
+                if self._services.commands is not None:  # from the beat on, others see it and give it some
+                    with suppress(BrokerRefused):
+                        self._services.commands.begin()
                 self._heartbeat.beat()
                 self._services.pauses.look()  # a paused queue is not fetched from even once
                 with suppress(BrokerRefused):  # the canceller tells it, and the jobs run without cancels
                     self._services.canceller.look()  # a job that was cancelled before does not begin
-                if self._services.commands is not None:
-                    with suppress(BrokerRefused):
-                        self._services.commands.begin()
             except BrokerUnavailable as error:
                 stop_asked.wait(self._outage.failed("start", error))
             else:

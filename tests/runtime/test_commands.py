@@ -21,6 +21,7 @@ from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.observe.job_log_levels import job_levels
 from goworkers_py.runtime import commands as module
 from goworkers_py.runtime.launcher import Launcher
+from goworkers_py.runtime.pauses import Pauses
 
 # A process that has not read a command by then does not obey it.
 ANSWERED_S = 20.0
@@ -419,3 +420,19 @@ def test_a_command_waits_for_a_minute_at_most(app: App, launcher: Launcher) -> N
     for wrong in (0, -1, 61):
         with pytest.raises(ArgumentError):
             app.inspector.call("quiet", timeout_s=wrong)
+
+
+def test_a_command_that_comes_as_soon_as_a_process_is_seen_is_obeyed(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran, look = threading.Event(), Pauses.look
+    early = iter([Call("early", "run", [], Target(), "test", 60.0)])
+
+    def give_and_look(pauses: Pauses) -> None:  # the first step after the beat that shows the process
+        for call in early:
+            app.broker.calls.give(call)
+        look(pauses)
+
+    monkeypatch.setattr(Pauses, "look", give_and_look)
+    app.command("run")(ran.set)
+    app.process("q", print, 1)
+    with started(app):
+        assert ran.wait(20)

@@ -21,6 +21,8 @@ from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import RetryJob
 from goworkers_py.core.timing import Timing
 from goworkers_py.policy.poison import RecoveryDecision
+from goworkers_py.runtime.heartbeat import MOST_SKEW_S
+from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.wire.message import Message
 
 TEN_MINUTES_S = 600.0
@@ -113,6 +115,15 @@ def test_a_clock_that_is_right_is_not_warned_of(
         beats = _beats(redis)
         assert eventually(lambda: _beats(redis) > beats + 5)
         assert abs(app.clock.wall() - server_time(redis)) < 1
+    assert not warnings(caplog)
+
+
+def test_a_process_that_stands_still_after_an_answer_does_not_blame_its_clock(
+    redis_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Quarantine, "announced", lambda *told: time.sleep(MOST_SKEW_S + 0.5))
+    with own_app(redis_url, QueueConfig("q")) as app, working(app):
+        pass
     assert not warnings(caplog)
 
 
