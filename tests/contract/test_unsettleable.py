@@ -76,7 +76,7 @@ INTO: dict[str, Into] = {
 
 @pytest.fixture(autouse=True)
 def _refusals_are_believed_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publisher, "REFUSED_FOR_S", 0.1)
+    monkeypatch.setattr(publisher, "REFUSED_FOR_S", 1.0)  # a queue that is just declared refuses too
 
 
 @pytest.mark.parametrize("into", INTO)

@@ -54,7 +54,7 @@ def daemon(harness: Harness, runs: Counter[str]) -> Iterator[tuple[App, Launcher
 def test_a_job_that_cannot_be_settled_stops_neither_its_pool_nor_the_stop_and_comes_again_once(
     make_harness: Callable[[Path], Harness], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publisher, "REFUSED_FOR_S", 0.1)
+    monkeypatch.setattr(publisher, "REFUSED_FOR_S", 1.0)  # a queue that is just declared refuses too
     monkeypatch.setattr(Settler, "refused_for_s", 0.2)
     harness, runs = make_harness(tmp_path), Counter[str]()
     try:

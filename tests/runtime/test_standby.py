@@ -263,7 +263,7 @@ def test_after_a_step_back_of_the_servers_clock_another_process_takes_over_from_
         stepped_redis.step_to(-600)
         app.process("q", print, 1)
         with working(app):
-            assert eventually(lambda: stepped_redis.client().hget(LEASE, "epoch") == b"2")
+            assert eventually(lambda: int(stepped_redis.client().hget(LEASE, "epoch") or 0) > 1)
     assert "the clock of the server was set back. Shortened it" in caplog.text
 
 
