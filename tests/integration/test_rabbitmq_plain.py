@@ -34,13 +34,16 @@ JOBS = """
     def run(value):
         note("ran", value)
 
-    def tell(value):
+    def tell(value, delay=0.5):
         told = workers.current_message().properties
         failed = workers.current_message().retry_count is not None
         note("told", value, failed, told.headers, told.message_id, told.correlation_id, told.reply_to, told.type,
              told.content_type, told.routing_key, told.exchange, told.timestamp, told.priority)
         if not failed:
-            raise workers.RetryJob("once", delay=0.5)
+            raise workers.RetryJob("once", delay=delay)
+
+    def tell_late(value):
+        tell(value, delay=6)
 
     def fail(value):
         note("failed", value)
@@ -50,7 +53,7 @@ JOBS = """
         time.sleep(0.02)
         note("ran", value)
 """
-HANDLERS = {"run", "tell", "fail", "slow"}
+HANDLERS = {"run", "tell", "tell_late", "fail", "slow"}
 Start = Callable[..., Daemon]
 Channel = Any
 
@@ -169,7 +172,7 @@ def test_a_handler_sees_the_properties_and_a_retry_sees_them_too(
 def test_a_retry_never_comes_into_the_queue_of_the_other_programs(
     start: Start, channel: Channel, rabbit_server: RabbitNode, tmp_path: Path
 ) -> None:
-    daemon = start("tell")
+    daemon = start("tell_late")
     publish(channel, b"1")
     assert eventually(lambda: len(noted(tmp_path, "told")) == 1), daemon.output
     assert daemon.stop() == 0  # before the retry is due
@@ -274,14 +277,15 @@ def test_bodies_of_a_daemon_that_is_killed_run_in_another(start: Start, channel:
     for number in range(200):
         publish(channel, str(number).encode())
     killed = start("slow", wait=False)
-    assert eventually(lambda: len(noted(tmp_path)) > 20), killed.output
+    assert eventually(lambda: len(noted(tmp_path)) > 100), killed.output
     killed.kill()
     killed.process.wait()
     daemon = start("slow")
     assert eventually(lambda: {*noted(tmp_path)} == {*range(200)}), daemon.output
     assert daemon.stop() == 0
     assert left(channel, "orders") == 0
-    assert len(noted(tmp_path)) < 210, "only those that ran at the kill run twice"
+    # The acknowledgements may lag behind a bit.
+    assert len(noted(tmp_path)) < 250, "only those that ran at the kill run twice"
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def done(folder: Path, word: str = "ended") -> list[str]:
 def run_under_restart(start: Callable[[], Daemon], until: Callable[[], bool]) -> list[Daemon]:
     """Starts another daemon whenever one has died."""
     daemons = [start()]
-    give_up_at = time.monotonic() + 60
+    give_up_at = time.monotonic() + 120  # half a dozen starts
     while not until():
         assert time.monotonic() < give_up_at, "\n".join(one.output for one in daemons)
         if daemons[-1].process.poll() is not None:
