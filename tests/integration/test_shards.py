@@ -88,7 +88,7 @@ def test_no_job_is_lost_and_no_other_shard_stalls_when_one_of_three_is_killed_an
                 before = len(producer.pushed)
                 assert eventually(lambda before=before: before + 300 <= len(producer.pushed))  # type: ignore[misc]
                 reached = producer.pushed[-1]
-                assert eventually(lambda reached=reached: runs(tmp_path)[reached] > 0, 5), "it stalls"  # type: ignore[misc]
+                assert eventually(lambda reached=reached: runs(tmp_path)[reached] > 0, 10), "it stalls"  # type: ignore[misc]
                 servers.servers[1].start()
                 assert eventually(lambda: daemon.output.count("shard b serves again") > 0)
         finally:

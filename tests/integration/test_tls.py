@@ -309,7 +309,7 @@ def run_by(directory: Path, source: str, url: str) -> Iterator[subprocess.Popen[
 
 
 def shown_by_ps(pid: int) -> str:
-    return subprocess.run(["ps", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, timeout=10).stdout
+    return subprocess.run(["ps", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, timeout=30).stdout
 
 
 @pytest.mark.skipif(shutil.which("ps") is None, reason="no ps on PATH")
@@ -397,6 +397,7 @@ def rabbit_port(certificates: Certificates) -> Iterator[int]:
         yield port
 
 
+@pytest.mark.timeout(180)  # the start of a node takes a processor for five seconds
 def test_a_daemon_runs_jobs_of_rabbitmq_over_tls(rabbit_port: int, certificates: Certificates, tmp_path: Path) -> None:
     address = f"amqps://localhost:{rabbit_port}/?{query_of(certificates)}"
     with Daemon(tmp_path, address, JOBS, "-q", "q=1").ready() as daemon:

@@ -117,7 +117,7 @@ def test_commands_reach_both_releases_and_the_newer_one_answers(
     with MixedFleet(server, tmp_path) as fleet, own_app(server.url) as app:
         older, newer = fleet.start(former), fleet.start(today)
         assert eventually(lambda: len(app.inspector.processes()) == 2, PROGRESS_S), older.log.read_text()
-        told = app.inspector.call("log-level", "debug")
+        told = app.inspector.call("log-level", "debug", timeout_s=20)
         assert [f":{newer.life.pid}:" in one.identity for one in told.answers] == [True], told
         assert told.ok
         quiet = pyworkers("processes", "quiet", "--all", "--yes", PYWORKERS_BROKER=server.url)
@@ -136,7 +136,7 @@ def test_a_former_worker_runs_tracked_jobs_and_meets_no_cancel(
 ) -> None:
     with MixedFleet(server, tmp_path) as fleet, own_app(server.url) as app:
         older = fleet.start(former)
-        jid = str(app.enqueue_with_options("short", "Stated", [2.0, 0, False], TRACKED))
+        jid = str(app.enqueue_with_options("short", "Stated", [5.0, 0, False], TRACKED))
         assert eventually(lambda: bool(read_stated_runs(tmp_path)), PROGRESS_S), older.log.read_text()
         assert app.cancel(jid, timeout=0.2) == "requested"
         status = app.status(jid)
