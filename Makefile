@@ -90,14 +90,7 @@ coverage: setup ## run the tests, measure branch coverage and fail if it is too 
 	$(BIN)/python -m pytest $(PARALLEL) --cov $(ARGS)
 
 # Without the coverage, which takes half as long again as the tests: it is for a change of what is tested, and a release.
-# A test that fails beside others runs once more, alone: one that passes then depends on the load of the machine. Both
-# runs are shown. Fewer than ten, or something is wrong with all. `make test` has no second run. This one goes when the
-# suite has been green ten times in a row.
-ci: lint types setup ## what .ci/run runs: style, types and the tests
-	$(COMPILE_TESTS)
-	$(BIN)/python -m pytest $(PARALLEL) --maxfail 10 $(ARGS) || { \
-	    echo "ci: running the failed tests again, alone"; \
-	    $(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(ARGS); }
+ci: lint types test ## what .ci/run runs: style, types and the tests
 
 clean: ## remove .venv and whatever else was made
 	rm -rf $(VENV) .matrix .bench .demo build dist *.egg-info examples/dir-broker/*.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
