@@ -144,9 +144,9 @@ def test_a_pause_gives_back_the_fetched_jobs_of_its_queue_only(redis_url: str, r
             assert len(manager.running) == 1
             others = manager._pool.unsettled.of_queue("critical")
             manager.set_paused("default", True)
-            assert eventually(lambda: redis.llen("queue:default") == 2)
+            # A fetch that was on its way may take one once more, and gives it back.
+            assert eventually(lambda: names(queue(redis, "default")) == ["default0", "default1"])
             assert manager._pool.unsettled.of_queue("critical") == others, "given back and fetched again"
-            assert names(queue(redis, "default")) == ["default0", "default1"]
             assert (manager.waiting("critical"), manager.waiting("default")) == (1, 0)
             assert not redis.exists("queue:critical")
             gate.set()
