@@ -115,4 +115,6 @@ def test_a_scheduled_member_of_a_class_that_is_tracked_by_its_code_ends(app: App
     assert jid is not None
     with working(app):
         assert eventually(lambda: app.status(jid).state == "completed")
-    assert [move.state for move in app.status(jid).timeline] == ["grouped", "completed"]
+    # A worker that stands still as it lets the member join is written down as running it.
+    states = [move.state for move in app.status(jid).timeline if move.state != "running"]
+    assert states == ["grouped", "completed"]

@@ -287,6 +287,7 @@ def test_a_block_waits_for_no_other_whose_first_beat_has_no_answer_yet(
 
 def test_the_end_of_the_process_frees_a_place_that_was_left(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_owner, "FREED_EVERY_S", 60.0)
+    monkeypatch.setattr(block_owner, "AT_EXIT_S", 20.0)  # its thread may stand still
     stripe, at_exit = app.limit("stripe", concurrent=1), list[Callable[[], None]]()
     monkeypatch.setattr(atexit, "register", at_exit.append)
     with pytest.raises(BrokerUnavailable), stripe.acquire(timeout=1):
@@ -565,7 +566,7 @@ def test_a_job_whose_limit_is_refused_is_tried_later(
 def test_running_jobs_are_counted_by_limit(app: App) -> None:
     go_on = threading.Event()
     limits = [app.limit("one", concurrent=2), app.limit("key", concurrent=2, by=lambda key: key)]
-    app.job("Event", queue="q", limits=limits)(lambda key: go_on.wait(10)).enqueue_bulk([[1], [2]])
+    app.job("Event", queue="q", limits=limits)(lambda key: go_on.wait(30)).enqueue_bulk([[1], [2]])
     with working(app):
         assert app._running is not None
         try:

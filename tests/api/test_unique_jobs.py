@@ -193,7 +193,7 @@ def test_the_lock_is_free_when_the_job_has_succeeded(app: App) -> None:
 def test_complaint_629_the_lock_lasts_through_retries_and_is_free_at_death(app: App) -> None:
     runs: list[int] = []
 
-    @app.job("Order", queue="q", unique_for=5, retry=1, retry_in=30)
+    @app.job("Order", queue="q", unique_for=20, retry=1, retry_in=30)
     def order(order_id: int) -> None:
         runs.append(order_id)
         raise KillJob if len(runs) == 2 else KeyError("no such order")

@@ -19,7 +19,7 @@ from goworkers_py import App
 from goworkers_py.admin.filter import Filter
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.web import application
-from goworkers_py.web.views import bulk, questions
+from goworkers_py.web.views import bulk, questions, running_jobs
 
 NOW = 1_700_000_000.0
 
@@ -256,7 +256,8 @@ def test_without_a_selection_nothing_happens(client: Client, redis: redis_py.Red
     assert redis.zcard("dead") == 3
 
 
-def test_running_jobs_are_cancelled_and_those_that_wait_stay(redis_url: str) -> None:
+def test_running_jobs_are_cancelled_and_those_that_wait_stay(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running_jobs, "WAIT_S", 20.0)  # the threads of the jobs may stand still
     with own_app(redis_url, QueueConfig("mail", 3)) as app:
         begun = threading.Semaphore(0)
 
