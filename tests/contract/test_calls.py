@@ -110,12 +110,15 @@ def test_calls_and_answers_are_told_at_once_until_the_end_of_listening(calls: Ca
     assert eventually(lambda: answered)
     end()
     end_watch()
-    time.sleep(0.1)  # a message of before may be on its way to the two
-    before = len(told), len(answered)
-    calls.give(call())
-    calls.answer("id", Answer("me"))
-    time.sleep(0.2)
-    assert (len(told), len(answered)) == before
+
+    def are_silent() -> bool:
+        before = len(told), len(answered)
+        calls.give(call())
+        calls.answer("id", Answer("me"))
+        time.sleep(0.2)
+        return (len(told), len(answered)) == before
+
+    assert eventually(are_silent), "a message of before may have been on its way to the two, but no later one is"
 
 
 # --- reports

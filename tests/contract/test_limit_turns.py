@@ -6,6 +6,7 @@ import time
 
 import pytest
 from harness import Process, can, job, payloads, waiting
+from slots import turn_of_a_block
 
 from goworkers_py.admin.places import PARKED
 from goworkers_py.brokers.broker import Capability
@@ -76,36 +77,39 @@ def test_the_turn_of_a_block_outlives_the_last_place(me: Process, limits: Limits
     me.publish(job(1), job(2), job(3))
     one, two, three = me.consume(3)
     limits.begin(wish(one))
-    assert limits.take(ONE, "block-1", OWNER) is False
-    time.sleep(0.01)
-    limits.begin(wish(two))
-    end(me, one)
-    assert holders(limits) == []
-    assert limits.begin(wish(three)) == Waits("limit:one")
-    assert limits.take(ONE, "block-1", OWNER) is True
+    with turn_of_a_block():
+        assert limits.take(ONE, "block-1", OWNER) is False
+        time.sleep(0.01)
+        limits.begin(wish(two))
+        end(me, one)
+        assert holders(limits) == []
+        assert limits.begin(wish(three)) == Waits("limit:one")
+        assert limits.take(ONE, "block-1", OWNER) is True
 
 
 def test_a_later_block_does_not_take_the_turn_of_another(me: Process, limits: Limits) -> None:
     me.publish(job(1), job(2))
     one, two = me.consume(2)
     limits.begin(wish(one))
-    assert limits.take(ONE, "block-1", OWNER) is False
-    time.sleep(0.01)
-    limits.begin(wish(two))
-    end(me, one)
-    assert limits.take(ONE, "block-2", OWNER) is False
-    assert limits.take(ONE, "block-1", OWNER) is True
+    with turn_of_a_block():
+        assert limits.take(ONE, "block-1", OWNER) is False
+        time.sleep(0.01)
+        limits.begin(wish(two))
+        end(me, one)
+        assert limits.take(ONE, "block-2", OWNER) is False
+        assert limits.take(ONE, "block-1", OWNER) is True
 
 
 def test_a_block_that_gives_up_ends_its_turn(me: Process, limits: Limits) -> None:
     me.publish(job(1), job(2))
     one, two = me.consume(2)
     limits.begin(wish(one))
-    assert limits.take(ONE, "block-1", OWNER) is False
-    time.sleep(0.01)
-    limits.begin(wish(two))
-    end(me, one)
-    assert parked(me) == [job(2)]
+    with turn_of_a_block():
+        assert limits.take(ONE, "block-1", OWNER) is False
+        time.sleep(0.01)
+        limits.begin(wish(two))
+        end(me, one)
+        assert parked(me) == [job(2)]
     limits.leave(ONE, "block-1", ["q"])
     assert holders(limits) == ["2"]
     assert waiting(me.broker.admin) == [job(2)]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from harness import PARKED, RETRIES, SCHEDULED, Process, Processes, can, job, payloads, waiting
+from slots import turn_of_a_block
 
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
@@ -388,14 +389,15 @@ def test_a_block_that_asks_gets_its_turn_before_jobs_that_came_after_it(me: Proc
     one, two, three = me.consume(3)
     limits.begin(wish(one))
     limits.begin(wish(two))
-    assert limits.take(SLOT, "block", me.identity) is False
-    assert limits.begin(wish(three)) == Waits("limit:stripe")
-    me.settle((one, Done(effects=(LeaveSlot("1", SLOT, ("q",)),))))
-    assert holders(limits) == [("2", "")]
-    assert limits.take(SLOT, "other block", me.identity) is False
-    limits.leave(SLOT, "2", ["q"])
-    assert holders(limits) == []
-    assert parked(me) == [job(3)]
-    assert limits.take(SLOT, "block", me.identity) is True
+    with turn_of_a_block():
+        assert limits.take(SLOT, "block", me.identity) is False
+        assert limits.begin(wish(three)) == Waits("limit:stripe")
+        me.settle((one, Done(effects=(LeaveSlot("1", SLOT, ("q",)),))))
+        assert holders(limits) == [("2", "")]
+        assert limits.take(SLOT, "other block", me.identity) is False
+        limits.leave(SLOT, "2", ["q"])
+        assert holders(limits) == []
+        assert parked(me) == [job(3)]
+        assert limits.take(SLOT, "block", me.identity) is True
     limits.leave(SLOT, "block", ["q"])
     assert holders(limits) == [("3", "")]

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
 from harness import Process, payloads
 
 from goworkers_py.admin.places import PARKED
 from goworkers_py.brokers.contracts.limits import Limits, SlotWish
+from goworkers_py.brokers.memory.slot_table import BLOCK_S
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.limit import Slot
 from goworkers_py.core.outcome import Done
@@ -32,3 +38,17 @@ def holders(limits: Limits, slot: Slot) -> list[str]:
 
 def parked(process: Process) -> list[bytes]:
     return payloads(process.broker.admin.jobs_in(PARKED).first(100))
+
+
+@contextmanager
+def turn_of_a_block() -> Iterator[None]:
+    """Around the steps from the moment at which a block of code asks for a place until what its turn must have kept
+    from others. Who does not ask again within BLOCK_S loses its turn, so a test that stood still for longer tells
+    nothing."""
+    began = time.monotonic()
+    try:
+        yield
+    except AssertionError:
+        if time.monotonic() - began < BLOCK_S:
+            raise
+        pytest.skip("the machine stood still for longer than the turn of a block lasts")

@@ -331,7 +331,7 @@ def test_without_the_rules_of_a_feature_only_that_feature_is_off(
     of_feature = {one.name: one.commands.split() for one in access.FEATURES} | {"wake": ["client|unblock"]}
     walled.allow(*RULES, *(f"-{command}" for command in of_feature[feature]))
     with Fleet(tmp_path, walled.url, walled.redis) as fleet:
-        daemon = fleet.start("-q", "q", "--metrics", "8", prefix=hasty()).ready()
+        daemon = fleet.start("-q", "q", "--metrics", "8", prefix=hasty({"timing.beat_every_s": 0.5})).ready()
         fleet.push("a", "Short")
         fleet.await_run("began", "a")
         if warning:
