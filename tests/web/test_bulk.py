@@ -19,7 +19,7 @@ from goworkers_py import App
 from goworkers_py.admin.filter import Filter
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.web import application
-from goworkers_py.web.views import bulk, questions, running_jobs
+from goworkers_py.web.views import bulk, questions
 
 NOW = 1_700_000_000.0
 
@@ -99,6 +99,7 @@ def test_what_loses_jobs_asks_first(client: Client, redis: redis_py.Redis, path:
 
 
 def test_a_question_tells_how_many_fit(client: Client, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions, "COUNT_S", 60.0)
     fill(redis, "retry", 2_600, every=4)
     asked = {"state": "retry", "all": "yes", "class": "Rare"}
     assert "among 2600 jobs in retry? 650 fit now." in client.post("/jobs/delete", asked).text
@@ -256,8 +257,7 @@ def test_without_a_selection_nothing_happens(client: Client, redis: redis_py.Red
     assert redis.zcard("dead") == 3
 
 
-def test_running_jobs_are_cancelled_and_those_that_wait_stay(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running_jobs, "WAIT_S", 20.0)  # the threads of the jobs may stand still
+def test_running_jobs_are_cancelled_and_those_that_wait_stay(redis_url: str) -> None:
     with own_app(redis_url, QueueConfig("mail", 3)) as app:
         begun = threading.Semaphore(0)
 

@@ -29,6 +29,7 @@ from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.core.periodic import Release, Rule
 from goworkers_py.web import application
 from goworkers_py.web.site.hiding import MASK, Hiding
+from goworkers_py.web.views import partitions
 from goworkers_py.web.views.all_views import TABLE
 from goworkers_py.web.views.configurations import masked
 from goworkers_py.wire.schedule import schedule
@@ -155,7 +156,8 @@ def test_silent_partitions_are_asked_at_the_same_time(
         app.use(app.config)
 
 
-def test_the_leader_of_each_partition_is_shown(redis_url: str) -> None:
+def test_the_leader_of_each_partition_is_shown(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partitions, "WAIT_S", 20.0)  # both answer, on a busy machine later than a page waits for them
     app = partitioned(redis_url, redis_url)
     try:
         leadership = app.partition("p0").broker.leadership
