@@ -17,7 +17,7 @@ import servers
 from apps import job
 from cluster import Cluster
 from daemon import Daemon, command, environment, pyworkers
-from rabbit import RabbitServer
+from rabbit import PORTS, RabbitServer
 from servers import RedisServer, do_without, free_port
 from waiting import eventually
 
@@ -387,7 +387,7 @@ def test_a_program_whose_push_fails_shows_no_password_when_it_dies_of_it() -> No
 def rabbit_port(certificates: Certificates) -> Iterator[int]:
     """Of a node of RabbitMQ that takes clients with TLS and a certificate there."""
     servers.allowed = True
-    port = free_port()
+    port = free_port(PORTS)
     options = {
         "cacertfile": certificates.of("ours"), "certfile": certificates.of("server"),
         "keyfile": certificates.key_of("server"), "verify": "verify_peer", "fail_if_no_peer_cert": "true",

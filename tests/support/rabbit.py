@@ -36,6 +36,12 @@ def find_rabbitmq() -> str:
     return found[-1]
 
 
+def errors(output: str) -> list[str]:
+    """The error lines of a daemon, but those of an outage that RabbitMQ causes by itself: it may not let anybody consume
+    from a queue that was just declared, nor publish to it, because the queue has no leader yet."""
+    return [line for line in output.splitlines() if "ERROR" in line and "leader" not in line]
+
+
 class RabbitNode:
     """A node on 127.0.0.1, seen from outside."""
 
