@@ -93,8 +93,13 @@ def fail_three(redis: redis_py.Redis, python: App, options: EnqueueOptions, end:
     for word in ("again", "away", "elsewhere"):
         python.enqueue_with_options("py", "FailingJob", [word, *ARGS], options)
     assert eventually(lambda: redis.zcard(end) == 3)
-    if end == "retry":  # none is retried by itself while the pages are looked at
-        redis.zadd(end, dict.fromkeys(redis.zrange(end, 0, -1), time.time() + 3_600), xx=True)
+    if end == "retry":
+        put_off_retries(redis)
+
+
+def put_off_retries(redis: redis_py.Redis) -> None:
+    """None is retried by itself while the pages are looked at."""
+    redis.zadd("retry", dict.fromkeys(redis.zrange("retry", 0, -1), time.time() + 3_600), xx=True)
 
 
 def tells_the_failure(browser: Browser, page: str) -> None:
@@ -121,6 +126,7 @@ def test_retries_shows_failures_of_python_and_its_buttons_do_what_they_say(
         browser.click("//input[@value = 'Retry Now']")
         assert eventually(lambda: [run["args"][0] for run in runs(redis, "raised")].count("again") == 2)
         assert eventually(lambda: redis.zcard("retry") == 3)
+        put_off_retries(redis)
         press(browser, "/retries", "away", "Delete")
         press(browser, "/retries", "elsewhere", "Kill")
         assert eventually(lambda: (args(redis, "retry"), args(redis, "dead")) == (["again"], ["elsewhere"]))
@@ -134,11 +140,13 @@ def test_a_job_with_keyword_arguments_that_do_not_fit_is_shown_and_retried_with_
     python.enqueue_with_options("py", "TypedJob", ["again", *ARGS], EnqueueOptions(), {"pdf": True})
     with pyworkers("py"):
         (before,) = eventually(lambda: entries(redis, "retry"))
+        put_off_retries(redis)
         assert "ArgumentsDoNotFit" in browser.open("/retries")
         browser.click(f"{row('again')}//a[contains(@href, '/retries/')]")
         assert f'"again", {SHOWN_ARGS}' in browser.text
         browser.click("//input[@value = 'Retry Now']")
         (after,) = eventually(lambda: [job for job in entries(redis, "retry") if "retried_at" in job])
+        put_off_retries(redis)
         press(browser, "/retries", "again", "Kill")
         assert eventually(lambda: args(redis, "dead") == ["again"])
         assert "ArgumentsDoNotFit" in browser.open("/morgue")
