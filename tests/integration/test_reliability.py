@@ -73,7 +73,7 @@ def proxy(redis_url: str) -> Iterator[Proxy]:
 @pytest.mark.parametrize(
     ("constants", "lease_s", "within_s"),
     [
-        pytest.param(SHORT, LEASE_S, 15, id="a short lease"),
+        pytest.param({**SHORT, "timing.lease_s": 8, "timing.lease_fresh_s": 6}, 8, 30, id="a short lease"),
         pytest.param({}, 60, 90, id="the real lease", marks=[pytest.mark.slow, pytest.mark.timeout(180)]),
     ],
 )
@@ -397,11 +397,13 @@ def test_a_start_hook_that_takes_longer_than_a_lease_does_not_cost_the_identity(
 
 @pytest.mark.parametrize("command", [b"BRPOPLPUSH", FETCH], ids=["one job", "several jobs"])
 def test_jobs_whose_fetch_was_not_answered_run_once(fleet: Fleet, proxy: Proxy, command: bytes) -> None:
-    daemon = fleet.start("-q", "q", url=proxy.url).ready()
-    assert eventually(lambda: proxy.commands[b"BRPOPLPUSH"])  # it waits for the first job, and once there is one
+    # It waits for the first job, and for so long that no other reply than the one with that job can get lost.
+    long_waits = hasty({"brokers.redis.transport.RedisTransport.block_s": 60})
+    daemon = fleet.start("-q", "q", prefix=long_waits, url=proxy.url).ready()
+    assert eventually(lambda: proxy.commands[b"BRPOPLPUSH"])
     jids = ["j1", "j2", "j3"]
     if command == FETCH:
-        with stopped(daemon.process):
+        with stopped(daemon):
             proxy.drop_reply_of(command)
             for jid in jids:
                 fleet.push(jid, "Short")
@@ -542,10 +544,10 @@ def _moment(line: str) -> float:
 
 
 @contextmanager
-def stopped(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    process.send_signal(signal.SIGSTOP)
+def stopped(daemon: Daemon) -> Iterator[None]:
+    daemon.signal(signal.SIGSTOP)
     yield
-    process.send_signal(signal.SIGCONT)
+    daemon.signal(signal.SIGCONT)
 
 
 @contextmanager
