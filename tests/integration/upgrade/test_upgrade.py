@@ -156,11 +156,12 @@ def test_a_cancel_that_a_former_worker_does_not_know_is_met_by_a_newer_one(
     former: Release, today: Release, server: RedisServer, tmp_path: Path
 ) -> None:
     with MixedFleet(server, tmp_path) as fleet, own_app(server.url) as app:
-        jid = str(app.enqueue_with_options("short", "Task", [1.0, 1], TRACKED))
+        jid = str(app.enqueue_with_options("short", "Task", [5.0, 1], TRACKED))
         older = fleet.start(former)
         assert eventually(lambda: read_runs(tmp_path), PROGRESS_S), older.log.read_text()
         assert app.cancel(jid, timeout=0.1) == "requested"
-        older.stop()  # the job fails, and waits for its retry; or it is given back
+        older.await_runs(1)
+        older.stop()  # the job fails, and waits for its retry
         newer = fleet.start(today)
         assert eventually(lambda: app.status(jid).state == "cancelled", PROGRESS_S), newer.log.read_text()
         assert [one.jid for one in app.inspector.ended("cancelled").jobs] == [jid]
