@@ -133,6 +133,7 @@ def test_a_process_that_was_stopped_for_longer_than_its_lease_repeats_nothing_th
     stopped.send_signal(signal.SIGSTOP)
     processes.start()
     assert eventually(lambda: sorted(processes.lines("ended")) == ["a", "b"])
+    assert eventually(lambda: processes.left() == ["c"])  # the ends are told after these lines
     time.sleep(LEASE_S)
     stopped.send_signal(signal.SIGCONT)
     time.sleep(4 * LOOK_S)

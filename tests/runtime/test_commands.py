@@ -346,7 +346,7 @@ def test_a_process_compares_the_partition_of_a_command_itself(app: App, launcher
     """Whatever the caller has seen in the list of processes: the calls are given without it."""
     calls = app.broker.calls
     for number, partition in enumerate(("billing", "main", "")):
-        calls.give(Call(str(number), "pause-queue", ["q"], Target([launcher.identity], "", "", partition), "test", 10))
+        calls.give(Call(str(number), "pause-queue", ["q"], Target([launcher.identity], "", "", partition), "test", 60))
     assert eventually(lambda: calls.answers("1") and calls.answers("2"))
     assert calls.answers("0") == []
 

@@ -486,7 +486,8 @@ def test_a_process_whose_threads_are_all_in_long_jobs_leaves_the_short_ones_to_t
         else:
             ran.append(message.jid)
 
-    with own_app(redis_url, QueueConfig("q", concurrency=2)) as app, own_app(redis_url, QueueConfig("q")) as other:
+    two, ten = QueueConfig("q", concurrency=2), QueueConfig("q")
+    with own_app(redis_url, two, timeout=20) as app, own_app(redis_url, ten) as other:
         app.registry.handle("q", run)
         other.registry.handle("q", run)
         with working(app):

@@ -233,15 +233,20 @@ def test_the_servers_time_is_taken_and_a_clock_far_off_is_warned_of_once(
     broker: RedisBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     real = time.time
+
+    def shows(fast_s: float, within_s: float) -> bool:
+        before, shown = real(), clock.wall()  # the machine may stand still between two looks
+        return before + fast_s - within_s < shown < real() + fast_s + within_s
+
     for fast_s, warned in ((1.0, False), (-30.0, True), (30.0, True)):
         caplog.clear()
         monkeypatch.setattr(time, "time", lambda fast_s=fast_s: real() + fast_s)
         clock = Clock()
         it = heartbeat(broker, Lease(50), clock=clock)
-        assert abs(clock.wall() - real() - fast_s) < 0.5, "its own clock, while it knows no better"
+        assert shows(fast_s, 0.5), "its own clock, while it knows no better"
         it.beat()
         it.beat()
-        assert abs(clock.wall() - real()) < 0.9
+        assert shows(0.0, 0.9)
         lines = [message for message in caplog.messages if "this machine's clock is" in message]
         assert len(lines) == warned
         assert all(f"clock is {'' if fast_s > 0 else '-'}" in line for line in lines)

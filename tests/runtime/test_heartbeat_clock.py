@@ -15,6 +15,7 @@ from fleet import Fleet
 from hasty import SHORT, hasty
 from waiting import eventually
 
+from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.recoverable import Found, Presence
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import QueueConfig
@@ -35,6 +36,11 @@ LEASES = {**SHORT, "timing.lease_s": 10, "timing.lease_fresh_s": 9}
 def server_time(redis: redis_py.Redis) -> float:
     seconds, microseconds = redis.time()
     return seconds + microseconds / 1e6
+
+
+def shows_the_servers_time(app: App, redis: redis_py.Redis, within_s: float) -> bool:
+    before, shown = server_time(redis), app.clock.wall()
+    return abs(shown - before) < within_s and abs(shown - server_time(redis)) < within_s
 
 
 @pytest.fixture(params=[TEN_MINUTES_S, -TEN_MINUTES_S], ids=["fast", "slow"])
@@ -80,6 +86,8 @@ def test_what_the_daemons_own_process_makes_due_is_due_in_time(
     with own_app(redis_url, QueueConfig("q"), timing=SOON) as app:
         app.registry.handle("q", run)
         with working(app):
+            # Behind an answer that came late, a guess of the time may be too early. Each beat makes it better.
+            assert eventually(lambda: shows_the_servers_time(app, redis, 0.05))
             app.enqueue("q", "Failing", [])
             app.enqueue("q", "Scheduling", [])
             assert eventually(lambda: len(ran.get("Failing", [])) == 2)
@@ -95,13 +103,13 @@ def test_one_warning_says_how_far_off_the_clock_is(
     with own_app(redis_url, QueueConfig("q"), timing=SOON) as app, working(app):
         beats = _beats(redis)
         assert eventually(lambda: _beats(redis) > beats + 10)
-        assert abs(app.clock.wall() - server_time(redis)) < 1
+        assert eventually(lambda: shows_the_servers_time(app, redis, 1))
     [warning] = warnings(caplog)
     told = re.fullmatch(
         r"this machine's clock is (\S+) s off the server's, whose time is used; synchronise it", warning
     )
     assert told is not None, warning
-    assert float(told[1]) == pytest.approx(skew_s, abs=2)  # a guess: the beat of a busy machine takes a while
+    assert float(told[1]) == pytest.approx(skew_s, abs=10)  # a guess: the beat of a busy machine takes a while
 
 
 def _beats(redis: redis_py.Redis) -> int:
@@ -114,7 +122,7 @@ def test_a_clock_that_is_right_is_not_warned_of(
     with own_app(redis_url, QueueConfig("q"), timing=SOON) as app, working(app):
         beats = _beats(redis)
         assert eventually(lambda: _beats(redis) > beats + 5)
-        assert abs(app.clock.wall() - server_time(redis)) < 1
+        assert eventually(lambda: shows_the_servers_time(app, redis, 1))
     assert not warnings(caplog)
 
 

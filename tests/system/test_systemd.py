@@ -37,6 +37,12 @@ def nap(seconds):
     with open("environment", "w") as file:
         file.write("\\n".join(os.environ))
     time.sleep(seconds)
+
+@workers.job(queue="q")
+def held():
+    nap(0)
+    while not os.path.exists("go"):
+        time.sleep(0.01)
 """
 
 
@@ -88,14 +94,15 @@ def test_systemd_is_told_of_the_start_of_the_work_and_of_the_stop(
     with own_app(redis_url) as app, Daemon(tmp_path, redis_url, JOBS, "-q", "q=3", changes=of(systemd, 0.4)) as daemon:
         assert eventually(lambda: systemd.count("READY=1")), daemon.output
         assert "STATUS=working, 0 of 3 threads busy, queues q" in systemd.heard()
-        app.enqueue("q", "nap", [3])  # the machine may be slow
+        app.enqueue("q", "held", [])
         assert eventually(lambda: "STATUS=working, 1 of 3 threads busy, queues q" in systemd.heard())
+        assert eventually(lambda: systemd.count("WATCHDOG=1") >= 3)
         daemon.signal(signal.SIGTERM)
         assert eventually(lambda: systemd.count("STOPPING=1"))
+        (tmp_path / "go").touch()
         assert daemon.wait() == 0
     assert "NOTIFY_SOCKET" not in (tmp_path / "environment").read_text()  # by now the job has written it
     assert systemd.count("READY=1") == systemd.count("STOPPING=1") == 1
-    assert systemd.count("WATCHDOG=1") >= 3
 
 
 @pytest.mark.usefixtures("server_program")
