@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from servers import check_allowed
-from waiting import eventually
+from waiting import await_stopped, eventually
 
 START_S = 20.0
 STOP_S = 20.0
@@ -46,19 +46,6 @@ def pyworkers(*arguments: str, cwd: Path | None = None, **changes: str) -> subpr
         text=True,
         timeout=60,
     )
-
-
-def await_stopped(pid: int) -> None:
-    """After a SIGSTOP. One thread of the process takes the signal and stops the others: until that thread has had a
-    processor, the others go on."""
-    assert eventually(lambda: all(_state(stat) in "TZX" for stat in Path(f"/proc/{pid}/task").glob("*/stat")))
-
-
-def _state(stat: Path) -> str:
-    try:
-        return stat.read_text("utf-8", "replace").rpartition(")")[2].split()[0]
-    except (OSError, IndexError):  # the thread has ended
-        return "X"
 
 
 class Daemon:

@@ -18,6 +18,7 @@ import pytest
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from waiting import await_stopped
 
 from goworkers_py.brokers.redis.embedded_server import find_server
 
@@ -42,6 +43,7 @@ class Killable:
         """The server keeps its connections and accepts new ones, and answers nothing until resume()."""
         if self._process is not None:
             self._process.send_signal(signal.SIGSTOP)
+            await_stopped(self._process.pid)
 
     def resume(self) -> None:
         if self._process is not None:

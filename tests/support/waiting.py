@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -18,6 +19,20 @@ def eventually(condition: Callable[[], T], within_s: float = 20.0, every_s: floa
     while not (answer := condition()) and time.monotonic() < deadline:
         time.sleep(every_s)
     return answer
+
+
+def await_stopped(pid: int) -> None:
+    """After a SIGSTOP. One thread of the process takes the signal and stops the others: until that thread has had a
+    processor, the others go on."""
+    assert eventually(lambda: all(state_of(stat) in "TZX" for stat in Path(f"/proc/{pid}/task").glob("*/stat")))
+
+
+def state_of(stat: Path) -> str:
+    """Of a thread, one letter. `stat`: its file in /proc."""
+    try:
+        return stat.read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):  # the thread has ended
+        return "X"
 
 
 @contextmanager
