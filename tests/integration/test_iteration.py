@@ -33,7 +33,7 @@ JOBS = f"""
                 ledger.write(f"{{step}}\\n")
             yield step + 1
 
-    @workers.job("Waits", queue="q")
+    @workers.job("Waits", queue="q", checkpoint=3_600)  # none, however long the machine pauses before the yield
     def waits(*, cursor=0):
         with open("ledger", "a") as ledger:
             ledger.write(f"{{cursor}}\\n")

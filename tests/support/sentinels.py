@@ -112,7 +112,8 @@ class Sentinels(AbstractContextManager["Sentinels"]):
     def client(self, server: RedisServer | Sentinel) -> redis.Redis:
         """A client without retries: an outage is an error at once."""
         password = self._sentinel_password if isinstance(server, Sentinel) else self._password
-        client = redis.Redis(port=server.port, password=password or None, socket_timeout=2, retry=Retry(NoBackoff(), 0))
+        no_retry = Retry(NoBackoff(), 0)
+        client = redis.Redis(port=server.port, password=password or None, socket_timeout=20, retry=no_retry)
         self._stack.callback(client.close)
         return client
 
