@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from chaos import KILLER
-from chaos.monkeys import DENIED, LEASE_S, LONG, OUTAGE, SHORTLY, SILENT, Window
+from chaos.monkeys import DENIED, LEASE_S, LONG, OUTAGE, SHORTLY, SILENT, STANDSTILL, Window
 from chaos.nodes import SHORT, STOP_TIMEOUT_S, Life
 from chaos.notes import Run
 
@@ -59,6 +59,16 @@ def find_killed_by_jobs(lives: Iterable[Life], runs: Iterable[Run]) -> None:
         if any(is_killer(run.jid) for run in noted[life.number]):
             life.how = KILLED_BY_A_JOB
             life.ended = max(at for run in noted[life.number] for at in (run.began, run.ended) if at < math.inf)
+
+
+def _end(life: Life) -> float:
+    """When others may first have seen its end."""
+    return min(life.ended, life.signalled)
+
+
+def _woken(window: Window) -> float:
+    """From when on the process may run again. Who noted a standstill may have been the last to go on."""
+    return window.began if window.kind == STANDSTILL else min(window.woken, window.ended - NOTED_S)
 
 
 @dataclass
@@ -111,7 +121,7 @@ class Disturbances:
 
     def just_woken(self, node: str, at: float, kinds: Container[str] = (LONG,)) -> bool:
         return any(
-            window.node == node and window.kind in kinds and window.ended - NOTED_S <= at <= window.ended + BEGIN_S
+            window.node in ("", node) and window.kind in kinds and _woken(window) <= at <= window.ended + BEGIN_S
             for window in self._windows
         )
 
@@ -154,7 +164,7 @@ class Judge:
     def is_settled(self, run: Run, before: float = math.inf) -> bool:
         """Whether the server has certainly learned of the end of this run, while the job was its own."""
         life = self._lives[run.life]
-        until = min(life.ended, before)
+        until = min(_end(life), before)
         for span in self._disturbances.silences(life.node):
             if span.began <= run.ended + LEASE_S and run.began <= span.ended + MARGIN_S:
                 return False
@@ -179,7 +189,7 @@ class Judge:
 
     def end_of(self, run: Run) -> float:
         """When its process has ended."""
-        return self._lives[run.life].ended
+        return _end(self._lives[run.life])
 
     def losses(self, run: Run, of_block: bool = False) -> Iterator[tuple[float, str]]:
         """From when on others may have had what this run holds, and why. No process need tell that it lost the place of
@@ -203,14 +213,15 @@ class Judge:
         return self._disturbances.any_of(DENIED, start, end)
 
     def is_begun_after_a_pause(self, run: Run) -> bool:
-        return self._disturbances.just_woken(self._lives[run.life].node, run.began, (SHORTLY, LONG))
+        kinds = (SHORTLY, LONG, STANDSTILL)
+        return self._disturbances.just_woken(self._lives[run.life].node, run.began, kinds)
 
     def _by_its_end(self, first: Run, second: Run) -> str | None:
         life = self._lives[first.life]
-        if life.how in KILLED and first.began <= life.ended <= second.began:
+        if life.how in KILLED and first.began <= life.ended and _end(life) <= second.began:
             if first.ended == math.inf:
                 return f"{life.how} while it ran"
-            return f"{life.how} before it was settled" if self._unsettled(first, life.ended) else None
+            return f"{life.how} before it was settled" if self._unsettled(first, _end(life)) else None
         if life.how == "stopped" and first.began <= life.ended and life.asked_to_stop <= second.began:
             late = first.ended > life.asked_to_stop  # it goes back before its process ends
             return "given back at a stop" if late or self._unsettled(first, life.ended) else None

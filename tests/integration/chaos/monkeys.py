@@ -22,9 +22,11 @@ from chaos.nodes import SHORT, Node
 
 LEASE_S = SHORT["timing.lease_s"]
 LOOK_EVERY_S = 0.2
+STANDSTILL_S = 0.5  # a look that is so late was no monkey's doing
 
 SHORTLY, LONG = "SIGSTOP, shorter than the lease", "SIGSTOP, longer than the lease"
 OUTAGE = "outage of the server for all"  # see `outage`
+STANDSTILL = "the machine stood still"  # see `Standstills`
 DENIED = "a command denied"
 # What keeps a process from renewing its lease for as long as it lasts.
 SILENT = (
@@ -46,6 +48,7 @@ class Window:
     node: str
     began: float
     ended: float = float("inf")
+    woken: float = float("inf")  # when a process that was stopped was about to be let go on
 
 
 class Chronicle:
@@ -63,9 +66,34 @@ class Chronicle:
         finally:
             window.ended = time.monotonic()
 
+    def add(self, window: Window) -> None:
+        with self._lock:
+            self.windows.append(window)
+
     def count(self) -> Counter[str]:
         with self._lock:
             return Counter(window.kind for window in self.windows)
+
+
+class Standstills(threading.Thread):
+    """Notes when the machine stood still, or was so busy that a thread got no processor. The end of a job may have been
+    settled by nobody then, and whatever was due meanwhile strikes at once when the machine goes on."""
+
+    def __init__(self, chronicle: Chronicle) -> None:
+        super().__init__(name="standstills", daemon=True)
+        self._chronicle = chronicle
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        looked = time.monotonic()
+        while not self._stopping.wait(LOOK_EVERY_S):
+            before, looked = looked, time.monotonic()
+            if looked - before > LOOK_EVERY_S + STANDSTILL_S:
+                self._chronicle.add(Window(STANDSTILL, "", before, looked))
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.join()
 
 
 class Monkey(threading.Thread):
@@ -142,9 +170,10 @@ class ProcessMonkey(Monkey):
 
     def _freeze(self, kind: str, wait: Callable[[], None]) -> None:
         self.node.revive()
-        with self.chronicle.note(kind, self.node.name):
+        with self.chronicle.note(kind, self.node.name) as window:
             self.node.freeze()
             wait()
+            window.woken = time.monotonic()
             self.node.thaw()
 
 

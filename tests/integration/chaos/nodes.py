@@ -74,6 +74,8 @@ class Life:
     how: str = "lives"  # "killed", "killed by a job", "stopped", or "died" when nobody had asked it to
     pid: int = 0
     pools: str = ""  # how the queues share its threads, see `pools`
+    # When a monkey was about to kill it. It ends soon after, and others may run its jobs before `ended` is noted.
+    signalled: float = float("inf")
 
 
 class Node:
@@ -142,6 +144,7 @@ class Node:
 
     def kill(self) -> None:
         if self._process is not None:
+            self.lives[-1].signalled = min(self.lives[-1].signalled, time.monotonic())
             self._process.kill()
             self._process.wait()
             self._ended("killed")

@@ -25,7 +25,7 @@ from chaos.bounder import Bounder
 from chaos.judge import Judge, find_killed_by_jobs
 from chaos.ledger import POISON, Account, Left, account
 from chaos.left_keys import held_by_the_dead, what_is_left_behind
-from chaos.monkeys import Chronicle, Monkey, NetworkMonkey, ProcessMonkey, ServerMonkey
+from chaos.monkeys import Chronicle, Monkey, NetworkMonkey, ProcessMonkey, ServerMonkey, Standstills
 from chaos.nodes import Life, Node
 from chaos.notes import Run, read_deaths, read_given_back, read_pushes, read_runs, read_stated_runs
 from chaos.outage import BEFORE_S, Outage
@@ -74,6 +74,9 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: N
     wall_minus_monotonic = time.time() - time.monotonic()
     chronicle = Chronicle()
     with ExitStack() as stack:
+        standstills = Standstills(chronicle)
+        standstills.start()
+        stack.callback(standstills.stop)
         server = RedisServer(auto_aof_rewrite_percentage="0")
         stack.callback(server.close)
         machines, kind, monkey = (

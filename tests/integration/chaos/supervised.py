@@ -7,6 +7,7 @@ which the parent replaces. Each child has an account of its own: the number of i
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import re
 import signal
@@ -43,6 +44,8 @@ class Supervised(Node):
     def kill(self) -> None:
         super().freeze()
         children = self._children()
+        if self.lives:
+            self.lives[-1].signalled = time.monotonic()
         self._tell_children(signal.SIGKILL)
         super().kill()
         assert eventually(lambda: not any(map(_lives, children)), EXIT_S)
@@ -58,15 +61,17 @@ class Supervised(Node):
             self.lives[-1].how = "did not stop"
             _signal(children, signal.SIGKILL)
         for pid in children:
-            self.ends[self._number(pid)] = {"how": "stopped", "asked_to_stop": asked, "ended": time.monotonic()}
+            self.ends[self._number(pid)] = {
+                "how": "stopped", "asked_to_stop": asked, "ended": time.monotonic(), "signalled": math.inf,
+            }  # fmt: skip
 
     def kill_child(self, choose: Callable[[list[int]], int]) -> None:
         """Not before one has run a job: a parent whose first child dies before it is ready ends, and is to do so."""
         if (children := self._children()) and self._has_run():
-            pid = choose(children)
+            pid, asked = choose(children), time.monotonic()
             _signal([pid], signal.SIGKILL)
             eventually(lambda: not _lives(pid), EXIT_S)
-            self.ends[self._number(pid)] = {"how": "killed", "ended": time.monotonic()}
+            self.ends[self._number(pid)] = {"how": "killed", "ended": time.monotonic(), "signalled": asked}
 
     def _number(self, pid: int) -> int:
         """Of the life of a child. The pid alone does not name it: after 32,768 processes the pids begin anew."""

@@ -12,7 +12,7 @@ import redis as redis_py
 from chaos.families import WHOLE
 from chaos.judge import KILLED_BY_A_JOB, SETTLE_S, Judge, find_killed_by_jobs
 from chaos.ledger import POISON, UNREADABLE, Account, Left, account
-from chaos.monkeys import DENIED, LEASE_S, LONG, SHORTLY, Window
+from chaos.monkeys import DENIED, LEASE_S, LONG, SHORTLY, STANDSTILL, Window
 from chaos.nodes import Life
 from chaos.notes import PIDS, Pushes, Run, read_deaths, read_pushes, read_runs
 from chaos.run import Plan, retry_aggregations, run
@@ -52,6 +52,7 @@ def test_nothing_is_lost_by_parents_whose_children_are_killed_one_by_one_or_all_
 
 # --- what the ledger finds
 
+STANDING = Window(STANDSTILL, "", 11.1, 13.9)
 A_LIFE = Life(1, "n1", began=0.0)
 B_LIFE = Life(2, "n2", began=0.0)
 PUSHED = Pushes({"j1": 0})
@@ -207,6 +208,28 @@ def test_a_job_that_could_not_be_settled_during_an_outage_may_run_again() -> Non
     assert not settle(ran(1, 10, 11), ran(2, 30, 31), lives=(life, B_LIFE), windows=(elsewhere,)).fine
 
 
+def test_a_job_that_could_not_be_settled_while_the_machine_stood_still_may_run_again() -> None:
+    life = Life(1, "n1", 0, ended=14, how="killed")
+    assert not settle(ran(1, 10, 11), ran(2, 30, 31), lives=(life, B_LIFE)).fine
+    assert settle(ran(1, 10, 11), ran(2, 30, 31), lives=(life, B_LIFE), windows=(STANDING,)).fine
+    earlier = Window(STANDSTILL, "", 7.0, 8.0)
+    assert not settle(ran(1, 10, 11), ran(2, 30, 31), lives=(life, B_LIFE), windows=(earlier,)).fine
+
+
+def test_another_process_may_run_a_job_before_the_end_of_a_killed_one_is_noted() -> None:
+    runs = ran(1, 10, float("inf")), ran(2, 11.2, 12)
+    for signalled, fine in [(11.0, True), (11.3, False), (float("inf"), False)]:
+        life = Life(1, "n1", 0, ended=11.5, how="killed", signalled=signalled)
+        assert settle(*runs, lives=(life, B_LIFE)).fine is fine
+
+
+def test_a_job_may_begin_late_when_the_machine_stood_still() -> None:
+    judge = Judge([A_LIFE], [STANDING])
+    assert judge.is_begun_after_a_pause(ran(1, 13.0, 14))
+    assert not judge.is_begun_after_a_pause(ran(1, 15.0, 16))
+    assert not judge.is_begun_after_a_long_pause(ran(1, 13.0, 14))
+
+
 FREEZE = Window(LONG, "n1", 10.5, 10.5 + LEASE_S + 1)
 
 
@@ -240,6 +263,12 @@ def test_a_process_may_be_stopped_just_before_it_begins_a_job(began: float, fine
     """Others have run it by then. But what it begins later, it begins knowingly."""
     freeze = Window(LONG, "n2", 10.5, 18)
     assert settle(ran(1, 17, 18), ran(2, began, 20), windows=(freeze,), deaths={2: [18.5]}).fine is fine
+
+
+def test_a_process_may_begin_a_job_before_the_end_of_its_pause_is_noted() -> None:
+    for woken, fine in [(17.0, True), (17.6, False), (float("inf"), False)]:
+        freeze = Window(LONG, "n2", 10.5, 18, woken)
+        assert settle(ran(1, 17, 18), ran(2, 17.5, 20), windows=(freeze,), deaths={2: [18.5]}).fine is fine
 
 
 def test_a_process_that_is_declared_dead_without_a_reason_is_found() -> None:
