@@ -98,6 +98,13 @@ def broker(redis_url: str) -> Iterator[RedisBroker]:
         yield broker
 
 
+@pytest.fixture
+def patient_broker(redis_url: str) -> Iterator[RedisBroker]:
+    """Its waits do not end by themselves while a test that has begun one stands still."""
+    with own_broker(redis_url, block_s=60) as broker:
+        yield broker
+
+
 def waits(broker: RedisBroker) -> set[str]:
     """The queues that the server waits for."""
     [consumer] = broker._transport._consumers.values()
@@ -190,23 +197,23 @@ def test_lower_jobs_that_were_overtaken_go_back_when_no_room_comes(broker: Redis
 
 
 def test_a_job_that_a_wait_brings_while_all_threads_are_busy_goes_back(
-    broker: RedisBroker, redis: redis_py.Redis
+    patient_broker: RedisBroker, redis: redis_py.Redis
 ) -> None:
     def push_as_it_waits() -> None:
-        assert eventually(lambda: bool(broker._transport._consumers) and waits(broker) == set(QUEUES))
+        assert eventually(lambda: bool(patient_broker._transport._consumers) and waits(patient_broker) == set(QUEUES))
         push(redis, "default", "d1")
 
-    fetching = Fetching(broker, concurrency=1)
+    fetching = Fetching(patient_broker, concurrency=1)
     pushing = threading.Thread(target=push_as_it_waits)
     pushing.start()
     assert eventually(lambda: fetching.run_once() == 0 and len(fetching.buffer) == 1)
     pushing.join()
-    assert waits(broker) == {"critical", "low"}
+    assert waits(patient_broker) == {"critical", "low"}
     running = fetching.taken()
     push(redis, "critical", "c1", "c2")
     push(redis, "low", "l1")
     assert eventually(lambda: fetching.run_once() == 0 and sorted(fetching.given_back) == ["c1", "l1"])
-    assert waits(broker) == set()
+    assert waits(patient_broker) == set()
     fetching.run_once()
     assert fetching.buffered() == []
     fetching.buffer.done(running)
@@ -214,11 +221,13 @@ def test_a_job_that_a_wait_brings_while_all_threads_are_busy_goes_back(
     assert fetching.buffered() == ["c1"], "in front of the job that was pushed after it"
 
 
-def test_several_jobs_that_come_at_once_fill_the_room_by_rank(broker: RedisBroker, redis: redis_py.Redis) -> None:
-    fetching = Fetching(broker, concurrency=1)
+def test_several_jobs_that_come_at_once_fill_the_room_by_rank(
+    patient_broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    fetching = Fetching(patient_broker, concurrency=1)
     fetching.fetcher._reconcile()
     asks = [(name, 1) for name in QUEUES]
-    assert broker.transport.consume(fetching.lease.identity, asks, 1, 0.01) == []
+    assert patient_broker.transport.consume(fetching.lease.identity, asks, 1, 0.01) == []
     pipeline = redis.pipeline()
     for name in reversed(QUEUES):
         pipeline.lpush(f"queue:{name}", job("J", jid=name, queue=name))
@@ -273,24 +282,24 @@ def test_a_queue_that_is_resumed_is_fetched_while_the_others_are_waited_for(
         assert fetching.fetcher.join(Deadline(20))
 
 
-def test_the_wait_of_a_queue_that_is_paused_ends(broker: RedisBroker, redis: redis_py.Redis) -> None:
-    fetching = Fetching(broker)
+def test_the_wait_of_a_queue_that_is_paused_ends(patient_broker: RedisBroker, redis: redis_py.Redis) -> None:
+    fetching = Fetching(patient_broker)
     running = threading.Thread(target=fetching.run_once)
     running.start()
     assert eventually(lambda: redis.info("clients")["blocked_clients"] == 3)
     fetching.fetcher.pause("default")
     running.join()
-    broker.transport.wake("default")
+    patient_broker.transport.wake("default")
     fetching.run_once()
-    assert waits(broker) == {"critical", "low"}
+    assert waits(patient_broker) == {"critical", "low"}
     push(redis, "default", "d")
     assert (jids(queue(redis, "default")), fetching.held(redis)) == (["d"], {})
 
 
 def test_the_wait_of_a_queue_that_is_paused_ends_and_its_job_goes_back(
-    broker: RedisBroker, redis: redis_py.Redis
+    patient_broker: RedisBroker, redis: redis_py.Redis
 ) -> None:
-    fetching = Fetching(broker, concurrency=5)
+    fetching = Fetching(patient_broker, concurrency=5)
     push(redis, "low", "l")
     fetching.run_once()
     running = threading.Thread(target=fetching.run_once)
@@ -302,7 +311,7 @@ def test_the_wait_of_a_queue_that_is_paused_ends_and_its_job_goes_back(
     fetching.fetcher._transport.wake("default")
     fetching.run_once()
     assert fetching.given_back == ["d"]
-    assert waits(broker) == {"critical", "low"}
+    assert waits(patient_broker) == {"critical", "low"}
     push(redis, "default", "e")
     assert len(queue(redis, "default")) == 2
     assert fetching.buffered() == ["l"]
@@ -326,16 +335,16 @@ def test_what_comes_of_a_queue_that_is_paused_meanwhile_goes_back(
     assert fetching.buffered() == ["critical", "low"]
 
 
-def test_while_nothing_may_be_fetched_no_wait_runs(broker: RedisBroker, redis: redis_py.Redis) -> None:
-    fetching = Fetching(broker, concurrency=5)
+def test_while_nothing_may_be_fetched_no_wait_runs(patient_broker: RedisBroker, redis: redis_py.Redis) -> None:
+    fetching = Fetching(patient_broker, concurrency=5)
     asks = [(name, 1) for name in QUEUES]
     fetching.fetcher._reconcile()
-    assert broker.transport.consume(fetching.lease.identity, asks, 1, 0.01) == []
+    assert patient_broker.transport.consume(fetching.lease.identity, asks, 1, 0.01) == []
     push(redis, "low", "l")
     for name in QUEUES:
         fetching.fetcher.pause(name)
     assert fetching.run_once() == FULL_SERVER_PAUSE_S
-    assert waits(broker) == set()
+    assert waits(patient_broker) == set()
     assert fetching.given_back == ["l"]
     assert fetching.held(redis) == {}
 
@@ -356,10 +365,16 @@ def test_a_job_whose_wait_lost_its_reply_is_found_and_run(
             raise BrokerUnavailable("the reply was lost")
         return payload
 
+    def push_as_it_waits() -> None:
+        assert eventually(lambda: bool(broker._transport._consumers) and waits(broker) == set(QUEUES))
+        push(redis, "default", "d")
+
     monkeypatch.setattr(WaitingLine, "answer", lost)
-    threading.Timer(0.05, push, [redis, "default", "d"]).start()
+    pushing = threading.Thread(target=push_as_it_waits)
+    pushing.start()
     with pytest.raises(BrokerUnavailable):
         fetching.run_once(100)
+    pushing.join()
     fetching.fetcher.after_failure()
     push(redis, "low", "l")  # its wait is still running: this one is not lost
     fetching.run_once()
@@ -399,16 +414,16 @@ def test_a_fetcher_that_ends_gives_back_what_its_waits_have_taken(broker: RedisB
 
 
 def test_what_the_waits_took_is_found_when_their_end_fails(
-    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+    patient_broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(transport: RedisTransport, queues: Sequence[str]) -> list[Delivery]:
         end_waits(transport, queues)
         raise BrokerUnavailable("gone")
 
-    fetching, end_waits = Fetching(broker, concurrency=5), RedisTransport.end_waits
+    fetching, end_waits = Fetching(patient_broker, concurrency=5), RedisTransport.end_waits
     fetching.fetcher._reconcile()
     asks = [(name, 1) for name in QUEUES]
-    assert broker.transport.consume(fetching.lease.identity, asks, 1, 0.01) == []
+    assert patient_broker.transport.consume(fetching.lease.identity, asks, 1, 0.01) == []
     push(redis, "default", "d")
     monkeypatch.setattr(RedisTransport, "end_waits", fails)
     fetching.fetcher.stop()
