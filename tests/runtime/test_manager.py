@@ -20,6 +20,7 @@ from goworkers_py.core.held_pushes import Home
 from goworkers_py.core.outcome import DONE, REQUEUE, Outcome
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.needs import Needs
+from goworkers_py.runtime import fetcher
 from goworkers_py.runtime.guard import Guard
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.manager import Manager
@@ -167,6 +168,8 @@ def test_one_thread_keeps_the_order_of_the_queue_also_when_waiting_jobs_go_back(
             time.sleep(0.06)
 
     monkeypatch.setattr(RedisTransport, "settle", slow_to_return)
+    # A busy machine may take longer to bring them back than the fetcher waits for it.
+    monkeypatch.setattr(fetcher, "LONGEST_RETURN_S", 30.0)
     push(redis, *map(str, range(500)))
     manager = managing(mostly_short)(1, prefetch=None)
     manager.start()
