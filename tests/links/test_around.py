@@ -268,7 +268,7 @@ def test_contexts_share_the_time_limit_of_the_job_and_are_left_at_it(redis_url: 
             finally:
                 ended.set()
 
-        @app.job("Slow", queue="q", timeout=0.05)
+        @app.job("Slow", queue="q", timeout=0.5)  # the context must be entered by then
         def slow() -> None:
             while not ended.wait(0.01):
                 pass

@@ -191,7 +191,7 @@ def test_a_time_limit_interrupts_a_job_and_the_next_one_runs_in_the_same_thread(
     ended: list[tuple[str, int]] = []
     with serial_app(redis_url) as app:
 
-        @app.job("Slow", queue="q", timeout=0.2, retry=False)
+        @app.job("Slow", queue="q", timeout=1.0, retry=False)  # it must be in its `try` by then
         def slow() -> None:
             try:
                 while True:
