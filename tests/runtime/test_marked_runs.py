@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter as Counts
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 from apps import fresh_lease, job
@@ -17,6 +17,7 @@ from goworkers_py.core.outcome import DONE, Dead, Outcome, Requeue, Reschedule
 from goworkers_py.links.retry import Handlers
 from goworkers_py.observe.counters import Counters
 from goworkers_py.policy.poison import PoisonPolicy
+from goworkers_py.runtime import marked_runs
 from goworkers_py.runtime.marked_runs import GRACE_S, MarkedRuns
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.wire.message import Message
@@ -221,11 +222,17 @@ def test_a_job_that_cannot_be_run_now_goes_back_with_the_name_of_its_marks(ward:
 
 
 @pytest.mark.parametrize("verb", ["runs", "leave"])
-def test_no_second_message_is_made_of_a_delivery_that_was_lost_with_the_marks(ward: Ward, verb: str) -> None:
+def test_no_second_message_is_made_of_a_delivery_that_was_lost_with_the_marks(
+    ward: Ward, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The network is cut, which the connection that brings the jobs notices a moment later."""
 
+    def notice(seconds: float) -> None:
+        assert seconds == marked_runs.KNOWN_LOST_S
+        ward.marks.lost.append(ward.delivery)
+
     def fail(name: str) -> None:
-        threading.Timer(0.05, lambda: ward.marks.lost.append(ward.delivery)).start()
+        monkeypatch.setattr(marked_runs, "time", SimpleNamespace(sleep=notice))
         raise BrokerUnavailable("gone")
 
     setattr(ward.marks, verb, fail)

@@ -95,7 +95,7 @@ def test_what_was_fetched_ahead_goes_back_in_order_and_what_runs_runs_on(
 ) -> None:
     with own_app(redis_url, QueueConfig("q", 1, prefetch=3)) as app, started(app_with(app, gate)) as launcher:
         push(redis, 1, 2, 3, 4, 5, 6)
-        assert eventually(lambda: len(in_progress(redis)) == 4)
+        assert eventually(lambda: gate.began == [1] and len(in_progress(redis)) == 4)
         redis.sadd("paused", "q")
         assert eventually(lambda: len(in_progress(redis)) == 1, within_s=SOON_S)
         assert fields(queue(redis), "args") == [[2], [3], [4], [5], [6]]

@@ -162,10 +162,11 @@ def test_a_suspect_that_cannot_be_alone_comes_back_and_waits_longer_next_time(wa
     for round_, (patience_s, away_s) in enumerate(zip(PATIENCE_S, AWAY_S, strict=True), 1):
         ward.clock.now += 1_000  # since its last round, so that it may wait again
         began, ward.a_look_takes_s = ward.clock.now, patience_s / 4
+        earliest = time.time() + away_s
         outcome = ward.run(raw)
         assert patience_s <= ward.clock.now - began <= 1.5 * patience_s
         assert isinstance(outcome, Reschedule)
-        assert outcome.at - time.time() == pytest.approx(away_s, abs=2)
+        assert earliest - 1 <= outcome.at <= time.time() + away_s + 1
         raw = outcome.payload
         assert json.loads(raw)["recovered"]["rounds"] == round_
         assert not ward.quarantine.closed
@@ -332,8 +333,8 @@ def test_other_jobs_wait_elsewhere_while_a_suspect_runs(
             redis.lpush("queue:other", job(jid="other"))
             open_["first"].set()
             assert eventually(lambda: ran == ["first", "suspect"])
-            assert eventually(lambda: len(fields(in_progress(redis), "jid")) == 1)
-            assert fields(queue(redis), "jid")[::-1] == numbers or fields(queue(redis), "jid") == numbers
+            # A fetch that was on its way may take one, which goes back.
+            assert eventually(lambda: len(in_progress(redis)) == 1 and fields(queue(redis), "jid") == numbers)
             assert ran == ["first", "suspect"]
             open_["suspect"].set()
             assert eventually(lambda: len(ran) == 23)
@@ -366,12 +367,13 @@ def test_a_suspect_beside_which_another_job_kills_the_process_is_not_convicted(
 ) -> None:
     """It was near at two deaths already, and is still there when its time alone is over and the killer begins."""
     fleet.push("bystander", "Gated", "gate", recovered={"count": 2, "since": time.time()})
-    first = fleet.start("-q", "q=5", prefix=hasty({"policy.poison.ALONE_S": 1.0, "timing.beat_every_s": 0.1}))
+    first = fleet.start("-q", "q=5", prefix=hasty({"policy.poison.ALONE_S": 5.0, "timing.beat_every_s": 0.1}))
     fleet.await_run("began", "bystander")
     fleet.push("killer", "Fatal", 0)
     assert eventually(lambda: first.process.poll() is not None, 30), fleet.told()
     [began], [killed] = fleet.of("began", "bystander"), fleet.of("began", "killer")
-    assert killed.at - began.at > 0.9, "the killer waited while the bystander ran alone"
+    # The time alone begins before the bystander tells that it runs, and on a busy machine long before.
+    assert killed.at - began.at > 1.0, "the killer waited while the bystander ran alone"
     fleet.open("gate")
     deaths = _work_until(fleet, lambda: bool(redis.exists("dead")), "-q", "q=5", constants={})
     assert deaths == 2

@@ -175,8 +175,8 @@ def test_an_exception_thrown_into_a_thread_does_not_cost_the_role(idle: Idle) ->
         pass
 
     def turn() -> None:
-        while idle.runs == 1 and not idle.stopping.wait(0.001):
-            pass
+        while idle.runs == 1 and not idle.stopping.is_set():
+            time.sleep(0.001)  # no wait of an Event: the exception could leave its lock locked
 
     idle.pause_after_fault_s, idle.work = 0.01, turn
     idle.start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -120,12 +120,13 @@ def test_the_latest_progress_is_written(at: AtWork) -> None:
     def job(message: Message) -> Outcome:
         for step in range(1, 4):
             message.progress(step, 3)
+        stack.enter_context(at.at_work())  # now, so that it looks for the first time at the third step
         assert eventually(lambda: bool(at.marks.of("a")))
         message.progress(3, 3, "ready")
         assert eventually(lambda: '"ready"' in (at.marks.of("a")[-1][1] or ""))
         return DONE
 
-    with at.at_work():
+    with ExitStack() as stack:
         at.run("a", job)
     assert len(at.marks.of("a")) == 2
     assert at.marks.of("a")[1][0] is False
