@@ -181,8 +181,7 @@ def test_the_palette_leads_to_a_page_by_the_keyboard_alone(browser: Browser, key
 
 def test_keys_lead_through_pages_and_rows(browser: Browser) -> None:
     browser.open("/")
-    browser.press("g")
-    browser.press("q")
+    browser.press("g", "q")  # in one call: the page waits for the second key for a moment only
     assert browser.until(lambda: browser.address == "/queues")
     browser.press("j")
     first = browser.run("return document.activeElement.textContent")
