@@ -223,8 +223,8 @@ def test_a_job_that_kills_its_process_is_buried_after_three_deaths_and_its_neigh
     assert fleet.count("began")["poison"] == 3
     assert min(fleet.count("began").values()) == 3, "they had begun each time"
     assert fields(redis.zrange("dead", 0, -1), "jid") == ["poison"]
-    told = fleet.directory / "death-poison"
-    assert eventually(lambda: "3 processes died while they ran this job" in told.read_text())  # written after it is made
+    told = fleet.directory / "death-poison"  # made before it is written
+    assert eventually(lambda: "3 processes died while they ran this job" in told.read_text())
     assert fleet.daemons[-1].output.count("ERROR: poison: class=Fatal jid=poison queue=q") == 1
 
 
