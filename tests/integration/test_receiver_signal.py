@@ -13,12 +13,20 @@ from apps import in_progress
 from waiting import eventually
 
 PROGRAM = """
-import os, signal, sys, time
+import logging, os, signal, sys, time
 import goworkers_py as workers
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # the tests may run where this signal is ignored
 workers.configure(redis=sys.argv[1])
 ledger = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+class Stop(logging.Handler):
+    def emit(self, record):
+        os.write(ledger, f"{record.getMessage()}\\n".encode())
+
+launcher = logging.getLogger("goworkers_py.runtime.launcher")
+launcher.setLevel(logging.INFO)
+launcher.addHandler(Stop())
 
 class Mail(workers.TypedMessage, channel="mail"):
     number: int
@@ -54,7 +62,8 @@ def test_an_interrupt_lets_each_consumer_end_its_message_and_begins_no_other(
         assert eventually(lambda: ledger.read_text().count("begun") == 3)
         program.send_signal(signal.SIGINT)
         assert eventually(lambda: "interrupted" in ledger.read_text())
-        time.sleep(1)  # the begin of the stop
+        assert eventually(lambda: "stopping: " in ledger.read_text())
+        time.sleep(2)  # from there to the end of all fetches
         gate.touch()
         assert program.wait(30) == 0
     finally:

@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -150,8 +151,12 @@ def test_a_standby_is_ready_and_its_page_and_its_metrics_say_so(lasting: Scene) 
     lasting.start("--stats-port", str(port))
 
     def ready() -> bytes:
-        with urlopen(f"http://127.0.0.1:{port}/ready", timeout=20) as answer:
-            return bytes(answer.read())
+        try:
+            with urlopen(f"http://127.0.0.1:{port}/ready", timeout=20) as answer:
+                return bytes(answer.read())
+        except HTTPError as error:  # not ready yet
+            with error:
+                return bytes(error.read())
 
     assert eventually(lambda: b"standby of " in ready()), ready()
     with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:

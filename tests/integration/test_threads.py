@@ -294,10 +294,12 @@ def test_workers_that_are_struck_at_any_moment_go_on_lose_no_job_and_are_as_many
                 """The jobs that ran, and those that an exception struck: these wait for their retry."""
                 return {*ran, *(args[0] for args in fields(redis.zrange("retry", 0, -1), "args"))}
 
-            assert eventually(lambda: len(told()) == jobs and not pool.unsettled.snapshot(), 30)
-            assert pool.buffer.out == 0
-            assert not queue(redis)
-            assert not in_progress(redis)
+            def at_rest() -> bool:
+                """On a busy machine the first retries are due meanwhile: each leaves this state for a moment."""
+                left = queue(redis) or in_progress(redis) or pool.unsettled.snapshot()
+                return len(told()) == jobs and not left and pool.buffer.out == 0
+
+            assert eventually(at_rest, 30), (len(told()), queue(redis), in_progress(redis), pool.buffer.out)
             assert eventually(lambda: len(workers()) == size)
             for _ in range(size):
                 app.enqueue("q", "Meeting", [])

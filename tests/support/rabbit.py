@@ -37,7 +37,7 @@ def find_rabbitmq() -> str:
 
 
 def errors(output: str) -> list[str]:
-    """The error lines of a daemon, but those of an outage that RabbitMQ causes by itself: it may not let anybody consume
+    """The error lines of a daemon, but those of an outage that RabbitMQ causes by itself: it may let nobody consume
     from a queue that was just declared, nor publish to it, because the queue has no leader yet."""
     return [line for line in output.splitlines() if "ERROR" in line and "leader" not in line]
 

@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from programs import RUBY, Background, call, do_without, third_party
+from programs import RUBY, SIDEKIQ_BEGINS, Background, call, do_without, third_party
 
 ARCHIVES = (
     "sidekiq-batch-0.1.9.tar.gz",
@@ -47,4 +47,5 @@ class Gems:
     def sidekiq(self) -> Background:
         command = ["sidekiq", "-r", RUBY / "echoes.rb", "-c", "1", "-t", "2", "-q", ECHOES, "-q", "default"]
         paths = os.pathsep.join(self._libraries)
-        return Background(self._folder / "sidekiq.log", command, REDIS_URL=self._redis_url, RUBYLIB=paths)
+        log = self._folder / "sidekiq.log"
+        return Background(log, command, SIDEKIQ_BEGINS, REDIS_URL=self._redis_url, RUBYLIB=paths)

@@ -21,6 +21,7 @@ RUBY, GO = HERE / "ruby", HERE / "go"
 JOBS = HERE / "python" / "jobs.py"
 CALL_S = 30.0
 STOP_S = 30.0
+SIDEKIQ_BEGINS = "Booting Sidekiq"
 
 # What every program must hand on unchanged: text beyond ASCII and what Go escapes, numbers that a double cannot hold,
 # a float without a fraction (an epoch to Sidekiq 8, milliseconds without its .0), and empty containers.
@@ -59,9 +60,11 @@ def call(*command: str | Path) -> list[dict[str, Any]]:
 class Background:
     """A Ruby or Go program that works until it is asked to stop, which it must do in time and with exit code 0."""
 
-    def __init__(self, log: Path, command: Sequence[str | Path], **environment: str) -> None:
+    def __init__(self, log: Path, command: Sequence[str | Path], begins: str = "", **environment: str) -> None:
+        """`begins` is what it says when it has started, which may take long."""
         self._log = log
         self._command = command
+        self._begins = begins
         self._environment = {**os.environ, **environment}
         self._wanted_code = 0
 
@@ -71,6 +74,7 @@ class Background:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, env=self._environment
             )
+        eventually(lambda: self._begins in self.output or self._process.poll() is not None, CALL_S)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -126,7 +130,7 @@ class Ruby:
         command = ["sidekiq", "-r", RUBY / "worker.rb", "-c", "1", "-t", "2"]
         for queue in queues:
             command += ["-q", queue]
-        return Background(self._folder / "sidekiq.log", command, REDIS_URL=self._url)
+        return Background(self._folder / "sidekiq.log", command, SIDEKIQ_BEGINS, REDIS_URL=self._url)
 
 
 class GoWorkers:

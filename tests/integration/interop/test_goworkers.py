@@ -159,7 +159,7 @@ def test_each_due_entry_is_promoted_once_while_go_and_python_poll(
         assert daemon.ready()
         assert consumer.says("ready")
         make_due(redis, "schedule")
-        assert eventually(lambda: redis.llen("ran") >= 3000)
+        assert eventually(lambda: redis.llen("ran") >= 3000, 60)
         assert eventually(lambda: not leftovers(redis))
     assert sorted(run["jid"] for run in runs(redis)) == sorted(filter(None, jids))
 

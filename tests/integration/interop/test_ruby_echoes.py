@@ -56,6 +56,7 @@ def test_a_batch_with_a_death_in_python_completes_with_a_failure_and_runs_death_
     with working(app), gems.sidekiq() as sidekiq:
         assert eventually(lambda: len(redis.lrange("called", 0, -1)) == 1)
         assert sidekiq.says("class=PyReport")
+        assert eventually(lambda: redis.llen("died") == 1)  # a stop would end the run before, if that takes 2 s
     [called] = told(redis, "called")
     assert (called["event"], called["failures"]) == ("complete", 1)
     [died] = told(redis, "died")

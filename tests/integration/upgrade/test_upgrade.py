@@ -136,7 +136,7 @@ def test_a_former_worker_runs_tracked_jobs_and_meets_no_cancel(
 ) -> None:
     with MixedFleet(server, tmp_path) as fleet, own_app(server.url) as app:
         older = fleet.start(former)
-        jid = str(app.enqueue_with_options("short", "Stated", [5.0, 0, False], TRACKED))
+        jid = str(app.enqueue_with_options("short", "Stated", [10.0, 0, False], TRACKED))
         assert eventually(lambda: bool(read_stated_runs(tmp_path)), PROGRESS_S), older.log.read_text()
         assert app.cancel(jid, timeout=0.2) == "requested"
         status = app.status(jid)
