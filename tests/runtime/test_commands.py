@@ -236,6 +236,7 @@ def test_stop_is_handed_to_the_main_thread(app: App, launcher: Launcher, asked: 
 def test_a_dump_is_answered_with_the_stacks_those_with_a_job_first(app: App, gates: Gates, launcher: Launcher) -> None:
     jid = app.enqueue("q", "J", [])
     assert eventually(lambda: gates.running)
+    assert eventually(lambda: "self.open.wait(30)" in answer(app, "dump"))  # the line behind that which told of the job
     first, *rest = answer(app, "dump").splitlines()
     assert first.startswith("thread worker:q:")
     assert first.endswith(f"runs class=J jid={jid} queue=q")
