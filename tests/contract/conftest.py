@@ -118,6 +118,8 @@ def _place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     harness = item.callspec.params.get("make_harness") if hasattr(item, "callspec") else None
     if harness in NOT_MEASURED:
         request.getfixturevalue("untraced")
+    if harness in ("rabbitmq", "rabbitmq+redis"):
+        harness_rabbitmq.let_the_node_pause(monkeypatch)
     if harness == "rabbitmq+redis" and item.originalname in harness_two_servers.REFUSED:
         pytest.skip(harness_two_servers.REFUSED[item.originalname])
     if harness != "shards":

@@ -6,6 +6,7 @@ import itertools
 import os
 from pathlib import Path
 
+import pytest
 from rabbit import RabbitServer
 
 _numbers = itertools.count(1)
@@ -26,6 +27,13 @@ class RabbitHarness:
             self._server.delete_vhost(self._vhost)
         else:
             _unused.append(self._vhost)
+
+
+def let_the_node_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine lets a node stand still for seconds, also while it declares the queue of a retry or a dead job."""
+    longer = {"consuming_link.CONSUME_S": 8.0, "publisher.REFUSED_FOR_S": 10.0, "settlement.PATIENCE_S": 10.0}
+    for name, seconds in longer.items():
+        monkeypatch.setattr(f"goworkers_py.brokers.rabbitmq.{name}", seconds)
 
 
 def of_server(server: RabbitServer, folder: Path) -> RabbitHarness:

@@ -69,7 +69,7 @@ def test_a_job_that_runs_longer_than_its_retry_is_not_delivered_again(
 def test_a_job_is_given_no_more_time_in_the_second_half_of_its_ttl_and_the_log_says_so_once(
     server: DisqueServer, open_transport: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
-    transport = open_transport(f"{server.url}?retry=2&ttl=6")
+    transport = open_transport(f"{server.url}?retry=2&ttl=12")
     publish(transport, job(1))
     with caplog.at_level(logging.WARNING):
         [running] = take(transport)

@@ -7,10 +7,16 @@ from contextlib import closing
 
 import pytest
 from harness import Process
+from harness_rabbitmq import let_the_node_pause
 from rabbit import RabbitNode
 from raw_proxy import RawProxy
 
 from goworkers_py.config.options import Config
+
+
+@pytest.fixture(autouse=True)
+def _the_node_may_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    let_the_node_pause(monkeypatch)
 
 
 @pytest.fixture

@@ -112,6 +112,7 @@ def test_marks_of_a_process_that_ends_by_itself_are_taken_back(me: Process, rabb
     assert (marks_of(me).runs("m"), marks_of(me).ran_alone("m")) == (0, False)
 
 
+@pytest.mark.timeout(180)  # the start of a node takes a processor for five seconds
 def test_marks_outlive_their_process_and_the_server() -> None:
     with closing(RabbitServer()) as server:
         process = Process(Config(broker=server.url))

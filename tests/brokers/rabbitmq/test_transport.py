@@ -77,7 +77,7 @@ def test_a_queue_that_is_full_holds_up_no_other_job_and_doubles_nothing(
     refused = "RabbitMQ refused a message for queue full: full, or without a leader"
     assert list(me.broker.transport.settle(Batch("settler", 1, finished))) == [True, refused, True]
     assert list(me.broker.transport.settle(Batch("settler", 2, finished[1:2]))) == [refused]
-    monkeypatch.undo()
+    monkeypatch.setattr(publisher, "REFUSED_FOR_S", 10.0)
     rabbit_server.ask("DELETE", full)
     assert list(me.broker.transport.settle(Batch("settler", 3, finished[1:2]))) == [True]
     for queue, payload in [("pyworkers.dead", job("dead")), ("side", job("side")), ("full", job("pushed"))]:
@@ -154,15 +154,22 @@ def test_a_job_whose_turn_does_not_come_goes_to_another_process(
     monkeypatch.setattr(consuming_link, "UNREACHED_S", UNASKED_S)
     asks, transport = [("high", 20), ("low", 1)], me.broker.transport
     assert isinstance(transport, RabbitTransport)
+    # Before `me` consumes: from a queue that another connection is just declaring, it may not be let consume.
+    me.publish(job("low"), queue="low")
     me.publish(*jobs(500), queue="high")
-    assert eventually(lambda: me.settle(*((one, DONE) for one in transport.consume("me", asks, 20))))
-    assert eventually(lambda: len(transport._consumers["high"]._flows["high"].inbox) > 5)
-    me.publish(job("low"), queue="low")  # it comes to `me`, where jobs of the queue `high` always go before it
+
+    def run(most: int) -> bool:
+        taken = transport.consume("me", asks, most)  # none, when a flow was closed in that moment
+        # On a loaded machine the next job of `high` is not always there in time.
+        me.settle(*((one, DONE if one.queue == "high" else REQUEUE) for one in taken))
+        return "high" in [one.queue for one in taken]
+
+    assert eventually(lambda: run(20))
+    # From now on jobs of the queue `high` always go before that of `low`, which comes to `me`.
+    eventually(lambda: len(transport._consumers["high"]._flows["high"].inbox) > 5, within_s=1.0)
 
     def run_one_and_let_the_other_look() -> list[Delivery]:
-        [one] = transport.consume("me", asks, 1)
-        # On a loaded machine the next job of `high` is not always there in time.
-        me.settle((one, DONE if one.queue == "high" else REQUEUE))
+        run(1)
         return other.broker.transport.consume("other", [("low", 1)], 1, 0.05)
 
     assert payloads(eventually(run_one_and_let_the_other_look)) == [job("low")]
@@ -173,7 +180,7 @@ def test_with_standby_a_queue_is_handed_over_when_no_job_of_it_is_held_any_more(
     leading, following = Process(config), Process(config)
     with closing(leading.broker), closing(following.broker):
         leading.publish(job("runs"))
-        [runs] = leading.broker.transport.consume("l", [("q", 2)], 2)
+        [runs] = eventually(lambda: leading.broker.transport.consume("l", [("q", 2)], 2))
         assert following.broker.transport.consume("f", [("q", 1)], 1, 0.1) == []
         leading.publish(job("waits"))  # it comes to the leading process, which does not ask for it
         assert leading.broker.transport.end_waits(["q"]) == []  # as the fetcher does every ten seconds
@@ -202,9 +209,9 @@ def test_a_job_waits_for_its_time_in_several_steps(me: Process, outcome: type[Re
 def test_a_job_that_cannot_take_its_next_step_comes_again_and_hides_no_other_job(
     me: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    me.publish(job("now"))
     due = time.time() + 2.5
     me.publish(job("later"), at=due)
-    me.publish(job("now"))
     sender = me.broker.transport._settlement._publisher
     refused = iter([True, True])
 
@@ -255,6 +262,7 @@ def consumed_so_far(process: Process) -> list[bytes]:
 
 # More than the jobs that a queue of delays looks at while it cannot hand them on: 32 with RabbitMQ 3.10.
 STUCK = 60
+FAR = 4_000_000_000.0  # in 2096: this process declares the queues of such a job, which another one may delete then
 
 
 def delete_queue(server: RabbitNode, url: str, queue: str) -> None:
@@ -267,9 +275,10 @@ def test_delayed_jobs_of_a_queue_that_takes_none_hold_up_no_others(
 ) -> None:
     if refusal == "full":
         declare_full(rabbit_server, rabbit_url, "other")
-    me.publish(*(job(number) for number in range(STUCK)), queue="other", at=time.time() + 2.5)
+    me.publish(job("declares"), queue="other", at=FAR)
     if refusal == "deleted":
         delete_queue(rabbit_server, rabbit_url, "other")
+    me.publish(*(job(number) for number in range(STUCK)), queue="other", at=time.time() + 2.5)
     me.publish(job("mine"), at=time.time() + 2.9)  # takes the same step
     assert payloads(me.consume(1)) == [job("mine")]
     vhost = urlsplit(rabbit_url).path[1:]
@@ -279,9 +288,10 @@ def test_delayed_jobs_of_a_queue_that_takes_none_hold_up_no_others(
 def test_delayed_jobs_without_any_queue_to_go_to_are_dead(
     me: Process, rabbit_server: RabbitNode, rabbit_url: str
 ) -> None:
-    me.publish(job("homeless"), queue="other", at=time.time() + 3)
+    me.publish(job("declares"), queue="other", at=FAR)
     for queue in ("other", "pyworkers.due.other"):
         delete_queue(rabbit_server, rabbit_url, queue)
+    me.publish(job("homeless"), queue="other", at=time.time() + 3)
     assert payloads(me.consume(1, "pyworkers.dead")) == [job("homeless")]
 
 
