@@ -40,7 +40,7 @@ def chat(redis_url: str, tmp_path: Path, *flags: str) -> str:
         app.client_middleware(lambda job: {**job, "log_level": levels.get(job["args"][0])})
         for name in ("usual", *levels):
             app.enqueue("q", "chat", [name])
-        assert eventually(lambda: "error of last" in daemon.output), daemon.output
+        assert eventually(lambda: daemon.output.count("error of ") == 1 + len(levels)), daemon.output
         assert daemon.stop() == 0
         return daemon.output
 
@@ -48,13 +48,14 @@ def chat(redis_url: str, tmp_path: Path, *flags: str) -> str:
 def test_a_job_logs_at_the_level_in_its_payload(redis_url: str, tmp_path: Path) -> None:
     told = chat(redis_url, tmp_path)
     lines = re.findall(r"(debug|info|error) of (\w+)", told)
-    assert lines == [
-        ("info", "usual"), ("error", "usual"),
-        ("debug", "loud"), ("info", "loud"), ("error", "loud"),
-        ("error", "quiet"),
-        ("info", "odd"), ("error", "odd"),
-        ("info", "last"), ("error", "last"),
-    ]  # fmt: skip
+    # Job by job: on a busy machine a job may overtake those that go back.
+    assert {job: [level for level, of in lines if of == job] for _, job in lines} == {
+        "usual": ["info", "error"],
+        "loud": ["debug", "info", "error"],
+        "quiet": ["error"],
+        "odd": ["info", "error"],
+        "last": ["info", "error"],
+    }
     assert told.count(" INFO: start\n") == told.count(" INFO: done\n") == 4
 
 
