@@ -27,7 +27,7 @@ import redis as redis_py
 import servers
 from both_brokers import broker_address, broker_kind  # noqa: F401  # fixtures
 from calls import call, called_app, here  # noqa: F401  # fixtures
-from cluster import Cluster
+from cluster import RUNS_ON, Cluster
 from coverage_locks import use_locks_without_python
 from disque_server import DisqueServer, find_disque
 from hypothesis import settings
@@ -191,7 +191,7 @@ def rabbit_url(rabbit_server: RabbitNode, tmp_path: Path) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def cluster(server_program: str) -> Iterator[Cluster]:
     """A Redis Cluster that tests share, each with namespaces of its own. They leave all its nodes running."""
-    with Cluster(appendonly="no") as cluster:
+    with Cluster(appendonly="no", **RUNS_ON) as cluster:
         yield cluster
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from apps import job, own_app
-from cluster import MASTERS, Cluster, Node
+from cluster import MASTERS, RUNS_ON, Cluster, Node
 from daemon import Daemon, pyworkers
 from fleet import JOBS
 from servers import do_without
@@ -92,7 +92,7 @@ class ClusterFleet(AbstractContextManager["ClusterFleet"]):
 @pytest.fixture(scope="module")
 def own_cluster(server_program: str) -> Iterator[Cluster]:
     """All of its nodes run on."""
-    with Cluster() as cluster:
+    with Cluster(**RUNS_ON) as cluster:
         yield cluster
 
 

@@ -110,6 +110,7 @@ def assert_one_pair_of_lines(daemon: Daemon) -> None:
     assert "Traceback" not in daemon.output
 
 
+@pytest.mark.timeout(180)
 def test_when_the_primary_is_killed_under_load_everything_goes_on_and_what_was_replicated_runs(tmp_path: Path) -> None:
     with Sentinels() as sentinels, Fleet(tmp_path, sentinels.url, sentinels.client(sentinels.primary)) as fleet:
         daemon = fleet.start("-q", "q=5").ready()
@@ -136,7 +137,7 @@ def test_when_the_primary_is_killed_under_load_everything_goes_on_and_what_was_r
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_nothing_acknowledged_is_lost_with_a_primary_that_falls_silent_and_comes_back_where_it_needs_a_replica(
     tmp_path: Path,
 ) -> None:
@@ -163,7 +164,7 @@ def test_nothing_acknowledged_is_lost_with_a_primary_that_falls_silent_and_comes
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_one_failover_after_another_is_survived_by_several_processes(tmp_path: Path) -> None:
     with Sentinels() as sentinels, Fleet(tmp_path, sentinels.url, sentinels.client(sentinels.primary)) as fleet:
         daemons = [fleet.start("-q", "q=3").ready() for _ in range(2)]

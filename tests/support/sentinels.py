@@ -149,7 +149,8 @@ class Sentinels(AbstractContextManager["Sentinels"]):
             port = asked.sentinel_masters()[SERVICE]["port"]
             return next((server for server in self.servers if server.port == port and server is not old), None)
 
-        new = eventually(successor, 40)
+        # For half a minute after a pause of the machine the sentinels trust no clock, and elect nobody (TILT).
+        new = eventually(successor, 60)
         assert new is not None, self.sentinels[0].log
         self.primary = new
         return new
