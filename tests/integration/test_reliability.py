@@ -110,15 +110,14 @@ def test_a_process_that_is_started_again_on_its_machine_recovers_at_once(fleet: 
     assert eventually(lambda: not fleet.lists()), fleet.told()
 
 
+@pytest.mark.timeout(180)  # nine starts
 def test_each_job_is_recovered_once_however_many_processes_look_at_the_same_time(fleet: Fleet) -> None:
     victim = fleet.start("-q", "q=40").ready()
     jids = {f"j{number}" for number in range(40)}
     for jid in jids:
         fleet.push(jid, "Gated", "gate")
     assert eventually(lambda: set(fleet.count("began")) == jids), fleet.told()
-    others = [fleet.start("-q", "elsewhere=1", prefix=hasty(LOOKING)) for _ in range(8)]
-    for other in others:
-        other.ready()
+    others = [fleet.start("-q", "elsewhere=1", prefix=hasty(LOOKING)).ready() for _ in range(8)]
     victim.kill()
     assert eventually(lambda: len(queue(fleet.redis)) >= len(jids)), fleet.told()
     assert Counter(fields(queue(fleet.redis), "jid")) == dict.fromkeys(jids, 1)

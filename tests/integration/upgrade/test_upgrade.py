@@ -23,6 +23,8 @@ from upgrade import releases
 from upgrade.fleet import PROGRESS_S, MixedFleet
 from upgrade.releases import Release
 
+pytestmark = pytest.mark.timeout(180)  # a fleet may take a minute for each step
+
 SEED = 7
 ENDS_WELL = [0.0, 0, False]  # the arguments of `chaos.stated.stated`
 KINDS = {"one", "two", "lined", "tick", "gathered", "batch", "chain", "echo"}
