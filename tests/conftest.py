@@ -72,6 +72,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("server")
         if {"go_binaries", "gw2_master", "filler"}.intersection(fixtures):
             item.add_marker(pytest.mark.timeout(300))  # the first of them may compile for a minute
+        elif ("rabbit_server" in fixtures or "rabbitmq" in item.name) and not item.get_closest_marker("timeout"):
+            # The first of them starts a node, which took 38 seconds beside the parallel workers of pytest.
+            item.add_marker(pytest.mark.timeout(180))
         elif "has_sidekiq" in fixtures:
             item.add_marker(pytest.mark.timeout(180))  # it may start Ruby ten times, each for seconds
     # Each takes more than half a minute of waiting: begun among the last, they would be all that still runs.

@@ -22,7 +22,7 @@ from urllib.parse import quote
 from servers import check_allowed, do_without, free_port
 from waiting import eventually
 
-START_S = 60.0
+START_S = 120.0
 # A node takes its ports seconds after they were chosen. Meanwhile parallel workers of pytest start many other servers,
 # none of them on one of these.
 PORTS = range(10_000, 15_000)
