@@ -63,14 +63,14 @@ class SerialSettler(Settler):
             self.stopping.wait(self.late_s)
             last_done = self._buffer.last_done
             if last_done is seen or self.stopping.is_set():  # one job runs all the time, or none
-                self.give_back_waiting()
                 self._settle_late()
             seen = last_done
             self._sleep_if_idle()
         self._outage.forget(self.name)
 
     def _settle_late(self) -> None:
-        with self._turn:
+        with self._turn:  # from here on: the next fetch waits for it, so no job overtakes one that goes back
+            self.give_back_waiting()
             while self._has_ended():
                 self._settle_some()
             if self._refused and (self.stopping.is_set() or time.monotonic() >= self._refused_until):

@@ -49,8 +49,7 @@ class SerialWorker(BrokerService):
             pause_s = self._fetcher.run_once()
         finally:
             self._fetching = False
-        if len(self._buffer):
-            self._work()
+        self._work()  # also when what was fetched is on its way back by now
         return pause_s
 
     def _work(self) -> None:

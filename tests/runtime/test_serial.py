@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from waiting import eventually
 from goworkers_py import Message, TimeLimitExceeded
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.serial_settler import SerialSettler
 
 
@@ -66,6 +68,31 @@ def test_a_job_that_has_ended_is_settled_and_those_behind_go_back_while_the_next
             gate.release()
             assert eventually(lambda: ran == list(range(8)))
             assert eventually(lambda: not in_progress(redis) and not queue(redis))
+
+
+def test_no_job_overtakes_those_that_go_back_however_long_that_takes(
+    redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    going_back, ran, give_back = threading.Event(), list[int](), Manager._give_back
+
+    def slowly(manager: Manager, deliveries: Sequence[Delivery]) -> None:
+        if deliveries:
+            going_back.set()
+            time.sleep(0.3)
+        give_back(manager, deliveries)
+
+    def run(message: Message) -> None:
+        if message.args[0] == 0:
+            assert going_back.wait(20)
+        ran.append(message.args[0])
+
+    monkeypatch.setattr(Manager, "_give_back", slowly)
+    with serial_app(redis_url, prefetch=4) as app:
+        app.registry.handle("q", run)
+        app.enqueue_bulk("q", "J", [[number] for number in range(12)])
+        with working(app):
+            assert eventually(lambda: len(ran) == 12)
+    assert ran == list(range(12))
 
 
 def test_a_job_is_settled_when_it_ends_not_with_the_next_one(redis_url: str, redis: redis_py.Redis) -> None:
