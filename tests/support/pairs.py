@@ -150,10 +150,11 @@ class World:
         """The jobs of all cases that wait, by the name of the case."""
         found = defaultdict[str, list[StoredJob]](list)
         inspector = self.app.inspector
-        places = [*map(waiting_in, LEVELS), SCHEDULED, PARKED]
-        stored = [one for place in places for one in inspector.jobs(place)]
+        # The queues last, because jobs move into them meanwhile: such a job is found once or twice.
+        stored = [one for place in (SCHEDULED, PARKED) for one in inspector.jobs(place)]
         stored += [one for entry in inspector.groups() for one in inspector.members(entry.group, 1000)]
-        for one in stored:
+        stored += [one for level in LEVELS for one in inspector.jobs(waiting_in(level))]
+        for one in {one.jid: one for one in stored}.values():
             if one.message is not None and one.message.job_class in self.cases:
                 found[one.message.job_class].append(one)
         return found
