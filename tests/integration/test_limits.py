@@ -61,8 +61,8 @@ def event(key, number):
     run(key, number, 0.002)
 """
 PROCESSES = 4
-# Those that are killed are found dead by their pids. The leases are long: a process that stands still on a busy machine
-# must not be declared dead, for its jobs would go on beside those that took their places.
+# The others find a killed process dead by its pid. The leases are long, so that nobody declares a process dead that
+# stands still on a busy machine: its jobs would go on beside those that took their places.
 STEADY = {**SHORT, "timing.lease_s": 60, "timing.lease_fresh_s": 50}
 
 

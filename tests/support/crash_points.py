@@ -76,16 +76,18 @@ def live(address: str, step: int) -> None:
     await_settled(address, queue)
 
 
-def await_settled(address: str, queue: str) -> None:
-    """Returns when no job of this queue waits or is in progress.
+def await_settled(
+    address: str, *queues: str, has_run: Callable[[], bool] = lambda: True, within_s: float = LONGEST_LIFE_S
+) -> None:
+    """Returns when what is to run `has_run`, and no job of these queues waits or is in progress.
 
     It looks in one step of the server: between two, a fetcher may give back a job that no worker takes, unseen by both.
     """
-    name, deadline = f"queue:{queue}", time.monotonic() + LONGEST_LIFE_S
+    deadline = time.monotonic() + within_s
     with redis.Redis.from_url(address, decode_responses=True) as client:
-        while any(key == name or key.startswith(f"{name}:") for key in client.keys(f"{name}*")):
+        while not has_run() or any(key.split(":")[1] in queues for key in client.keys("queue:*")):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the jobs of {queue} were not settled")
+                raise TimeoutError(f"the jobs of {queues} were not settled")
             time.sleep(0.005)
 
 

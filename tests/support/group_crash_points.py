@@ -15,13 +15,11 @@ from __future__ import annotations
 import dataclasses
 import sys
 import threading
-import time
 from functools import partial
 from types import FrameType
 from typing import Any
 
-import redis
-from crash_points import Killer, survives
+from crash_points import Killer, await_settled, survives
 
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.api.app import App
@@ -79,19 +77,11 @@ def foreign(queue: str, step: int, number: int) -> bytes:
 
 
 def await_end(app: App, address: str, queues: list[str]) -> None:
-    """Until all members of the steps of these queues have run, and nothing is left.
-
-    A job that had run when its process was killed runs again. It may wait in its queue while none is in progress, so
-    one look of the server finds both.
-    """
+    """Until all members of the steps of these queues have run, and nothing is left: a job that had run when its process
+    was killed runs again."""
     app.start()
     wanted = {f"{queue.partition('-')[2]}.{number}" for queue in queues for number in range(MEMBERS)}
-    deadline = time.monotonic() + LONGEST_LIFE_S
-    with redis.Redis.from_url(address, decode_responses=True) as client:
-        while not wanted <= ran(app) or any(key.split(":")[1] in queues for key in client.keys("queue:grouped-*")):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"queues {queues}: not all jobs have ended")
-            time.sleep(0.005)
+    await_settled(address, *queues, has_run=lambda: wanted <= ran(app), within_s=LONGEST_LIFE_S)
 
 
 def ran(app: App) -> set[str]:

@@ -18,7 +18,7 @@ import time
 from functools import partial
 
 import redis
-from crash_points import LONGEST_LIFE_S, Killer, survives
+from crash_points import Killer, await_settled, survives
 
 from goworkers_py.api.app import App
 from goworkers_py.api.job import Job
@@ -59,13 +59,8 @@ def run(address: str, step: int) -> None:
     killer.begin()
     threading.settrace(killer)
     app.start()
-    deadline, admin = time.monotonic() + LONGEST_LIFE_S, app.broker.admin
-    # The second job moves from the line into the queue and on: looks at one place after the other may all miss it.
-    with redis.Redis.from_url(address) as client:
-        while client.llen(f"ran-{step}") < 2 or any(one.queue == queue for one in admin.in_progress()):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"step {step}: the jobs were not settled")
-            time.sleep(0.005)
+    with redis.Redis.from_url(address) as client:  # the second job waits in a line first, which is no queue
+        await_settled(address, queue, has_run=lambda: client.llen(f"ran-{step}") >= 2)
 
 
 def main(what: str, address: str, stride: str) -> None:

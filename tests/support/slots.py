@@ -43,8 +43,8 @@ def parked(process: Process) -> list[bytes]:
 @contextmanager
 def turn_of_a_block() -> Iterator[None]:
     """Around the steps from the moment at which a block of code asks for a place until what its turn must have kept
-    from others. Who does not ask again within BLOCK_S loses its turn, so a test that stood still for longer tells
-    nothing."""
+    from others. A block that does not ask again within BLOCK_S loses its turn, so a test that stood still for longer
+    tells nothing."""
     began = time.monotonic()
     try:
         yield

@@ -67,7 +67,7 @@ def _end(life: Life) -> float:
 
 
 def _woken(window: Window) -> float:
-    """From when on the process may run again. Who noted a standstill may have been the last to go on."""
+    """From when on the process may run again. A monkey that notes a standstill may be the last to go on."""
     return window.began if window.kind == STANDSTILL else min(window.woken, window.ended - NOTED_S)
 
 
