@@ -31,6 +31,10 @@ class Delivery:
     tracked: TrackedRun | None = None  # set by the worker that begins the job
     # The name of its marks, for a job that came again and again, see `contracts.death_marks`; set by the broker.
     mark = ""
+    # By which a queue service knows the message again when it delivers it once more; set by the broker, empty where it
+    # has none.
+    message_id = ""
+    again = False  # it was delivered before, and not acknowledged; set by the broker
     shown: str | None = None  # the payload as `/stats` shows it; set by the first thread that asks, see `running_jobs`
 
     def __init__(self, payload: bytes, queue: str, identity: str, receipt: Any = None) -> None:
