@@ -1,6 +1,8 @@
 """The pauses thread: asks the broker which queues are paused, one small question for all queues, twice a second.
 
 While the broker cannot be asked, its last answer holds. People may also pause a queue for this process alone.
+
+Where one of several servers is away and the others serve, this thread tells that outage, see `Transport.check`.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 
 from goworkers_py.brokers.contracts.transport import Transport
-from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.levels import is_paused
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService
@@ -18,6 +20,8 @@ from goworkers_py.runtime.service import BrokerService
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.5
+# Who meets the outage of one of several servers, for `Outage`: the thread itself goes on.
+ONE_SERVER = "one server"
 
 Switch = Callable[[bool], None]  # called with True when its queue is paused, with False when it is resumed
 
@@ -36,7 +40,20 @@ class Pauses(BrokerService):
 
     def run_once(self) -> float:
         self.look()
+        self._check()
         return LOOK_EVERY_S
+
+    def _check(self) -> None:
+        try:
+            self._transport.check()
+        except BrokerError as error:
+            self._outage.failed(ONE_SERVER, error)
+        else:
+            self._outage.recovered(ONE_SERVER)
+
+    def run(self) -> None:
+        super().run()
+        self._outage.forget(ONE_SERVER)
 
     def look(self) -> None:
         try:

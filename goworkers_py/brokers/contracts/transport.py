@@ -13,7 +13,7 @@ of `settle` that this call changed nothing; an earlier call of the same batch ma
 - `settle` is called again with the same batch, and a batch that was done is not done twice. When it is refused
   again, the caller may settle the deliveries in other batches. The same holds for any other exception: an outcome
   that cannot be written may raise one, before anything of its batch was done.
-- `paused` and `wake` may be called again.
+- `paused`, `check` and `wake` may be called again.
 """
 
 from __future__ import annotations
@@ -202,6 +202,11 @@ class Transport(Protocol):
 
     def paused(self) -> set[str]:
         """Returns the queues that are paused. Processes ask for them; `consume` need not look at them."""
+
+    def check(self) -> None:
+        """Raises the error of a server that is away, or was since the last call, while the others of the broker serve:
+        no other verb need raise it. It waits for nothing. The daemon calls it twice a second."""
+        return
 
     def wake(self, queue: str) -> None:
         """Ends the `consume` that waits in this process for this queue, or for others of its pool; or the next one that

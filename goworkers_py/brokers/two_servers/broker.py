@@ -25,7 +25,9 @@ class TwoServers(Broker):
         both = frozenset(service.capabilities) & {Capability.SHARED, Capability.LASTING}
         lacking = {Capability.SHARED, Capability.LASTING} - both
         self.capabilities = frozenset(store.capabilities) - NOT_OF_BOTH - lacking
-        self.transport = self._transport = TwoServerTransport(service.transport, store.transport, store.store)
+        self.transport = self._transport = TwoServerTransport(
+            service.name, service.transport, store.transport, store.store
+        )
         self.recoverable = StoreLeases(store.recoverable)
         self.neighbours, self.configurations = store.neighbours, store.configurations
         self.death_marks = service.death_marks

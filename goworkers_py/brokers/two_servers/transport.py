@@ -4,6 +4,9 @@ A plain push goes to the queue service. The store takes the jobs that it alone c
 those with an id, a record, a lock, a batch, a group or a limit. When their time has come, they are in the queues of the
 store, where other programs may push jobs too. Each job is settled on the server that it came from; those of the queue
 service as `StoreFirst` says. Bodies of plain format come from the queue service only.
+
+While the queue service is away, a pool works its queues in the store alone, see `ServiceProbe`. While the store is
+away, nothing is taken: no job could end.
 """
 
 from __future__ import annotations
@@ -17,11 +20,12 @@ from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.brokers.contracts.transport import Batch, Pollable, PublishResult, Settled, Transport
 from goworkers_py.brokers.parts import PIECES, Part, Results
 from goworkers_py.brokers.rounds import rounds
+from goworkers_py.brokers.two_servers.service_probe import ServiceProbe
 from goworkers_py.brokers.two_servers.store_first import StoreFirst
 from goworkers_py.brokers.two_servers.store_watch import StoreWatch
 from goworkers_py.core.delivery import FETCHED, Delivery
 from goworkers_py.core.effect import Push
-from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerUnavailable, LeaseGone
 from goworkers_py.core.levels import plain_list_of
 from goworkers_py.core.outcome import REQUEUE, Keep
 from goworkers_py.policy.priorities import Ask
@@ -43,6 +47,10 @@ class Pool:
         self._turn ^= 1
         return servers if self._turn else servers[::-1]
 
+    def begin_with_store(self) -> None:
+        """In the next call: it has failed. If the other server were asked first, its jobs would hide that."""
+        self._turn = 0
+
 
 Take = Callable[[Pool, str, Sequence[Ask], int], list[Delivery]]
 
@@ -50,8 +58,8 @@ Take = Callable[[Pool, str, Sequence[Ask], int], list[Delivery]]
 class TwoServerTransport(Transport):
     leaves_waits = True
 
-    def __init__(self, service: Transport, stored: Transport, store: Store) -> None:
-        """`service`: the queues of the queue service. `stored`: those of the store's server."""
+    def __init__(self, name: str, service: Transport, stored: Transport, store: Store) -> None:
+        """`service`: the queues of the queue service of this name. `stored`: those of the store's server."""
         self._service, self._stored = service, stored
         cast(Pollable, stored).leaves_waits = True
         self._store_first = StoreFirst(service, store)
@@ -63,6 +71,7 @@ class TwoServerTransport(Transport):
         self._woken: set[str] = set()  # queues whose wait is to end, or the next one that would begin
         self._pools: list[Pool] = []  # each is appended by the fetcher's thread of its queues
         self._numbers = count(1)  # of our own batches
+        self._probe = ServiceProbe(name, service, self._on_return)
 
     def publish(self, pushes: Sequence[Push]) -> Sequence[PublishResult]:
         """All on one server, because they are published all or not at all."""
@@ -81,7 +90,7 @@ class TwoServerTransport(Transport):
         servers = pool.next_turn((self._take_stored, self._take_of_service))
         for part in rounds(asks):
             for take in servers:
-                if len(taken) < limit:
+                if len(taken) < limit and not any(map(_is_outage, failures)):
                     try:
                         taken += take(pool, identity, part, limit - len(taken))
                     except BrokerError as error:
@@ -90,22 +99,40 @@ class TwoServerTransport(Transport):
             raise failures[0]
         return taken if taken or wait_s <= 0 or limit <= 0 else self._wait(pool, identity, asks, limit, wait_s)
 
-    def _take_stored(self, pool: Pool, identity: str, asks: Sequence[Ask], limit: int) -> list[Delivery]:
+    def _take_stored(
+        self, pool: Pool, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = 0.0
+    ) -> list[Delivery]:
         try:
-            return _marked(self._stored.consume(identity, _of_store(asks), limit, 0.0))
+            return _marked(self._stored.consume(identity, _of_store(asks), limit, wait_s))
         except BrokerError:
             self._cut_short.update(pool.queues)  # the caller may not see this error
+            pool.begin_with_store()
             raise
 
-    def _take_of_service(self, pool: Pool, identity: str, asks: Sequence[Ask], limit: int) -> list[Delivery]:
-        return self._of_service(self._service.consume(identity, asks, limit, 0.0))
+    def _take_of_service(
+        self, pool: Pool, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = 0.0
+    ) -> list[Delivery]:
+        """Nothing comes while the service is away: `check` tells that, unless the pool has no queue in the store."""
+        if (away := self._probe.away) is None:
+            try:
+                return self._of_service(self._service.consume(identity, asks, limit, wait_s))
+            except BrokerError as error:
+                if not _is_outage(error):
+                    raise
+                self._probe.failed(error)
+                away = error
+        if not _of_store(asks):
+            raise self._probe.named(away)
+        return []
 
     def _wait(self, pool: Pool, identity: str, asks: Sequence[Ask], limit: int, wait_s: float) -> list[Delivery]:
-        pool.watch.watch(cast(Pollable, self._stored).begin_waits(identity, _of_store(asks)))
+        at_store = self._probe.away is not None  # first: from now on `wake` and `_on_return` end the wait there
+        if not at_store:
+            pool.watch.watch(cast(Pollable, self._stored).begin_waits(identity, _of_store(asks)))
         if woken := self._woken & pool.queues:  # before the two were asked: the service has forgotten it
             self._woken -= woken
             return []
-        return self._of_service(self._service.consume(identity, asks, limit, wait_s))
+        return (self._take_stored if at_store else self._take_of_service)(pool, identity, asks, limit, wait_s)
 
     def _pool(self, queues: Sequence[str]) -> Pool:
         """That of these queues, or one that has more."""
@@ -135,7 +162,14 @@ class TwoServerTransport(Transport):
     def end_waits(self, queues: Sequence[str]) -> list[Delivery]:
         in_store = [queue for queue in queues if not plain_list_of(queue)]
         taken = _marked(self._stored.end_waits(in_store)) if in_store else []
-        return [*taken, *self._of_service(self._service.end_waits(queues))]
+        if self._probe.away is None:
+            try:
+                taken += self._of_service(self._service.end_waits(queues))
+            except BrokerError as error:
+                if not _is_outage(error):
+                    raise
+                self._probe.failed(error)
+        return taken
 
     def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:
         if plain_list_of(queue):
@@ -146,11 +180,24 @@ class TwoServerTransport(Transport):
         return lost
 
     def paused(self) -> set[str]:
-        return self._stored.paused() | self._service.paused()
+        return self._stored.paused()  # a queue service knows none
+
+    def check(self) -> None:
+        self._probe.check()
 
     def wake(self, queue: str) -> None:
         self._woken.add(queue)
         self._service.wake(queue)
+        if self._probe.away is not None:
+            self._wake_at_store([pool for pool in list(self._pools) if queue in pool.queues])
+
+    def _on_return(self) -> None:
+        self._wake_at_store(list(self._pools))
+
+    def _wake_at_store(self, pools: Sequence[Pool]) -> None:
+        for pool in pools:
+            for queue in pool.queues:  # the store does not know all of them
+                self._stored.wake(queue)
 
     # --- settling
 
@@ -179,6 +226,7 @@ class TwoServerTransport(Transport):
         return self._parts.setdefault(settler, Part(self._stored.settle))
 
     def close(self) -> None:
+        self._probe.close()
         for pool in list(self._pools):
             pool.watch.close()
 
@@ -186,6 +234,11 @@ class TwoServerTransport(Transport):
 def is_stored(delivery: Delivery) -> bool:
     """Whether it was fetched from the store. Any other one is of the queue service."""
     return delivery.receipt is STORED
+
+
+def _is_outage(error: BrokerError) -> bool:
+    """A server that is full, or knows no lease of this process, serves all the same."""
+    return isinstance(error, BrokerUnavailable) and not isinstance(error, BrokerFull | LeaseGone)
 
 
 def _of_store(asks: Sequence[Ask]) -> list[Ask]:
