@@ -19,9 +19,10 @@ def translated(error: object) -> BrokerError:
     if isinstance(error, BrokerError):
         return error
     causes = [*_causes(error)]
-    for one in causes:
-        if (known := _known(one)) is not None:
-            return known
+    known = [error for error in map(_known, causes) if error is not None]
+    if known:
+        # A host name may have several addresses: nobody listens on one, and the server on another refuses for good.
+        return next((one for one in known if isinstance(one, BrokerRefused)), known[0])
     told = next((str(one) for one in causes if isinstance(one, OSError) and str(one)), "")
     return BrokerUnavailable(told or str(error) or type(error).__name__)
 
