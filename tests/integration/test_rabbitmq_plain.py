@@ -316,7 +316,9 @@ def test_a_queue_that_is_not_there_is_declared_and_the_log_says_so(start: Start,
     line = daemon.says("queue orders of other programs is not there: declaring it as a durable quorum queue")
     assert "WARN" in line
     publish(channel, b"1")
-    channel.queue_declare("orders", durable=True, arguments={"x-queue-type": "quorum"})
+    [told] = re.findall(r"with the arguments (\{.*?\});", line)
+    assert '"x-queue-type":"quorum"' in told
+    channel.queue_declare("orders", durable=True, arguments=json.loads(told))
 
 
 def test_a_stream_is_refused(start: Start, channel: Channel, tmp_path: Path) -> None:

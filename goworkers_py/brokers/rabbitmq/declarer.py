@@ -15,6 +15,7 @@ from typing import Any
 from goworkers_py.brokers.rabbitmq.names import DELAY, Message, Names
 from goworkers_py.brokers.rabbitmq.translation import is_own_close, translated
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
+from goworkers_py.wire import payload
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +61,9 @@ class Declarer:
             arguments = self._names.arguments(name, self._version)
             if self._names.is_foreign(name):
                 log.warning(
-                    "queue %s of other programs is not there: declaring it as a durable quorum queue; a program that "
-                    "declares it with other arguments is refused (PRECONDITION_FAILED)", name,
+                    "queue %s of other programs is not there: declaring it as a durable quorum queue with the "
+                    "arguments %s; a program that declares it with others is refused (PRECONDITION_FAILED)",
+                    name, payload.encode(arguments),
                 )  # fmt: skip
             channel.queue_declare(
                 name, durable=True, arguments=arguments, callback=lambda frame: self._done(name, channel)
