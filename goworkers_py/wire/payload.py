@@ -80,7 +80,7 @@ def read(raw: bytes) -> dict[str, Any]:
     if type(value) is not dict:
         raise UnreadablePayload(f"a job is a JSON object, this is {type(value).__name__}")
     # A level takes at least two characters.
-    if len(raw) > 2 * MAX_NESTING and _opens_many(raw) and _nested_deeper(value, MAX_NESTING):
+    if len(raw) > 2 * MAX_NESTING and _opens_many(raw) and nested_deeper(value, MAX_NESTING):
         raise UnreadablePayload(TOO_DEEP)
     return value
 
@@ -115,7 +115,7 @@ def _opens_many(raw: bytes) -> bool:
     return found > MAX_NESTING
 
 
-def _nested_deeper(value: Any, levels: int) -> bool:
+def nested_deeper(value: Any, levels: int) -> bool:
     layer = [value]  # no recursion, because Python limits its depth
     for _ in range(levels):
         layer = [
