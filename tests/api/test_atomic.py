@@ -368,7 +368,6 @@ def test_a_block_that_raises_drops_no_pushes_of_another_task(app: App, redis: re
     assert fields(queue(redis, "child"), "args") == [["good"]]
 
 
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
 def test_a_child_that_an_atomic_job_forks_pushes_at_once(app: App, redis: redis_py.Redis) -> None:
     def parent() -> None:
         app.enqueue("child", "Child", ["parent"])

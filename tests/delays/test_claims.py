@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +37,16 @@ def short_looks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=["memory", "redis", "sqlite"])
-def open_kept(request: pytest.FixtureRequest, redis_url: str, tmp_path: Path) -> Open:
+def open_kept(request: pytest.FixtureRequest, redis_url: str, tmp_path: Path) -> Iterator[Open]:
     if request.param == "memory":
         kept = workers.MemoryPersistence()
-        return lambda: kept
-    if request.param == "sqlite":
-        return lambda: workers.SQLitePersistence(tmp_path / "delays.db")
-    return lambda: workers.RedisPersistence(redis_url)
+        yield lambda: kept
+        return
+    with ExitStack() as opened:
+        if request.param == "sqlite":
+            yield lambda: opened.enter_context(closing(workers.SQLitePersistence(tmp_path / "delays.db")))
+        else:
+            yield lambda: opened.enter_context(closing(workers.RedisPersistence(redis_url)))
 
 
 class Gate:

@@ -437,7 +437,8 @@ def test_a_stop_waits_for_what_runs_and_leaves_the_rest(queues: Queues, tmp_path
     queue.push(3_600, "remind", "later", "later")
     assert began.wait(20)
     assert queue.stop(20)
-    left = {task.id for task in workers.SQLitePersistence(path).list()}
+    with closing(workers.SQLitePersistence(path)) as kept:
+        left = {task.id for task in kept.list()}
     assert left == {f"{number}" for number in tasks if number not in ended} | {"later"}
     assert 1 <= len(ended) < len(tasks)
     with pytest.raises(WorkersError, match="this delay queue was stopped"):

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import redis as redis_py
 from apps import fields, in_progress, own_app, queue
-from daemon import Daemon, environment, pyworkers
+from daemon import START_S, Daemon, environment, pyworkers
 from waiting import eventually
 
 from goworkers_py.api.app import App
@@ -54,7 +54,9 @@ def die():
 
 class Parent(Daemon):
     def ready(self, children: int = 2) -> Parent:
-        assert eventually(lambda: self.output.count("; stop it with TERM") >= children), self.output
+        # One is started after the other. On a busy machine each may take long.
+        ready = eventually(lambda: self.output.count("; stop it with TERM") >= children, children * START_S)
+        assert ready, self.output
         return self
 
     def children(self) -> set[int]:

@@ -57,9 +57,13 @@ class RabbitNode:
         request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
         request.add_header("Content-Type", "application/json")
         # On a busy machine it may answer late, and whoever asks takes an error for the end of the node.
-        with urllib.request.urlopen(request, timeout=30) as reply:
-            told: bytes = reply.read()
-            return told
+        try:
+            with urllib.request.urlopen(request, timeout=30) as reply:
+                told: bytes = reply.read()
+                return told
+        except urllib.error.HTTPError as refused:
+            refused.close()  # Python warns of an open one since 3.14
+            raise
 
     def new_vhost(self, name: str) -> str:
         """The address of a virtual host without queues."""
