@@ -43,6 +43,7 @@ from goworkers_py.config.partitions import of_partition
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.core.strikes import Lock
 from goworkers_py.core.timing import TIMING
 from goworkers_py.links.chain import Middleware
 from goworkers_py.links.retry import Handlers
@@ -76,7 +77,7 @@ class App(
         self.middleware = self._declared.links
         self._config: Config | None = None
         self._configured_by_command = False
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._partitions: dict[str, Partition] = {}  # made when first needed, under the lock
         self._open_broker = open_broker
         self._running: Daemon | None = None  # what `start` has started

@@ -19,6 +19,7 @@ from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Presence, R
 from goworkers_py.core.clock import Deadline, awake_and_asleep
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.identity import new_identity
+from goworkers_py.core.strikes import Lock
 from goworkers_py.core.timing import Timing
 from goworkers_py.runtime.heartbeat import FORGOTTEN_AFTER_S
 from goworkers_py.runtime.lease import Lease
@@ -39,7 +40,7 @@ class BlockOwner:
     def __init__(self, recoverable: Callable[[], Recoverable], timing: Callable[[], Timing]) -> None:
         self._recoverable = recoverable
         self._timing = timing
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._keeper: BlockKeeper | None = None  # changed under the lock, with its `blocks`
 
     @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from goworkers_py.config.partitions import of_partition
 from goworkers_py.config.user_code import import_from_here, import_module, resolve
 from goworkers_py.core.election import LeaderChange
 from goworkers_py.core.errors import ArgumentError, ConfigError
+from goworkers_py.core.strikes import Lock
 from goworkers_py.links.around import Arounds
 from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.retry import Handlers
@@ -45,7 +45,7 @@ class Declarations:
         self.on_health: list[HealthHandler] = []
         self.on_lead: list[Callable[[LeaderChange], object]] = []
         self.on_follow: list[Callable[[LeaderChange], object]] = []
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def options_of_job(self, options: CodeOptions, function: Callable[..., Any], job_class: str) -> CodeOptions:
         """The options of @job, checked, and the defaults below them."""

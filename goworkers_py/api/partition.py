@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -21,6 +20,7 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.election import Term
 from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.core.strikes import Lock
 from goworkers_py.links.retry import Handlers
 from goworkers_py.runtime.due_hints import DueHints
 from goworkers_py.wire.message import Timestamps
@@ -67,7 +67,7 @@ class Partition(Pushing, Batching, Chaining, Results, Cancelling):
         # That which this process leads, or led last. Set by the thread of the terms, where the program is the daemon.
         self.term: Term | None = None
         self._owner = owner
-        self._lock = threading.Lock()
+        self._lock = Lock()
         # Made when first needed; `_broker` under the lock.
         self._broker: Broker | None = None
         self._client: Client | None = None

@@ -10,6 +10,7 @@ from types import TracebackType
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.strikes import Lock
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.service import Service
 
@@ -28,7 +29,7 @@ class Receiver:
         of a start that fails before."""
         self._launcher = launcher
         self._broker = broker
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._stopped: bool | None = None  # used under the lock: what `stop` has returned
         self._starter = Starter(launcher)
         self._starter.start()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core.errors import ArgumentError, BrokerError
+from goworkers_py.core.strikes import Lock
 from goworkers_py.runtime.daemon import Daemon
 from goworkers_py.wire.call_record import json_text
 
@@ -27,7 +27,7 @@ class ReportRate:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._left, self._at = AT_ONCE, clock()
         self._told = False
 

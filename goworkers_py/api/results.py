@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Collection
 from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import simplejson
@@ -136,14 +137,14 @@ class Results:
         nowhere. In a job, raises ArgumentError for a job of the same pool, which may need this very thread;
         `same_pool=True` waits all the same."""
         wait = _Wait(self.broker, jid, timeout, self._own_queues(same_pool))
-        changed = threading.Event()
+        changed: SimpleQueue[None] = SimpleQueue()  # no Event: an exception could strike this thread inside of its lock
         if (record := wait.ended()) is not None:
             return _result_of(record)
-        stop = self.broker.store.watch(jid, changed.set)
+        stop = self.broker.store.watch(jid, partial(changed.put, None))
         try:
             while (record := wait.ended()) is None:
-                changed.wait(wait.pause_s())
-                changed.clear()
+                with suppress(Empty):
+                    changed.get(timeout=wait.pause_s())
             return _result_of(record)
         finally:
             stop()

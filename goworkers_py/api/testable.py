@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -10,13 +9,14 @@ from goworkers_py.api.partition import Partition
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.core.strikes import Lock
 from goworkers_py.runtime.daemon import Daemon
 
 Open = Callable[[Config], Broker]
 
 
 class Testable:
-    _lock: threading.Lock
+    _lock: Lock
     _config: Config | None
     _partitions: dict[str, Partition]
     _running: Daemon | None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 from goworkers_py.brokers.contracts.recoverable import LiveProcess
 from goworkers_py.core.errors import ArgumentError, BrokerRefused
 from goworkers_py.core.periodic import generation_order
+from goworkers_py.core.strikes import Lock
 from goworkers_py.core.version import __version__
 from goworkers_py.wire.needs import SINCE
 
@@ -42,7 +42,7 @@ class WorkerCheck:
         # By level: when a process that works it was seen last (monotonic clock). Each change is a single operation.
         self._worked: dict[str, float] = {}
         self._warned_of: set[str] = set()
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def check(self, queue: str, needs: frozenset[str]) -> None:
         """Raises ArgumentError when no live process of the queue knows all `needs`. Warns once when some do not."""

@@ -6,7 +6,6 @@ write to the persistence first and change the timers second, so a kill between t
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -17,6 +16,7 @@ from goworkers_py.brokers.contracts.persistence import (
     WithClock,
 )
 from goworkers_py.core.clock import Clock, awake_and_asleep
+from goworkers_py.core.strikes import Lock
 from goworkers_py.delays.timers import Timers
 from goworkers_py.wire.delay_task import DEAD_AT, HELD, DelayTask
 
@@ -79,7 +79,7 @@ class OwnBook:
         self._persistence = persistence
         self._timers = timers
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._counts_dues = isinstance(persistence, CountsDues)
         self._save, self._put = persistence.save, timers.put  # looked up once: a push into memory is short
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import secrets
-import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -14,6 +13,7 @@ from goworkers_py.brokers.open_persistence import default_persistence
 from goworkers_py.config.moments import Delay, after
 from goworkers_py.core.clock import Clock, awake_and_asleep
 from goworkers_py.core.errors import ArgumentError, ConfigError, WorkersError
+from goworkers_py.core.strikes import Lock
 from goworkers_py.delays.book import AT_ONCE, Book, ask_time
 from goworkers_py.delays.executors import Executors, finder
 from goworkers_py.delays.held_tasks import HeldTasks
@@ -69,7 +69,7 @@ class DelayQueue:
         self._settings = Settings(tick, slots, threads, late_per_s)
         self._find = finder(executors)
         self._held = HeldTasks()
-        self._lock = threading.Lock()  # while this queue is opened, started or stopped
+        self._lock = Lock()  # while this queue is opened, started or stopped
         self._timers: Timers | None = None
         self._book: Book | None = None
         self._machinery: Machinery | None = None

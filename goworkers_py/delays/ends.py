@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
+from goworkers_py.core.strikes import Lock
 from goworkers_py.delays.book import Book, Firing
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.wire.delay_task import DelayTask
@@ -25,7 +25,7 @@ class Ends:
     def __init__(self, book: Book, outage: Outage) -> None:
         self._book = book
         self._outage = outage
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._open: list[Callable[[], None]] = []
 
     def end(self, firing: Firing, again: DelayTask | None) -> None:

@@ -6,12 +6,12 @@ Each firing is claimed by one of the processes.
 from __future__ import annotations
 
 import secrets
-import threading
 from collections.abc import Sequence
 
 from goworkers_py.brokers.contracts.persistence import Claims, OwnClock, Persistence, Shared, WithClock
 from goworkers_py.core.clock import Clock, awake_and_asleep
 from goworkers_py.core.identity import new_identity
+from goworkers_py.core.strikes import Lock
 from goworkers_py.delays.book import AT_ONCE, Book, Firing, OwnBook, ask_time, moved, saved
 from goworkers_py.delays.timers import Timers
 from goworkers_py.wire.delay_task import NEVER, DelayTask
@@ -47,7 +47,7 @@ class SharedBook:
             persistence if isinstance(persistence, WithClock) and not isinstance(persistence, OwnClock) else None
         )
         self._owner = new_identity()
-        self._claiming = threading.Lock()  # so that no firing comes between the two steps of a move
+        self._claiming = Lock()  # so that no firing comes between the two steps of a move
         self._claim = new_claim()  # with that lock; another one after each answer
         self._beaten_at = -LEASE_S  # by a clock without steps; each change is one step
 

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from goworkers_py.core.strikes import Lock
 from goworkers_py.policy.wheel import Wheel
 from goworkers_py.wire.delay_task import NEVER, DelayTask
 
@@ -19,8 +20,9 @@ class Timers:
     """
 
     def __init__(self, tick: float, slots: int, now: Callable[[], float]) -> None:
-        self._lock = threading.Lock()
-        self._more = threading.Condition(self._lock)  # a due task was added
+        lock = threading.Lock()
+        self._lock = Lock(lock)
+        self._more = threading.Condition(lock)  # a due task was added
         self._now = now
         self._wheel: Wheel[tuple[Any, ...]] = Wheel(tick, slots, now())
         self._tick = tick

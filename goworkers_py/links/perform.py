@@ -21,10 +21,10 @@ from goworkers_py.core.errors import PART_PAUSE_S, ArgumentError, ArgumentsDoNot
 from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.held_pushes import HeldPushes, Home
 from goworkers_py.core.outcome import DONE, REQUEUE, REQUEUE_LAST, Done, Outcome, Reschedule
+from goworkers_py.core.strikes import target_of
 from goworkers_py.links.around import Arounds
 from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run
-from goworkers_py.links.interruption import meet_interruption
 from goworkers_py.links.iterate import NULL, BeginIteration
 from goworkers_py.policy.iterable import CURSOR, is_generator
 from goworkers_py.policy.registry import JobSpec, Registry
@@ -60,7 +60,8 @@ def perform(
 
     def run(message: Message) -> Outcome:
         spec = spec_of(message) or _unknown(registry, message, warned_of)
-        message.held, message.thread = home, threading.get_ident()
+        message.thread = threading.get_ident()
+        message.held = home
         try:
             if message.cancel is not None:
                 raise message.cancel.error
@@ -136,7 +137,7 @@ def _release(message: Message) -> HeldPushes | Home | None:
     """After the job's code: it holds back no more pushes, and is interrupted no more."""
     held, message.held = message.held, None
     if message.cancel is not None:
-        meet_interruption()
+        target_of(message.thread).meet()
     return held
 
 

@@ -1,22 +1,25 @@
 """The link that limits how long a job may run, as far as Python allows: a thread cannot be killed, only asked.
 
 At the limit the watchdog's thread, see `runtime.watchdog`, sets `expired` of the job's message and throws
-TimeLimitExceeded into the worker's thread. Python raises the exception there at the next Python instruction: not inside
-a call of C code that does not return. For an async job the watchdog's thread cancels the asyncio task instead.
+TimeLimitExceeded into the worker's thread, see `core.strikes`. Python raises the exception there at the next Python
+instruction: not inside a call of C code that does not return. For an async job the watchdog's thread cancels the
+asyncio task instead.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import KillJob, TimeLimitExceeded
 from goworkers_py.core.outcome import Outcome
+from goworkers_py.core.strikes import target_of
 from goworkers_py.links.chain import Run, Wrap
 from goworkers_py.policy.registry import Registry
 from goworkers_py.wire.message import Message, epoch
@@ -36,12 +39,11 @@ class Watched:
     fired: bool = False
     stuck: bool = False
     over: bool = False
-    # The thread that takes it first decides: the worker's thread sets `over`, or the watchdog's thread sets `fired` and
-    # throws the exception.
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    _reported: bool = False  # set by the watchdog's thread
 
     def fire(self, grace_s: float) -> None:
-        with self.lock:
+        target = target_of(self.thread.ident or 0)
+        with target.held_up():
             if self.over:
                 return
             self.fired = True
@@ -53,19 +55,23 @@ class Watched:
             if interrupt is not None:
                 interrupt()
             else:
-                kind = ctypes.py_object(TimeLimitExceeded)
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.thread.ident or 0), kind)
+                target.throw(TimeLimitExceeded)
+
+    @contextmanager
+    def kept_from_ending(self) -> Iterator[bool]:
+        """In the watchdog's thread: the run does not end meanwhile. False if it has ended."""
+        self._reported = True
+        try:
+            yield not self.over
+        finally:
+            self._reported = False
 
     def end(self) -> None:
         """In the worker's thread. A thrown exception arrives here at the latest, and never strikes the next job."""
-        with self.lock:
-            self.over = True
-        if self.fired:
-            # The interpreter raises a pending exception at a jump back, which this loop makes. To take the exception
-            # back instead would leave the interpreter looking for it for ever (up to 3.12); a traced one, as under
-            # coverage, would do nothing else.
-            for _ in range(2):
-                pass
+        self.over = True
+        while self._reported:
+            time.sleep(0.001)
+        target_of(self.thread.ident or 0).meet()
 
 
 class Watch(Protocol):

@@ -10,12 +10,12 @@ import logging
 import math
 import queue
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 
+from goworkers_py.core.strikes import Lock
 from goworkers_py.links.time_limit import Watched
 from goworkers_py.observe.log_format import log_with_stack
 from goworkers_py.runtime.service import Service
@@ -40,7 +40,7 @@ class Watchdog(Service):
         self._look_after = look_after
         # `_running` and `_next_look` are used under `_lock`. Workers use only `_lock` and `_woken`: no exception can
         # strike inside their steps.
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._running: set[Watched] = set()
         self._next_look = -math.inf  # monotonic
         self._woken: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -80,8 +80,8 @@ class Watchdog(Service):
             return max(0.0, self._next_look - now)
 
     def _report(self, watched: Watched) -> None:
-        with watched.lock:  # held here, so the job's thread cannot go on to its next job
-            if watched.over:
+        with watched.kept_from_ending() as runs:  # the job's thread cannot go on to its next job
+            if not runs:
                 return
             watched.stuck, watched.due = True, math.inf
             frame = sys._current_frames().get(watched.thread.ident or 0)

@@ -88,8 +88,7 @@ class Worker(Service):
     def retire(self) -> bool:
         """Takes this worker out of the pool, because its job is stuck. Its thread ends when the job ends, if ever.
 
-        Called by the watchdog's thread, which holds `Watched.lock` of the run: so the worker's thread cannot end the
-        run, and `_hand` does not change here.
+        Called by the watchdog's thread, which keeps the run from ending: so `_hand` does not change here.
         """
         delivery = self._hand.held
         if delivery is None or self._retired:

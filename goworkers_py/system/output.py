@@ -7,7 +7,7 @@ dropped, and one line in their place says how many. A line of more than PIPE_BUF
 pipe might take only a part of it, and no other thread's line may come between its parts.
 
 An exception may be thrown into a thread while it logs. A line that can be written at once is written without a lock,
-except through a descriptor that may block. Otherwise the thread holds `_lock`, by single steps of C code.
+except through a descriptor that may block. Otherwise the thread holds `_lock`, which no thrown exception leaves taken.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+
+from goworkers_py.core.strikes import Lock
 
 MOST_KEPT = 1 << 20
 AT_ONCE = 1 << 16
@@ -49,7 +51,7 @@ class Output:
         self._kept = bytearray()  # changed under the lock; read without it
         self._dropped = 0  # changed under the lock: lines dropped since the last kept one
         self._moved_at = 0.0  # monotonic: when `_kept` last shrank, or got its first line
-        self._lock = threading.RLock()  # reentrant: a finalizer may log while its thread holds the lock
+        self._lock = Lock(threading.RLock())  # reentrant: a finalizer may log while its thread holds the lock
         self._woken: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._closed = threading.Event()
         self._forked = False
@@ -157,7 +159,7 @@ class Output:
 
     def _after_fork(self) -> None:
         """In a forked child: it has none of its parent's threads, and the kept lines are the parent's to write."""
-        self._lock = threading.RLock()
+        self._lock = Lock(threading.RLock())
         self._kept, self._dropped = bytearray(), 0
         self._forked, self._longest_at_once, self._waits = True, sys.maxsize, False
 

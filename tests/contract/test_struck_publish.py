@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import random
 import sys
@@ -16,6 +15,7 @@ from harness import SCHEDULED, Process, all_jobs, job, payloads
 
 from goworkers_py.brokers.contracts.admin import Admin, Place
 from goworkers_py.core.job_state import JobState
+from goworkers_py.core.strikes import target_of
 
 STRUCK_FOR_S = 0.7
 ENOUGH = 200  # strikes
@@ -36,7 +36,6 @@ class Publisher:
     def __init__(self, process: Process) -> None:
         self._process = process
         self._may_be_struck = False
-        self._gate = threading.Lock()  # orders the end of a round and the throw of an exception
         self._end = False
         self.struck = 0
         self.published: set[int] = set()
@@ -62,17 +61,15 @@ class Publisher:
         self._may_be_struck = True
         self._process.broker.transport.publish(pushes)
         self.published.add(number)
-        with self._gate:
-            self._may_be_struck = False
-        for _ in range(2):
-            pass  # a thrown exception arrives here at the latest
+        self._may_be_struck = False
+        target_of(threading.get_ident()).meet()
 
     def strike(self) -> None:
-        with self._gate:
+        target = target_of(self.thread.ident or 0)
+        with target.held_up():
             if self._may_be_struck:
                 self._may_be_struck = False
-                identity = ctypes.c_ulong(self.thread.ident or 0)
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(Struck))
+                target.throw(Struck)
 
     def end(self) -> None:
         self._end = True

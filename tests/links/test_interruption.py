@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import threading
 import time
 
@@ -11,6 +10,7 @@ import pytest
 from goworkers_py.core.cancel import CancelRequest
 from goworkers_py.core.errors import JobCancelled
 from goworkers_py.core.outcome import DONE
+from goworkers_py.core.strikes import target_of
 from goworkers_py.links import interruption
 from goworkers_py.links.perform import perform
 from goworkers_py.policy.registry import JobSpec, Registry
@@ -50,11 +50,11 @@ def test_an_exception_that_is_on_its_way_is_met_before_the_run_ends() -> None:
     thread = threading.Thread(target=worker)
     thread.start()
     assert began.wait(30)
-    with interruption._LOCK:  # as `cancel`, in the middle of its step
-        job.cancel = CancelRequest(retry=False)
+    job.cancel = CancelRequest(retry=False)
+    with (target := target_of(thread.ident or 0)).held_up():  # as `cancel`, in the middle of its step
         go_on.set()
         time.sleep(0.05)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(JobCancelled))
+        target.throw(JobCancelled)
     thread.join(30)
     assert told == ["struck in the run"]
 

@@ -15,6 +15,7 @@ import time
 from goworkers_py.brokers.disque.consumer import Fetched
 from goworkers_py.brokers.disque.nodes import Nodes, refusal_in
 from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.strikes import Lock
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ class Keeper:
         self._next: dict[bytes, float] = {}
         self._unanswered = False  # the last WORKING had no reply; keeper's thread only
         self._stopped = threading.Event()
-        self._lock = threading.Lock()  # for `_thread`
+        self._lock = Lock()  # for `_thread`
         self._thread: threading.Thread | None = None
 
     def keep(self, fetched: list[Fetched]) -> None:

@@ -6,9 +6,7 @@ A step that takes a job out of one place puts it into its next place before the 
 The watchdog throws exceptions into worker threads, between any two instructions, and jobs publish in these threads.
 Two things hold all the same:
 
-- The lock is free afterwards. A worker takes it by `with` on the lock itself, a C object, so no exception can come
-  between the taking of the lock and the `with` that frees it. A Condition, or a context manager of ours, is entered by
-  Python code: an exception in that code would leave the lock locked. So a consumer does not wait on a Condition. It
+- The lock is free afterwards, see `core.strikes`. A Condition has a lock of its own, which would not be. So a consumer
   waits on a bell of its own, a SimpleQueue, which is rung by one `put`.
 - A publish is done whole or not at all, because it is one append to a deque, see `State.publish`.
 
@@ -19,7 +17,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
@@ -49,6 +46,7 @@ from goworkers_py.core.chain import LinkJob
 from goworkers_py.core.effect import ID_LIFE_S, NoteState, Push
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.core.lock import RESCHEDULED_S
+from goworkers_py.core.strikes import Lock
 from goworkers_py.policy.consequences import moved
 from goworkers_py.wire.job_record import ENDED_S, LIVE_S, job_in, live_s
 
@@ -72,7 +70,7 @@ class State:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.clock = clock  # epoch seconds; tests set it
         self.pid = os.getpid()
-        self.lock = threading.Lock()
+        self.lock = Lock()
         # Threads change the fields below only under the lock, but for `_numbers` and `_published`.
         self.bells: set[Bell] = set()  # one for each consumer that waits for a job
         self.paused: set[str] = set()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
-import threading
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -26,6 +25,7 @@ from goworkers_py.brokers.rabbitmq.question import Question
 from goworkers_py.brokers.rabbitmq.request import Request
 from goworkers_py.brokers.rabbitmq.translation import translated
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerUnavailable
+from goworkers_py.core.strikes import Lock
 
 CONFIRM_S = 10.0
 # Longer than a connection takes to be made, or to fail.
@@ -39,7 +39,7 @@ class Publisher:
 
     def __init__(self, parameters: Any, names: Names) -> None:
         self._parameters, self._names = parameters, names
-        self._lock = threading.Lock()  # for changes of `_link`
+        self._lock = Lock()  # for changes of `_link`
         self._link: PublishingLink | None = None
 
     def publish(self, messages: Sequence[Message]) -> None:
@@ -120,7 +120,7 @@ class Publisher:
         link = self._link
         if link is None or not link.serves:
             if link is not None and link.pid != os.getpid():
-                self._lock = threading.Lock()  # a thread of the parent may have held it at the fork
+                self._lock = Lock()  # a thread of the parent may have held it at the fork
                 _parents.append(link)
             with self._lock:
                 if self._link is link:

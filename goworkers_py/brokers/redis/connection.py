@@ -8,7 +8,6 @@ exception that the watchdog throws into the thread can only prevent that step. N
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from collections import deque
 from collections.abc import Sequence
@@ -27,6 +26,7 @@ from goworkers_py.brokers.redis.translation import check_files, is_of_another_ty
 from goworkers_py.brokers.redis.waiting_line import WaitingLine
 from goworkers_py.config.cluster_address import is_cluster
 from goworkers_py.core.errors import BrokerError, ConfigError
+from goworkers_py.core.strikes import Lock
 
 SOCKET_TIMEOUT_S = 5.0
 HASTE_S = 0.5
@@ -64,7 +64,7 @@ class Connections(Exchanges):
         )
         self._make = self._pool.connection_class
         self._options = dict(self._pool.connection_kwargs)
-        self._lock = threading.Lock()  # any thread, for changes of `_all`; `_free` is used in single steps of C code
+        self._lock = Lock()  # any thread, for changes of `_all`; `_free` is used in single steps of C code
         # `close` and a fork replace `_free` and `_all`. A thread that borrowed a connection before that appends it to
         # the old `_free`, sees that `_free` was replaced, and closes the connection.
         self._free: deque[Driver] = deque()
@@ -167,7 +167,7 @@ class Connections(Exchanges):
     def _forget_parents(self) -> None:
         """In a forked child: the sockets belong to the parent, so the child begins without connections."""
         if self._pid != os.getpid():
-            self._lock, self._free, self._all = threading.Lock(), deque(), weakref.WeakSet()
+            self._lock, self._free, self._all = Lock(), deque(), weakref.WeakSet()
             self._pid = os.getpid()
 
 

@@ -19,6 +19,7 @@ from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Driver, connect, text
 from goworkers_py.brokers.redis.packing import packed
 from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.strikes import Lock
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ class Listener:
         self._connections = connections
         # Under the lock: the fields below. `_connection` is made and read by the listener's thread; other threads only
         # send over it.
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._heard: dict[str, list[Heard]] = {}  # by channel
         self._connection: Driver | None = None
         self._thread: threading.Thread | None = None
@@ -164,6 +165,6 @@ class Listener:
     def _forget_parents(self) -> None:
         """In a forked child: the connection and the thread are the parent's."""
         if self._pid != os.getpid():
-            self._lock, self._heard, self._connection, self._thread = threading.Lock(), {}, None, None
+            self._lock, self._heard, self._connection, self._thread = Lock(), {}, None, None
             self._ended = threading.Event()
             self._pid = os.getpid()

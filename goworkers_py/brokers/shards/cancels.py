@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Mapping
 
 import simplejson
@@ -11,6 +10,7 @@ from goworkers_py.brokers.contracts.cancels import Cancels, Changed
 from goworkers_py.brokers.shards.shard_list import ShardList
 from goworkers_py.brokers.shards.watches import watch_all
 from goworkers_py.core.cancel import Tombstone
+from goworkers_py.core.strikes import Lock
 
 _WHAT = "the tombstone of this job"
 
@@ -18,7 +18,7 @@ _WHAT = "the tombstone of this job"
 class ShardedCancels(Cancels):
     def __init__(self, shards: ShardList) -> None:
         self._shards = shards
-        self._lock = threading.Lock()
+        self._lock = Lock()
         # The last answer of each shard, by its number; under the lock. It counts while the shard is away, too.
         self._read: dict[int, tuple[str, Mapping[str, Tombstone]]] = {}
 

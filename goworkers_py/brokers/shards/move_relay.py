@@ -24,6 +24,7 @@ from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.brokers.shards.shard_list import ShardList
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerError, BrokerRefused
+from goworkers_py.core.strikes import Lock
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class MoveRelay:
     def __init__(self, shards: ShardList) -> None:
         self._shards = shards
         self._told, self._closed = threading.Event(), False
-        self._starting = threading.Lock()
+        self._starting = Lock()
         self._thread: threading.Thread | None = None  # under the lock, as the next one
         self._pid = 0
         self._records = MovingRecords()
@@ -75,7 +76,7 @@ class MoveRelay:
 
     def _start(self) -> None:
         if self._pid:  # in a forked child: another thread of the parent may have held the lock
-            self._starting, self._told = threading.Lock(), threading.Event()
+            self._starting, self._told = Lock(), threading.Event()
             self._told.set()
         with self._starting:
             if self._pid != os.getpid() and not self._closed:

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerUnavailable, BrokerUnreachable, LeaseGone
+from goworkers_py.core.strikes import Lock
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ class Shard:
         self.broker = broker
         self.away = False  # set under the lock, read without it
         self.on_return: Callable[[], None] = lambda: None  # called by the probe's thread
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._pid = os.getpid()
         self._probe: threading.Thread | None = None  # under the lock, as the next five
         self._closed = threading.Event()
@@ -126,7 +127,7 @@ class Shard:
     def _forget_parent(self) -> None:
         """In a forked child: the probe's thread is the parent's, and another thread may have held the lock."""
         if self._pid != os.getpid():
-            self._lock, self._pid, self.away, self._when_back = threading.Lock(), os.getpid(), False, []
+            self._lock, self._pid, self.away, self._when_back = Lock(), os.getpid(), False, []
 
     def close(self) -> None:
         self._closed.set()

@@ -10,6 +10,7 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.brokers.shards.shard_list import ShardList
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
+from goworkers_py.core.strikes import Lock
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class _Watches:
     def __init__(self, watch: Watch, changed: Callable[[], None]) -> None:
         self._watch = watch
         self._changed = changed
-        self._lock = threading.Lock()
+        self._lock = Lock()
         # Under the lock. The thread that watches begins and ends; the probe of a shard lets that one join.
         self._ends: list[Callable[[], None]] | None = []  # None: all have ended
 
@@ -88,7 +89,7 @@ class _Watches:
 class _Beginnings:
     def __init__(self, count: int, changed: Callable[[], None]) -> None:
         self._changed = changed
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._left = count  # under the lock
 
     def one(self) -> Callable[[], None]:

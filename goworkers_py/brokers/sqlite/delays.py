@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import sqlite3
-import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from contextlib import contextmanager
 from goworkers_py.core.clock import Clock, awake_and_asleep
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError
 from goworkers_py.core.proc import boot_id
+from goworkers_py.core.strikes import Lock
 from goworkers_py.wire.delay_task import NEVER, DelayTask, read_or_held
 
 V = 1
@@ -43,7 +43,7 @@ class SQLitePersistence:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = os.fspath(path)
-        self._lock = threading.Lock()  # one thread at a time uses the connection
+        self._lock = Lock()  # one thread at a time uses the connection
         self._connection: sqlite3.Connection | None = None
         self._ahead_s: float | None = None  # of the file's clock to this machine's; set once, under the lock
         self.clock = Clock()

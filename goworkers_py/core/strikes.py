@@ -1,0 +1,139 @@
+"""Exceptions that are thrown into a thread from outside: into that of a job which is cancelled, or runs too long.
+
+Python raises such an exception between any two instructions of the thread, and where it looks for one differs from
+release to release. From 3.14 on also between the taking of a lock and the block of its `with`: the lock would stay
+taken for ever, and with it the process would stand still. So a thread can be shut: then nothing is thrown into it, and
+what was to be thrown is raised by the thread itself when it is open again. `Lock` shuts its thread while it is taken.
+All locks that a job's thread may take are of this kind.
+
+Nobody takes a lock to agree on this. The thread that throws sets `deciding`, then reads `shut`. The other one sets
+`shut`, then reads `deciding`, and waits while it is set. So at least one of the two sees what the other has set.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+# Python looks for a thrown exception at each jump back.
+_JUMPS = 100
+
+
+class Target:
+    """A thread, as those see it who throw exceptions into it. Each field is read and set in single steps."""
+
+    __slots__ = ("_deciding", "_ident", "_pending", "_shut", "_thrown")
+
+    def __init__(self, ident: int) -> None:
+        self._ident = ident
+        self._shut = 0  # how many locks the thread holds, or is about to take; set by the thread
+        self._deciding = False  # set by the thread that throws, as the next two
+        self._thrown = False  # an exception is on its way, or has arrived
+        self._pending: type[BaseException] | None = None
+
+    # --- any other thread
+
+    @contextmanager
+    def held_up(self) -> Iterator[None]:
+        """Keeps the thread from ending its run, see `meet`, and from taking its first lock. For a few steps, which wait
+        for nothing that the thread may have."""
+        with _throwing:
+            self._deciding = True
+            try:
+                yield
+            finally:
+                self._deciding = False
+
+    def throw(self, error: type[BaseException]) -> None:
+        """While it is held up."""
+        if self._shut:
+            self._pending = error
+        else:
+            self._thrown = True
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._ident), ctypes.py_object(error))
+
+    # --- the thread itself
+
+    def meet(self) -> None:
+        """What was thrown is raised here at the latest. For the end of a run: whoever throws has to see before that
+        that the run is over."""
+        self._shut = 0  # where the run was struck between the marks of a lock, one has stayed
+        while self._deciding:
+            time.sleep(0)
+        error, self._pending = self._pending, None
+        if self._thrown:
+            self._land()
+        if error is not None:
+            raise error
+
+    def _land(self) -> None:
+        self._thrown = False
+        for _ in range(_JUMPS):
+            pass
+
+    def _close(self) -> None:
+        self._shut += 1
+        if self._shut == 1 and (self._deciding or self._thrown):
+            try:
+                while self._deciding:
+                    time.sleep(0)
+                if self._thrown:
+                    self._land()
+            except BaseException:
+                self._shut -= 1
+                raise
+
+    def _open(self) -> None:
+        self._shut = max(0, self._shut - 1)
+        if not self._shut and (self._deciding or self._pending is not None):
+            self.meet()
+
+
+_targets: dict[int, Target] = {}  # by the number of the thread, which a later thread may have again
+
+
+def target_of(ident: int) -> Target:
+    """That of the thread with this number."""
+    found = _targets.get(ident)
+    return _targets.setdefault(ident, Target(ident)) if found is None else found
+
+
+class Lock:
+    """A lock that no thrown exception leaves taken."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, lock: Any = None) -> None:
+        self._lock = threading.Lock() if lock is None else lock
+
+    def acquire(self) -> None:
+        target_of(threading.get_ident())._close()
+        self._lock.acquire()
+
+    def release(self) -> None:
+        self._lock.release()
+        target_of(threading.get_ident())._open()
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *raised: object) -> None:
+        self.release()
+
+
+_throwing = Lock()  # one thread throws at a time
+
+
+def _begin_child() -> None:
+    """In a forked child nobody throws: the thread that did so is the parent's."""
+    global _throwing
+    _throwing = Lock()
+    _targets.clear()
+
+
+os.register_at_fork(after_in_child=_begin_child)
