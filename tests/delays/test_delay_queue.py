@@ -461,7 +461,7 @@ def test_a_task_that_still_runs_may_push_and_move_during_the_stop(queues: Queues
     ended: list[bool] = []
     ending = threading.Thread(target=lambda: ended.append(queue.stop(20)))
     ending.start()
-    assert eventually(queue._lock.locked)
+    assert eventually(queue._lock._lock.locked)
     stops.set()
     ending.join(20)
     assert ended == [True]
