@@ -12,7 +12,7 @@ import pytest
 from apps import own_app
 from browser import Browser, SidekiqWeb, missing
 from gems import Gems
-from programs import GO, GoWorkers, PyWorkers, Ruby, do_without, third_party
+from programs import GO, GoWorkers, PyWorkers, Ruby, do_without, sidekiq_version, third_party
 
 from goworkers_py import App
 
@@ -22,9 +22,8 @@ def has_sidekiq() -> None:
     for program in ("ruby", "sidekiq"):
         if shutil.which(program) is None:
             do_without(f"no {program} on PATH (Debian: apt-get install ruby-sidekiq)")
-    tried = subprocess.run(["ruby", "-rsidekiq", "-e", "Sidekiq::VERSION"], capture_output=True, text=True)
-    if tried.returncode != 0:
-        do_without(f"ruby cannot load sidekiq: {tried.stderr}")
+    if not sidekiq_version():
+        do_without("ruby cannot load sidekiq (Debian: apt-get install ruby-sidekiq)")
 
 
 @pytest.fixture(scope="session")

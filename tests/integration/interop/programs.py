@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -21,7 +22,7 @@ RUBY, GO = HERE / "ruby", HERE / "go"
 JOBS = HERE / "python" / "jobs.py"
 CALL_S = 30.0
 STOP_S = 30.0
-SIDEKIQ_BEGINS = "Booting Sidekiq"
+SIDEKIQ_BEGINS = "Running in ruby"  # every version logs that when it heeds TERM
 
 # What every program must hand on unchanged: text beyond ASCII and what Go escapes, numbers that a double cannot hold,
 # a float without a fraction (an epoch to Sidekiq 8, milliseconds without its .0), and empty containers.
@@ -55,6 +56,18 @@ def call(*command: str | Path) -> list[dict[str, Any]]:
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=CALL_S)
     assert done.returncode == 0, f"{command} failed: {done.stdout}{done.stderr}"
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@functools.lru_cache
+def sidekiq_version() -> tuple[int, ...]:
+    """Empty where Ruby cannot load it."""
+    told = subprocess.run(["ruby", "-rsidekiq", "-e", "print Sidekiq::VERSION"], capture_output=True, text=True)
+    return tuple(map(int, told.stdout.split("."))) if told.returncode == 0 else ()
+
+
+def skip_before_sidekiq(major: int, reason: str) -> None:
+    if sidekiq_version() < (major,):
+        pytest.skip(f"Sidekiq {'.'.join(map(str, sidekiq_version()))} {reason}")
 
 
 class Background:
@@ -125,9 +138,9 @@ class Ruby:
     def api(self, *words: str) -> list[dict[str, Any]]:
         return call("ruby", RUBY / "api.rb", self._url, *words)
 
-    def sidekiq(self, *queues: str) -> Background:
+    def sidekiq(self, *queues: str, program: str = "worker.rb") -> Background:
         """A worker process with one thread."""
-        command = ["sidekiq", "-r", RUBY / "worker.rb", "-c", "1", "-t", "2"]
+        command = ["sidekiq", "-r", RUBY / program, "-c", "1", "-t", "2"]
         for queue in queues:
             command += ["-q", queue]
         return Background(self._folder / "sidekiq.log", command, SIDEKIQ_BEGINS, REDIS_URL=self._url)
@@ -194,6 +207,11 @@ class PyWorkers:
     def terse_runs(self) -> list[str]:
         """The payloads that TerseJob ran."""
         return self._terse.read_text("utf-8").splitlines()
+
+
+def seconds(at: float) -> float:
+    """A time of a job, told from the milliseconds of Sidekiq 8 as Sidekiq 8 does."""
+    return at / 1000 if isinstance(at, int) else at
 
 
 def runs(redis: redis_py.Redis, name: str = "ran") -> list[dict[str, Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 import redis as redis_py
 from apps import own_app, working
+from programs import RUBY
 from waiting import eventually
 
 from goworkers_py import App
@@ -22,18 +25,25 @@ pytestmark = pytest.mark.usefixtures("has_sidekiq")
 
 
 def ask(redis_url: str, jid: str, timeout: float = 20) -> str:
-    """What the method of the page returns, inspected by Ruby; or the class and the text of what it raises."""
+    """What the method of the page returns, as JSON; or the class and the text of what it raises."""
     [shown] = re.findall(r"```ruby\n(# Returns the result.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     told = f"""
-require "redis"; require "json"; require "timeout"
+require "sidekiq"; require "timeout"; require {json.dumps(str(RUBY / "connect"))}
+quieten
 {shown}
 begin
-  p python_result(Redis.new(url: ARGV[0]), ARGV[1], timeout: {timeout})
+  puts JSON.generate(python_result(ARGV[0], timeout: {timeout}))
 rescue => error
   puts "#{{error.class}}: #{{error.message}}"
 end
 """
-    done = subprocess.run(["ruby", "-e", told, redis_url, jid], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["ruby", "-e", told, jid],
+        env={**os.environ, "REDIS_URL": redis_url},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -49,7 +59,7 @@ def test_ruby_gets_the_result_of_a_job_that_python_runs(app: App, redis_url: str
     long = app.job("Long", queue="q", retain=60)(lambda length: "ä" * length)
     jid, jids = str(add.enqueue(40, 2)), {length: str(long.enqueue(length)) for length in (31, 300, 3_000)}
     with working(app):
-        assert ask(redis_url, jid) == '{"sum"=>42, "text"=>"ä"}'
+        assert ask(redis_url, jid) == '{"sum":42,"text":"ä"}'
         for length, one in jids.items():
             assert ask(redis_url, one) == '"' + "ä" * length + '"'
 

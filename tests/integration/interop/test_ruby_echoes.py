@@ -11,6 +11,7 @@ import pytest
 import redis as redis_py
 from apps import own_app, working
 from gems import ECHOES, Gems
+from programs import Ruby
 from waiting import eventually
 
 from goworkers_py import App
@@ -87,6 +88,27 @@ def test_a_job_that_fails_and_then_succeeds_has_one_echo(app: App, gems: Gems, r
     assert failures == []
     assert [one["failures"] for one in told(redis, "called")] == [0, 0]
     assert redis.exists("died") == 0
+
+
+def test_an_echo_runs_the_middleware_of_every_sidekiq_and_not_the_job(
+    app: App, ruby: Ruby, redis: redis_py.Redis
+) -> None:
+    app.job("FailingJob", queue="py")(report)  # in Ruby its code always raises
+    app.job("Nowhere::PyJob", queue="py")(report)
+    for name, word in (("FailingJob", "a"), ("Nowhere::PyJob", "a"), ("FailingJob", "fails")):
+        ruby.produce("push", "--queue", "py", "--class", name, "--args", json.dumps([word]), bid="b", retry=0)
+    with working(app), ruby.sidekiq(ECHOES, program="plain_echoes.rb"):
+        assert eventually(lambda: redis.llen("ran") == 2 and redis.llen("died") == 1)
+    assert {one["class"] for one in told(redis, "ran")} == {"FailingJob", "Nowhere::PyJob"}
+    [died], [raised] = told(redis, "died"), told(redis, "raised")
+    assert died == {
+        "jid": raised["jid"],
+        "class": "FailingJob",
+        "error": "Pyworkers::Echoes::Died",
+        "message": "ValueError: failed <on purpose> é",
+    }
+    assert not redis.exists("retry")
+    assert redis.zcard("dead") == 1  # the job's own, and none for the echo
 
 
 @pytest.mark.parametrize("name", ["add", "Nowhere::PyJob", "String"])

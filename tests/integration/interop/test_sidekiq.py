@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 import uuid
@@ -11,7 +12,20 @@ from typing import Any
 
 import pytest
 import redis as redis_py
-from programs import EXACT, PyWorkers, Ruby, compact, entries, leftovers, make_due, runs
+from programs import (
+    EXACT,
+    SIDEKIQ_BEGINS,
+    PyWorkers,
+    Ruby,
+    compact,
+    entries,
+    leftovers,
+    make_due,
+    runs,
+    seconds,
+    sidekiq_version,
+    skip_before_sidekiq,
+)
 from waiting import eventually
 
 from goworkers_py import App, EnqueueOptions
@@ -19,7 +33,7 @@ from goworkers_py.wire.failure import unpack_backtrace
 
 pytestmark = pytest.mark.interop
 
-SECOND, HOUR = 1.0, 3600.0
+MILLISECOND, SECOND, HOUR = 0.001, 1.0, 3600.0  # Sidekiq 8 cuts its times to milliseconds
 FAILED = {"error_class": "ValueError", "error_message": "failed <on purpose> é"}
 FAILED_IN_RUBY = {"error_class": "ArgumentError", "error_message": "failed <on purpose> é"}
 
@@ -153,7 +167,7 @@ def test_ruby_runs_at_its_time_what_python_schedules(redis: redis_py.Redis, ruby
     ran = runs(redis)
     assert [run["jid"] for run in ran] == [one, other]
     for run, (raw, due) in zip(ran, scheduled, strict=True):
-        assert run.pop("enqueued_at") >= due
+        assert seconds(run.pop("enqueued_at")) >= due - MILLISECOND
         assert run == json.loads(raw)
     assert redis.zcard("schedule") == 1
 
@@ -191,12 +205,12 @@ def test_python_promotes_what_failed_in_ruby_and_either_runs_it_again(
         assert eventually(lambda: redis.zcard("dead") == 1)
     # To Ruby's queue goes Ruby's failure, as Ruby told it.
     promoted = json.loads(redis.lindex("queue:rb", 0))
-    assert promoted.pop("enqueued_at") > failed[rubys].pop("enqueued_at")
+    assert seconds(promoted.pop("enqueued_at")) > seconds(failed[rubys].pop("enqueued_at"))
     assert promoted == failed[rubys]
     # In Python's queue it failed once more, which was the last time.
     (buried,) = entries(redis, "dead")
     assert buried.items() >= {"jid": ours, "retry_count": 1, "failed_at": failed[ours]["failed_at"], **FAILED}.items()
-    assert buried["retried_at"] > buried["failed_at"]
+    assert seconds(buried["retried_at"]) > seconds(buried["failed_at"])
     with ruby.sidekiq("rb"):
         (again,) = eventually(lambda: entries(redis, "retry"))
     assert again.items() >= {"jid": rubys, "retry_count": 1, "failed_at": promoted["failed_at"]}.items()
@@ -228,12 +242,58 @@ def test_ruby_promotes_what_python_put_into_retry_and_schedule(
     assert compact(again["args"]) == compact(EXACT)
 
 
+def test_retry_for_counts_from_the_first_failure_in_ruby(
+    redis: redis_py.Redis, ruby: Ruby, pyworkers: PyWorkers
+) -> None:
+    """Sidekiq 8 writes `failed_at` in milliseconds: read as seconds, the time would never be over."""
+    for word in ("goes on", "is over"):
+        args = compact([word])
+        ruby.produce("push", "--queue", "rb", "--class", "FailingJob", "--args", args, retry_queue="py", retry_for=HOUR)
+    with ruby.sidekiq("rb"):
+        assert eventually(lambda: redis.zcard("retry") == 2)
+    for job in entries(redis, "retry"):
+        if job["args"] == ["is over"]:
+            hours = int(2 * HOUR) * (1000 if isinstance(job["failed_at"], int) else 1)
+            redis.lpush("queue:py", compact(job | {"failed_at": job["failed_at"] - hours}))
+        else:
+            redis.lpush("queue:py", compact(job))
+    redis.delete("retry")
+    with pyworkers("py"):
+        (buried,) = eventually(lambda: entries(redis, "dead"))
+        (retried,) = eventually(lambda: entries(redis, "retry"))
+    assert (buried["args"], retried["args"]) == (["is over"], ["goes on"])
+
+
+def test_the_inspector_reads_the_times_and_the_process_of_ruby(redis: redis_py.Redis, ruby: Ruby, python: App) -> None:
+    began = time.time() - SECOND
+    ruby.produce("in", "--queue", "rb", "--in", str(HOUR))
+    for retry in (0, 1):
+        ruby.produce("push", "--queue", "rb", "--class", "FailingJob", retry=retry)
+    with ruby.sidekiq("rb"):
+        assert eventually(lambda: redis.zcard("retry") == redis.zcard("dead") == 1)
+        (process,) = eventually(python.inspector.processes)
+    assert process.version == (".".join(map(str, sidekiq_version())) if sidekiq_version() >= (7,) else "")
+    assert (process.queues, process.concurrency, process.quiet, process.embedded) == (["rb"], 1, False, False)
+    assert began <= process.started_at <= process.beat <= time.time()
+    ruby.produce("push", "--queue", "rb")
+    inspector = python.inspector
+    for place in (inspector.SCHEDULED, inspector.RETRIES, inspector.DEAD, inspector.waiting_in("rb")):
+        (job,) = inspector.jobs(place)
+        assert job.message is not None
+        failed = place in (inspector.RETRIES, inspector.DEAD)
+        times = [job.message.created_at, job.message.failed_at if failed else began]
+        assert all(began <= at <= time.time() for at in times if at is not None)
+        assert None not in times
+    (queue,) = inspector.queues()
+    assert 0 <= queue.latency_s <= time.time() - began
+
+
 def test_each_due_entry_is_promoted_once_while_ruby_and_python_poll(
     redis: redis_py.Redis, ruby: Ruby, python: App, pyworkers: PyWorkers
 ) -> None:
     jids = python.enqueue_bulk("py", "PythonJob", [[i] for i in range(3000)], EnqueueOptions(at=time.time() + HOUR))
     with ruby.sidekiq("other") as sidekiq, pyworkers("py", log_level="info") as daemon:
-        assert sidekiq.says("Booting")
+        assert sidekiq.says(SIDEKIQ_BEGINS)
         assert daemon.ready()
         make_due(redis, "schedule")
         assert eventually(lambda: redis.llen("ran") >= 3000, 60)
@@ -296,6 +356,57 @@ def test_sidekiqs_api_reads_every_entry_that_python_wrote(redis: redis_py.Redis,
                 assert ["`deeper'" in line for line in entry["error_backtrace"]] == [True, True]
             if place != "queue:py":
                 assert entry["score"] == entry["at"] == redis.zscore(place, raw)
+
+
+def test_sidekiq_8_reads_the_milliseconds_that_python_writes_if_told_to(
+    redis: redis_py.Redis, ruby: Ruby, python: App, pyworkers: PyWorkers
+) -> None:
+    skip_before_sidekiq(8, "reads seconds only")
+    python.use(dataclasses.replace(python.config, timestamps="ms"))
+    python.enqueue_in("py", "PythonJob", HOUR, [])
+    for retry in (0, 3):
+        python.enqueue_with_options("py", "FailingJob", [], EnqueueOptions(retry=retry))
+    with pyworkers("py", timestamps="ms"):
+        assert eventually(lambda: redis.zcard("retry") == redis.zcard("dead") == 1)
+    python.enqueue("py", "PythonJob", [])
+    for place in ("queue:py", "schedule", "retry", "dead"):
+        (entry,) = ruby.api("list", place)
+        written = {
+            name: entry["item"][name] for name in ("created_at", "enqueued_at", "failed_at") if name in entry["item"]
+        }
+        assert {type(at) for at in written.values()} == {int}
+        assert {name: entry[name] for name in written} == {name: at / 1000 for name, at in written.items()}
+        assert 0 <= time.time() - entry["created_at"] < HOUR
+        assert 0 <= entry["latency"] < HOUR
+
+
+def test_sidekiqs_api_reads_and_stops_a_process_of_python(
+    redis: redis_py.Redis, ruby: Ruby, python: App, pyworkers: PyWorkers
+) -> None:
+    began = int(time.time())
+    jid = python.enqueue("py", "WaitingJob", EXACT)
+    with pyworkers("py=2", "more=1", tag="shop", log_level="info") as daemon:
+        assert eventually(lambda: redis.keys("*:work"))
+        (process,) = ruby.api("processes")
+        told = {"pid": daemon.process.pid, "tag": "shop", "labels": ["python"], "concurrency": 3, "busy": 1}
+        assert process.items() >= (told | {"queues": ["py", "more"], "quiet": "false"}).items()
+        # A beat is in whole seconds, for go-workers2.
+        assert all(began <= process[name] <= time.time() for name in ("started_at", "beat"))
+        assert process["rss"] > 1_000
+        (work,) = ruby.api("work")
+        assert (work["process"], work["thread"], work["queue"]) == (process["identity"], "worker:py:1", "py")
+        assert (work["payload"]["jid"], compact(work["payload"]["args"])) == (jid, compact(EXACT))
+        assert began <= work["run_at"] <= time.time()
+        (stats,) = ruby.api("stats")
+        assert (stats["processes_size"], stats["workers_size"]) == (1, 1)
+        ruby.api("signal", process["identity"], "quiet")
+        daemon.says("quiet: no new jobs are fetched")
+        assert eventually(lambda: ruby.api("processes")[0]["quiet"] == "true")
+        ruby.api("signal", process["identity"], "stop")
+        daemon.says("stopping: running jobs have")
+        redis.set("open", 1)
+        assert daemon.wait() == 0
+    assert ruby.api("processes") == ruby.api("work") == []
 
 
 def test_sidekiqs_api_finds_and_deletes_what_python_wrote(ruby: Ruby, written: Written) -> None:

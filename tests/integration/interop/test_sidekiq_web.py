@@ -9,7 +9,7 @@ import time
 import pytest
 import redis as redis_py
 from browser import Browser
-from programs import PyWorkers, Ruby, entries, runs
+from programs import PyWorkers, Ruby, entries, runs, sidekiq_version, skip_before_sidekiq
 from waiting import eventually
 
 from goworkers_py import App, EnqueueOptions
@@ -22,13 +22,18 @@ SHOWN_ARGS = '{"name"=>"Zoë <b>", "big"=>12345678901234567890123}, 7'
 FAILED = EnqueueOptions(retry=5, backtrace=True)
 
 
+# By their headings and not by their classes, which are others in each version of Sidekiq.
+PROCESSES = "//table[.//th = 'Name']//tr"
+WORK = "//table[.//th = 'TID']//tr[td]"
+
+
 def processes(browser: Browser) -> list[str]:
     browser.open("/busy")
-    return browser.texts("//table[contains(@class, 'processes')]//td[1]")
+    return browser.texts(f"{PROCESSES}/td[1]")
 
 
 def process(tag: str) -> str:
-    return f"//table[contains(@class, 'processes')]//tr[.//span = '{tag}']"
+    return f"{PROCESSES}[.//span = '{tag}']"
 
 
 def row(word: str) -> str:
@@ -36,11 +41,16 @@ def row(word: str) -> str:
     return f"//div[contains(@class, 'table_container')]//tr[.//div[@class = 'args'][contains(., '{word}')]]"
 
 
+def link(word: str, page: str) -> str:
+    """To the page of that entry. Sidekiq 8 has two in a row."""
+    return f"({row(word)}//a[contains(@href, '{page}/')])[1]"
+
+
 def press(browser: Browser, page: str, word: str, button: str) -> None:
     """Chooses that entry in the list and clicks on a button under it."""
     browser.open(page)
     browser.click(f"{row(word)}//input[@type = 'checkbox']")
-    browser.click(f"//div[contains(@class, 'table_container')]/following-sibling::input[@value = '{button}']")
+    browser.click(f"//form[.//table]//input[@value = '{button}']")
 
 
 def test_busy_shows_python_beside_ruby_and_quiet_and_stop_act_on_it(
@@ -56,16 +66,17 @@ def test_busy_shows_python_beside_ruby_and_quiet_and_stop_act_on_it(
             python.enqueue("py", "WaitingJob", ARGS)
         assert eventually(lambda: len(redis.keys("*:workers")) == 2)
         assert eventually(lambda: len(processes(browser)) == 3), browser.text
-        first, second = browser.texts(f"{process('one')}//td[1]"), browser.texts(f"{process('two')}//td[1]")
-        for told, daemon, queues in ((first[0], one, "py"), (second[0], two, "py, more")):
+        first, second = browser.texts(f"{process('one')}/td[1]"), browser.texts(f"{process('two')}/td[1]")
+        for told, daemon, queues in ((first[0], one, "py"), (second[0], two, "py[,;] more")):
             assert f":{daemon.process.pid} " in told
             assert " python " in told
-            assert told.endswith(f"Queues: {queues}")
+            # Of another version than the page's, which Sidekiq shows since 7.
+            assert re.search(rf" Queues: {queues}( Version: .*)?$", told)
         threads_and_busy = [
             browser.texts(f"{process(tag)}//td[{column}]") for tag in ("one", "two") for column in (4, 5)
         ]
         assert threads_and_busy == [["1"], ["1"], ["5"], ["1"]]
-        jobs = browser.texts("//table[contains(@class, 'workers')]//tr[td]")
+        jobs = browser.texts(WORK)
         assert len(jobs) == 2
         for told in jobs:
             assert re.search(r" worker:py:1 [0-9a-f]{24} py WaitingJob ", told)
@@ -74,7 +85,7 @@ def test_busy_shows_python_beside_ruby_and_quiet_and_stop_act_on_it(
         browser.click(f"{process('one')}//button[@name = 'quiet']")
         one.says("quiet: no new jobs are fetched")
         assert eventually(lambda: "quiet" in " ".join(processes(browser)))
-        quiet = browser.texts("//table[contains(@class, 'processes')]//tr[.//span = 'quiet']/td[1]")
+        quiet = browser.texts(f"{process('quiet')}/td[1]")
         assert [told.split(" ")[1] for told in quiet] == ["one"]
 
         browser.click(f"{process('two')}//button[@name = 'stop']")
@@ -84,9 +95,7 @@ def test_busy_shows_python_beside_ruby_and_quiet_and_stop_act_on_it(
         assert eventually(lambda: len(runs(redis)) == 2)
         assert eventually(lambda: len(processes(browser)) == 2), browser.text
         assert not browser.texts(process("two"))
-        assert eventually(
-            lambda: processes(browser) and not browser.texts("//table[contains(@class, 'workers')]//tr[td]")
-        )
+        assert eventually(lambda: processes(browser) and not browser.texts(WORK))
 
 
 def fail_three(redis: redis_py.Redis, python: App, options: EnqueueOptions, end: str) -> None:
@@ -108,7 +117,7 @@ def tells_the_failure(browser: Browser, page: str) -> None:
     (told,) = browser.texts(row("again"))
     for part in ("py FailingJob", f'"again", {SHOWN_ARGS}', "ValueError: failed <on purpose> é"):
         assert part in told
-    browser.click(f"{row('again')}//a[contains(@href, '{page}/')]")
+    browser.click(link("again", page))
     for part in ("FailingJob", "ValueError", "failed <on purpose> é", "jobs.py:", "in `deeper'", SHOWN_ARGS):
         assert part in browser.text
 
@@ -142,7 +151,7 @@ def test_a_job_with_keyword_arguments_that_do_not_fit_is_shown_and_retried_with_
         (before,) = eventually(lambda: entries(redis, "retry"))
         put_off_retries(redis)
         assert "ArgumentsDoNotFit" in browser.open("/retries")
-        browser.click(f"{row('again')}//a[contains(@href, '/retries/')]")
+        browser.click(link("again", "/retries"))
         assert f'"again", {SHOWN_ARGS}' in browser.text
         browser.click("//input[@value = 'Retry Now']")
         (after,) = eventually(lambda: [job for job in entries(redis, "retry") if "retried_at" in job])
@@ -152,6 +161,32 @@ def test_a_job_with_keyword_arguments_that_do_not_fit_is_shown_and_retried_with_
         assert "ArgumentsDoNotFit" in browser.open("/morgue")
     assert before["kwargs"] == after["kwargs"] == entries(redis, "dead")[0]["kwargs"] == {"pdf": True}
     assert before["unfit_since"] == after["unfit_since"]
+
+
+def test_an_iterable_job_of_python_is_shown_with_its_cursor(
+    browser: Browser, redis: redis_py.Redis, pyworkers: PyWorkers, python: App
+) -> None:
+    python.enqueue("py", "SteppingJob", [])
+    with pyworkers("py"):
+        assert eventually(lambda: redis.zcard("retry"))
+        put_off_retries(redis)
+    assert "SteppingJob" in browser.open("/retries")
+    if sidekiq_version() >= (8, 1, 4):
+        assert "cursor=41; exec=1; rt=" in browser.text
+    browser.click("(//td//a[contains(@href, '/retries/')])[1]")
+    assert "failed between two steps" in browser.text
+
+
+def test_metrics_shows_the_runs_of_python(
+    browser: Browser, redis: redis_py.Redis, pyworkers: PyWorkers, python: App
+) -> None:
+    skip_before_sidekiq(7, "has no such page")
+    with pyworkers("py"):
+        python.enqueue("py", "PythonJob", [])
+        python.enqueue_with_options("py", "FailingJob", [], EnqueueOptions(retry=False))
+        assert eventually(lambda: "FailingJob 0 1 " in browser.open("/metrics"))
+        assert "PythonJob 1 0 " in browser.text
+        assert "PythonJob" in browser.open("/metrics/PythonJob")
 
 
 def test_dead_shows_failures_of_python_and_its_buttons_do_what_they_say(

@@ -8,6 +8,7 @@ import json
 import os
 import time
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -72,6 +73,12 @@ def note(*args: Any) -> None:
     assert message is not None
     assert list(args) == message["args"]
     terse.write(message.raw + b"\n")  # one write, so that lines of several threads and processes do not mix
+
+
+@workers.job("SteppingJob", queue="py")
+def step(*, cursor: int = 0) -> Iterator[int]:
+    yield cursor + 41
+    raise ValueError("failed between two steps")
 
 
 @workers.job("FailingJob", queue="py")

@@ -26,9 +26,12 @@ def place(name)
   SETS.fetch(name) { fail! "no place #{name}: queue:NAME, #{SETS.keys.join(", ")}" }.new
 end
 
-# Through Time, as the Web pages do: anything they would trip over shall raise here too.
-def seconds(value)
-  exact(value && Time.at(value))
+# Through Time, as the Web pages do: anything they would trip over shall raise here too. Sidekiq 8 has methods that
+# tell its own milliseconds from the seconds of others.
+def time(job, name)
+  return exact(job.public_send(name)) if job.respond_to?(name)
+
+  exact(job[name] && Time.at(job[name]))
 end
 
 # Time#to_f of Ruby 3.1 misses the double that went in by one bit: Time.at(1739522590.25).to_f is 1739522590.2499998.
@@ -52,7 +55,7 @@ def describe(job)
     "class" => job.klass, "display_class" => job.display_class, "args" => job.args.dup,
     "display_args" => job.display_args, "jid" => job.jid, "queue" => job.queue, "tags" => job.tags,
     "latency" => job.latency, "created_at" => exact(job.created_at), "enqueued_at" => exact(job.enqueued_at),
-    "failed_at" => seconds(job["failed_at"]), "retried_at" => seconds(job["retried_at"]),
+    "failed_at" => time(job, "failed_at"), "retried_at" => time(job, "retried_at"),
     "retry_count" => job["retry_count"], "error_class" => job["error_class"],
     "error_message" => job["error_message"], "error_backtrace" => job.error_backtrace, "item" => job.item
   }
@@ -94,8 +97,13 @@ def signal(identity, name)
   emit("signalled" => identity)
 end
 
+# An object in Sidekiq 7 and later, before that a hash whose payload is parsed.
 def work
-  Sidekiq::Workers.new.each { |id, tid, work| emit("process" => id, "thread" => tid, "work" => work) }
+  Sidekiq::WorkSet.new.each do |id, tid, work|
+    old = work.is_a?(Hash)
+    queue, at, payload = old ? work.values_at("queue", "run_at", "payload") : [work.queue, work.run_at, JSON.parse(work.payload)]
+    emit("process" => id, "thread" => tid, "queue" => queue, "run_at" => at.to_i, "payload" => payload)
+  end
 end
 
 def processes

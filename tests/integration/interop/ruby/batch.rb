@@ -2,19 +2,23 @@
 
 # Opens and fills a batch of pyworkers with plain commands, as docs/batches.md says: ruby batch.rb URL BID
 require "json"
-require "redis"
+require "sidekiq"
 require_relative "connect"
 
 LIFE_S = 90 * 86_400
 
 connect!(ARGV)
+quieten
 bid = ARGV.fetch(0)
 record = "pyworkers:batch:#{bid}"
-redis = Redis.new(url: ENV.fetch("REDIS_URL"))
 now = Time.now.to_f
 
+def multi(&block)
+  Sidekiq.redis { |conn| conn.multi(&block) }
+end
+
 report = { class: "Report", args: [bid], jid: "report", queue: "reports", retry: true, created_at: now }
-redis.multi do |step|
+multi do |step|
   step.hset(record, "v", 1, "name", "nightly", "at", now, "total", 0, "holds", 1, "retain", 86_400,
             "success", JSON.generate(report), "success:queue", "reports", "to", JSON.generate(["reports"]))
   step.expire(record, LIFE_S)
@@ -25,9 +29,9 @@ end
   ours = { v: 1, needs: ["batch"], batch: { id: bid, to: ["reports"] } }
   member = { class: "Member", args: [number], jid: "member#{number}", queue: "q", retry: true, created_at: now,
              enqueued_at: now, pyworkers: ours }
-  redis.multi do |step|
+  multi do |step|
     step.hincrby(record, "total", 1)
-    step.call([:sadd, "queues", "q"])
+    step.sadd("queues", ["q"])
     step.lpush("queue:q", JSON.generate(member))
     step.hincrby(record, "holds", -1) if number == 2
   end

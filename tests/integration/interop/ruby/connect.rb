@@ -21,9 +21,15 @@ def fail!(message)
   exit 1
 end
 
-# Sidekiq logs to stdout, which is kept for our JSON lines. And redis-rb 4.8 warns at each push of Sidekiq 6.4 that
-# SADD will return an integer one day; this setting, of what Ruby code gets back, says that we know.
+# Sidekiq logs to stdout, which is kept for our JSON lines.
 def quieten
-  Sidekiq.logger = Sidekiq::Logger.new($stderr, level: Logger::WARN)
-  Redis.sadd_returns_boolean = false
+  Sidekiq.logger.reopen($stderr)
+  Sidekiq.logger.level = Logger::WARN
+  quieten_redis
+end
+
+# The gem redis 4.8 warns at each push of Sidekiq 6.4 that SADD will return an integer one day; this setting, of what
+# Ruby code gets back, says that we know. Sidekiq 7 and later do not have that gem.
+def quieten_redis
+  Redis.sadd_returns_boolean = false if defined?(Redis)
 end

@@ -13,7 +13,7 @@
 require_relative "connect"
 connect!(ARGV) unless defined?(Sidekiq::CLI)
 require "sidekiq"
-defined?(Sidekiq::CLI) ? Redis.sadd_returns_boolean = false : quieten
+defined?(Sidekiq::CLI) ? quieten_redis : quieten
 require "sidekiq/batch"
 require "sidekiq-unique-jobs"
 require_relative "../../../../examples/rails/pyworkers_echoes"
@@ -27,7 +27,7 @@ Sidekiq.configure_client do |config|
   config.client_middleware { |chain| chain.add SidekiqUniqueJobs::Middleware::Client } if ARGV.first == "unique"
 end
 Sidekiq.configure_server do |config|
-  config.options[:poll_interval_average] = 0.2
+  config.average_scheduled_poll_interval = 0.2
   config.client_middleware { |chain| chain.add SidekiqUniqueJobs::Middleware::Client }
   config.server_middleware { |chain| chain.add SidekiqUniqueJobs::Middleware::Server }
   config.death_handlers << lambda { |job, error|

@@ -8,14 +8,14 @@
 # perform    SomeClass.set(options).perform_async, the everyday call
 # bulk       SomeClass.perform_bulk: slices of 1000, one LPUSH each
 # in         SomeClass.set(options).perform_in / perform_at
-# activejob  what Rails' SidekiqAdapter pushes, around a serialized job written by hand (Rails is not needed)
+# activejob  what the SidekiqAdapter of Rails or of Sidekiq 8 pushes, around a serialized job written by hand (Rails is not needed)
 require_relative "connect"
 require "optparse"
 require "securerandom"
 require "time"
 require "sidekiq"
 
-# Rails' adapter: an empty wrapper class whose sidekiq options are the defaults.
+# The adapter's: an empty wrapper class whose sidekiq options are the defaults. Rails has the adapter, and Sidekiq 8.
 module ActiveJob
   module QueueAdapters
     class SidekiqAdapter
@@ -25,6 +25,16 @@ module ActiveJob
     end
   end
 end
+
+module Sidekiq
+  module ActiveJob
+    class Wrapper
+      include Sidekiq::Worker
+    end
+  end
+end
+
+WRAPPER = Sidekiq::VERSION.to_i < 8 ? ActiveJob::QueueAdapters::SidekiqAdapter::JobWrapper : Sidekiq::ActiveJob::Wrapper
 
 Request = Struct.new(:queue, :class_name, :count, :args, :interval, :at, :options, keyword_init: true) do
   def each_args
@@ -73,7 +83,7 @@ def activejob(request)
       "queue_name" => request.queue, "priority" => nil, "arguments" => args, "executions" => 0,
       "exception_executions" => {}, "locale" => "en", "timezone" => "UTC", "enqueued_at" => Time.now.utc.iso8601
     }
-    ActiveJob::QueueAdapters::SidekiqAdapter::JobWrapper
+    WRAPPER
       .set(request.options.merge("wrapped" => request.class_name, "queue" => request.queue))
       .perform_async(serialized)
   end

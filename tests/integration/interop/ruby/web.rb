@@ -6,20 +6,32 @@
 require_relative "connect"
 
 connect!(ARGV)
-require "rack"
-require "rack/handler/webrick"
-require "securerandom"
 require "sidekiq/web"
+require "stringio"
+require "webrick"
 quieten
 
-app = Rack::Builder.app do
-  use Rack::Session::Cookie, secret: SecureRandom.hex(32), same_site: true
-  run Sidekiq::Web
+SESSION = {} # there is one browser. Sidekiq before 8 keeps the token of its forms there
+
+# From WEBrick to Rack and back. Rack 2 can do that and has sessions, Rack 3 has neither.
+def answer(request, response)
+  environment = request.meta_vars.merge(
+    "SCRIPT_NAME" => "", "rack.url_scheme" => "http", "rack.session" => SESSION, "rack.errors" => $stderr,
+    "rack.input" => StringIO.new((request.body || "").b), "rack.version" => [1, 3], "rack.multithread" => true,
+    "rack.multiprocess" => false, "rack.run_once" => false
+  )
+  response.status, headers, body = Sidekiq::Web.call(environment)
+  headers.each { |name, value| response[name] = value }
+  response.body = +""
+  body.each { |part| response.body << part }
+ensure
+  body.close if body.respond_to?(:close)
 end
 
 quiet = WEBrick::Log.new($stderr, WEBrick::Log::WARN)
-Rack::Handler::WEBrick.run(app, Host: "127.0.0.1", Port: 0, Logger: quiet, AccessLog: []) do |server|
-  trap("TERM") { server.shutdown }
-  emit("port" => server.config[:Port])
-  $stdout.flush
-end
+server = WEBrick::HTTPServer.new(BindAddress: "127.0.0.1", Port: 0, Logger: quiet, AccessLog: [])
+server.mount_proc("/") { |request, response| answer(request, response) }
+trap("TERM") { server.shutdown }
+emit("port" => server.config[:Port])
+$stdout.flush
+server.start

@@ -6,6 +6,7 @@
 #
 # Each run that returns appends the job's payload to the list `ran`, each that raises to `raised`.
 require "sidekiq"
+require_relative "connect"
 
 # The payload as Sidekiq parsed and dumped it, recorded after the run, so that a test that waits for `ran` can
 # rely on the job having returned. (Sidekiq acknowledges by having popped: there is nothing later to wait for.)
@@ -39,11 +40,10 @@ module LookAtOnce
   def initial_wait; end
 end
 
-# Otherwise redis-rb 4.8 prints a deprecation at each push that Sidekiq 6.4 makes.
-Redis.sadd_returns_boolean = false
+quieten_redis
 
 Sidekiq.configure_server do |config|
-  config.options[:poll_interval_average] = 0.2
+  config.average_scheduled_poll_interval = 0.2
   config.server_middleware { |chain| chain.add(Recorder) }
   Sidekiq::Scheduled::Poller.prepend(LookAtOnce)
 end
