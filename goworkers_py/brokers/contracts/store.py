@@ -96,6 +96,16 @@ class Store(Protocol):
         happen again, and the job is put into its place once more.
         """
 
+    def note_ends(self, messages: Sequence[str]) -> None:
+        """Remembers for a day that these messages of a queue service have ended: it could not be told that, and will
+        deliver them again. `StoreFirst` calls this. The names of the messages are its own."""
+        return
+
+    def known_ends(self, messages: Sequence[str]) -> set[str]:
+        """Which of these messages `note_ends` was called for. A broker that is no store beside a queue service leaves
+        both as they are."""
+        return set()
+
     def posted(self, to: str, limit: int, passed: int = 0) -> list[Posted]:
         """Returns up to `limit` pushes of an outbox, those that were posted first, after the first `passed` ones.
         Changes nothing. An outbox has the name of the broker to which its pushes are to be relayed, see `PostJobs`."""

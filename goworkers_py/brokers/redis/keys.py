@@ -256,6 +256,10 @@ class Keys(SidekiqMetricKeys):
         """Exists for a day after an effect was applied that may be asked twice."""
         return f"{self.prefix}pyworkers:applied:{kind}:{jid}"
 
+    def ended_message(self, message: str) -> str:
+        """Exists for a day after the end of a job that could not be acknowledged at the queue service beside Redis."""
+        return f"{self.prefix}pyworkers:ended-message:{message}"
+
     def pushed(self, push_id: str) -> str:
         """Exists for a day after a push with this id."""
         return f"{self.prefix}pyworkers:pushed:{push_id}"

@@ -20,6 +20,7 @@ from goworkers_py.brokers.redis.record_keys import RecordKeys
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.brokers.redis.settlement import Item, Settlement, Target, target_of
 from goworkers_py.core.cursor import Cursor, Iteration
+from goworkers_py.core.effect import ID_LIFE_S
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.core.outcome import Outcome, Requeue
@@ -102,6 +103,13 @@ class RedisStore(Store):
         items = [Item(one.queue, "", one.payload, _stored(outcome), outcome.effects) for one, outcome in batch.finished]
         failed = self._settlement.settle(f"{batch.settler}:store", batch.number, (), items)
         return [failed.get(at, True) for at in range(len(items))]
+
+    def note_ends(self, messages: Sequence[str]) -> None:
+        self._connections.exchange([("SET", self._keys.ended_message(one), "", "EX", ID_LIFE_S) for one in messages])
+
+    def known_ends(self, messages: Sequence[str]) -> set[str]:
+        there = self._connections.exchange([("EXISTS", self._keys.ended_message(one)) for one in messages])
+        return {one for one, found in zip(messages, there, strict=True) if found}
 
     def record(self, jid: str) -> JobRecord | None:
         return self._records.read(jid)

@@ -4,17 +4,26 @@ No step can cover both servers. So the store is written first, and the delivery 
 killed between the two leaves the job in progress, and it is delivered again: it runs twice. Nothing is lost, and the
 effects of its end happen once, because the store knows their ids. Jobs that a job has pushed in its own step go into
 the queues of the store.
+
+An end that is written and cannot be acknowledged, because the connection was lost or the server has taken the delivery
+back, is remembered by the message: when the message comes again, it is acknowledged and not run.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import logging
 from collections.abc import Sequence
 
 from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Transport
 from goworkers_py.brokers.parts import PIECES, Part
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.outcome import DONE, Keep, Requeue
+
+log = logging.getLogger(__name__)
 
 
 class StoreFirst:
@@ -34,11 +43,35 @@ class StoreFirst:
         ended = [_acknowledgement(one) for one in batch.finished if results[one[0]] is True]
         try:
             acknowledged = self._queues.settle(dataclasses.replace(batch, finished=ended))
+            if False in acknowledged:
+                self._note_ends(ended, acknowledged)
         except BaseException:
             part.keep(results)
             raise
         results.update(zip((delivery for delivery, _ in ended), acknowledged, strict=True))
         return [results[one] for one, _ in batch.finished]
+
+    def _note_ends(self, ended: Sequence[Finished], acknowledged: Sequence[Settled]) -> None:
+        """Raises when the store is away: then the settler asks for the same batch again."""
+        told = zip(ended, acknowledged, strict=True)
+        lost = [one for (one, outcome), is_told in told if is_told is False and outcome is DONE and one.message_id]
+        if lost:
+            try:
+                self._store.note_ends([_name_of(one) for one in lost])
+            except BrokerRefused as error:
+                log.error("the ends of %d jobs cannot be remembered, and they run again: %s", len(lost), error)
+
+    def known_ends(self, deliveries: Sequence[Delivery]) -> set[Delivery]:
+        """Those whose end was written, and could not be acknowledged."""
+        names = {one: _name_of(one) for one in deliveries}
+        known = self._store.known_ends([*names.values()])
+        return {one for one, name in names.items() if name in known}
+
+
+def _name_of(delivery: Delivery) -> str:
+    """With the body: other programs may give two messages the same id."""
+    text = f"{delivery.queue}\n{delivery.message_id}\n".encode("utf-8", "surrogatepass") + delivery.payload
+    return hashlib.sha1(text, usedforsecurity=False).hexdigest()
 
 
 def _acknowledgement(finished: Finished) -> Finished:

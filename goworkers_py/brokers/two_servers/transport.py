@@ -11,6 +11,7 @@ away, nothing is taken: no job could end.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Collection, Sequence
 from itertools import count
@@ -25,10 +26,13 @@ from goworkers_py.brokers.two_servers.store_first import StoreFirst
 from goworkers_py.brokers.two_servers.store_watch import StoreWatch
 from goworkers_py.core.delivery import FETCHED, Delivery
 from goworkers_py.core.effect import Push
-from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerUnavailable, LeaseGone
+from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, LeaseGone
 from goworkers_py.core.levels import plain_list_of
-from goworkers_py.core.outcome import REQUEUE, Keep
+from goworkers_py.core.outcome import DONE, REQUEUE, Keep, Outcome
 from goworkers_py.policy.priorities import Ask
+from goworkers_py.wire.message import describe_job
+
+log = logging.getLogger(__name__)
 
 # The receipt of the store's deliveries: a Pollable finds them again without its own.
 STORED = "stored"
@@ -157,7 +161,33 @@ class TwoServerTransport(Transport):
 
     def _of_service(self, taken: list[Delivery]) -> list[Delivery]:
         self._held.update(taken)
+        if again := [one for one in taken if one.again and one.message_id]:
+            gone = self._end_again(again)
+            return [one for one in taken if one not in gone]
         return taken
+
+    def _end_again(self, again: Sequence[Delivery]) -> Collection[Delivery]:
+        """Ends those that have ended before. Returns the deliveries that are not to run."""
+        outcome: Outcome = DONE
+        try:
+            gone: Collection[Delivery] = self._store_first.known_ends(again)
+        except BrokerUnavailable:  # they come again: if they were run, they could not end before the store is back
+            gone, outcome = again, REQUEUE
+        except BrokerRefused as error:
+            log.error("cannot ask whether jobs that came again have ended, and they run: %s", error)
+            return ()
+        if gone:
+            first = again[0]
+            settler = f"{first.identity}:again:{first.queue}"  # of one thread
+            try:
+                self._service.settle(Batch(settler, next(self._numbers), [(one, outcome) for one in gone]))
+            except BrokerError:
+                return ()
+            self._held.difference_update(gone)
+        if gone and outcome is DONE:
+            jobs = "; ".join(describe_job(one.payload, one.queue) for one in gone)
+            log.warning("acknowledged and not run: %d jobs that came again after they had ended: %s", len(gone), jobs)
+        return gone
 
     def end_waits(self, queues: Sequence[str]) -> list[Delivery]:
         in_store = [queue for queue in queues if not plain_list_of(queue)]
