@@ -135,7 +135,6 @@ def test_what_is_thrown_while_a_lock_is_held_is_raised_after_it() -> None:
         pass
 
 
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
 def test_a_child_that_is_forked_while_its_thread_is_held_up_takes_locks() -> None:
     held, forked, children = threading.Event(), threading.Event(), list[int]()
 
