@@ -385,7 +385,7 @@ def test_sidekiqs_api_reads_and_stops_a_process_of_python(
 ) -> None:
     began = int(time.time())
     jid = python.enqueue("py", "WaitingJob", EXACT)
-    with pyworkers("py=2", "more=1", tag="shop", log_level="info") as daemon:
+    with pyworkers("py=1", "more=2", tag="shop", log_level="info") as daemon:
         assert eventually(lambda: redis.keys("*:work"))
         (process,) = ruby.api("processes")
         told = {"pid": daemon.process.pid, "tag": "shop", "labels": ["python"], "concurrency": 3, "busy": 1}
