@@ -12,10 +12,11 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from goworkers_py.brokers.rabbitmq.consuming_link import ConsumingLink, Flow
-from goworkers_py.brokers.rabbitmq.names import Names
+from goworkers_py.brokers.rabbitmq.names import Message, Names
 from goworkers_py.brokers.rabbitmq.publisher import again
+from goworkers_py.brokers.rabbitmq.returns import Returns
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 from goworkers_py.policy.priorities import Ask
 
 log = logging.getLogger(__name__)
@@ -24,11 +25,12 @@ WAIT_S = 2.0
 FIRST_JOBS_S = 0.02
 # To widen a flow, consumers are added to it. When there are so many, one takes the place of all.
 MOST_CONSUMERS = 8
+REOPEN_S = 1.0
 _CRASHED = "INTERNAL_ERROR"
 
 
 class Receipt(NamedTuple):
-    link: ConsumingLink
+    flow: Flow
     tag: int
     headers: Any  # None, mostly
 
@@ -36,11 +38,17 @@ class Receipt(NamedTuple):
 class Consumer:
     """Used by the fetcher's thread of the pool, but for `wake` and `close`."""
 
-    def __init__(self, parameters: Any, names: Names) -> None:
-        self._parameters, self._names = parameters, names
+    def __init__(self, parameters: Any, names: Names, returns: Returns) -> None:
+        self._parameters, self._names, self._returns = parameters, names, returns
         self._bell: SimpleQueue[bool] = SimpleQueue()  # True: somebody wakes the fetcher; False: a look is worth it
         self._link: ConsumingLink | None = None
+        # Deliveries that are to be acknowledged when these messages are confirmed. For the transport.
+        self.leaving: dict[Delivery, Sequence[Message]] = {}
+        self.leave_at = 0.0  # monotonic
         self._flows: dict[str, Flow] = {}
+        self._former: list[Flow] = []  # others that hold jobs
+        self._errors: list[BrokerError] = []  # of flows that have ended, to be raised
+        self._failed: BrokerError | None = None  # why the last connection has ended
         self._taken_at = 0.0  # monotonic: when jobs were last taken from the inboxes
         self._identity = ""  # of the last `consume`
 
@@ -63,13 +71,17 @@ class Consumer:
         while True:
             if opened:
                 self._await_first_jobs(link, limit)
-            taken = self._take(link, identity, asks, limit)
+            taken = self._take(identity, asks, limit)
             if taken or self._woken():
                 return taken
+            if self._errors:
+                raise again(self._errors.pop())
             left_s = give_up_at - time.monotonic()
             # A flow that RabbitMQ has closed is opened by the next call. That of a paused queue stays closed.
-            closed = any(self._flows[queue].is_closed for queue, most in asks if most > 0)
+            closed = any(_may_be_opened(self._flows[queue]) for queue, most in asks if most > 0)
             if left_s <= 0 or closed or self._await(link, asks, left_s):
+                if self._failed is not None and not link.is_connected:
+                    raise again(self._failed)  # an empty answer would mean that it serves again
                 return []
             if link.error is not None:
                 raise again(link.error)
@@ -101,7 +113,7 @@ class Consumer:
                 woken |= self._bell.get_nowait()
         return woken
 
-    def _take(self, link: ConsumingLink, identity: str, asks: Sequence[Ask], limit: int) -> list[Delivery]:
+    def _take(self, identity: str, asks: Sequence[Ask], limit: int) -> list[Delivery]:
         """A queue is not reached while those before it have jobs enough. After UNREACHED_S its jobs go back, and the
         flow is opened again when it is reached."""
         taken: list[Delivery] = []
@@ -114,20 +126,27 @@ class Consumer:
             if len(taken) >= limit:
                 continue
             flow.reached_at = now
-            self._pop(link, flow, identity, min(most, limit - len(taken)), taken)
+            self._pop(flow, identity, min(most, limit - len(taken)), taken)
         return taken
 
-    def _pop(self, link: ConsumingLink, flow: Flow, identity: str, most: int, taken: list[Delivery]) -> None:
-        inbox, held, queue = flow.inbox, link.held, flow.queue
+    def _pop(self, flow: Flow, identity: str, most: int, taken: list[Delivery]) -> None:
+        inbox, queue = flow.inbox, flow.queue
         for _ in range(min(most, len(inbox))):
             try:
-                tag, body, told = inbox.popleft()
+                of, tag, body, message_id, told, again = inbox.popleft()
             except IndexError:  # the link's thread has just given them back
                 return
-            held[tag] = flow
-            delivery = Delivery(body, queue, identity, Receipt(link, tag, None if flow.is_foreign else told))
+            if of.is_lost:
+                continue
+            delivery = Delivery(body, queue, identity, Receipt(of, tag, None if flow.is_foreign else told))
+            delivery.message_id = message_id
             if flow.is_foreign:
                 delivery.properties = told
+            if again:
+                delivery.again = True
+                if self._returns.goes_on(delivery, (*self._flows.values(), *self._former)):
+                    continue
+            of.held[tag] = delivery
             taken.append(delivery)
 
     # --- windows
@@ -142,24 +161,35 @@ class Consumer:
             flow = self._flows.get(queue)
             if flow is not None and flow.is_closed and flow.reached_at < self._taken_at:
                 continue
-            if most > 0 and (flow is None or flow.is_closed):
+            if most > 0 and (flow is None or _may_be_opened(flow)):
                 fast = flow is not None and _flows_fast(flow)
                 most, opened = max(min(most, limit), flow.window if flow is not None and fast else 0), True
-                flow = self._flows[queue] = Flow(queue)
+                self._put_away(flow)
+                flow = self._flows[queue] = Flow(link, queue)
                 link.widen(flow, most)
-            elif most > 0 and flow is not None:
-                alone = len(wanted) == 1 and not flow.replaces
-                held = len(link.held) if alone else sum(one is flow for one in list(link.held.values()))
-                lacking = held + min(most, limit) - flow.window
+            elif most > 0 and flow is not None and not flow.is_closed:
+                lacking = len(flow.held) + min(most, limit) - flow.window
                 if lacking <= 0:
                     continue
                 if flow.consumers >= MOST_CONSUMERS and not self._names.one_consumer:
                     # Jobs that have ended and cannot be settled fill the windows: they do not count for a new consumer.
-                    fresh = self._flows[queue] = Flow(queue, flow)
+                    fresh = self._flows[queue] = Flow(link, queue, flow)
+                    self._put_away(flow)
                     link.replace(flow, fresh, min(most, limit))
                 else:
                     link.widen(flow, max(lacking, flow.window) if _flows_fast(flow) else lacking)
         return opened
+
+    def _put_away(self, flow: Flow | None) -> None:
+        """The fetcher is done with this flow; jobs of it may run."""
+        self._former = [one for one in (*self._former, flow) if one is not None and one.held]
+        if flow is not None and flow.error is not None:
+            self._errors.append(flow.error)
+            if flow.held:
+                log.warning(
+                    "queue %s: RabbitMQ has closed its channel and delivers again what is in progress here, which may "
+                    "run twice: %d jobs", flow.name, len(flow.held),
+                )  # fmt: skip
 
     # --- connections
 
@@ -168,13 +198,14 @@ class Consumer:
         if link is None or not link.serves:
             if link is not None and link.pid != os.getpid():
                 self._bell = SimpleQueue()
-            if link is not None and (held := len(link.held)):
+            self._former = [one for one in (*self._former, *self._flows.values()) if one.held]
+            if link is not None and (held := sum(len(one.held) for one in self._former if one.link is link)):
                 log.warning(
                     "connection to RabbitMQ lost: %s; it delivers again what is in progress here, which may run twice: "
                     "%d jobs", link.error, held,
                 )  # fmt: skip
             # The inboxes of the old link are left: RabbitMQ delivers their jobs again.
-            self._flows = {}
+            self._flows, self._failed = {}, None if link is None else link.error
             link = self._link = ConsumingLink(self._parameters, self._names, self._bell)
             link.start()
         return link
@@ -188,12 +219,17 @@ class Consumer:
         taken: list[Delivery] = []
         for queue in queues:
             if (flow := self._flows.get(queue)) is not None:
-                self._pop(link, flow, self._identity, len(flow.inbox), taken)
+                self._pop(flow, self._identity, len(flow.inbox), taken)
         return taken
 
     def close(self) -> None:
         if self._link is not None:
             self._link.close()
+
+
+def _may_be_opened(flow: Flow) -> bool:
+    """Another one in its place. One that was refused is not asked for at once again."""
+    return flow.is_closed and (flow.error is None or time.monotonic() > flow.opened_at + REOPEN_S)
 
 
 def _flows_fast(flow: Flow) -> bool:

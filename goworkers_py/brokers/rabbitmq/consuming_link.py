@@ -8,8 +8,9 @@ ask for a second, the flow is closed, and the jobs in its inbox go back: another
 With `standby`, a closed flow hands the queue over to another process. So it stays open while this process has jobs of
 the queue.
 
-A delivery tag belongs to its connection. When that has ended, RabbitMQ delivers its jobs again, and nothing of it is
-acknowledged any more.
+Each flow has a channel of its own. A delivery tag belongs to its channel: when that has ended, RabbitMQ delivers its
+jobs again, and nothing of it is acknowledged any more. RabbitMQ ends a channel for one queue only, so the jobs of the
+others stay. The channel of a closed flow is closed when its last job is settled.
 """
 
 from __future__ import annotations
@@ -22,11 +23,15 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from goworkers_py.brokers.rabbitmq.declarer import Declarer
+from pika import spec  # type: ignore[import-untyped]
+
+from goworkers_py.brokers.rabbitmq.declarer import MOST_CHANNELS, Declarer
 from goworkers_py.brokers.rabbitmq.foreign import is_of_stream, properties_of
 from goworkers_py.brokers.rabbitmq.foreign_connection import ForeignConnection, JobConnection
 from goworkers_py.brokers.rabbitmq.link import Link
-from goworkers_py.brokers.rabbitmq.names import MESSAGE_ID, Message, Names
+from goworkers_py.brokers.rabbitmq.names import Message, Names
+from goworkers_py.brokers.rabbitmq.translation import is_own_close, translated
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
 from goworkers_py.core.levels import plain_list_of
 
@@ -34,53 +39,80 @@ log = logging.getLogger(__name__)
 
 # A job that nobody asks for goes back after this time.
 UNASKED_S = 1.0
-# So does one that is asked for while jobs of other queues always go before it: long before the consumer timeout of the
-# server, which is 30 minutes, and long after the turn of a queue with a small weight.
+# So does one that is asked for while jobs of other queues always go before it: long before the consumer timeout of a
+# server that cannot be asked for more, which is 30 minutes, and long after the turn of a queue with a small weight.
 UNREACHED_S = 600.0
 LOOK_EVERY_S = 0.5
-CONSUME_S = 3.0
-LEADERLESS_S = 60.0  # while jobs of the pool run, an answer may take so long
+CONSUME_S, LONGEST_CONSUME_S = 3.0, 60.0
 END_S = 5.0
 LARGEST_WINDOW = 65_535  # of one consumer
-
-Received = tuple[int, bytes, Any]  # delivery tag, body, headers; the Properties of a body of plain format
+# A consumer asks for this time between a delivery and its acknowledgement. From this release on RabbitMQ knows the
+# argument; from 4.3 on it refuses it for classic queues, which have no such limit there.
+TIMEOUT, LONGEST_RUN_MS, TIMEOUT_SINCE = "x-consumer-timeout", 30 * 86_400_000, (3, 11, 15)
 
 
 class Flow:
     """The consumers of one queue."""
 
-    def __init__(self, queue: str, replaced: Flow | None = None) -> None:
+    def __init__(self, link: ConsumingLink, queue: str, replaced: Flow | None = None) -> None:
         """It takes the place of `replaced`, and has its jobs that nobody has taken yet."""
-        self.queue, self.replaces = queue, replaced is not None
+        self.link, self.queue, self.replaces = link, queue, replaced is not None
         self.is_foreign = bool(plain_list_of(queue))  # other programs publish to it
         self.name = plain_list_of(queue) or queue  # for people
         self.inbox: deque[Received] = deque() if replaced is None else replaced.inbox
+        # Deliveries that were handed out and not settled, by tag. The fetcher's thread adds, the settler's removes:
+        # each a single step.
+        self.held: dict[int, Delivery] = {}
         self.window = 0  # of all its consumers; fetcher's thread only, as the next one
         self.consumers = 0
-        self.tags: list[str] = []  # of its consumers; link's thread only
-        self.is_closed = False  # set by the link's thread; the fetcher opens another flow then
         # `asked_at`, `reached_at`: set by the fetcher's thread, and with `standby` by the link's, in single steps.
         self.asked_at = self.reached_at = self.opened_at = time.monotonic()
-        self.came = 0  # link's thread only
+        # Set by the link's thread. The fetcher opens another flow in the place of a closed one.
+        self.is_closed = False
+        self.is_lost = False  # the channel has ended: RabbitMQ delivers the jobs again
+        self.is_cancelled = False  # by RabbitMQ, which may have delivered some of the jobs again
+        self.error: BrokerError | None = None  # why it was closed; the fetcher's thread takes it
+        # The link's thread only:
+        self.channel: Any = None
+        self.tags: list[str] = []  # of its consumers
+        self.unanswered = 0  # questions whether it may consume
+        self.unacknowledged: dict[int, None] = {}  # all delivery tags, in the order in which they came
+        self.came = 0
+        self.waiting: list[Callable[[], None]] = []  # tasks that wait for the channel
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing of it can be acknowledged any more."""
+        return self.is_lost or self.link.error is not None
+
+    @property
+    def loses(self) -> bool:
+        """Whether a delivery of it may come again, though it is held."""
+        return self.is_lost or self.is_cancelled or self.link.error is not None
+
+
+# The flow and the delivery tag, the body, and what the message says: its id, its headers (the Properties of a body of
+# plain format), and whether it was delivered before.
+Received = tuple[Flow, int, bytes, str, Any, bool]
+# Of a flow: the deliveries that are done, and those that go back to the front of their queue, the last of them first.
+Finished = tuple[Flow, Sequence[int], Sequence[int]]
 
 
 class ConsumingLink(Link):
     def __init__(self, parameters: Any, names: Names, bell: SimpleQueue[bool]) -> None:
-        """`bell` gets False when a job comes while `awaited` is set, or the connection ends."""
+        """`bell` gets False when a job comes while `awaited` is set, or the connection or a flow ends."""
         super().__init__(parameters, "consumer")
         self.connect = ForeignConnection if names.plain else JobConnection
         self._names, self._bell = names, bell
         self.awaited = False  # set by the fetcher's thread
-        # Deliveries that were handed out and not settled, by tag, with their flow. The fetcher's thread adds, the
-        # settler's removes: each a single step.
-        self.held: dict[int, Flow] = {}
         # The link's thread only:
-        self._channel: Any = None
         self._declarer: Declarer | None = None
         self._open: dict[str, Flow] = {}  # by queue
-        self._before: list[Callable[[], None]] = []  # tasks that wait for the channel
+        self._closed_flows: list[Flow] = []  # whose channels may be open
+        self._before: list[Callable[[], None]] = []  # tasks that wait for the connection
         self._answered_at = 0.0  # monotonic: when the server has last let us consume
-        self._unacknowledged: dict[int, None] = {}  # all tags, in the order in which they came
+        self._patience_s: dict[str, float] = {}  # by the queues whose consume was not answered
+        self._unlimited: set[str] = set()  # names of queues that refuse TIMEOUT
 
     # --- the fetcher's thread
 
@@ -94,12 +126,12 @@ class ConsumingLink(Link):
     def replace(self, flow: Flow, fresh: Flow, window: int) -> None:
         """Ends the consumers of `flow`, whose jobs are held, and lets so many more jobs come to `fresh`."""
         self.widen(fresh, window)
-        self.call(partial(self._when_ready, partial(self._end_consumers, flow)))
+        self.call(partial(self._when_ready, partial(self._close_flow, flow, _nothing)))
 
     def close_flows(self, queues: Iterable[str]) -> None:
         """Returns when no more jobs of these queues come."""
         closed: SimpleQueue[None] = SimpleQueue()
-        self.call(partial(self._close_flows, [*queues], lambda: closed.put(None)))
+        self.call(partial(self._close_flows, [*queues], partial(closed.put, None)))
         give_up_at = time.monotonic() + END_S
         while self.error is None:
             try:
@@ -111,157 +143,245 @@ class ConsumingLink(Link):
 
     # --- the settler's thread
 
-    def finish(self, done: Sequence[int], back: Sequence[int]) -> None:
-        """Acknowledges the deliveries `done`. Those that go `back` are at the front of their queue again, the last of
-        them first."""
-        self.call(partial(self._finish, done, back))
+    def finish(self, finished: Sequence[Finished]) -> None:
+        self.call(partial(self._finish_all, finished))
 
     # --- the link's thread
 
     def opened(self, connection: Any) -> None:
         self._connection = connection
-        self._declarer = Declarer(connection, self._names, self._version(), self._end)
-        connection.channel(on_open_callback=self._on_channel)
+        self._declarer = Declarer(connection, self._names, self._version(), self._unanswered)
         self._loop.call_later(LOOK_EVERY_S, self._look)
-
-    def _on_channel(self, channel: Any) -> None:
-        channel.add_on_close_callback(lambda channel, reason: self._end(reason))
-        channel.add_on_cancel_callback(self._on_cancelled)
-        self._channel = channel
         for task in self._before:
             task()
         self._before.clear()
 
+    @property
+    def is_connected(self) -> bool:
+        return self._declarer is not None
+
     def _when_ready(self, task: Callable[[], None]) -> None:
-        if self._channel is None:
+        if self._declarer is None:
             self._before.append(task)
-        elif self._channel.is_open:
+        elif self._connection.is_open:
             task()
+
+    def _unanswered(self, error: BrokerError) -> None:
+        """With the connection, the jobs that run would be lost."""
+        assert self._declarer is not None
+        if self._holds():
+            self._declarer.fail_all(error)
+        else:
+            self._end(error)
+
+    def _holds(self) -> bool:
+        return any(flow.held for flow in (*self._open.values(), *self._closed_flows))
 
     def _widen(self, flow: Flow, name: str, window: int) -> None:
         if not flow.is_closed:
             self._open[flow.queue] = flow
             assert self._declarer is not None
-            self._declarer.queue(name, partial(self._consume, flow, name, window), self._end)
+            consume = partial(self._with_channel, flow, partial(self._consume, flow, name, window))
+            self._declarer.queue(name, consume, partial(self._fail, flow))
+
+    def _fail(self, flow: Flow, error: BrokerError) -> None:
+        flow.error = flow.error or error
+        self._close_flow(flow, _nothing)
+        self._bell.put(False)
+
+    def _with_channel(self, flow: Flow, task: Callable[[], None]) -> None:
+        if flow.channel is not None:
+            task()
+            return
+        most = (self._connection.params.channel_max or LARGEST_WINDOW) - MOST_CHANNELS
+        if len(self._open) + len(self._closed_flows) > most:
+            self._fail(flow, BrokerRefused(f"queue {flow.name}: RabbitMQ allows no more than {most} flows at a time"))
+            return
+        flow.waiting.append(task)
+        if len(flow.waiting) == 1:
+            self._connection.channel(on_open_callback=partial(self._on_channel, flow))
+
+    def _on_channel(self, flow: Flow, channel: Any) -> None:
+        flow.channel = channel
+        channel.add_on_close_callback(partial(self._on_channel_closed, flow))
+        channel.add_on_cancel_callback(partial(self._on_cancelled, flow))
+        for task in flow.waiting:
+            task()
+        flow.waiting.clear()
+
+    def _on_channel_closed(self, flow: Flow, channel: Any, reason: Any) -> None:
+        flow.is_lost = flow.is_closed = True
+        if self._open.get(flow.queue) is flow:
+            del self._open[flow.queue]
+        if is_own_close(reason) or self.error is not None:
+            return
+        if TIMEOUT in str(reason):
+            self._unlimited.add(self._names.of(flow.queue))
+        else:
+            flow.error = flow.error or translated(reason)
+        self._bell.put(False)
 
     def _consume(self, flow: Flow, name: str, window: int) -> None:
-        if not flow.is_closed and self._channel.is_open:
-            self._channel.basic_qos(
-                prefetch_count=min(window, LARGEST_WINDOW)
-            )  # of the consumers that begin from now on
-            receive = partial(self._receive, flow, flow.inbox.append, self._unacknowledged)
-            answered: list[Any] = []
-            flow.tags.append(self._channel.basic_consume(name, receive, callback=partial(self._on_answer, answered)))
-            check = partial(self._check_answer, flow, answered, time.monotonic())
-            self._loop.call_later(CONSUME_S, check)
+        if flow.is_closed or not flow.channel.is_open:
+            return
+        flow.channel.basic_qos(prefetch_count=min(window, LARGEST_WINDOW))  # of the consumers that begin from now on
+        receive = partial(self._receive, flow, flow.inbox.append, flow.unacknowledged)
+        limited = self._version() >= TIMEOUT_SINCE and name not in self._unlimited
+        arguments = {TIMEOUT: LONGEST_RUN_MS} if limited else None
+        answered: list[Any] = []
+        tell = partial(self._on_answer, flow, answered)
+        flow.unanswered += 1
+        flow.tags.append(flow.channel.basic_consume(name, receive, arguments=arguments, callback=tell))
+        check = partial(self._check_answer, flow, answered, time.monotonic())
+        self._loop.call_later(self._patience_s.get(flow.queue, CONSUME_S), check)
 
-    def _on_answer(self, answered: list[Any], frame: Any) -> None:
+    def _on_answer(self, flow: Flow, answered: list[Any], frame: Any) -> None:
         answered.append(frame)
+        flow.unanswered -= 1
         self._answered_at = time.monotonic()
+        self._patience_s.pop(flow.queue, None)
+        if flow.is_closed and not flow.unanswered and flow.channel.is_open:
+            for tag in list(flow.channel.consumer_tags):
+                flow.channel.basic_cancel(tag)
 
     def _check_answer(self, flow: Flow, answered: Sequence[Any], asked_at: float) -> None:
         """A node that has just started may lose the question, because the queue has no leader yet. Questions are
-        answered one by one: those of many queues on a slow network take longer than CONSUME_S. With the connection, the
-        deliveries that run would end: they would come again, and run twice. So their end is awaited for a while."""
+        answered one by one: those of many queues on a slow network take longer than CONSUME_S."""
         if answered or flow.is_closed:
             return
-        waited_s = time.monotonic() - max(asked_at, self._answered_at)
-        if waited_s < CONSUME_S or (self.held and waited_s < LEADERLESS_S):
-            pause_s = CONSUME_S - waited_s if waited_s < CONSUME_S else LOOK_EVERY_S
-            self._loop.call_later(pause_s, partial(self._check_answer, flow, answered, asked_at))
-        else:
-            self._end(BrokerUnavailable(f"the server does not let us consume from queue {flow.name}: no leader yet?"))
+        patience_s = self._patience_s.get(flow.queue, CONSUME_S)
+        left_s = patience_s - (time.monotonic() - max(asked_at, self._answered_at))
+        if left_s > 0:
+            self._loop.call_later(left_s, partial(self._check_answer, flow, answered, asked_at))
+        elif len(flow.tags) == flow.unanswered:  # else it consumes, only less than it might
+            error = BrokerUnavailable(f"the server does not let us consume from queue {flow.name}: no leader yet?")
+            self._patience_s[flow.queue] = min(LONGEST_CONSUME_S, 2 * patience_s)
+            if self._holds():
+                self._fail(flow, error)  # and asks on another channel: see `_look` for this one
+            else:
+                self._end(error)
 
     def _receive(
         self, flow: Flow, put: Callable[[Received], None], unacknowledged: dict[int, None], channel: Any, method: Any,
         properties: Any, body: bytes,
     ) -> None:  # fmt: skip
         if flow.is_foreign and is_of_stream(properties):
-            self._end(BrokerRefused(f"queue {flow.name} is a stream, which keeps no account of what was acknowledged"))
+            why = f"queue {flow.name} is a stream, which keeps no account of what was acknowledged"
+            self._fail(flow, BrokerRefused(why))
             return
         tag = method.delivery_tag
         unacknowledged[tag] = None
+        if flow.is_closed:  # its consume was answered late, see `_on_answer`
+            self._finish(flow, [], [tag])
+            return
         flow.came += 1
-        put((tag, body, properties_of(method, properties) if flow.is_foreign else _headers_of(method, properties)))
+        told = properties_of(method, properties) if flow.is_foreign else properties.headers
+        put((flow, tag, body, properties.message_id or "", told, method.redelivered))
         if self.awaited:
             self.awaited = False
             self._bell.put(False)
 
     def _close_flows(self, queues: Sequence[str], then: Callable[[], None]) -> None:
-        """Cancels are answered in order, so the answer to the last one comes after all jobs. pika gives back what comes
-        between a cancel and its answer."""
-        flows = [flow for queue in queues if (flow := self._open.pop(queue, None)) is not None]
+        flows = [flow for queue in queues if (flow := self._open.get(queue)) is not None]
+        left = len(flows)
+
+        def one_less() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                then()
+
         for flow in flows:
+            self._close_flow(flow, one_less)
+        if not flows:
+            then()
+
+    def _close_flow(self, flow: Flow, then: Callable[[], None]) -> None:
+        """Calls `then` when no more jobs of the flow come: pika gives back what comes between a cancel and its
+        answer. A server that has not answered our question does not answer a cancel either, see `_look`."""
+        if self._open.get(flow.queue) is flow:
+            del self._open[flow.queue]
+        if not flow.is_closed:
             flow.is_closed = True
-        tags = [tag for flow in flows for tag in flow.tags]
-        if not tags or not self._channel.is_open:
+            self._closed_flows.append(flow)
+        tags, flow.tags = flow.tags, []
+        if flow.unanswered or not tags or not flow.channel.is_open:
             then()
             return
         for tag in tags[:-1]:
-            self._channel.basic_cancel(tag, callback=lambda frame: None)
-        self._channel.basic_cancel(tags[-1], callback=lambda frame: then())
+            flow.channel.basic_cancel(tag, callback=lambda frame: None)
+        flow.channel.basic_cancel(tags[-1], callback=lambda frame: then())
 
-    def _end_consumers(self, flow: Flow) -> None:
-        """The jobs that are still on their way to them go back, because pika knows the consumers no more."""
-        flow.is_closed = True
-        for tag in flow.tags:
-            self._channel.basic_cancel(tag, callback=lambda frame: None)
-
-    def _on_cancelled(self, frame: Any) -> None:
-        cancelled = frame.method.consumer_tag
-        for flow in [flow for flow in self._open.values() if cancelled in flow.tags]:
-            flow.tags.remove(cancelled)
-            self._close_flows([flow.queue], partial(self._after_cancel, flow))
+    def _on_cancelled(self, flow: Flow, frame: Any) -> None:
+        """RabbitMQ 4.3 ends a consumer so when a job runs past its consumer timeout. It begins to deliver again to this
+        consumer, which pika knows no more, when the job is acknowledged: unless the consumer is cancelled here too."""
+        tag = frame.method.consumer_tag
+        flow.channel._send_method(spec.Basic.Cancel(consumer_tag=tag, nowait=True))
+        flow.is_cancelled = True
+        if tag in flow.tags:
+            flow.tags.remove(tag)
+            self._close_flow(flow, partial(self._after_cancel, flow))
             log.warning(
-                "queue %s: RabbitMQ has cancelled the consumer, because the queue was deleted or has lost its leader; "
-                "consuming again", flow.name,
+                "queue %s: RabbitMQ has cancelled the consumer, because the queue was deleted, has lost its leader, or "
+                "a job ran past the consumer timeout; consuming again", flow.name,
             )  # fmt: skip
 
     def _after_cancel(self, flow: Flow) -> None:
         """The flow that the fetcher opens next asks again whether there is such a queue: to consume from one that is
-        not there would end the channel, and the leases of all jobs of the pool with it."""
+        not there would be an error."""
         assert self._declarer is not None
         self._declarer.forget(Message(self._names.of(flow.queue), b""))
         self._give_back(flow.inbox)
         self._bell.put(False)
 
     def _look(self) -> None:
-        """Closes flows with jobs that nobody asks for."""
+        """Closes flows with jobs that nobody asks for, and the channels of closed flows that hold no jobs."""
         now = time.monotonic()
-        in_use = {*self.held.copy().values()} if self._names.one_consumer else ()
         for flow in list(self._open.values()):
-            if flow in in_use:
+            if flow.held and self._names.one_consumer:
                 flow.asked_at = flow.reached_at = now
             elif flow.inbox and (flow.asked_at < now - UNASKED_S or flow.reached_at < now - UNREACHED_S):
-                self._close_flows([flow.queue], partial(self._give_back, flow.inbox))
+                self._close_flow(flow, partial(self._give_back, flow.inbox))
+        for flow in list(self._closed_flows):
+            if flow.is_lost or (flow.channel is None and not flow.waiting):
+                self._closed_flows.remove(flow)
+            elif flow.channel is not None and flow.channel.is_open and not (flow.unanswered or flow.unacknowledged):
+                flow.channel.close()
         self._loop.call_later(LOOK_EVERY_S, self._look)
 
     def _give_back(self, inbox: deque[Received]) -> None:
-        back = []
+        back: dict[Flow, list[int]] = {}
         while inbox:
             try:
-                back.append(inbox.popleft()[0])  # the fetcher's thread takes from it too
+                flow, tag, *_ = inbox.popleft()  # the fetcher's thread takes from it too
             except IndexError:
                 break
-        self._finish([], back[::-1])
+            back.setdefault(flow, []).append(tag)
+        for flow, tags in back.items():
+            self._finish(flow, [], tags[::-1])
 
-    def _finish(self, done: Sequence[int], back: Sequence[int]) -> None:
-        if self._channel is None or not self._channel.is_open:
+    def _finish_all(self, finished: Sequence[Finished]) -> None:
+        for flow, done, back in finished:
+            self._finish(flow, done, back)
+
+    def _finish(self, flow: Flow, done: Sequence[int], back: Sequence[int]) -> None:
+        channel, unacknowledged = flow.channel, flow.unacknowledged
+        if not channel.is_open:
             return
         together, last = set(done), 0
-        for tag in self._unacknowledged:
+        for tag in unacknowledged:
             if tag not in together:
                 break
             last = tag
         if last:
-            self._channel.basic_ack(last, multiple=True)
+            channel.basic_ack(last, multiple=True)
         for tag in done:
             if tag > last:
-                self._channel.basic_ack(tag)
-            del self._unacknowledged[tag]
+                channel.basic_ack(tag)
+            del unacknowledged[tag]
         for tag in reversed(back):
-            self._channel.basic_nack(tag, requeue=True)
-            del self._unacknowledged[tag]
+            channel.basic_nack(tag, requeue=True)
+            del unacknowledged[tag]
 
     def ended(self, error: BrokerError) -> None:
         for flow in self._open.values():
@@ -269,8 +389,5 @@ class ConsumingLink(Link):
         self._bell.put(False)
 
 
-def _headers_of(method: Any, properties: Any) -> Any:
-    """With the message's id when it comes again: by both its marks are found, see `death_marks`."""
-    if not method.redelivered:
-        return properties.headers
-    return {**(properties.headers or {}), MESSAGE_ID: properties.message_id}
+def _nothing() -> None:
+    pass

@@ -11,10 +11,10 @@ from contextlib import suppress
 from typing import Any
 
 from goworkers_py.brokers.contracts.death_marks import DeathMarks
-from goworkers_py.brokers.rabbitmq.names import MESSAGE_ID, Message, Names
+from goworkers_py.brokers.rabbitmq.names import Message, Names
 from goworkers_py.brokers.rabbitmq.publisher import Publisher
 from goworkers_py.brokers.rabbitmq.question import count, delete
-from goworkers_py.brokers.rabbitmq.settlement import is_held
+from goworkers_py.brokers.rabbitmq.returns import is_held
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.levels import plain_list_of
@@ -56,7 +56,7 @@ class RabbitDeathMarks(DeathMarks):
         self._left.discard(name)
 
     def is_ours(self, delivery: Delivery) -> bool:
-        return not hasattr(delivery.receipt, "link") or is_held(delivery)  # of the store, there are leases
+        return not hasattr(delivery.receipt, "flow") or is_held(delivery)  # of the store, there are leases
 
     def take_all_back(self) -> None:
         """Before this process ends by itself: runs that it breaks off crash nothing."""
@@ -70,5 +70,5 @@ def name_marks(delivery: Delivery, headers: Any) -> None:
     has no field for the name, which it needs while it waits for a time."""
     counts = [count for name in RETURNS if isinstance(count := headers.get(name), int)]
     if max(counts, default=0) >= MARKED_FROM and not plain_list_of(delivery.queue):
-        text = f"{delivery.queue}\n{headers.get(MESSAGE_ID)}\n".encode() + delivery.payload
+        text = f"{delivery.queue}\n{delivery.message_id or None}\n".encode() + delivery.payload
         delivery.mark = hashlib.sha1(text, usedforsecurity=False).hexdigest()

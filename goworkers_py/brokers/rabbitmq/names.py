@@ -33,7 +33,6 @@ MOST_DUE_MS = 2**62  # AMQP writes it with 64 bits
 
 # Headers of our messages.
 DUE = "pyworkers-due"  # epoch milliseconds, because pika writes no float: a job that comes earlier waits again
-MESSAGE_ID = "pyworkers-message-id"  # added here to the headers of a delivery, for its marks
 DELAY = "pyworkers-delay"  # by it the exchange of delays chooses the queue
 
 

@@ -9,15 +9,17 @@ from queue import Empty, SimpleQueue
 
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, refuse_late
 from goworkers_py.brokers.parts import error_of
-from goworkers_py.brokers.rabbitmq.consuming_link import ConsumingLink
+from goworkers_py.brokers.rabbitmq.consuming_link import ConsumingLink, Flow
+from goworkers_py.brokers.rabbitmq.consuming_link import Finished as FinishedFlow
 from goworkers_py.brokers.rabbitmq.names import Message, Names
 from goworkers_py.brokers.rabbitmq.publisher import Publisher, again
 from goworkers_py.brokers.rabbitmq.request import Request
+from goworkers_py.brokers.rabbitmq.returns import Returns, goes_to_the_front, is_held
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import PostJobs, Push, PushEcho, PushJobs
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, UnreadablePayload
 from goworkers_py.core.levels import base_of, plain_list_of
-from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import DONE, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.wire import payload
 from goworkers_py.wire.plain_message import wrapped
 
@@ -58,8 +60,8 @@ class _Leaving:
 class Settlement:
     """Threads share it; each settler settles one batch at a time."""
 
-    def __init__(self, publisher: Publisher, names: Names) -> None:
-        self._publisher, self._names = publisher, names
+    def __init__(self, publisher: Publisher, names: Names, returns: Returns) -> None:
+        self._publisher, self._names, self._returns = publisher, names, returns
         # By settler: the number and the results of its last batch, which are not all there when it raised. Each use is
         # one step, as of the next one.
         self._done: dict[str, tuple[int, dict[Delivery, Settled]]] = {}
@@ -87,14 +89,15 @@ class Settlement:
         publishing: dict[Delivery, tuple[Outcome, Sequence[Message]]] = {}
         leave_nothing = list[Finished]()
         for delivery, outcome in finished:
-            if outcome is DONE and is_held(delivery):
+            held = is_held(delivery)
+            if outcome is DONE and held:
                 leave_nothing.append((delivery, outcome))
-            elif not is_held(delivery):
+            elif not held and self._returns.loses(delivery, outcome):
                 results[delivery] = False
                 self._leaving.pop(delivery, None)
             else:
                 try:
-                    messages = self._messages(delivery, outcome)
+                    messages = self.messages(delivery, outcome)
                 except Exception as error:  # what it says is no payload, no name or no time
                     results[delivery] = error_of(error)
                     continue
@@ -106,7 +109,9 @@ class Settlement:
         return publishing
 
     def _end(self, finished: Sequence[Finished], results: dict[Delivery, Settled]) -> None:
-        results.update((delivery, _release(delivery)) for delivery, _ in finished)
+        for delivery, outcome in finished:
+            # What an outcome leaves is written: a delivery that comes again is done.
+            results[delivery] = self._returns.release(delivery, outcome if goes_to_the_front(outcome) else DONE)
         _acknowledge(one for one in finished if results[one[0]] is True)
 
     def _publish(
@@ -154,21 +159,17 @@ class Settlement:
                 with suppress(Empty):
                     over.get(timeout=left_s)
 
-    def move(self, moves: Iterable[tuple[Delivery, Message]]) -> None:
-        """Publishes a message in the place of each delivery. One that is not confirmed goes back to its queue."""
-        moved = [(delivery, message) for delivery, message in moves if is_held(delivery)]
-        request = Request([message for _, message in moved])
-        try:
-            self._publisher.send(request)
-        finally:
-            left = request.unconfirmed
-            _acknowledge(
-                (delivery, REQUEUE if place in left else DONE)
-                for place, (delivery, _) in enumerate(moved)
-                if _release(delivery)
-            )
+    def leave(self, leaving: dict[Delivery, Sequence[Message]]) -> None:
+        """Publishes messages in the place of deliveries, and takes those out that are done. The others stay in
+        progress: they are to be left again."""
+        results: dict[Delivery, Settled] = {}
+        with suppress(BrokerError):
+            self._publish({one: (DONE, messages) for one, messages in leaving.items()}, results)
+        for delivery, result in results.items():
+            if isinstance(result, bool):
+                leaving.pop(delivery, None)
 
-    def _messages(self, delivery: Delivery, outcome: Outcome) -> Sequence[Message]:
+    def messages(self, delivery: Delivery, outcome: Outcome) -> Sequence[Message]:
         """Raises what stands in the way of one of them."""
         if isinstance(outcome, Park):
             raise BrokerRefused("RabbitMQ has no lines of limits: push such jobs to a partition on Redis")
@@ -189,7 +190,7 @@ class Settlement:
             yield self._names.later(self._place(delivery, outcome.payload), outcome.payload, outcome.at, time.time())
         elif isinstance(outcome, Dead):
             yield Message(self._names.dead, outcome.payload)
-        elif isinstance(outcome, Requeue) and not _goes_to_the_front(outcome):
+        elif isinstance(outcome, Requeue) and not goes_to_the_front(outcome):
             yield Message(self._names.of(_home(delivery)), outcome.payload or _as_job(delivery))
 
     def _place(self, delivery: Delivery, raw: bytes) -> str:
@@ -204,28 +205,17 @@ class Settlement:
         return self._names.later(name, push.payload, push.at or 0.0, time.time())
 
 
-def is_held(delivery: Delivery) -> bool:
-    link: ConsumingLink = delivery.receipt.link
-    return link.error is None and delivery.receipt.tag in link.held
-
-
-def _release(delivery: Delivery) -> bool:
-    link: ConsumingLink = delivery.receipt.link
-    return link.held.pop(delivery.receipt.tag, None) is not None and link.error is None
-
-
 def _acknowledge(finished: Iterable[Finished]) -> None:
-    by_link: dict[ConsumingLink, tuple[list[int], list[int]]] = {}
+    by_flow: dict[Flow, tuple[list[int], list[int]]] = {}
     for delivery, outcome in finished:
-        link, tag = delivery.receipt.link, delivery.receipt.tag
-        done, back = by_link.setdefault(link, ([], []))
-        (back if _goes_to_the_front(outcome) else done).append(tag)
-    for link, (done, back) in by_link.items():
-        link.finish(done, back)
-
-
-def _goes_to_the_front(outcome: Outcome) -> bool:
-    return isinstance(outcome, Requeue) and outcome.payload is None and not outcome.last
+        flow, tag, _ = delivery.receipt
+        done, back = by_flow.setdefault(flow, ([], []))
+        (back if goes_to_the_front(outcome) else done).append(tag)
+    by_link: dict[ConsumingLink, list[FinishedFlow]] = {}
+    for flow, tags in by_flow.items():
+        by_link.setdefault(flow.link, []).append((flow, *tags))
+    for link, together in by_link.items():
+        link.finish(together)
 
 
 def _home(delivery: Delivery) -> str:

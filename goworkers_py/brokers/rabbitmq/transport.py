@@ -17,6 +17,7 @@ from goworkers_py.brokers.rabbitmq.consumer import Consumer
 from goworkers_py.brokers.rabbitmq.death_marks import RabbitDeathMarks, name_marks
 from goworkers_py.brokers.rabbitmq.names import DUE, Message, Names
 from goworkers_py.brokers.rabbitmq.publisher import Publisher
+from goworkers_py.brokers.rabbitmq.returns import Returns
 from goworkers_py.brokers.rabbitmq.settlement import Settlement
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import ID_LIFE_S, Push
@@ -25,6 +26,8 @@ from goworkers_py.policy.priorities import Ask
 
 # A job that is due so soon is run at once.
 EARLY_S = 0.1
+# One that could not go to the next step tries again after this time.
+LEAVE_AGAIN_S = 2.0
 MOST_IDS = 100_000
 
 
@@ -32,7 +35,8 @@ class RabbitTransport(Transport):
     def __init__(self, parameters: Any, names: Names, marks_deaths: bool = True) -> None:
         self._parameters, self._names = parameters, names
         self._publisher = Publisher(parameters, names)
-        self._settlement = Settlement(self._publisher, names)
+        self._returns = Returns()
+        self._settlement = Settlement(self._publisher, names, self._returns)
         self.marks = RabbitDeathMarks(self._publisher, names) if marks_deaths else None
         # By each of their queues. Changed by fetchers' threads, one for each pool, in single steps.
         self._consumers: dict[str, Consumer] = {}
@@ -84,35 +88,39 @@ class RabbitTransport(Transport):
 
     def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = math.inf) -> list[Delivery]:
         consumer = self._consumer([queue for queue, _ in asks])
-        return self._due(consumer.consume(identity, asks, limit, wait_s))
+        if consumer.leaving and time.monotonic() >= consumer.leave_at:
+            self._leave(consumer)
+        return self._to_run(consumer, consumer.consume(identity, asks, limit, wait_s))
 
-    def _due(self, taken: list[Delivery]) -> list[Delivery]:
-        """Without the jobs whose time takes several steps: they go to the next step, or come again when they cannot.
-        An error is raised only if nobody has to know of other jobs."""
-        with_headers = [one for one in taken if one.receipt.headers]
-        if not with_headers:
+    def _to_run(self, consumer: Consumer, taken: list[Delivery]) -> list[Delivery]:
+        """Without the jobs whose time takes several steps, which go to the next step, and without those that have ended
+        here before they came again."""
+        leaving: dict[Delivery, Sequence[Message]] = {}
+        for one in taken:
+            if one.again and (end := self._returns.end_of(one)) is not None:
+                leaving[one] = self._settlement.messages(one, end)
+                continue
+            if not (headers := one.receipt.headers):
+                continue
+            if self.marks is not None:
+                name_marks(one, headers)
+            if _is_early(headers):
+                due = headers[DUE] / 1000
+                leaving[one] = [self._names.later(self._names.of(one.queue), one.payload, due, time.time())]
+        if not leaving:
             return taken
-        for one in with_headers if self.marks is not None else ():
-            name_marks(one, one.receipt.headers)
-        early = [one for one in with_headers if _is_early(one.receipt.headers)]
-        if not early:
-            return taken
-        now = time.time()
-        moves = [
-            (one, self._names.later(self._names.of(one.queue), one.payload, one.receipt.headers[DUE] / 1000, now))
-            for one in early
-        ]
-        try:
-            self._settlement.move(moves)
-        except BrokerError:
-            if len(early) == len(taken):
-                raise  # so the fetcher pauses: they come again at once
-        return [one for one in taken if one not in early]
+        consumer.leaving.update(leaving)
+        self._leave(consumer)
+        return [one for one in taken if one not in leaving]
+
+    def _leave(self, consumer: Consumer) -> None:
+        self._settlement.leave(consumer.leaving)
+        consumer.leave_at = time.monotonic() + LEAVE_AGAIN_S
 
     def _consumer(self, queues: Sequence[str]) -> Consumer:
         known = self._consumers.get(queues[0])
         if known is None:
-            known = Consumer(self._parameters, self._names)
+            known = Consumer(self._parameters, self._names, self._returns)
             if not self._woken.isdisjoint(queues):
                 known.wake()
             for queue in queues:
@@ -121,7 +129,7 @@ class RabbitTransport(Transport):
 
     def end_waits(self, queues: Sequence[str]) -> list[Delivery]:
         known = self._consumers.get(queues[0])
-        return self._due(known.end_waits(queues)) if known is not None else []
+        return self._to_run(known, known.end_waits(queues)) if known is not None else []
 
     def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:
         return []  # RabbitMQ delivers what was lost again
