@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
@@ -43,7 +43,7 @@ class Consumer:
         self._bell: SimpleQueue[bool] = SimpleQueue()  # True: somebody wakes the fetcher; False: a look is worth it
         self._link: ConsumingLink | None = None
         # Deliveries that are to be acknowledged when these messages are confirmed. For the transport.
-        self.leaving: dict[Delivery, Sequence[Message]] = {}
+        self.leaving: dict[Delivery, Callable[[], Sequence[Message]]] = {}
         self.leave_at = 0.0  # monotonic
         self._flows: dict[str, Flow] = {}
         self._former: list[Flow] = []  # others that hold jobs

@@ -64,6 +64,8 @@ class Returns:
 
     def goes_on(self, delivery: Delivery, flows: Iterable[Flow]) -> bool:
         """Whether a job that comes again runs here still: then this delivery is that of the run."""
+        if not delivery.message_id:
+            return False
         with self._lock:
             for flow in flows:
                 for tag, running in list(flow.held.items()) if flow.loses else ():

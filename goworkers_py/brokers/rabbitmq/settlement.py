@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
@@ -17,7 +17,7 @@ from goworkers_py.brokers.rabbitmq.request import Request
 from goworkers_py.brokers.rabbitmq.returns import Returns, goes_to_the_front, is_held
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import PostJobs, Push, PushEcho, PushJobs
-from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, UnreadablePayload
+from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, UnreadablePayload
 from goworkers_py.core.levels import base_of, plain_list_of
 from goworkers_py.core.outcome import DONE, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.wire import payload
@@ -128,7 +128,12 @@ class Settlement:
             leaving.look()
             if leaving.request is None and len(leaving.confirmed) < len(messages):
                 fresh.append(leaving.ask(messages, over))
-        self._publisher.begin(fresh)
+        try:
+            self._publisher.begin(fresh)
+        except BaseException:
+            for request in fresh:  # else it would be taken for one that is on its way
+                request.end(BrokerUnavailable("not published"))
+            raise
         self._await(fresh, over)
         errors: list[BrokerError] = []
         confirmed = list[Finished]()
@@ -159,15 +164,16 @@ class Settlement:
                 with suppress(Empty):
                     over.get(timeout=left_s)
 
-    def leave(self, leaving: dict[Delivery, Sequence[Message]]) -> None:
+    def leave(self, leaving: dict[Delivery, Callable[[], Sequence[Message]]]) -> None:
         """Publishes messages in the place of deliveries, and takes those out that are done. The others stay in
         progress: they are to be left again."""
-        results: dict[Delivery, Settled] = {}
+        results: dict[Delivery, Settled] = dict.fromkeys((one for one in leaving if not is_held(one)), False)
+        publishing = {one: (DONE, messages()) for one, messages in leaving.items() if one not in results}
         with suppress(BrokerError):
-            self._publish({one: (DONE, messages) for one, messages in leaving.items()}, results)
+            self._publish(publishing, results)
         for delivery, result in results.items():
             if isinstance(result, bool):
-                leaving.pop(delivery, None)
+                del leaving[delivery]
 
     def messages(self, delivery: Delivery, outcome: Outcome) -> Sequence[Message]:
         """Raises what stands in the way of one of them."""

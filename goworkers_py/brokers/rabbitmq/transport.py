@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from goworkers_py.brokers.contracts.transport import Batch, Published, PublishResult, Settled, Transport
@@ -95,23 +96,26 @@ class RabbitTransport(Transport):
     def _to_run(self, consumer: Consumer, taken: list[Delivery]) -> list[Delivery]:
         """Without the jobs whose time takes several steps, which go to the next step, and without those that have ended
         here before they came again."""
-        leaving: dict[Delivery, Sequence[Message]] = {}
+        leaving: dict[Delivery, Callable[[], Sequence[Message]]] = {}
         for one in taken:
             if one.again and (end := self._returns.end_of(one)) is not None:
-                leaving[one] = self._settlement.messages(one, end)
+                leaving[one] = partial(self._settlement.messages, one, end)
                 continue
             if not (headers := one.receipt.headers):
                 continue
             if self.marks is not None:
                 name_marks(one, headers)
             if _is_early(headers):
-                due = headers[DUE] / 1000
-                leaving[one] = [self._names.later(self._names.of(one.queue), one.payload, due, time.time())]
+                leaving[one] = partial(self._next_step, one)
         if not leaving:
             return taken
         consumer.leaving.update(leaving)
         self._leave(consumer)
         return [one for one in taken if one not in leaving]
+
+    def _next_step(self, delivery: Delivery) -> Sequence[Message]:
+        due = delivery.receipt.headers[DUE] / 1000
+        return [self._names.later(self._names.of(delivery.queue), delivery.payload, due, time.time())]
 
     def _leave(self, consumer: Consumer) -> None:
         self._settlement.leave(consumer.leaving)
