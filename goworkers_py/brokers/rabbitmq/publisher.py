@@ -2,12 +2,17 @@
 
 A message for a queue that is not there comes back before it is confirmed. Then the queue is declared, and the message
 is published again. So a queue that exists is used as it is, whoever declared it, and costs no question.
+
+A message for a queue without a leader stops its channel for 15 seconds, and all that was published there after it. So
+when a confirmation does not come, the channel is left to that queue, and the others get another one.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import os
+import re
 import secrets
 import time
 from collections import deque
@@ -22,8 +27,8 @@ from goworkers_py.brokers.rabbitmq.declarer import Declarer
 from goworkers_py.brokers.rabbitmq.link import Link
 from goworkers_py.brokers.rabbitmq.names import Message, Names
 from goworkers_py.brokers.rabbitmq.question import Question
-from goworkers_py.brokers.rabbitmq.request import Request
-from goworkers_py.brokers.rabbitmq.translation import translated
+from goworkers_py.brokers.rabbitmq.request import Request, TooLarge
+from goworkers_py.brokers.rabbitmq.translation import is_own_close, translated
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerUnavailable
 from goworkers_py.core.strikes import Lock
 
@@ -31,6 +36,10 @@ CONFIRM_S = 10.0
 # Longer than a connection takes to be made, or to fail.
 ANSWER_S = CONFIRM_S + 10.0
 REFUSED_S, REFUSED_FOR_S = 0.2, 2.0
+# A channel is left to a queue that has not confirmed a message within this time.
+STALLED_S = 1.0
+MOST_LANES = 16
+_TOO_LARGE = re.compile(r"message size (\d+) is larger than configured max size (\d+)")
 
 
 class Publisher:
@@ -41,6 +50,7 @@ class Publisher:
         self._parameters, self._names = parameters, names
         self._lock = Lock()  # for changes of `_link`
         self._link: PublishingLink | None = None
+        self._limit = SizeLimit()
 
     def publish(self, messages: Sequence[Message]) -> None:
         """Returns when all are confirmed. Raises BrokerUnavailable when some may not be."""
@@ -124,7 +134,7 @@ class Publisher:
                 _parents.append(link)
             with self._lock:
                 if self._link is link:
-                    self._link = PublishingLink(self._parameters, self._names)
+                    self._link = PublishingLink(self._parameters, self._names, self._limit)
                 link = self._link
         assert link is not None
         link.start()
@@ -140,23 +150,48 @@ def again(error: BrokerError) -> BrokerError:
     return type(error)(*error.args)
 
 
+class SizeLimit:
+    """The largest message that the server takes, once it has said so."""
+
+    def __init__(self) -> None:
+        self.most: float = math.inf  # bytes
+
+    def error(self, size: int) -> TooLarge:
+        return TooLarge(f"a message of {size} bytes is larger than RabbitMQ takes: max_message_size is {self.most}")
+
+
+class Lane:
+    """A channel, and the messages on it that are not confirmed."""
+
+    def __init__(self) -> None:
+        self.channel: Any = None
+        self._tags = itertools.count(1)
+        # By delivery tag, in their order: a message by its place, its id, and when it was published (monotonic).
+        self.unconfirmed: dict[int, tuple[Request, int, str, float]] = {}
+        self.refused = False  # the last message that was answered
+
+    def add(self, request: Request, place: int, number: str) -> None:
+        self.unconfirmed[next(self._tags)] = (request, place, number, time.monotonic())
+
+    def oldest(self) -> tuple[Request, int, str, float] | None:
+        return next(iter(self.unconfirmed.values()), None)
+
+
 class PublishingLink(Link):
-    def __init__(self, parameters: Any, names: Names) -> None:
+    def __init__(self, parameters: Any, names: Names, limit: SizeLimit) -> None:
         super().__init__(parameters, "publisher")
-        self._names = names
+        self._names, self._limit = names, limit
         self.blocked = ""  # why the server takes no messages now
         self.ready: SimpleQueue[None] = SimpleQueue()  # holds one item when the link can publish, or has ended
         self._requests: deque[Request] = deque()  # any thread appends, the link's takes
         # The link's thread only:
-        self._channel: Any = None
+        self._lane = Lane()  # for all queues but those of `_stalled`
+        self._stalled: dict[str, Lane] = {}  # by the destination of messages
         self._declarer: Declarer | None = None
         self._questions: list[Question] = []  # that wait for the connection
-        self._tags = itertools.count(1)
         self._numbers = itertools.count()
         self._nonce = secrets.token_hex(6)
         self._open: set[Request] = set()  # taken and not decided
-        # By delivery tag, in their order: a message by its place, and its id.
-        self._unconfirmed: dict[int, tuple[Request, int, str]] = {}
         self._returned: set[str] = set()  # the ids of messages that found no queue
 
     def ask(self, request: Request) -> None:
@@ -168,7 +203,7 @@ class PublishingLink(Link):
     # --- the thread
 
     def begin(self, question: Question) -> None:
-        if self._channel is None:
+        if self._lane.channel is None:
             self._questions.append(question)
         else:
             question.begin(self._connection)
@@ -178,10 +213,15 @@ class PublishingLink(Link):
         connection.add_on_connection_blocked_callback(self._on_blocked)
         connection.add_on_connection_unblocked_callback(self._on_unblocked)
         self._declarer = Declarer(connection, self._names, self._version(), self._unanswered)
-        connection.channel(on_open_callback=self._on_channel)
+        self._open_lane(self._lane)
+        self._loop.call_later(STALLED_S / 2, self._look)
 
     def _on_blocked(self, connection: Any, frame: Any) -> None:
+        """RabbitMQ says so after the first message that it does not take, and takes it when it can again."""
         self.blocked = str(frame.method.reason)
+        for request in self._open:
+            why = f"RabbitMQ takes no messages: {self.blocked}; it may take those of this push later"
+            request.answer.put(BrokerUnavailable(why))
 
     def _on_unblocked(self, connection: Any, frame: Any) -> None:
         self.blocked = ""
@@ -190,13 +230,42 @@ class PublishingLink(Link):
         if not self.blocked:  # else the server reads nothing now, and answers later
             self._end(error)
 
-    def _on_channel(self, channel: Any) -> None:
-        channel.add_on_close_callback(lambda channel, reason: self._end(reason))
-        channel.add_on_return_callback(self._on_return)
-        channel.confirm_delivery(self._on_confirm, callback=lambda frame: self._on_ready(channel))
+    def _open_lane(self, lane: Lane) -> None:
+        def opened(channel: Any) -> None:
+            channel.add_on_close_callback(partial(self._on_closed, lane))
+            channel.add_on_return_callback(self._on_return)
+            channel.confirm_delivery(partial(self._on_confirm, lane), callback=lambda frame: ready(channel))
 
-    def _on_ready(self, channel: Any) -> None:
-        self._channel = channel
+        def ready(channel: Any) -> None:
+            lane.channel = channel
+            if lane is self._lane:
+                self._on_ready()
+
+        self._connection.channel(on_open_callback=opened)
+
+    def _on_closed(self, lane: Lane, channel: Any, reason: Any) -> None:
+        if is_own_close(reason):
+            return
+        told = _TOO_LARGE.search(str(reason))
+        if told is None:
+            self._end(reason)
+            return
+        size, self._limit.most = int(told[1]), int(told[2])
+        for request, place, _, _ in lane.unconfirmed.values():
+            if len(request.messages[place].body) == size:
+                self._decide(request, place, self._limit.error(size))
+            else:  # it may be there, or not
+                self._decide(request, place, BrokerUnavailable("the channel ended before a message was confirmed"))
+        lane.unconfirmed.clear()
+        self._leave_lane(lane)
+
+    def _leave_lane(self, lane: Lane) -> None:
+        self._stalled = {queue: one for queue, one in self._stalled.items() if one is not lane}
+        if lane is self._lane:
+            self._lane = Lane()
+            self._open_lane(self._lane)
+
+    def _on_ready(self) -> None:
         self.ready.put(None)
         self._take()
         for question in self._questions:
@@ -204,7 +273,7 @@ class PublishingLink(Link):
         self._questions.clear()
 
     def _take(self) -> None:
-        while self._channel is not None and self._requests:
+        while self._lane.channel is not None and self._requests:
             request = self._requests.popleft()
             self._open.add(request)
             for place, message in enumerate(request.messages):
@@ -214,17 +283,42 @@ class PublishingLink(Link):
                     self._publish(request, place)
 
     def _publish(self, request: Request, place: int) -> None:
-        if not self._channel.is_open:
-            return  # `ended` answers
         message = request.messages[place]
+        if len(message.body) > self._limit.most:
+            self._decide(request, place, self._limit.error(len(message.body)))
+            return
+        lane = self._stalled.get(self._destination(message), self._lane)
+        if lane.channel is None:  # it is being opened
+            self._loop.call_later(REFUSED_S, partial(self._publish, request, place))
+            return
+        if not lane.channel.is_open:
+            return  # `ended` answers
         number = f"{self._nonce}-{next(self._numbers)}"
         properties = pika.BasicProperties(delivery_mode=2, message_id=number, headers=message.headers)
         exchange = self._names.delays if message.delay_ms else ""
-        self._unconfirmed[next(self._tags)] = (request, place, number)
+        lane.add(request, place, number)
         try:
-            self._channel.basic_publish(exchange, message.queue, message.body, properties, mandatory=True)
+            lane.channel.basic_publish(exchange, message.queue, message.body, properties, mandatory=True)
         except Exception as error:
             self._end(error)
+
+    def _destination(self, message: Message) -> str:
+        return self._names.delay(message.delay_ms) if message.delay_ms else message.queue
+
+    def _look(self) -> None:
+        """Leaves a channel to the queue for which its oldest message is."""
+        oldest = self._lane.oldest()
+        waits = oldest is not None and not self.blocked and time.monotonic() - oldest[3] > STALLED_S
+        if waits and len({*self._stalled.values()}) < MOST_LANES:
+            assert oldest is not None
+            self._stalled[self._destination(oldest[0].messages[oldest[1]])] = self._lane
+            self._lane = Lane()
+            self._open_lane(self._lane)
+        for lane in {*self._stalled.values()}:
+            if not (lane.unconfirmed or lane.refused) and lane.channel.is_open:
+                lane.channel.close()
+                self._leave_lane(lane)
+        self._loop.call_later(STALLED_S / 2, self._look)
 
     def _declare_then(self, request: Request, place: int) -> None:
         """Publishes when the queues of the message are there."""
@@ -240,13 +334,14 @@ class PublishingLink(Link):
     def _on_return(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
         self._returned.add(properties.message_id)
 
-    def _on_confirm(self, frame: Any) -> None:
+    def _on_confirm(self, lane: Lane, frame: Any) -> None:
         tag, refused = frame.method.delivery_tag, frame.method.NAME == "Basic.Nack"
-        tags = [tag]
+        tags, lane.refused = [tag], refused
         if frame.method.multiple:
-            tags = list(itertools.takewhile(lambda one: one <= tag, self._unconfirmed))
+            tags = list(itertools.takewhile(lambda one: one <= tag, lane.unconfirmed))
         for one in tags:
-            self._confirmed(*self._unconfirmed.pop(one), refused)
+            request, place, number, _ = lane.unconfirmed.pop(one)
+            self._confirmed(request, place, number, refused)
 
     def _confirmed(self, request: Request, place: int, number: str, refused: bool) -> None:
         request.heard += 1

@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from queue import SimpleQueue
 
 from goworkers_py.brokers.rabbitmq.names import Message
-from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.errors import BrokerError, BrokerRefused
+
+
+class TooLarge(BrokerRefused):
+    """RabbitMQ takes no message of this size, by any try."""
 
 
 class Request:

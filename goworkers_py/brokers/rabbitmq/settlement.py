@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
-from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, refuse_late
+from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Unwritable, refuse_late
 from goworkers_py.brokers.parts import error_of
 from goworkers_py.brokers.rabbitmq.consuming_link import ConsumingLink, Flow
 from goworkers_py.brokers.rabbitmq.consuming_link import Finished as FinishedFlow
 from goworkers_py.brokers.rabbitmq.names import Message, Names
 from goworkers_py.brokers.rabbitmq.publisher import Publisher, again
-from goworkers_py.brokers.rabbitmq.request import Request
+from goworkers_py.brokers.rabbitmq.request import Request, TooLarge
 from goworkers_py.brokers.rabbitmq.returns import Returns, goes_to_the_front, is_held
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import PostJobs, Push, PushEcho, PushJobs
@@ -135,21 +135,26 @@ class Settlement:
                 request.end(BrokerUnavailable("not published"))
             raise
         self._await(fresh, over)
-        errors: list[BrokerError] = []
-        confirmed = list[Finished]()
-        for delivery, (outcome, messages) in publishing.items():
-            leaving = self._leaving[delivery]
-            error = leaving.look()
-            if len(leaving.confirmed) == len(messages):
-                del self._leaving[delivery]
-                confirmed.append((delivery, outcome))
-            elif error is None or isinstance(error, BrokerFull | BrokerRefused):
-                results[delivery] = str(error or self._publisher.unconfirmed(messages))
-            else:
-                errors.append(error)
-        self._end(confirmed, results)
-        if errors:
-            raise again(errors[0])
+        told = {one: self._look(one, messages) for one, (_, messages) in publishing.items()}
+        self._end([(one, outcome) for one, (outcome, _) in publishing.items() if told[one] is None], results)
+        results.update((one, error) for one, error in told.items() if isinstance(error, str))
+        for error in told.values():
+            if isinstance(error, BrokerError):
+                raise again(error)
+
+    def _look(self, delivery: Delivery, messages: Sequence[Message]) -> str | BrokerError | None:
+        """None when all messages of the delivery are confirmed; the error of a lost connection; or else a text."""
+        leaving = self._leaving[delivery]
+        error = leaving.look()
+        if len(leaving.confirmed) == len(messages):
+            del self._leaving[delivery]
+            return None
+        if isinstance(error, TooLarge):
+            del self._leaving[delivery]
+            return Unwritable(error)
+        if error is None or isinstance(error, BrokerFull | BrokerRefused):
+            return str(error or self._publisher.unconfirmed(messages))
+        return error
 
     def _await(self, fresh: Sequence[Request], over: SimpleQueue[None]) -> None:
         """Waits for the answers, but not for queues that already let a message wait for its confirmation."""
