@@ -107,7 +107,7 @@ class RabbitServer(RabbitNode):
     def _write_config(self, lines: tuple[str, ...]) -> None:
         own = (
             "management.tcp.ip = 127.0.0.1", f"management.tcp.port = {self.http_port}",
-            "disk_free_limit.absolute = 1MB",
+            "disk_free_limit.absolute = 1MB", "max_message_size = 8388608",
         )  # fmt: skip
         (self._directory / "rabbit.conf").write_text("\n".join([*own, *lines, ""]))
         (self._directory / "plugins").write_text("[rabbitmq_management].")
