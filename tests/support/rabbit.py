@@ -130,7 +130,9 @@ class RabbitServer(RabbitNode):
             "RABBITMQ_CONF_ENV_FILE": "/dev/null", "ERL_EPMD_ADDRESS": "127.0.0.1",
             "ERL_EPMD_PORT": str(self._epmd_port), "ERL_CRASH_DUMP_SECONDS": "0",
             # One scheduler, which does not spin: the tests have few processors.
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none",
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none "
+            # How often RabbitMQ 3 looks for runs that are longer than its consumer timeout: by default once a minute.
+            "-rabbit channel_tick_interval 500",
         }  # fmt: skip
         with (self._directory / "out").open("ab") as log:
             self._process = subprocess.Popen(

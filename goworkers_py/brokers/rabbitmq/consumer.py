@@ -11,7 +11,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
-from goworkers_py.brokers.rabbitmq.consuming_link import ConsumingLink, Flow
+from goworkers_py.brokers.rabbitmq.consuming_link import LONGEST_RUN_MS, TIMEOUT_SINCE, ConsumingLink, Flow
 from goworkers_py.brokers.rabbitmq.names import Message, Names
 from goworkers_py.brokers.rabbitmq.publisher import again
 from goworkers_py.brokers.rabbitmq.returns import Returns
@@ -49,8 +49,14 @@ class Consumer:
         self._former: list[Flow] = []  # others that hold jobs
         self._errors: list[BrokerError] = []  # of flows that have ended, to be raised
         self._failed: BrokerError | None = None  # why the last connection has ended
+        self._told_limit = False
         self._taken_at = 0.0  # monotonic: when jobs were last taken from the inboxes
         self._identity = ""  # of the last `consume`
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """That of the server; empty while it is not known."""
+        return self._link.version if self._link is not None else ()
 
     def wake(self) -> None:
         self._bell.put(True)
@@ -80,11 +86,25 @@ class Consumer:
             # A flow that RabbitMQ has closed is opened by the next call. That of a paused queue stays closed.
             closed = any(_may_be_opened(self._flows[queue]) for queue, most in asks if most > 0)
             if left_s <= 0 or closed or self._await(link, asks, left_s):
-                if self._failed is not None and not link.is_connected:
-                    raise again(self._failed)  # an empty answer would mean that it serves again
-                return []
+                return self._nothing(link)
             if link.error is not None:
                 raise again(link.error)
+
+    def _nothing(self, link: ConsumingLink) -> list[Delivery]:
+        if self._failed is not None and not link.is_connected:
+            raise again(self._failed)  # an empty answer would mean that it serves again
+        return []
+
+    def _tell_limit(self, link: ConsumingLink) -> None:
+        self._told_limit, version = True, ".".join(map(str, link.version))
+        if link.version >= TIMEOUT_SINCE:
+            days = LONGEST_RUN_MS // 86_400_000
+            log.info("RabbitMQ %s is asked to let a job run for %d days before it delivers it again", version, days)
+        else:
+            log.info(
+                "RabbitMQ %s delivers a job again that runs longer than its consumer_timeout, which is 30 minutes "
+                "unless rabbitmq.conf says otherwise: set it above the longest run of a job", version,
+            )  # fmt: skip
 
     def _await(self, link: ConsumingLink, asks: Sequence[Ask], timeout_s: float) -> bool:
         """Waits until a look is worth it. True when somebody has called `wake`."""
@@ -208,6 +228,8 @@ class Consumer:
             self._flows, self._failed = {}, None if link is None else link.error
             link = self._link = ConsumingLink(self._parameters, self._names, self._bell)
             link.start()
+        elif link.version and not self._told_limit:
+            self._tell_limit(link)
         return link
 
     def end_waits(self, queues: Collection[str]) -> list[Delivery]:

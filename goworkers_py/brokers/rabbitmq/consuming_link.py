@@ -105,6 +105,7 @@ class ConsumingLink(Link):
         self.connect = ForeignConnection if names.plain else JobConnection
         self._names, self._bell = names, bell
         self.awaited = False  # set by the fetcher's thread
+        self.version: tuple[int, ...] = ()  # of the server, once it is connected
         # The link's thread only:
         self._declarer: Declarer | None = None
         self._open: dict[str, Flow] = {}  # by queue
@@ -151,6 +152,7 @@ class ConsumingLink(Link):
     def opened(self, connection: Any) -> None:
         self._connection = connection
         self._declarer = Declarer(connection, self._names, self._version(), self._unanswered)
+        self.version = self._version()
         self._loop.call_later(LOOK_EVERY_S, self._look)
         for task in self._before:
             task()
@@ -226,8 +228,8 @@ class ConsumingLink(Link):
             return
         flow.channel.basic_qos(prefetch_count=min(window, LARGEST_WINDOW))  # of the consumers that begin from now on
         receive = partial(self._receive, flow, flow.inbox.append, flow.unacknowledged)
-        limited = self._version() >= TIMEOUT_SINCE and name not in self._unlimited
-        arguments = {TIMEOUT: LONGEST_RUN_MS} if limited else None
+        asks = self.version >= TIMEOUT_SINCE and name not in self._unlimited
+        arguments = {TIMEOUT: LONGEST_RUN_MS} if asks else None
         answered: list[Any] = []
         tell = partial(self._on_answer, flow, answered)
         flow.unanswered += 1

@@ -51,7 +51,7 @@ def of_reply(code: int, text: str) -> BrokerError:
     if _TIMED_OUT in text:
         return BrokerUnavailable(
             f"{text}; a job ran longer than RabbitMQ waits for its end, and is delivered again: raise consumer_timeout "
-            "of the server above the longest run of a job"
+            "in rabbitmq.conf above the longest run of a job; RabbitMQ 3.11.15 and later are asked for 30 days"
         )
     if code == 530 and "vhost" in text and "is down" in text:
         return BrokerUnavailable(text)

@@ -16,6 +16,7 @@ from typing import Any
 from goworkers_py.brokers.contracts.transport import Batch, Published, PublishResult, Settled, Transport
 from goworkers_py.brokers.rabbitmq.consumer import Consumer
 from goworkers_py.brokers.rabbitmq.death_marks import RabbitDeathMarks, name_marks
+from goworkers_py.brokers.rabbitmq.delivery_limits import DeliveryLimits
 from goworkers_py.brokers.rabbitmq.names import DUE, Message, Names
 from goworkers_py.brokers.rabbitmq.publisher import Publisher
 from goworkers_py.brokers.rabbitmq.returns import Returns
@@ -37,6 +38,7 @@ class RabbitTransport(Transport):
         self._parameters, self._names = parameters, names
         self._publisher = Publisher(parameters, names)
         self._returns = Returns()
+        self._limits = DeliveryLimits(names)
         self._settlement = Settlement(self._publisher, names, self._returns)
         self.marks = RabbitDeathMarks(self._publisher, names) if marks_deaths else None
         # By each of their queues. Changed by fetchers' threads, one for each pool, in single steps.
@@ -105,6 +107,7 @@ class RabbitTransport(Transport):
                 continue
             if self.marks is not None:
                 name_marks(one, headers)
+            self._limits.look(consumer, one, headers)
             if _is_early(headers):
                 leaving[one] = partial(self._next_step, one)
         if not leaving:
