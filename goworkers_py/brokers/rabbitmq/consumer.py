@@ -159,9 +159,10 @@ class Consumer:
             if of.is_lost:
                 continue
             delivery = Delivery(body, queue, identity, Receipt(of, tag, None if flow.is_foreign else told))
-            delivery.message_id = message_id
             if flow.is_foreign:
                 delivery.properties = told
+            else:  # other programs may give an id twice
+                delivery.message_id = message_id
             if again:
                 delivery.again = True
                 if self._returns.goes_on(delivery, (*self._flows.values(), *self._former)):

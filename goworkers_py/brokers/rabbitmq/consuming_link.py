@@ -23,12 +23,10 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from pika import spec  # type: ignore[import-untyped]
-
 from goworkers_py.brokers.rabbitmq.declarer import MOST_CHANNELS, Declarer
 from goworkers_py.brokers.rabbitmq.foreign import is_of_stream, properties_of
 from goworkers_py.brokers.rabbitmq.foreign_connection import ForeignConnection, JobConnection
-from goworkers_py.brokers.rabbitmq.link import Link
+from goworkers_py.brokers.rabbitmq.link import Link, cancel_consumer
 from goworkers_py.brokers.rabbitmq.names import Message, Names
 from goworkers_py.brokers.rabbitmq.translation import is_own_close, translated
 from goworkers_py.core.delivery import Delivery
@@ -318,7 +316,7 @@ class ConsumingLink(Link):
         """RabbitMQ 4.3 ends a consumer so when a job runs past its consumer timeout. It begins to deliver again to this
         consumer, which pika knows no more, when the job is acknowledged: unless the consumer is cancelled here too."""
         tag = frame.method.consumer_tag
-        flow.channel._send_method(spec.Basic.Cancel(consumer_tag=tag, nowait=True))
+        cancel_consumer(flow.channel, tag)
         flow.is_cancelled = True
         if tag in flow.tags:
             flow.tags.remove(tag)

@@ -6,10 +6,11 @@ does. What others have declared is not declared again with other arguments: Rabb
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from typing import Any
+
+import simplejson
 
 from goworkers_py.brokers.rabbitmq.consumer import Consumer
 from goworkers_py.brokers.rabbitmq.names import Names
@@ -36,7 +37,7 @@ class DeliveryLimits:
             return
         self._told.add(queue)
         name = self._names.of(queue)
-        policy = json.dumps({"delivery-limit": HIGH})
+        policy = simplejson.dumps({"delivery-limit": HIGH})
         log.warning(
             "queue %s: a job came back %d times. If somebody else has declared the queue, RabbitMQ drops a job that "
             "comes back 20 times, or dead-letters it. A policy prevents that: rabbitmqctl set_policy -p VHOST "

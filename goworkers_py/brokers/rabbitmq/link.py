@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pika  # type: ignore[import-untyped]
+from pika import spec
 from pika.adapters.select_connection import IOLoop  # type: ignore[import-untyped]
 
 from goworkers_py.brokers.rabbitmq.translation import translated
@@ -116,3 +117,8 @@ class Link:
         """That of the server."""
         told = str((self._connection.server_properties or {}).get("version", "3"))
         return tuple(int(part) for part in told.split("-")[0].split(".") if part.isdigit())
+
+
+def cancel_consumer(channel: Any, tag: str) -> None:
+    """Cancels a consumer that pika knows no more. pika has no public way to do so."""
+    channel._send_method(spec.Basic.Cancel(consumer_tag=tag, nowait=True))
