@@ -23,7 +23,7 @@ COMPILE_TESTS := @ls tests/__pycache__/*pytest* >/dev/null 2>&1 || $(BIN)/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test test-fast matrix upgrade chaos standby-chaos bench bench-quick lint format types coverage ci clean chaos-rabbitmq chaos-cluster chaos-shards
+.PHONY: help setup run test test-fast matrix newest upgrade chaos standby-chaos bench bench-quick lint format types coverage ci clean chaos-rabbitmq chaos-cluster chaos-shards
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -48,7 +48,10 @@ test-fast: $(VENV)/.installed ## run tests of single modules that need no server
 	PYWORKERS_TEST_FEWER_EXAMPLES=5 $(BIN)/python -m pytest -n 4 --dist worksteal -m "not server and not slow" $(LEFT_OUT) $(ARGS)
 
 matrix: ## run the tests on every Python of this machine, pyenv's too, each in .matrix/; ARGS='-k retry' goes along
-	@MAKE='$(MAKE)' ARGS='$(ARGS)' bin/matrix
+	@MAKE='$(MAKE)' ARGS='$(ARGS)' PYWORKERS_TEST_STRIKES=10000 bin/matrix
+
+newest: ## run the tests with the newest versions (Python, Redis, Valkey, RabbitMQ, Sidekiq), see bin/newest; as root on Debian
+	@ARGS='$(ARGS)' bin/newest
 
 upgrade: setup ## run the long form of the tests of a fleet with the former release in it, forward and back
 	$(BIN)/python -m pytest -m '' tests/integration/upgrade $(ARGS)
@@ -93,7 +96,7 @@ coverage: setup ## run the tests, measure branch coverage and fail if it is too 
 ci: lint types test ## what .ci/run runs: style, types and the tests
 
 clean: ## remove .venv and whatever else was made
-	rm -rf $(VENV) .matrix .bench .demo build dist *.egg-info examples/dir-broker/*.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .matrix .newest .bench .demo build dist *.egg-info examples/dir-broker/*.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The steps of setup, each with a stamp file that says it is done.
