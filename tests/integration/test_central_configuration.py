@@ -57,7 +57,8 @@ def push(call: Call, here: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
 
 
 def the_process(app: App) -> Process:
-    [process] = app.inspector.processes()
+    # A process is in the list from its first beat on, which on a busy machine comes after it said that it is ready.
+    [process] = eventually(app.inspector.processes)
     return process
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -11,6 +11,7 @@ import pika  # type: ignore[import-untyped]
 import redis as redis_py
 
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.redirects import ClusterConnections
 
 Lift = Callable[[], None]
 
@@ -28,16 +29,19 @@ def obstructed(address: str, queue: str) -> Iterator[Lift | None]:
 def _by_type(address: str, queue: str) -> Lift:
     """On each Redis of the address the key of the queue is no list."""
     if address.startswith("redis+cluster:"):
-        hosts, _, namespace = address.removeprefix("redis+cluster://").partition("/")
-        key, servers = Keys(f"{{{namespace}}}").queue(queue), [f"redis://{hosts.partition(',')[0]}"]
+        key = Keys(f"{{{address.rpartition('/')[2]}}}").queue(queue)
+
+        def on_each(*command: str) -> None:
+            # Not by redis-py: its client of a cluster leaves connections open when it is closed.
+            with closing(ClusterConnections(address)) as connections:
+                connections.call(*command)
     else:
         key, servers = Keys().queue(queue), [one.rpartition("=")[2] for one in address.split(",")]
-    kind = redis_py.RedisCluster if address.startswith("redis+cluster:") else redis_py.Redis
 
-    def on_each(*command: str) -> None:
-        for server in servers:
-            with kind.from_url(server) as client:
-                client.execute_command(*command)
+        def on_each(*command: str) -> None:
+            for server in servers:
+                with redis_py.Redis.from_url(server) as client:
+                    client.execute_command(*command)
 
     on_each("SET", key, "no list")
     return lambda: on_each("DEL", key)
