@@ -51,12 +51,15 @@ def test_quick_run_without_peers_prints_its_tables(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("server_program")
 def test_a_run_measures_the_processor_time_of_a_job_in_the_worker_and_in_redis(tmp_path: Path) -> None:
     """The pages keep the figures of an earlier run."""
-    write_pages(Results([record("2026-01-02", rates(), latencies())]), tmp_path)
-    done = bench("--only", "drain", "--systems", OURS, "--jobs", "30000", "--rounds", "1", "--docs", tmp_path)
-    assert done.returncode == 0, done.stderr
-    earlier, now = Results.from_json((tmp_path / FIGURES).read_text("utf-8")).records
-    assert earlier == record("2026-01-02", latencies())
-    found = {table.column: table for table in now.tables if table.unit == "µs"}
+    for _ in range(3):
+        write_pages(Results([record("2026-01-02", rates(), latencies())]), tmp_path)
+        done = bench("--only", "drain", "--systems", OURS, "--jobs", "30000", "--rounds", "1", "--docs", tmp_path)
+        assert done.returncode == 0, done.stderr
+        earlier, now = Results.from_json((tmp_path / FIGURES).read_text("utf-8")).records
+        assert earlier == record("2026-01-02", latencies())
+        found = {table.column: table for table in now.tables if table.unit == "µs"}
+        if found:  # on a busy machine all jobs may run between two looks of the bench, which has no figures then
+            break
     assert list(found) == ["CPU µs/job, worker", "CPU µs/job, Redis"]
     for table in found.values():
         [row] = table.rows
