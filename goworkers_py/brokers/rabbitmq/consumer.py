@@ -47,7 +47,9 @@ class Consumer:
         self.leave_at = 0.0  # monotonic
         self._flows: dict[str, Flow] = {}
         self._former: list[Flow] = []  # others that hold jobs
-        self._errors: list[BrokerError] = []  # of flows that have ended, to be raised
+        self._errors: dict[str, BrokerError] = {}  # by the queues whose flows have ended, to be raised
+        self._leaderless = set[str]()  # queues from which RabbitMQ did not let us consume
+        self._own_links: dict[str, ConsumingLink] = {}  # by some of these queues
         self._failed: BrokerError | None = None  # why the last connection has ended
         self._told_limit = False
         self._taken_at = 0.0  # monotonic: when jobs were last taken from the inboxes
@@ -80,8 +82,7 @@ class Consumer:
             taken = self._take(identity, asks, limit)
             if taken or self._woken():
                 return taken
-            if self._errors:
-                raise again(self._errors.pop())
+            self._raise_errors()
             left_s = give_up_at - time.monotonic()
             # A flow that RabbitMQ has closed is opened by the next call. That of a paused queue stays closed.
             closed = any(_may_be_opened(self._flows[queue]) for queue, most in asks if most > 0)
@@ -89,6 +90,16 @@ class Consumer:
                 return self._nothing(link)
             if link.error is not None:
                 raise again(link.error)
+
+    def _raise_errors(self) -> None:
+        """Those of queues that are served by now are dropped. A queue without a leader is no outage for the others."""
+        while self._errors:
+            queue, error = self._errors.popitem()
+            flow = self._flows.get(queue)
+            if flow is None or not (
+                flow.is_answered or (queue in self._leaderless and self._flows.keys() - self._leaderless)
+            ):
+                raise again(error)
 
     def _nothing(self, link: ConsumingLink) -> list[Delivery]:
         if self._failed is not None and not link.is_connected:
@@ -108,14 +119,17 @@ class Consumer:
 
     def _await(self, link: ConsumingLink, asks: Sequence[Ask], timeout_s: float) -> bool:
         """Waits until a look is worth it. True when somebody has called `wake`."""
-        link.awaited = True  # first: a job that comes from now on rings the bell
+        links = (link, *self._own_links.values())
+        for one in links:
+            one.awaited = True  # first: a job that comes from now on rings the bell
         try:
             if link.error is None and not any(self._flows[queue].inbox for queue, most in asks if most > 0):
                 return self._bell.get(timeout=timeout_s)
         except Empty:
             pass
         finally:
-            link.awaited = False
+            for one in links:
+                one.awaited = False
         return False
 
     def _await_first_jobs(self, link: ConsumingLink, limit: int) -> None:
@@ -186,31 +200,30 @@ class Consumer:
                 fast = flow is not None and _flows_fast(flow)
                 most, opened = max(min(most, limit), flow.window if flow is not None and fast else 0), True
                 self._put_away(flow)
-                flow = self._flows[queue] = Flow(link, queue)
-                link.widen(flow, most)
+                serving = self._link_of(queue, link)
+                flow = self._flows[queue] = Flow(serving, queue, flow)
+                serving.widen(flow, most)
             elif most > 0 and flow is not None and not flow.is_closed:
                 lacking = len(flow.held) + min(most, limit) - flow.window
                 if lacking <= 0:
                     continue
                 if flow.consumers >= MOST_CONSUMERS and not self._names.one_consumer:
                     # Jobs that have ended and cannot be settled fill the windows: they do not count for a new consumer.
-                    fresh = self._flows[queue] = Flow(link, queue, flow)
+                    fresh = self._flows[queue] = Flow(flow.link, queue, flow)
                     self._put_away(flow)
-                    link.replace(flow, fresh, min(most, limit))
+                    flow.link.replace(flow, fresh, min(most, limit))
                 else:
-                    link.widen(flow, max(lacking, flow.window) if _flows_fast(flow) else lacking)
+                    flow.link.widen(flow, max(lacking, flow.window) if _flows_fast(flow) else lacking)
         return opened
 
     def _put_away(self, flow: Flow | None) -> None:
         """The fetcher is done with this flow; jobs of it may run."""
         self._former = [one for one in (*self._former, flow) if one is not None and one.held]
         if flow is not None and flow.error is not None:
-            self._errors.append(flow.error)
-            if flow.held:
-                log.warning(
-                    "queue %s: RabbitMQ has closed its channel and delivers again what is in progress here, which may "
-                    "run twice: %d jobs", flow.name, len(flow.held),
-                )  # fmt: skip
+            self._errors[flow.queue] = flow.error
+        if flow is not None and flow.is_leaderless and flow.queue not in self._leaderless:
+            self._leaderless.add(flow.queue)
+            log.warning("queue %s: %s; asking again, over a connection of its own", flow.name, flow.error)
 
     # --- connections
 
@@ -219,6 +232,7 @@ class Consumer:
         if link is None or not link.serves:
             if link is not None and link.pid != os.getpid():
                 self._bell = SimpleQueue()
+            self._leaderless |= {one.queue for one in self._flows.values() if one.is_leaderless}
             self._former = [one for one in (*self._former, *self._flows.values()) if one.held]
             if link is not None and (held := sum(len(one.held) for one in self._former if one.link is link)):
                 log.warning(
@@ -226,19 +240,33 @@ class Consumer:
                     "%d jobs", link.error, held,
                 )  # fmt: skip
             # The inboxes of the old link are left: RabbitMQ delivers their jobs again.
-            self._flows, self._failed = {}, None if link is None else link.error
+            self._flows = {queue: one for queue, one in self._flows.items() if one.link.serves}
+            self._failed = None if link is None else link.error
             link = self._link = ConsumingLink(self._parameters, self._names, self._bell)
             link.start()
         elif link.version and not self._told_limit:
             self._tell_limit(link)
         return link
 
+    def _link_of(self, queue: str, link: ConsumingLink) -> ConsumingLink:
+        """RabbitMQ ends the connection that asks to consume from a queue without a leader. So after the first time such
+        a queue has a connection for itself, and the jobs of the others stay."""
+        if queue not in self._leaderless or self._names.one_consumer:
+            return link
+        own = self._own_links.get(queue)
+        if own is None or not own.serves:
+            own = self._own_links[queue] = ConsumingLink(self._parameters, self._names, self._bell)
+            own.start()
+        return own
+
     def end_waits(self, queues: Collection[str]) -> list[Delivery]:
         link = self._link
         # With `standby`, another process would get the queues, while jobs run here: see `ConsumingLink`.
         if link is None or link.error is not None or self._names.one_consumer:
             return []
-        link.close_flows(queues)
+        for one in (link, *self._own_links.values()):
+            if one.serves:
+                one.close_flows(queues)
         taken: list[Delivery] = []
         for queue in queues:
             if (flow := self._flows.get(queue)) is not None:
@@ -246,8 +274,9 @@ class Consumer:
         return taken
 
     def close(self) -> None:
-        if self._link is not None:
-            self._link.close()
+        for link in (self._link, *self._own_links.values()):
+            if link is not None:
+                link.close()
 
 
 def _may_be_opened(flow: Flow) -> bool:

@@ -41,7 +41,7 @@ UNASKED_S = 1.0
 # server that cannot be asked for more, which is 30 minutes, and long after the turn of a queue with a small weight.
 UNREACHED_S = 600.0
 LOOK_EVERY_S = 0.5
-CONSUME_S, LONGEST_CONSUME_S = 3.0, 60.0
+CONSUME_S = 3.0
 END_S = 5.0
 LARGEST_WINDOW = 65_535  # of one consumer
 # A consumer asks for this time between a delivery and its acknowledgement. From this release on RabbitMQ knows the
@@ -52,12 +52,12 @@ TIMEOUT, LONGEST_RUN_MS, TIMEOUT_SINCE = "x-consumer-timeout", 30 * 86_400_000, 
 class Flow:
     """The consumers of one queue."""
 
-    def __init__(self, link: ConsumingLink, queue: str, replaced: Flow | None = None) -> None:
-        """It takes the place of `replaced`, and has its jobs that nobody has taken yet."""
-        self.link, self.queue, self.replaces = link, queue, replaced is not None
+    def __init__(self, link: ConsumingLink, queue: str, former: Flow | None = None) -> None:
+        """It takes the place of a former one, and has the jobs that came over the link and that nobody has taken."""
+        self.link, self.queue = link, queue
         self.is_foreign = bool(plain_list_of(queue))  # other programs publish to it
         self.name = plain_list_of(queue) or queue  # for people
-        self.inbox: deque[Received] = deque() if replaced is None else replaced.inbox
+        self.inbox: deque[Received] = former.inbox if former is not None and former.link is link else deque()
         # Deliveries that were handed out and not settled, by tag. The fetcher's thread adds, the settler's removes:
         # each a single step.
         self.held: dict[int, Delivery] = {}
@@ -69,13 +69,17 @@ class Flow:
         self.is_closed = False
         self.is_lost = False  # the channel has ended: RabbitMQ delivers the jobs again
         self.is_cancelled = False  # by RabbitMQ, which may have delivered some of the jobs again
-        self.error: BrokerError | None = None  # why it was closed; the fetcher's thread takes it
+        self.error: BrokerError | None = None  # why it was closed
+        self.is_answered = False  # the server has let it consume
+        self.is_leaderless = False  # the server did not answer
         # The link's thread only:
         self.channel: Any = None
         self.tags: list[str] = []  # of its consumers
         self.unanswered = 0  # questions whether it may consume
         self.unacknowledged: dict[int, None] = {}  # all delivery tags, in the order in which they came
         self.came = 0
+        self.late: list[int] = []  # tags of what came while it was closed already, and a question unanswered
+        self.on_closed: Callable[[], None] = _nothing  # called when no more jobs come
         self.waiting: list[Callable[[], None]] = []  # tasks that wait for the channel
 
     @property
@@ -110,7 +114,6 @@ class ConsumingLink(Link):
         self._closed_flows: list[Flow] = []  # whose channels may be open
         self._before: list[Callable[[], None]] = []  # tasks that wait for the connection
         self._answered_at = 0.0  # monotonic: when the server has last let us consume
-        self._patience_s: dict[str, float] = {}  # by the queues whose consume was not answered
         self._unlimited: set[str] = set()  # names of queues that refuse TIMEOUT
 
     # --- the fetcher's thread
@@ -193,7 +196,9 @@ class ConsumingLink(Link):
         if flow.channel is not None:
             task()
             return
-        most = (self._connection.params.channel_max or LARGEST_WINDOW) - MOST_CHANNELS
+        if flow.is_closed:
+            return
+        most = max(1, (self._connection.params.channel_max or LARGEST_WINDOW) - MOST_CHANNELS)
         if len(self._open) + len(self._closed_flows) > most:
             self._fail(flow, BrokerRefused(f"queue {flow.name}: RabbitMQ allows no more than {most} flows at a time"))
             return
@@ -213,12 +218,18 @@ class ConsumingLink(Link):
         flow.is_lost = flow.is_closed = True
         if self._open.get(flow.queue) is flow:
             del self._open[flow.queue]
+        flow.on_closed()
         if is_own_close(reason) or self.error is not None:
             return
         if TIMEOUT in str(reason):
             self._unlimited.add(self._names.of(flow.queue))
         else:
             flow.error = flow.error or translated(reason)
+        if flow.held:
+            log.warning(
+                "queue %s: RabbitMQ has closed its channel: %s; it delivers again what is in progress here, which may "
+                "run twice: %d jobs", flow.name, flow.error, len(flow.held),
+            )  # fmt: skip
         self._bell.put(False)
 
     def _consume(self, flow: Flow, name: str, window: int) -> None:
@@ -233,31 +244,33 @@ class ConsumingLink(Link):
         flow.unanswered += 1
         flow.tags.append(flow.channel.basic_consume(name, receive, arguments=arguments, callback=tell))
         check = partial(self._check_answer, flow, answered, time.monotonic())
-        self._loop.call_later(self._patience_s.get(flow.queue, CONSUME_S), check)
+        self._loop.call_later(CONSUME_S, check)
 
     def _on_answer(self, flow: Flow, answered: list[Any], frame: Any) -> None:
         answered.append(frame)
         flow.unanswered -= 1
         self._answered_at = time.monotonic()
-        self._patience_s.pop(flow.queue, None)
+        flow.is_answered = True
         if flow.is_closed and not flow.unanswered and flow.channel.is_open:
             for tag in list(flow.channel.consumer_tags):
                 flow.channel.basic_cancel(tag)
+            late, flow.late = flow.late, []
+            self._finish(flow, [], late[::-1])
 
     def _check_answer(self, flow: Flow, answered: Sequence[Any], asked_at: float) -> None:
         """A node that has just started may lose the question, because the queue has no leader yet. Questions are
         answered one by one: those of many queues on a slow network take longer than CONSUME_S."""
         if answered or flow.is_closed:
             return
-        patience_s = self._patience_s.get(flow.queue, CONSUME_S)
-        left_s = patience_s - (time.monotonic() - max(asked_at, self._answered_at))
+        left_s = CONSUME_S - (time.monotonic() - max(asked_at, self._answered_at))
         if left_s > 0:
             self._loop.call_later(left_s, partial(self._check_answer, flow, answered, asked_at))
-        elif len(flow.tags) == flow.unanswered:  # else it consumes, only less than it might
+        elif not flow.is_answered:  # else it consumes, only less than it might
+            flow.is_leaderless = True
             error = BrokerUnavailable(f"the server does not let us consume from queue {flow.name}: no leader yet?")
-            self._patience_s[flow.queue] = min(LONGEST_CONSUME_S, 2 * patience_s)
+            flow.error = error
             if self._holds():
-                self._fail(flow, error)  # and asks on another channel: see `_look` for this one
+                self._fail(flow, error)
             else:
                 self._end(error)
 
@@ -271,8 +284,8 @@ class ConsumingLink(Link):
             return
         tag = method.delivery_tag
         unacknowledged[tag] = None
-        if flow.is_closed:  # its consume was answered late, see `_on_answer`
-            self._finish(flow, [], [tag])
+        if flow.is_closed:  # see `_on_answer`
+            flow.late.append(tag)
             return
         flow.came += 1
         told = properties_of(method, properties) if flow.is_foreign else properties.headers
@@ -308,16 +321,18 @@ class ConsumingLink(Link):
         if flow.unanswered or not tags or not flow.channel.is_open:
             then()
             return
+        flow.on_closed = _once(then)
         for tag in tags[:-1]:
             flow.channel.basic_cancel(tag, callback=lambda frame: None)
-        flow.channel.basic_cancel(tags[-1], callback=lambda frame: then())
+        flow.channel.basic_cancel(tags[-1], callback=lambda frame: flow.on_closed())
 
     def _on_cancelled(self, flow: Flow, frame: Any) -> None:
         """RabbitMQ 4.3 ends a consumer so when a job runs past its consumer timeout. It begins to deliver again to this
         consumer, which pika knows no more, when the job is acknowledged: unless the consumer is cancelled here too."""
         tag = frame.method.consumer_tag
-        cancel_consumer(flow.channel, tag)
         flow.is_cancelled = True
+        if flow.channel.is_open:
+            cancel_consumer(flow.channel, tag)
         if tag in flow.tags:
             flow.tags.remove(tag)
             self._close_flow(flow, partial(self._after_cancel, flow))
@@ -331,7 +346,7 @@ class ConsumingLink(Link):
         not there would be an error."""
         assert self._declarer is not None
         self._declarer.forget(Message(self._names.of(flow.queue), b""))
-        self._give_back(flow.inbox)
+        self._give_back(flow)
         self._bell.put(False)
 
     def _look(self) -> None:
@@ -341,7 +356,7 @@ class ConsumingLink(Link):
             if flow.held and self._names.one_consumer:
                 flow.asked_at = flow.reached_at = now
             elif flow.inbox and (flow.asked_at < now - UNASKED_S or flow.reached_at < now - UNREACHED_S):
-                self._close_flow(flow, partial(self._give_back, flow.inbox))
+                self._close_flow(flow, partial(self._give_back, flow))
         for flow in list(self._closed_flows):
             if flow.is_lost or (flow.channel is None and not flow.waiting):
                 self._closed_flows.remove(flow)
@@ -349,16 +364,19 @@ class ConsumingLink(Link):
                 flow.channel.close()
         self._loop.call_later(LOOK_EVERY_S, self._look)
 
-    def _give_back(self, inbox: deque[Received]) -> None:
-        back: dict[Flow, list[int]] = {}
-        while inbox:
+    def _give_back(self, flow: Flow) -> None:
+        """Those of its jobs that wait in the inbox, which a later flow may have by now."""
+        inbox, back = flow.inbox, list[int]()
+        for _ in range(len(inbox)):
             try:
-                flow, tag, *_ = inbox.popleft()  # the fetcher's thread takes from it too
+                one = inbox.popleft()  # the fetcher's thread takes from it too
             except IndexError:
                 break
-            back.setdefault(flow, []).append(tag)
-        for flow, tags in back.items():
-            self._finish(flow, [], tags[::-1])
+            if one[0] is flow:
+                back.append(one[1])
+            else:
+                inbox.append(one)
+        self._finish(flow, [], back[::-1])
 
     def _finish_all(self, finished: Sequence[Finished]) -> None:
         for flow, done, back in finished:
@@ -366,7 +384,7 @@ class ConsumingLink(Link):
 
     def _finish(self, flow: Flow, done: Sequence[int], back: Sequence[int]) -> None:
         channel, unacknowledged = flow.channel, flow.unacknowledged
-        if not channel.is_open:
+        if channel is None or not channel.is_open:
             return
         together, last = set(done), 0
         for tag in unacknowledged:
@@ -378,10 +396,10 @@ class ConsumingLink(Link):
         for tag in done:
             if tag > last:
                 channel.basic_ack(tag)
-            del unacknowledged[tag]
+            unacknowledged.pop(tag, None)
         for tag in reversed(back):
             channel.basic_nack(tag, requeue=True)
-            del unacknowledged[tag]
+            unacknowledged.pop(tag, None)
 
     def ended(self, error: BrokerError) -> None:
         for flow in self._open.values():
@@ -391,3 +409,8 @@ class ConsumingLink(Link):
 
 def _nothing() -> None:
     pass
+
+
+def _once(task: Callable[[], None]) -> Callable[[], None]:
+    left = [task]
+    return lambda: left.pop()() if left else None

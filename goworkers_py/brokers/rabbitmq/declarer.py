@@ -36,7 +36,7 @@ class Declarer:
         self._connection, self._names, self._version, self._end = connection, names, version, end
         self._known: set[str] = set()
         self._waiting: dict[str, list[tuple[Then, Fail]]] = {}  # by the name of what is being declared
-        self._channels = 0  # that are open
+        self._channels: list[Any] = []  # that are open, but for those that were given up
         self._later: deque[Callable[[], None]] = deque()  # steps that wait for a channel
 
     def declare(self, message: Message, then: Then, fail: Fail) -> None:
@@ -116,29 +116,34 @@ class Declarer:
 
     def _open(self, name: str, step: Callable[[Any], None], on_missing: Callable[[], None] | None) -> None:
         def closed(channel: Any, reason: Any) -> None:
-            self._channels -= 1
+            self._count_out(channel)
             if getattr(reason, "reply_code", 0) == _NOT_FOUND and on_missing is not None:
                 on_missing()
             elif name in self._waiting and not is_own_close(reason):
                 self._fail(name, translated(reason))  # not for our own close: somebody asks for this name again
-            if self._later and self._connection.is_open:
-                self._later.popleft()()
 
         def opened(channel: Any) -> None:
             channel.add_on_close_callback(closed)
             step(channel)
 
-        if self._channels >= MOST_CHANNELS:
+        if len(self._channels) >= MOST_CHANNELS:
             self._later.append(partial(self._open, name, step, on_missing))
             return
-        self._channels += 1
         channel = self._connection.channel(on_open_callback=opened)
+        self._channels.append(channel)
         self._connection.ioloop.call_later(ANSWER_S, partial(self._check_answer, name, channel))
 
     def _check_answer(self, name: str, channel: Any) -> None:
         """Each channel is closed after its answer. Without one, nobody could use the queue over this connection."""
-        if not channel.is_closed:
+        if channel in self._channels:
+            self._count_out(channel)
             self._end(BrokerUnavailable(f"the server does not answer whether there is a queue {name}"))
+
+    def _count_out(self, channel: Any) -> None:
+        if channel in self._channels:
+            self._channels.remove(channel)
+            if self._later and self._connection.is_open:
+                self._later.popleft()()
 
     def _done(self, name: str, channel: Any) -> None:
         self._known.add(name)

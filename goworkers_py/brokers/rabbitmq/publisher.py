@@ -36,9 +36,13 @@ CONFIRM_S = 10.0
 # Longer than a connection takes to be made, or to fail.
 ANSWER_S = CONFIRM_S + 10.0
 REFUSED_S, REFUSED_FOR_S = 0.2, 2.0
+SOON_S = 0.01
 # A channel is left to a queue that has not confirmed a message within this time.
 STALLED_S = 1.0
-MOST_LANES = 16
+MOST_LANES, KEPT_S = 16, 60.0
+# A message that is too large ends its channel, and leaves the others there in doubt. So while the limit of the server
+# is not known, those of so many bytes have a channel for themselves.
+LARGE = 1_000_000
 _TOO_LARGE = re.compile(r"message size (\d+) is larger than configured max size (\d+)")
 
 
@@ -168,7 +172,7 @@ class Lane:
         self._tags = itertools.count(1)
         # By delivery tag, in their order: a message by its place, its id, and when it was published (monotonic).
         self.unconfirmed: dict[int, tuple[Request, int, str, float]] = {}
-        self.refused = False  # the last message that was answered
+        self.kept_until = 0.0  # monotonic: a message was refused a while ago
 
     def add(self, request: Request, place: int, number: str) -> None:
         self.unconfirmed[next(self._tags)] = (request, place, number, time.monotonic())
@@ -187,6 +191,7 @@ class PublishingLink(Link):
         # The link's thread only:
         self._lane = Lane()  # for all queues but those of `_stalled`
         self._stalled: dict[str, Lane] = {}  # by the destination of messages
+        self._large: Lane | None = None
         self._declarer: Declarer | None = None
         self._questions: list[Question] = []  # that wait for the connection
         self._numbers = itertools.count()
@@ -261,12 +266,15 @@ class PublishingLink(Link):
 
     def _leave_lane(self, lane: Lane) -> None:
         self._stalled = {queue: one for queue, one in self._stalled.items() if one is not lane}
+        if lane is self._large:
+            self._large = None
         if lane is self._lane:
             self._lane = Lane()
             self._open_lane(self._lane)
 
     def _on_ready(self) -> None:
-        self.ready.put(None)
+        if self.ready.empty():
+            self.ready.put(None)
         self._take()
         for question in self._questions:
             question.begin(self._connection)
@@ -287,9 +295,9 @@ class PublishingLink(Link):
         if len(message.body) > self._limit.most:
             self._decide(request, place, self._limit.error(len(message.body)))
             return
-        lane = self._stalled.get(self._destination(message), self._lane)
+        lane = self._lane_for(message)
         if lane.channel is None:  # it is being opened
-            self._loop.call_later(REFUSED_S, partial(self._publish, request, place))
+            self._loop.call_later(SOON_S, partial(self._publish, request, place))
             return
         if not lane.channel.is_open:
             return  # `ended` answers
@@ -305,8 +313,18 @@ class PublishingLink(Link):
     def _destination(self, message: Message) -> str:
         return self._names.delay(message.delay_ms) if message.delay_ms else message.queue
 
+    def _lane_for(self, message: Message) -> Lane:
+        if len(message.body) > LARGE and self._limit.most == math.inf:
+            if self._large is None:
+                self._large = Lane()
+                self._open_lane(self._large)
+            return self._large
+        return self._stalled.get(self._destination(message), self._lane)
+
     def _look(self) -> None:
         """Leaves a channel to the queue for which its oldest message is."""
+        if self.error is not None:
+            return
         oldest = self._lane.oldest()
         waits = oldest is not None and not self.blocked and time.monotonic() - oldest[3] > STALLED_S
         if waits and len({*self._stalled.values()}) < MOST_LANES:
@@ -315,7 +333,7 @@ class PublishingLink(Link):
             self._lane = Lane()
             self._open_lane(self._lane)
         for lane in {*self._stalled.values()}:
-            if not (lane.unconfirmed or lane.refused) and lane.channel.is_open:
+            if not lane.unconfirmed and time.monotonic() > lane.kept_until and lane.channel.is_open:
                 lane.channel.close()
                 self._leave_lane(lane)
         self._loop.call_later(STALLED_S / 2, self._look)
@@ -336,7 +354,9 @@ class PublishingLink(Link):
 
     def _on_confirm(self, lane: Lane, frame: Any) -> None:
         tag, refused = frame.method.delivery_tag, frame.method.NAME == "Basic.Nack"
-        tags, lane.refused = [tag], refused
+        tags = [tag]
+        if refused:
+            lane.kept_until = time.monotonic() + KEPT_S
         if frame.method.multiple:
             tags = list(itertools.takewhile(lambda one: one <= tag, lane.unconfirmed))
         for one in tags:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
+from goworkers_py.brokers.rabbitmq.names import Message
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.outcome import Outcome, Requeue
 
 if TYPE_CHECKING:
     from goworkers_py.brokers.rabbitmq.consuming_link import Flow
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MOST_ENDS = 1_000
+Name = tuple[str, str, int]
 
 
 class Returns:
@@ -30,35 +32,36 @@ class Returns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._ends: dict[str, tuple[Delivery, Outcome]] = {}  # by the id of the message, the oldest first
+        # What the ends leave that could not be settled, by the message, the oldest first.
+        self._ends: dict[Name, Sequence[Message]] = {}
 
-    def loses(self, delivery: Delivery, outcome: Outcome) -> bool:
-        """Whether a delivery that seemed lost cannot be settled. Then its end is remembered."""
+    def loses(self, delivery: Delivery, messages: Sequence[Message] | None) -> bool:
+        """Whether a delivery that seemed lost cannot be settled. Then its end is remembered, which leaves these
+        messages; None: it has none."""
         with self._lock:
             if is_held(delivery):  # it has come again meanwhile
                 return False
-            flow, tag, _ = delivery.receipt
-            if flow.held.pop(tag, None) is not None:
-                self._remember(delivery, outcome)
+            if _take(delivery):
+                self._remember(delivery, messages)
             return True
 
-    def release(self, delivery: Delivery, outcome: Outcome) -> bool:
+    def release(self, delivery: Delivery, messages: Sequence[Message] | None) -> bool:
         """Takes a delivery whose outcome is written out of progress. False if it cannot be acknowledged."""
         flow, tag, _ = delivery.receipt
         held = flow.held.pop(tag, None) is not None
         if held and not flow.loses:
             return True
         with self._lock:
-            flow, tag, _ = delivery.receipt
-            held = flow.held.pop(tag, None) is not None or held
+            flow = delivery.receipt.flow
+            held = _take(delivery) or held
             if held and flow.loses:
-                self._remember(delivery, outcome)
+                self._remember(delivery, messages)
             return held and not flow.has_ended
 
-    def _remember(self, delivery: Delivery, outcome: Outcome) -> None:
-        if not delivery.message_id or goes_to_the_front(outcome):
+    def _remember(self, delivery: Delivery, messages: Sequence[Message] | None) -> None:
+        if not delivery.message_id or messages is None:
             return
-        self._ends[delivery.message_id] = delivery, outcome
+        self._ends[_name(delivery)] = messages
         while len(self._ends) > MOST_ENDS:
             del self._ends[next(iter(self._ends))]
 
@@ -66,38 +69,47 @@ class Returns:
         """Whether a job that comes again runs here still: then this delivery is that of the run."""
         if not delivery.message_id:
             return False
+        name = _name(delivery)
         with self._lock:
             for flow in flows:
-                for tag, running in list(flow.held.items()) if flow.loses else ():
-                    if _are_same(running, delivery) and flow.held.pop(tag, None) is not None:
-                        receipt = delivery.receipt
+                for running in list(flow.held.values()) if flow.loses else ():
+                    if running.message_id == delivery.message_id and _name(running) == name and _take(running):
+                        receipt = running.receipt = delivery.receipt
                         receipt.flow.held[receipt.tag] = running
-                        running.receipt = receipt
                         log.info("queue %s: a job that runs here was delivered again; its run goes on", delivery.queue)
                         return True
         return False
 
-    def end_of(self, delivery: Delivery) -> Outcome | None:
-        """The outcome of a job that has ended here before it came again."""
-        if delivery.message_id not in self._ends:
+    def end_of(self, delivery: Delivery) -> Sequence[Message] | None:
+        """What the end of a job leaves that has ended here before it came again."""
+        if not delivery.message_id:
             return None
         with self._lock:
-            ended, outcome = self._ends.get(delivery.message_id, (None, None))
-            if ended is None or not _are_same(ended, delivery):
-                return None
-            del self._ends[delivery.message_id]
-        log.info("queue %s: a job that has ended here was delivered again; it is not run again", delivery.queue)
-        return outcome
+            messages = self._ends.get(_name(delivery))
+        if messages is not None:
+            log.info("queue %s: a job that has ended here was delivered again; it is not run again", delivery.queue)
+        return messages
+
+    def forget(self, delivery: Delivery) -> None:
+        """Its end is settled, or can never be."""
+        if delivery.message_id:
+            with self._lock:
+                self._ends.pop(_name(delivery), None)
 
 
-def _are_same(one: Delivery, other: Delivery) -> bool:
-    return one.message_id == other.message_id and one.queue == other.queue and one.payload == other.payload
+def _name(delivery: Delivery) -> Name:
+    return delivery.message_id, delivery.queue, hash(delivery.payload)
+
+
+def _take(delivery: Delivery) -> bool:
+    """Out of those that are held. The channel of a flow that was cancelled is closed without the delivery then."""
+    flow, tag, _ = delivery.receipt
+    held = flow.held.pop(tag, None) is not None
+    if held and flow.is_cancelled and not flow.has_ended:
+        flow.link.call(partial(flow.unacknowledged.pop, tag, None))
+    return held
 
 
 def is_held(delivery: Delivery) -> bool:
     flow, tag, _ = delivery.receipt
     return not flow.has_ended and tag in flow.held
-
-
-def goes_to_the_front(outcome: Outcome) -> bool:
-    return isinstance(outcome, Requeue) and outcome.payload is None and not outcome.last

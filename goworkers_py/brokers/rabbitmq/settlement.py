@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,19 +15,22 @@ from goworkers_py.brokers.rabbitmq.consuming_link import Finished as FinishedFlo
 from goworkers_py.brokers.rabbitmq.names import Message, Names
 from goworkers_py.brokers.rabbitmq.publisher import Publisher, again
 from goworkers_py.brokers.rabbitmq.request import Request, TooLarge
-from goworkers_py.brokers.rabbitmq.returns import Returns, goes_to_the_front, is_held
+from goworkers_py.brokers.rabbitmq.returns import Returns, is_held
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import PostJobs, Push, PushEcho, PushJobs
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, UnreadablePayload
 from goworkers_py.core.levels import base_of, plain_list_of
-from goworkers_py.core.outcome import DONE, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.wire import payload
 from goworkers_py.wire.plain_message import wrapped
+
+log = logging.getLogger(__name__)
 
 # A batch waits for confirmations as long as RabbitMQ answers something within this time. A delivery that has none by
 # then gets an error, so that it holds up no other; it comes again later, and is not published again while the
 # connection lives.
 PATIENCE_S = 3.0
+HASTE_S = 0.2
 
 
 class _Leaving:
@@ -92,7 +96,7 @@ class Settlement:
             held = is_held(delivery)
             if outcome is DONE and held:
                 leave_nothing.append((delivery, outcome))
-            elif not held and self._returns.loses(delivery, outcome):
+            elif not held and self._returns.loses(delivery, self._left_behind(delivery, outcome)):
                 results[delivery] = False
                 self._leaving.pop(delivery, None)
             else:
@@ -111,13 +115,23 @@ class Settlement:
     def _end(self, finished: Sequence[Finished], results: dict[Delivery, Settled]) -> None:
         for delivery, outcome in finished:
             # What an outcome leaves is written: a delivery that comes again is done.
-            results[delivery] = self._returns.release(delivery, outcome if goes_to_the_front(outcome) else DONE)
+            results[delivery] = self._returns.release(delivery, None if _goes_to_the_front(outcome) else ())
         _acknowledge(one for one in finished if results[one[0]] is True)
+
+    def _left_behind(self, delivery: Delivery, outcome: Outcome) -> Sequence[Message] | None:
+        """What the end of a lost delivery leaves; None for one that is to run again."""
+        if _goes_to_the_front(outcome):
+            return None
+        try:
+            return self.messages(delivery, outcome)
+        except Exception:  # it cannot be settled so: the settler finds another outcome after the next run
+            return None
 
     def _publish(
         self,
         publishing: Mapping[Delivery, tuple[Outcome, Sequence[Message]]],
         results: dict[Delivery, Settled],
+        patience_s: float | None = None,
     ) -> None:
         """Publishes what deliveries leave, and acknowledges each of which all is confirmed. Raises when the connection
         was lost, and what it had confirmed is acknowledged."""
@@ -134,7 +148,7 @@ class Settlement:
             for request in fresh:  # else it would be taken for one that is on its way
                 request.end(BrokerUnavailable("not published"))
             raise
-        self._await(fresh, over)
+        self._await(fresh, over, PATIENCE_S if patience_s is None else patience_s)
         told = {one: self._look(one, messages) for one, (_, messages) in publishing.items()}
         self._end([(one, outcome) for one, (outcome, _) in publishing.items() if told[one] is None], results)
         results.update((one, error) for one, error in told.items() if isinstance(error, str))
@@ -156,29 +170,45 @@ class Settlement:
             return str(error or self._publisher.unconfirmed(messages))
         return error
 
-    def _await(self, fresh: Sequence[Request], over: SimpleQueue[None]) -> None:
+    def _await(self, fresh: Sequence[Request], over: SimpleQueue[None], patience_s: float) -> None:
         """Waits for the answers, but not for queues that already let a message wait for its confirmation."""
         ours = set(map(id, fresh))
         others = [one.request for one in list(self._leaving.values())]
-        slow = {message.queue for one in others if one and id(one) not in ours for message in one.messages}
+        on_their_way = [one for one in others if one and not one.is_over and id(one) not in ours]
+        slow = {message.queue for one in on_their_way for message in one.messages}
         awaited = [one for one in fresh if slow.isdisjoint(message.queue for message in one.messages)]
         before = -1
         while not all(one.is_over for one in awaited) and before != (heard := sum(one.heard for one in awaited)):
-            before, give_up_at = heard, time.monotonic() + PATIENCE_S
+            before, give_up_at = heard, time.monotonic() + patience_s
             while not all(one.is_over for one in awaited) and (left_s := give_up_at - time.monotonic()) > 0:
                 with suppress(Empty):
                     over.get(timeout=left_s)
 
     def leave(self, leaving: dict[Delivery, Callable[[], Sequence[Message]]]) -> None:
         """Publishes messages in the place of deliveries, and takes those out that are done. The others stay in
-        progress: they are to be left again."""
-        results: dict[Delivery, Settled] = dict.fromkeys((one for one in leaving if not is_held(one)), False)
-        publishing = {one: (DONE, messages()) for one, messages in leaving.items() if one not in results}
-        with suppress(BrokerError):
-            self._publish(publishing, results)
+        progress: they are to be left again. In the fetcher's thread, so it does not wait for long."""
+        for one in [one for one in leaving if not is_held(one)]:
+            self._drop(one, leaving)
+        results: dict[Delivery, Settled] = {}
+        try:
+            self._publish({one: (DONE, messages()) for one, messages in leaving.items()}, results, HASTE_S)
+        except Exception as error:  # in the next try it may work; a fault must not keep the fetcher from its jobs
+            log.debug("messages that take the place of jobs are tried again: %s", error)
         for delivery, result in results.items():
             if isinstance(result, bool):
-                del leaving[delivery]
+                if result:
+                    self._returns.forget(delivery)
+                self._drop(delivery, leaving)
+            elif isinstance(result, Unwritable):  # it runs again, and the settler finds another outcome
+                self._returns.forget(delivery)
+                self._end([(delivery, REQUEUE)], {})
+                self._drop(delivery, leaving)
+
+    def _drop(self, delivery: Delivery, leaving: dict[Delivery, Callable[[], Sequence[Message]]]) -> None:
+        """When it comes again, nobody has it here."""
+        del leaving[delivery]
+        self._leaving.pop(delivery, None)
+        self._returns.loses(delivery, None)
 
     def messages(self, delivery: Delivery, outcome: Outcome) -> Sequence[Message]:
         """Raises what stands in the way of one of them."""
@@ -201,7 +231,7 @@ class Settlement:
             yield self._names.later(self._place(delivery, outcome.payload), outcome.payload, outcome.at, time.time())
         elif isinstance(outcome, Dead):
             yield Message(self._names.dead, outcome.payload)
-        elif isinstance(outcome, Requeue) and not goes_to_the_front(outcome):
+        elif isinstance(outcome, Requeue) and not _goes_to_the_front(outcome):
             yield Message(self._names.of(_home(delivery)), outcome.payload or _as_job(delivery))
 
     def _place(self, delivery: Delivery, raw: bytes) -> str:
@@ -221,12 +251,16 @@ def _acknowledge(finished: Iterable[Finished]) -> None:
     for delivery, outcome in finished:
         flow, tag, _ = delivery.receipt
         done, back = by_flow.setdefault(flow, ([], []))
-        (back if goes_to_the_front(outcome) else done).append(tag)
+        (back if _goes_to_the_front(outcome) else done).append(tag)
     by_link: dict[ConsumingLink, list[FinishedFlow]] = {}
     for flow, tags in by_flow.items():
         by_link.setdefault(flow.link, []).append((flow, *tags))
     for link, together in by_link.items():
         link.finish(together)
+
+
+def _goes_to_the_front(outcome: Outcome) -> bool:
+    return isinstance(outcome, Requeue) and outcome.payload is None and not outcome.last
 
 
 def _home(delivery: Delivery) -> str:

@@ -30,6 +30,8 @@ from goworkers_py.policy.priorities import Ask
 EARLY_S = 0.1
 # One that could not go to the next step tries again after this time.
 LEAVE_AGAIN_S = 2.0
+# With so many of them a pool takes no more jobs: they would fill the memory.
+MOST_LEAVING, FULL_S = 10_000, 0.2
 MOST_IDS = 100_000
 
 
@@ -93,6 +95,9 @@ class RabbitTransport(Transport):
         consumer = self._consumer([queue for queue, _ in asks])
         if consumer.leaving and time.monotonic() >= consumer.leave_at:
             self._leave(consumer)
+        if len(consumer.leaving) >= MOST_LEAVING:
+            time.sleep(min(wait_s, FULL_S))
+            return []
         return self._to_run(consumer, consumer.consume(identity, asks, limit, wait_s))
 
     def _to_run(self, consumer: Consumer, taken: list[Delivery]) -> list[Delivery]:
@@ -100,8 +105,8 @@ class RabbitTransport(Transport):
         here before they came again."""
         leaving: dict[Delivery, Callable[[], Sequence[Message]]] = {}
         for one in taken:
-            if one.again and (end := self._returns.end_of(one)) is not None:
-                leaving[one] = partial(self._settlement.messages, one, end)
+            if one.again and (left := self._returns.end_of(one)) is not None:
+                leaving[one] = partial(_same, left)
                 continue
             if not (headers := one.receipt.headers):
                 continue
@@ -121,8 +126,8 @@ class RabbitTransport(Transport):
         return [self._names.later(self._names.of(delivery.queue), delivery.payload, due, time.time())]
 
     def _leave(self, consumer: Consumer) -> None:
-        self._settlement.leave(consumer.leaving)
         consumer.leave_at = time.monotonic() + LEAVE_AGAIN_S
+        self._settlement.leave(consumer.leaving)
 
     def _consumer(self, queues: Sequence[str]) -> Consumer:
         known = self._consumers.get(queues[0])
@@ -164,6 +169,10 @@ class RabbitTransport(Transport):
         for consumer in {id(one): one for one in self._consumers.values()}.values():
             consumer.close()
         self._publisher.close()
+
+
+def _same(messages: Sequence[Message]) -> Sequence[Message]:
+    return messages
 
 
 def _is_early(headers: Any) -> bool:

@@ -33,6 +33,7 @@ from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, ConfigErr
 from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Done, Reschedule, Retry
 
 pytestmark = pytest.mark.server
+LARGEST = 8_388_608  # see `rabbit.RabbitServer`
 
 
 @pytest.fixture
@@ -91,6 +92,48 @@ def test_a_job_that_has_ended_before_it_comes_again_is_not_run_again(
     assert payloads(me.consume(1)) == [goes_back.payload]
     assert payloads(me.consume(1, "pyworkers.dead")) == [job("dead")]
     assert me.broker.transport.consume("me", [("q", 1), ("pyworkers.dead", 1)], 2, 0.3) == []
+
+
+def test_a_job_that_waits_for_its_next_step_when_its_connection_is_lost_comes_at_its_time(
+    proxied: Process, proxy: RawProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "LEAVE_AGAIN_S", 0.1)
+    due = time.time() + 3.0
+    proxied.publish(job(1), at=due)
+    ours = proxied.broker.transport
+    assert isinstance(ours, RabbitTransport)
+    link = ours._publisher._link
+    assert link is not None
+    link.blocked = "low on memory"  # its next step cannot be published
+    assert eventually(lambda: (consumed_so_far(proxied), [*ours._consumers["q"].leaving])[1])
+    proxy.cut()
+    assert eventually(lambda: consumed_so_far(proxied)) == [job(1)]
+    assert time.time() >= due - 0.1
+    assert not ours._consumers["q"].leaving
+
+
+@pytest.mark.parametrize("outcome", [Dead(job("x" * LARGEST)), Done(effects=(PushJobs("1", (Push("amq.x", b"{}"),)),))])
+def test_an_end_that_cannot_be_written_when_the_job_comes_again_lets_it_run_again(
+    proxied: Process, proxy: RawProxy, monkeypatch: pytest.MonkeyPatch, outcome: Dead | Done
+) -> None:
+    monkeypatch.setattr(transport, "LEAVE_AGAIN_S", 0.1)
+    proxied.publish(*jobs(2))
+    wrong, right = proxied.consume(2)
+    proxy.cut()
+    assert eventually(lambda: wrong.receipt.flow.link.error)
+    assert proxied.settle((wrong, outcome), (right, DONE)) == [False, False]
+    assert eventually(lambda: consumed_so_far(proxied)) == [wrong.payload]
+
+
+def test_jobs_that_came_before_the_flow_was_closed_are_not_forgotten(me: Process) -> None:
+    me.publish(*jobs(5))
+    ours = me.broker.transport
+    assert isinstance(ours, RabbitTransport)
+    assert ours.consume("me", [("q", 5)], 5, 0.0) == []
+    used = ours._consumers["q"]
+    assert eventually(lambda: len(used._flows["q"].inbox) == 5)
+    used._flows["q"].is_closed = True  # as by a close whose answer was not awaited
+    assert payloads(me.consume(5)) == jobs(5)
 
 
 def test_a_batch_whose_retry_was_confirmed_is_not_published_again(proxied: Process, proxy: RawProxy) -> None:
