@@ -113,15 +113,9 @@ class RabbitServer(RabbitNode):
         (self._directory / "plugins").write_text("[rabbitmq_management].")
 
     @property
-    def log(self) -> str:
-        return (self._directory / "out").read_text("utf-8", "replace")
-
-    def start(self) -> None:
-        """Returns when the node serves. Does nothing if it runs."""
-        if self._process is not None:
-            return
+    def _environment(self) -> dict[str, str]:
         directory = str(self._directory)
-        environment = {
+        return {
             "PATH": os.environ["PATH"], "HOME": directory, "LANG": "C.UTF-8",
             "RABBITMQ_NODENAME": f"test{self.port}@localhost", "RABBITMQ_MNESIA_BASE": f"{directory}/data",
             "RABBITMQ_LOG_BASE": f"{directory}/log", "RABBITMQ_LOGS": "-", "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
@@ -134,9 +128,31 @@ class RabbitServer(RabbitNode):
             # How often RabbitMQ 3 looks for runs that are longer than its consumer timeout: by default once a minute.
             "-rabbit channel_tick_interval 500",
         }  # fmt: skip
+
+    def control(self, *arguments: str) -> None:
+        """As `rabbitmqctl`, which takes a second or two."""
+        program = Path(self._binary).with_name("rabbitmqctl")
+        command = [program, "-n", f"test{self.port}@localhost", "-q", *arguments]
+        subprocess.run(command, env=self._environment, check=True, capture_output=True, timeout=60)
+
+    def suspend(self, queue: str) -> None:
+        """The quorum queue of the virtual host `/` answers nothing until `release`."""
+        self.control("eval", f"sys:suspend(whereis('%2F_{queue}')).")
+
+    def release(self, queue: str) -> None:
+        self.control("eval", f"sys:resume(whereis('%2F_{queue}')).")
+
+    @property
+    def log(self) -> str:
+        return (self._directory / "out").read_text("utf-8", "replace")
+
+    def start(self) -> None:
+        """Returns when the node serves. Does nothing if it runs."""
+        if self._process is not None:
+            return
         with (self._directory / "out").open("ab") as log:
             self._process = subprocess.Popen(
-                [self._binary], env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                [self._binary], env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                 start_new_session=True,
             )  # fmt: skip
         deadline = time.monotonic() + START_S

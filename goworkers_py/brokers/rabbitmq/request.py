@@ -18,8 +18,8 @@ class Request:
 
     One that is refused holds up the answer until the others are confirmed, so that nobody publishes those again."""
 
-    def __init__(self, messages: Sequence[Message], over: SimpleQueue[None] | None = None) -> None:
-        """`over` gets an item when the answer is there."""
+    def __init__(self, messages: Sequence[Message], over: SimpleQueue[Request] | None = None) -> None:
+        """`over` gets this request when the answer is there."""
         self.messages, self._over = messages, over
         self.is_over = False  # set after `error`
         self.unconfirmed = {*range(len(messages))}  # by their places; changed by the link's thread, as the next four
@@ -43,4 +43,4 @@ class Request:
         self.is_over = True
         self.answer.put(error)
         if self._over is not None:
-            self._over.put(None)
+            self._over.put(self)

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import repeat, starmap
 from queue import Empty, SimpleQueue
 
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Unwritable, refuse_late
@@ -41,7 +42,7 @@ class _Leaving:
         self.request: Request | None = None  # on its way
         self._asked: Sequence[int] = ()  # the places of the messages of `request`
 
-    def ask(self, messages: Sequence[Message], over: SimpleQueue[None]) -> Request:
+    def ask(self, messages: Sequence[Message], over: SimpleQueue[Request]) -> Request:
         """The request for what is not confirmed. Messages of later tries are to be published with a shorter delay."""
         self._asked = [place for place in range(len(messages)) if place not in self.confirmed]
         self.request = Request([messages[place] for place in self._asked], over)
@@ -133,28 +134,37 @@ class Settlement:
         results: dict[Delivery, Settled],
         patience_s: float | None = None,
     ) -> None:
-        """Publishes what deliveries leave, and acknowledges each of which all is confirmed. Raises when the connection
-        was lost, and what it had confirmed is acknowledged."""
-        over: SimpleQueue[None] = SimpleQueue()
-        fresh = list[Request]()
+        """Publishes what deliveries leave, and acknowledges each as soon as all of it is confirmed: one that is not
+        acknowledged comes again with its process. Raises when the connection was lost."""
+        over: SimpleQueue[Request] = SimpleQueue()
+        fresh: dict[Request, Delivery] = {}
         for delivery, (_, messages) in publishing.items():
             leaving = self._leaving.setdefault(delivery, _Leaving())
             leaving.look()
             if leaving.request is None and len(leaving.confirmed) < len(messages):
-                fresh.append(leaving.ask(messages, over))
+                fresh[leaving.ask(messages, over)] = delivery
         try:
-            self._publisher.begin(fresh)
+            self._publisher.begin([*fresh])
         except BaseException:
             for request in fresh:  # else it would be taken for one that is on its way
                 request.end(BrokerUnavailable("not published"))
             raise
-        self._await(fresh, over, PATIENCE_S if patience_s is None else patience_s)
-        told = {one: self._look(one, messages) for one, (_, messages) in publishing.items()}
-        self._end([(one, outcome) for one, (outcome, _) in publishing.items() if told[one] is None], results)
-        results.update((one, error) for one, error in told.items() if isinstance(error, str))
-        for error in told.values():
-            if isinstance(error, BrokerError):
-                raise again(error)
+        errors = list[BrokerError]()
+
+        def look(deliveries: Iterable[Delivery]) -> None:
+            told = {one: self._look(one, publishing[one][1]) for one in deliveries}
+            self._end([(one, publishing[one][0]) for one, error in told.items() if error is None], results)
+            results.update((one, error) for one, error in told.items() if isinstance(error, str))
+            errors.extend(error for error in told.values() if isinstance(error, BrokerError))
+
+        look(publishing.keys() - fresh.values())
+        seen = set[Delivery]()
+        for ended in self._await([*fresh], over, PATIENCE_S if patience_s is None else patience_s):
+            seen |= (now := {fresh[request] for request in ended})
+            look(now)
+        look({*fresh.values()} - seen)
+        if errors:
+            raise again(errors[0])
 
     def _look(self, delivery: Delivery, messages: Sequence[Message]) -> str | BrokerError | None:
         """None when all messages of the delivery are confirmed; the error of a lost connection; or else a text."""
@@ -170,19 +180,24 @@ class Settlement:
             return str(error or self._publisher.unconfirmed(messages))
         return error
 
-    def _await(self, fresh: Sequence[Request], over: SimpleQueue[None], patience_s: float) -> None:
-        """Waits for the answers, but not for queues that already let a message wait for its confirmation."""
-        ours = set(map(id, fresh))
+    def _await(
+        self, fresh: Sequence[Request], over: SimpleQueue[Request], patience_s: float
+    ) -> Iterator[list[Request]]:
+        """Those that are over, as they come. Waits for no queue that already lets a message wait for long."""
+        ours = {*fresh}
         others = [one.request for one in list(self._leaving.values())]
-        on_their_way = [one for one in others if one and not one.is_over and id(one) not in ours]
+        on_their_way = [one for one in others if one and not one.is_over and one not in ours]
         slow = {message.queue for one in on_their_way for message in one.messages}
-        awaited = [one for one in fresh if slow.isdisjoint(message.queue for message in one.messages)]
+        awaited = {one for one in fresh if slow.isdisjoint(message.queue for message in one.messages)}
         before = -1
-        while not all(one.is_over for one in awaited) and before != (heard := sum(one.heard for one in awaited)):
+        while awaited and before != (heard := sum(one.heard for one in awaited)):
             before, give_up_at = heard, time.monotonic() + patience_s
-            while not all(one.is_over for one in awaited) and (left_s := give_up_at - time.monotonic()) > 0:
+            while awaited and (left_s := give_up_at - time.monotonic()) > 0:
                 with suppress(Empty):
-                    over.get(timeout=left_s)
+                    ended = [over.get(timeout=left_s)]
+                    ended.extend(starmap(over.get_nowait, repeat((), over.qsize())))
+                    awaited.difference_update(ended)
+                    yield ended
 
     def leave(self, leaving: dict[Delivery, Callable[[], Sequence[Message]]]) -> None:
         """Publishes messages in the place of deliveries, and takes those out that are done. The others stay in

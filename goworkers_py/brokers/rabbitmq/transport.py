@@ -31,7 +31,7 @@ EARLY_S = 0.1
 # One that could not go to the next step tries again after this time.
 LEAVE_AGAIN_S = 2.0
 # With so many of them a pool takes no more jobs: they would fill the memory.
-MOST_LEAVING, FULL_S = 10_000, 0.2
+MOST_LEAVING = 10_000
 MOST_IDS = 100_000
 
 
@@ -96,8 +96,7 @@ class RabbitTransport(Transport):
         if consumer.leaving and time.monotonic() >= consumer.leave_at:
             self._leave(consumer)
         if len(consumer.leaving) >= MOST_LEAVING:
-            time.sleep(min(wait_s, FULL_S))
-            return []
+            asks = [(queue, 0) for queue, _ in asks]
         return self._to_run(consumer, consumer.consume(identity, asks, limit, wait_s))
 
     def _to_run(self, consumer: Consumer, taken: list[Delivery]) -> list[Delivery]:
