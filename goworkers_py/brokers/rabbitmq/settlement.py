@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 # then gets an error, so that it holds up no other; it comes again later, and is not published again while the
 # connection lives.
 PATIENCE_S = 3.0
+# A queue that lets a message wait for longer is not waited for again meanwhile.
+SLOW_S = 1.0
 HASTE_S = 0.2
 
 
@@ -40,12 +42,14 @@ class _Leaving:
     def __init__(self) -> None:
         self.confirmed = set[int]()  # messages, by their places among those of the delivery
         self.request: Request | None = None  # on its way
+        self.asked_at = 0.0  # monotonic
         self._asked: Sequence[int] = ()  # the places of the messages of `request`
 
     def ask(self, messages: Sequence[Message], over: SimpleQueue[Request]) -> Request:
         """The request for what is not confirmed. Messages of later tries are to be published with a shorter delay."""
         self._asked = [place for place in range(len(messages)) if place not in self.confirmed]
         self.request = Request([messages[place] for place in self._asked], over)
+        self.asked_at = time.monotonic()
         return self.request
 
     def look(self) -> BrokerError | None:
@@ -185,7 +189,8 @@ class Settlement:
     ) -> Iterator[list[Request]]:
         """Those that are over, as they come. Waits for no queue that already lets a message wait for long."""
         ours = {*fresh}
-        others = [one.request for one in list(self._leaving.values())]
+        long_ago = time.monotonic() - SLOW_S
+        others = [one.request for one in list(self._leaving.values()) if one.asked_at < long_ago]
         on_their_way = [one for one in others if one and not one.is_over and one not in ours]
         slow = {message.queue for one in on_their_way for message in one.messages}
         awaited = {one for one in fresh if slow.isdisjoint(message.queue for message in one.messages)}
