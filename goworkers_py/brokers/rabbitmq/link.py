@@ -22,8 +22,9 @@ from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 
 CLOSE_S = 3.0
 
-# Each outage is told in one line of our own, see `runtime.outage`.
-logging.getLogger("pika").setLevel(logging.CRITICAL)
+# Each outage is told in one line of our own, see `runtime.outage`. What still comes over a channel that RabbitMQ has
+# closed is critical to pika, and nothing to us.
+logging.getLogger("pika").setLevel(logging.CRITICAL + 1)
 
 
 class Link:

@@ -251,7 +251,10 @@ def main() -> int:
     with closing(RabbitServer(f"consumer_timeout = {TIMEOUT_S * 1000:.0f}")) as server, ExitStack() as stack:
         with closing(open_broker(Config(broker=server.url))) as broker:
             at = time.time() + 0.6
-            first = [Push("q", job(-1, args=[-1, 0], **{"class": "work"}), at) for at in (None, at)]
+            first = [
+                Push("q", job(number, args=[number, 0], **{"class": "work"}), when)
+                for number, when in ((-1, None), (-3, at))
+            ]
             broker.transport.publish([*first, Push("pyworkers.dead", job(-2, args=[-2, 0]))])
         proxies = [stack.enter_context(RawProxy(server.port)) for _ in range(DAEMONS)]
         with closing(Chaos(folder, server, proxies, options.seed)) as chaos:
