@@ -119,11 +119,13 @@ class Lock:
         self._lock.release()
         target_of(threading.get_ident())._open()
 
-    def __enter__(self) -> None:
-        self.acquire()
+    def __enter__(self) -> None:  # as `acquire`: it is called often
+        target_of(threading.get_ident())._close()
+        self._lock.acquire()
 
     def __exit__(self, *raised: object) -> None:
-        self.release()
+        self._lock.release()
+        target_of(threading.get_ident())._open()
 
 
 _throwing = Lock()  # one thread throws at a time

@@ -5,7 +5,6 @@ A row is a flat list of numbers, so that rows are added up by position and sent 
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable
@@ -24,6 +23,7 @@ from goworkers_py.core.outcome import (
     Reschedule,
     Retry,
 )
+from goworkers_py.core.strikes import Lock
 from goworkers_py.observe.executions import BOUNDS_S as SIDEKIQS_BOUNDS_S
 from goworkers_py.observe.executions import Executions
 
@@ -65,7 +65,7 @@ COUNTED_AT_ONCE = 200
 class RunStats:
     def __init__(self, known: Iterable[str] = ()) -> None:
         """Each class in `known` has a row from the start: a monitor sees the first failure only as a change from 0."""
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._rows: Rows = {}
         for job_class in known:
             self._new_row(job_class)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.strikes import Lock
 
 STOP: Final = None
 
@@ -22,8 +23,8 @@ class Buffer:
     A delivery is out from `put` until `done` or `take_back`: while it waits here and while a worker runs it. The
     fetcher's thread waits in `room` until a worker has finished a delivery.
 
-    Workers call `get` and `done` for every job. They take `_lock` by a plain `with`, which is a single step of C code,
-    see `hand_over`; to enter a Condition would be Python code. A worker that loses the interpreter while it holds
+    Workers call `get` and `done` for every job. They take `_lock`, which no thrown exception leaves taken, see
+    `hand_over` and `core.strikes`; a Condition has a lock of its own. A worker that loses the interpreter while it holds
     `_lock` stops all others, so `done` takes `_lock` only when it has made the room that the fetcher waits for.
 
     The order changes only by `rearrange`: it takes all waiting deliveries out and puts them in again, under `_lock`, so
@@ -38,8 +39,9 @@ class Buffer:
         self._waiting: queue.SimpleQueue[Delivery | None] = queue.SimpleQueue()
         self.get = self._waiting.get  # returns the next delivery to run, or STOP when the worker should end
         self.get_now = self._waiting.get_nowait  # the same, but raises queue.Empty where `get` would wait
-        self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
+        lock = threading.Lock()
+        self._lock = Lock(lock)
+        self._changed = threading.Condition(lock)
         self.capacity = capacity  # changed by the fetcher's thread
         self._awaited = 0  # how much room the fetcher's thread waits for; 0 while it does not wait
         self._out: set[Delivery] = set()  # used by any thread, also without the lock: each change is one step of C code

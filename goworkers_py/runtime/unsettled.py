@@ -8,14 +8,16 @@ from collections.abc import Sequence
 from itertools import islice, repeat
 
 from goworkers_py.core.delivery import Delivery, Stage
+from goworkers_py.core.strikes import Lock
 
 
 class Unsettled:
     """All deliveries from their fetch until the broker has confirmed that they are settled, the oldest first."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._removed = threading.Condition(self._lock)
+        lock = threading.Lock()
+        self._lock = Lock(lock)
+        self._removed = threading.Condition(lock)
         # Changed under the lock. The settler uses `in` for every job without the lock: it is one step of C code.
         self.deliveries: dict[Delivery, None] = {}
         self._kept: set[Delivery] = set()  # also used without the lock: each change is one step of C code

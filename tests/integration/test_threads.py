@@ -10,6 +10,7 @@ import random
 import re
 import select
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ from goworkers_py.api.app import App
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.core.strikes import target_of
 from goworkers_py.core.timing import Timing
 from goworkers_py.observe.log_format import PlainFormatter
 from goworkers_py.runtime import assembly, service
@@ -48,6 +50,12 @@ class Struck(BaseException):
 
 
 def throw(thread: threading.Thread) -> None:
+    """As a stranger does: at any moment. From Python 3.14 on such an exception may leave any lock taken, also where a
+    `with` takes it; so there it is thrown as this package throws."""
+    if sys.version_info >= (3, 14):
+        with (target := target_of(thread.ident or 0)).held_up():
+            target.throw(Struck)
+        return
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Struck))
 
 
