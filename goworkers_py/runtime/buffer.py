@@ -24,7 +24,7 @@ class Buffer:
     fetcher's thread waits in `room` until a worker has finished a delivery.
 
     Workers call `get` and `done` for every job. They take `_lock`, which no thrown exception leaves taken, see
-    `hand_over` and `core.strikes`; a Condition has a lock of its own. A worker that loses the interpreter while it holds
+    `hand_over` and `core.strikes`; a Condition has a lock of its own. A worker that loses the interpreter while it has
     `_lock` stops all others, so `done` takes `_lock` only when it has made the room that the fetcher waits for.
 
     The order changes only by `rearrange`: it takes all waiting deliveries out and puts them in again, under `_lock`, so
