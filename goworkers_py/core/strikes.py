@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -126,6 +127,13 @@ class Lock:
     def __exit__(self, *raised: object) -> None:
         self._lock.release()
         target_of(threading.get_ident())._open()
+
+
+def lock_outside_runs(lock: Any = None) -> Any:
+    """For what a worker does outside of its runs, where only strangers throw. Up to Python 3.13 a plain lock in a
+    `with` withstands them. From 3.14 on nothing does, and this one withstands what is thrown as above."""
+    lock = threading.Lock() if lock is None else lock
+    return lock if sys.version_info < (3, 14) else Lock(lock)
 
 
 _throwing = Lock()  # one thread throws at a time

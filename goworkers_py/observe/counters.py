@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from goworkers_py.core.strikes import Lock
+from goworkers_py.core.strikes import lock_outside_runs
 
 
 class Counters:
     """Counts of events since the start of this process, by name."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = lock_outside_runs()
         self._counts: dict[str, float] = {}
 
     def add(self, name: str, amount: float = 1) -> float:

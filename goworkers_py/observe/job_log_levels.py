@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from goworkers_py.config.log_levels import LEVELS
-from goworkers_py.core.strikes import Lock
+from goworkers_py.core.strikes import lock_outside_runs
 
 # The `log_level` of the job that this thread (or asyncio task) runs now; None if the job has none.
 _of_run: ContextVar[int | None] = ContextVar("goworkers_py_log_level", default=None)
@@ -25,7 +25,7 @@ def level_named(wish: Any) -> int | None:
 
 class JobLevels:
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = lock_outside_runs()
         self._configured: dict[logging.Logger, int] = {}
         self._asked: list[int] = []
         self._before: dict[logging.Logger, int] = {}  # the levels before the first `change`

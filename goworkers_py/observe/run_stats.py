@@ -23,7 +23,7 @@ from goworkers_py.core.outcome import (
     Reschedule,
     Retry,
 )
-from goworkers_py.core.strikes import Lock
+from goworkers_py.core.strikes import lock_outside_runs
 from goworkers_py.observe.executions import BOUNDS_S as SIDEKIQS_BOUNDS_S
 from goworkers_py.observe.executions import Executions
 
@@ -65,7 +65,7 @@ COUNTED_AT_ONCE = 200
 class RunStats:
     def __init__(self, known: Iterable[str] = ()) -> None:
         """Each class in `known` has a row from the start: a monitor sees the first failure only as a change from 0."""
-        self._lock = Lock()
+        self._lock = lock_outside_runs()
         self._rows: Rows = {}
         for job_class in known:
             self._new_row(job_class)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.strikes import Lock
+from goworkers_py.core.strikes import lock_outside_runs
 
 STOP: Final = None
 
@@ -40,7 +40,7 @@ class Buffer:
         self.get = self._waiting.get  # returns the next delivery to run, or STOP when the worker should end
         self.get_now = self._waiting.get_nowait  # the same, but raises queue.Empty where `get` would wait
         lock = threading.Lock()
-        self._lock = Lock(lock)
+        self._lock = lock_outside_runs(lock)
         self._changed = threading.Condition(lock)
         self.capacity = capacity  # changed by the fetcher's thread
         self._awaited = 0  # how much room the fetcher's thread waits for; 0 while it does not wait

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from goworkers_py.core.errors import BrokerError
-from goworkers_py.core.strikes import Lock
+from goworkers_py.core.strikes import lock_outside_runs
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class HealthHandlers:
 
     def __init__(self, handlers: Sequence[HealthHandler] = ()) -> None:
         self._handlers = handlers
-        self._lock = Lock()
+        self._lock = lock_outside_runs()
         # Both under the lock.
         self._events: deque[HealthEvent] = deque(maxlen=MOST_EVENTS)
         self._telling = False

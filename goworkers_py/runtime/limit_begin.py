@@ -21,7 +21,7 @@ from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, WorkersEr
 from goworkers_py.core.limit import Apart, Begins, LimitSpec, Lost, SlotTie, Undeclared, Waits
 from goworkers_py.core.outcome import LOST, MOVED, REQUEUE_LAST, Dead, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
-from goworkers_py.core.strikes import Lock
+from goworkers_py.core.strikes import lock_outside_runs
 from goworkers_py.links.chain import Run
 from goworkers_py.policy.consequences import change_of, consequences, of_slots
 from goworkers_py.policy.limiting import Limiting
@@ -56,7 +56,7 @@ class LimitBegin:
         self._timestamps = timestamps
         self.on_line: Callable[[], None] = lambda: None  # called when a line is to be looked at
         self._running: Counter[str] = Counter()  # by the name of the limit; under the lock
-        self._lock = Lock()
+        self._lock = lock_outside_runs()
 
     @property
     def of_any_class(self) -> bool:

@@ -11,7 +11,7 @@ import random
 import time
 
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable, Fenced
-from goworkers_py.core.strikes import Lock
+from goworkers_py.core.strikes import lock_outside_runs
 from goworkers_py.runtime.health_handlers import HealthEvent, HealthHandlers
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ class Outage:
         """`broker` is the name of the broker, for people. `handlers` are told of its outages."""
         self._broker = broker
         self._handlers = handlers or HealthHandlers()
-        self._lock = Lock()
+        self._lock = lock_outside_runs()
         # By who fails: how often in a row. Each `who` is in at most one of the two.
         self._cut_off: dict[str, int] = {}
         self._refused: dict[str, int] = {}

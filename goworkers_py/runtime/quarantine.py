@@ -31,7 +31,7 @@ from goworkers_py.core.clock import Clock
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.outcome import REQUEUE, REQUEUE_LAST, Outcome, Reschedule
-from goworkers_py.core.strikes import Lock
+from goworkers_py.core.strikes import lock_outside_runs
 from goworkers_py.links.chain import Run
 from goworkers_py.observe.health_report import OF_SUSPECT
 from goworkers_py.policy.poison import PoisonPolicy, name_of
@@ -89,7 +89,7 @@ class Quarantine:
         self._others_run = others_run
         self._give_back_waiting = give_back_waiting
         self._pid = os.getpid()
-        self._lock = Lock()
+        self._lock = lock_outside_runs()
         self._suspect: _Suspect | None = None  # changed under the lock
         self.closed = False  # while there is a suspect; each worker reads it for each job, without the lock
         self._closed_at = 0.0  # monotonic

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import islice, repeat
 
 from goworkers_py.core.delivery import Delivery, Stage
-from goworkers_py.core.strikes import Lock
+from goworkers_py.core.strikes import lock_outside_runs
 
 
 class Unsettled:
@@ -16,7 +16,7 @@ class Unsettled:
 
     def __init__(self) -> None:
         lock = threading.Lock()
-        self._lock = Lock(lock)
+        self._lock = lock_outside_runs(lock)
         self._removed = threading.Condition(lock)
         # Changed under the lock. The settler uses `in` for every job without the lock: it is one step of C code.
         self.deliveries: dict[Delivery, None] = {}
