@@ -68,9 +68,13 @@ class Target:
             time.sleep(0)
         error, self._pending = self._pending, None
         if self._thrown:
-            self._land()
+            self._land()  # raises what was thrown, and what waits here is for the same run
         if error is not None:
             raise error
+
+    def reset(self) -> None:
+        """Before a run, by a thread without locks: what somebody else has thrown may have left it shut."""
+        self._shut, self._pending = 0, None
 
     def _land(self) -> None:
         self._thrown = False

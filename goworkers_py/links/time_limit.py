@@ -2,8 +2,8 @@
 
 At the limit the watchdog's thread, see `runtime.watchdog`, sets `expired` of the job's message and throws
 TimeLimitExceeded into the worker's thread, see `core.strikes`. Python raises the exception there at the next Python
-instruction: not inside a call of C code that does not return. For an async job the watchdog's thread cancels the
-asyncio task instead.
+instruction: not inside a call of C code that does not return, nor while the thread has a lock of ours. For an async job
+the watchdog's thread cancels the asyncio task instead.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ class Watched:
     stuck: bool = False
     over: bool = False
     _reported: bool = False  # set by the watchdog's thread
+
+    def __post_init__(self) -> None:
+        target_of(self.thread.ident or 0).reset()
 
     def fire(self, grace_s: float) -> None:
         target = target_of(self.thread.ident or 0)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Mapping
 
 from goworkers_py.core.delivery import BEGUN, ENDED, FETCHED, Delivery
 from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.outcome import REQUEUE
 from goworkers_py.core.pool_here import PoolHere, pool_here
+from goworkers_py.core.strikes import target_of
 from goworkers_py.links.perform import close_own_loop
 from goworkers_py.runtime.buffer import Buffer
 from goworkers_py.runtime.hand_over import Hand
@@ -39,6 +41,7 @@ class Worker(Service):
         self._retired = False  # set by the watchdog's thread in `retire`
 
     def run(self) -> None:
+        target_of(threading.get_ident()).reset()
         self.enter_pool()
         try:
             self.work()

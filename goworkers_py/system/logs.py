@@ -10,7 +10,7 @@ from contextvars import Context
 from pathlib import Path
 from typing import Any, TextIO
 
-from goworkers_py.core.errors import ConfigError, TimeLimitExceeded
+from goworkers_py.core.errors import ConfigError, JobCancelled, TimeLimitExceeded
 from goworkers_py.observe.job_log_levels import job_levels
 from goworkers_py.observe.log_format import JsonFormatter, PlainFormatter
 from goworkers_py.system.output import Output
@@ -58,7 +58,7 @@ class Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             line = self._line(record)
-        except TimeLimitExceeded:
+        except (TimeLimitExceeded, JobCancelled):
             raise  # thrown into the worker's thread whose job logs
         except Exception as error:
             line = self._line(_of_mistake(record, error))

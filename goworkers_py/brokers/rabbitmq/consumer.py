@@ -157,6 +157,8 @@ class Consumer:
             if most <= 0 or flow is None:
                 continue
             flow.asked_at = now
+            if flow.is_answered:
+                self._leaderless.discard(queue)
             if len(taken) >= limit:
                 continue
             flow.reached_at = now
@@ -203,7 +205,7 @@ class Consumer:
                 serving = self._link_of(queue, link)
                 flow = self._flows[queue] = Flow(serving, queue, flow)
                 serving.widen(flow, most)
-            elif most > 0 and flow is not None and not flow.is_closed:
+            elif most > 0 and flow is not None and not flow.is_over:
                 lacking = len(flow.held) + min(most, limit) - flow.window
                 if lacking <= 0:
                     continue
@@ -219,8 +221,8 @@ class Consumer:
     def _put_away(self, flow: Flow | None) -> None:
         """The fetcher is done with this flow; jobs of it may run."""
         self._former = [one for one in (*self._former, flow) if one is not None and one.held]
-        if flow is not None and flow.error is not None:
-            self._errors[flow.queue] = flow.error
+        if flow is not None and (error := flow.error or flow.link.error) is not None:
+            self._errors[flow.queue] = error
         if flow is not None and flow.is_leaderless and flow.queue not in self._leaderless:
             self._leaderless.add(flow.queue)
             log.warning("queue %s: %s; asking again, over a connection of its own", flow.name, flow.error)
@@ -251,7 +253,7 @@ class Consumer:
     def _link_of(self, queue: str, link: ConsumingLink) -> ConsumingLink:
         """RabbitMQ ends the connection that asks to consume from a queue without a leader. So after the first time such
         a queue has a connection for itself, and the jobs of the others stay."""
-        if queue not in self._leaderless or self._names.one_consumer:
+        if not (queue in self._leaderless or queue in self._own_links) or self._names.one_consumer:
             return link
         own = self._own_links.get(queue)
         if own is None or not own.serves:
@@ -281,7 +283,8 @@ class Consumer:
 
 def _may_be_opened(flow: Flow) -> bool:
     """Another one in its place. One that was refused is not asked for at once again."""
-    return flow.is_closed and (flow.error is None or time.monotonic() > flow.opened_at + REOPEN_S)
+    failed = flow.error is not None or flow.link.error is not None
+    return flow.is_over and (not failed or time.monotonic() > flow.opened_at + REOPEN_S)
 
 
 def _flows_fast(flow: Flow) -> bool:

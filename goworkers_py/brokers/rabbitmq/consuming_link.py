@@ -83,6 +83,11 @@ class Flow:
         self.waiting: list[Callable[[], None]] = []  # tasks that wait for the channel
 
     @property
+    def is_over(self) -> bool:
+        """Whether no more jobs come to it."""
+        return self.is_closed or self.link.error is not None
+
+    @property
     def has_ended(self) -> bool:
         """Whether nothing of it can be acknowledged any more."""
         return self.is_lost or self.link.error is not None
@@ -254,8 +259,6 @@ class ConsumingLink(Link):
         if flow.is_closed and not flow.unanswered and flow.channel.is_open:
             for tag in list(flow.channel.consumer_tags):
                 flow.channel.basic_cancel(tag)
-            late, flow.late = flow.late, []
-            self._finish(flow, [], late[::-1])
 
     def _check_answer(self, flow: Flow, answered: Sequence[Any], asked_at: float) -> None:
         """A node that has just started may lose the question, because the queue has no leader yet. Questions are
@@ -284,7 +287,7 @@ class ConsumingLink(Link):
             return
         tag = method.delivery_tag
         unacknowledged[tag] = None
-        if flow.is_closed:  # see `_on_answer`
+        if flow.is_closed:  # goes back soon, see `_look`
             flow.late.append(tag)
             return
         flow.came += 1
@@ -311,14 +314,20 @@ class ConsumingLink(Link):
 
     def _close_flow(self, flow: Flow, then: Callable[[], None]) -> None:
         """Calls `then` when no more jobs of the flow come: pika gives back what comes between a cancel and its
-        answer. A server that has not answered our question does not answer a cancel either, see `_look`."""
+        answer. While a question of ours is not answered, pika sends no cancel, and nobody waits for its answer: what
+        comes meanwhile is given back too."""
         if self._open.get(flow.queue) is flow:
             del self._open[flow.queue]
         if not flow.is_closed:
             flow.is_closed = True
             self._closed_flows.append(flow)
         tags, flow.tags = flow.tags, []
-        if flow.unanswered or not tags or not flow.channel.is_open:
+        if not tags or not flow.channel.is_open:
+            then()
+            return
+        if flow.unanswered:
+            for tag in tags:
+                cancel_consumer(flow.channel, tag)
             then()
             return
         flow.on_closed = _once(then)
@@ -358,6 +367,9 @@ class ConsumingLink(Link):
             elif flow.inbox and (flow.asked_at < now - UNASKED_S or flow.reached_at < now - UNREACHED_S):
                 self._close_flow(flow, partial(self._give_back, flow))
         for flow in list(self._closed_flows):
+            if flow.late:
+                late, flow.late = flow.late, []
+                self._finish(flow, [], late[::-1])
             if flow.is_lost or (flow.channel is None and not flow.waiting):
                 self._closed_flows.remove(flow)
             elif flow.channel is not None and flow.channel.is_open and not (flow.unanswered or flow.unacknowledged):

@@ -19,6 +19,7 @@ from pika.adapters.select_connection import IOLoop  # type: ignore[import-untype
 
 from goworkers_py.brokers.rabbitmq.translation import translated
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
+from goworkers_py.core.strikes import Lock
 
 CLOSE_S = 3.0
 
@@ -38,6 +39,7 @@ class Link:
         self._parameters = parameters
         self._loop = IOLoop()
         self._connection: Any = None
+        self._calling = Lock()  # pika and Python take locks of their own, which a job's thread must not leave taken
         self._begun = threading.Lock()  # taken for good by the first thread that runs
         self._thread: threading.Thread | None = None
         self.pid = os.getpid()
@@ -49,13 +51,15 @@ class Link:
     def start(self) -> None:
         """May be called again when an exception has struck the first call: of two threads the second one ends."""
         if not self._begun.locked():
-            thread = threading.Thread(target=self._run, name=f"rabbitmq {self._name}", daemon=True)
-            thread.start()
-            self._thread = thread
+            with self._calling:
+                thread = threading.Thread(target=self._run, name=f"rabbitmq {self._name}", daemon=True)
+                thread.start()
+                self._thread = thread
 
     def call(self, task: Callable[[], None]) -> None:
         """The thread calls `task` soon, or never when the connection has ended."""
-        self._loop.add_callback_threadsafe(task)
+        with self._calling:
+            self._loop.add_callback_threadsafe(task)
 
     @property
     def serves(self) -> bool:

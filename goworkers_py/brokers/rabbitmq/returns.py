@@ -48,7 +48,7 @@ class Returns:
     def release(self, delivery: Delivery, messages: Sequence[Message] | None) -> bool:
         """Takes a delivery whose outcome is written out of progress. False if it cannot be acknowledged."""
         flow, tag, _ = delivery.receipt
-        held = flow.held.pop(tag, None) is not None
+        held = not flow.loses and flow.held.pop(tag, None) is not None
         if held and not flow.loses:
             return True
         with self._lock:

@@ -33,7 +33,8 @@ log = logging.getLogger(__name__)
 PATIENCE_S = 3.0
 # A queue that lets a message wait for longer is not waited for again meanwhile.
 SLOW_S = 1.0
-HASTE_S = 0.2
+LONGEST_S = 60.0  # however much it answers
+HASTE_S = 0.2  # in the fetcher's thread
 
 
 class _Leaving:
@@ -136,7 +137,7 @@ class Settlement:
         self,
         publishing: Mapping[Delivery, tuple[Outcome, Sequence[Message]]],
         results: dict[Delivery, Settled],
-        patience_s: float | None = None,
+        hasty: bool = False,
     ) -> None:
         """Publishes what deliveries leave, and acknowledges each as soon as all of it is confirmed: one that is not
         acknowledged comes again with its process. Raises when the connection was lost."""
@@ -163,7 +164,7 @@ class Settlement:
 
         look(publishing.keys() - fresh.values())
         seen = set[Delivery]()
-        for ended in self._await([*fresh], over, PATIENCE_S if patience_s is None else patience_s):
+        for ended in self._await([*fresh], over, hasty):
             seen |= (now := {fresh[request] for request in ended})
             look(now)
         look({*fresh.values()} - seen)
@@ -184,9 +185,7 @@ class Settlement:
             return str(error or self._publisher.unconfirmed(messages))
         return error
 
-    def _await(
-        self, fresh: Sequence[Request], over: SimpleQueue[Request], patience_s: float
-    ) -> Iterator[list[Request]]:
+    def _await(self, fresh: Sequence[Request], over: SimpleQueue[Request], hasty: bool) -> Iterator[list[Request]]:
         """Those that are over, as they come. Waits for no queue that already lets a message wait for long."""
         ours = {*fresh}
         long_ago = time.monotonic() - SLOW_S
@@ -194,9 +193,10 @@ class Settlement:
         on_their_way = [one for one in others if one and not one.is_over and one not in ours]
         slow = {message.queue for one in on_their_way for message in one.messages}
         awaited = {one for one in fresh if slow.isdisjoint(message.queue for message in one.messages)}
-        before = -1
-        while awaited and before != (heard := sum(one.heard for one in awaited)):
-            before, give_up_at = heard, time.monotonic() + patience_s
+        patience_s, longest_s = (HASTE_S, HASTE_S) if hasty else (PATIENCE_S, LONGEST_S)
+        before, last = -1, time.monotonic() + longest_s
+        while awaited and time.monotonic() < last and before != (heard := sum(one.heard for one in awaited)):
+            before, give_up_at = heard, min(last, time.monotonic() + patience_s)
             while awaited and (left_s := give_up_at - time.monotonic()) > 0:
                 with suppress(Empty):
                     ended = [over.get(timeout=left_s)]
@@ -211,9 +211,11 @@ class Settlement:
             self._drop(one, leaving)
         results: dict[Delivery, Settled] = {}
         try:
-            self._publish({one: (DONE, messages()) for one, messages in leaving.items()}, results, HASTE_S)
-        except Exception as error:  # in the next try it may work; a fault must not keep the fetcher from its jobs
+            self._publish({one: (DONE, messages()) for one, messages in leaving.items()}, results, hasty=True)
+        except BrokerError as error:
             log.debug("messages that take the place of jobs are tried again: %s", error)
+        except Exception:  # it must not keep the fetcher from its jobs
+            log.exception("messages that take the place of jobs are tried again")
         for delivery, result in results.items():
             if isinstance(result, bool):
                 if result:

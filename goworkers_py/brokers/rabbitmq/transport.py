@@ -107,6 +107,8 @@ class RabbitTransport(Transport):
             if one.again and (left := self._returns.end_of(one)) is not None:
                 leaving[one] = partial(_same, left)
                 continue
+            if one.again and one.properties is not None:
+                self._limits.look(consumer, one, one.properties.headers)
             if not (headers := one.receipt.headers):
                 continue
             if self.marks is not None:
@@ -125,8 +127,8 @@ class RabbitTransport(Transport):
         return [self._names.later(self._names.of(delivery.queue), delivery.payload, due, time.time())]
 
     def _leave(self, consumer: Consumer) -> None:
-        consumer.leave_at = time.monotonic() + LEAVE_AGAIN_S
         self._settlement.leave(consumer.leaving)
+        consumer.leave_at = time.monotonic() + LEAVE_AGAIN_S
 
     def _consumer(self, queues: Sequence[str]) -> Consumer:
         known = self._consumers.get(queues[0])

@@ -6,6 +6,7 @@ the jobs of the store. The thread of the probe alone asks it, until it answers.
 
 from __future__ import annotations
 
+import logging
 import math
 import random
 import threading
@@ -13,7 +14,9 @@ import time
 from collections.abc import Callable
 
 from goworkers_py.brokers.contracts.transport import Transport
-from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.errors import BrokerError, BrokerUnavailable
+
+log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.5
 FIRST_PAUSE_S = 0.05
@@ -76,6 +79,10 @@ class ServiceProbe:
                 self._service.paused()
             except BrokerError as error:
                 self._last = self.away = error
+                continue
+            except Exception as error:  # no more threads, say
+                log.exception("the queue service cannot be asked")
+                self._last = self.away = BrokerUnavailable(f"{type(error).__name__}: {error}")
                 continue
             now = time.monotonic()
             if was_away:

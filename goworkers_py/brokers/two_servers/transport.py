@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import cast
 
@@ -34,6 +36,7 @@ from goworkers_py.wire.message import describe_job
 
 log = logging.getLogger(__name__)
 
+AWAY_PAUSE_S = 0.5
 # The receipt of the store's deliveries: a Pollable finds them again without its own.
 STORED = "stored"
 
@@ -179,11 +182,11 @@ class TwoServerTransport(Transport):
         if gone:
             first = again[0]
             settler = f"{first.identity}:again:{first.queue}"  # of one thread
-            try:
+            with suppress(BrokerError):  # the connection is lost: they come again
                 self._service.settle(Batch(settler, next(self._numbers), [(one, outcome) for one in gone]))
-            except BrokerError:
-                return ()
             self._held.difference_update(gone)
+            if outcome is REQUEUE:
+                threading.Event().wait(AWAY_PAUSE_S)  # they come again at once
         if gone and outcome is DONE:
             jobs = "; ".join(describe_job(one.payload, one.queue) for one in gone)
             log.warning("acknowledged and not run: %d jobs that came again after they had ended: %s", len(gone), jobs)

@@ -109,7 +109,7 @@ def test_a_job_that_waits_for_its_next_step_when_its_connection_is_lost_comes_at
     proxy.cut()
     assert eventually(lambda: consumed_so_far(proxied)) == [job(1)]
     assert time.time() >= due - 0.1
-    assert not ours._consumers["q"].leaving
+    assert eventually(lambda: consumed_so_far(proxied) == [] and not ours._consumers["q"].leaving)
 
 
 @pytest.mark.parametrize("outcome", [Dead(job("x" * LARGEST)), Done(effects=(PushJobs("1", (Push("amq.x", b"{}"),)),))])
