@@ -47,6 +47,7 @@ LARGEST_WINDOW = 65_535  # of one consumer
 # A consumer asks for this time between a delivery and its acknowledgement. From this release on RabbitMQ knows the
 # argument; from 4.3 on it refuses it for classic queues, which have no such limit there.
 TIMEOUT, LONGEST_RUN_MS, TIMEOUT_SINCE = "x-consumer-timeout", 30 * 86_400_000, (3, 11, 15)
+_NOT_FOUND = 404
 
 
 class Flow:
@@ -226,9 +227,12 @@ class ConsumingLink(Link):
         flow.on_closed()
         if is_own_close(reason) or self.error is not None:
             return
+        assert self._declarer is not None
+        name = self._names.of(flow.queue)
+        self._declarer.forget(Message(name, b""))  # the next flow asks whether there is such a queue
         if TIMEOUT in str(reason):
-            self._unlimited.add(self._names.of(flow.queue))
-        else:
+            self._unlimited.add(name)
+        elif getattr(reason, "reply_code", 0) != _NOT_FOUND:  # else it was deleted, and is declared
             flow.error = flow.error or translated(reason)
         if flow.held:
             log.warning(

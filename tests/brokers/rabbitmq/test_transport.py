@@ -414,6 +414,19 @@ def test_a_deleted_queue_is_declared_again_and_its_consumer_goes_on(
     assert payloads(me.consume(1)) == [job(2)]
 
 
+def test_a_queue_that_was_deleted_while_nobody_consumed_is_declared_again(
+    me: Process, rabbit_server: RabbitNode, rabbit_url: str
+) -> None:
+    me.publish(job(1))
+    me.settle((me.consume(1)[0], DONE))
+    assert me.broker.transport.end_waits(["q"]) == []
+    rabbit_server.ask("DELETE", f"queues/{urlsplit(rabbit_url).path[1:]}/q")
+    used = me.broker.transport._consumers["q"]
+    assert eventually(lambda: consumed_so_far(me) == [] and used._flows["q"].is_answered)
+    publish_without_id(rabbit_url, job(2))
+    assert payloads(me.consume(1)) == [job(2)]
+
+
 def test_a_deleted_queue_takes_no_running_job_of_another_queue_away(
     me: Process, rabbit_server: RabbitNode, rabbit_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
