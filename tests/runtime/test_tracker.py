@@ -151,10 +151,13 @@ def test_progress_that_is_not_written_is_given_up_until_the_job_tells_more(at: A
     def job(message: Message) -> Outcome:
         assert eventually(lambda: len(at.marks.of("a")) == 1)
         message.progress(1)
-        assert eventually(lambda: len(at.marks.of("a")) == 1 + MOST_TRIES)
+        # The tracker may count the first mark, which the job saw before it was counted, as one of the tries.
+        assert eventually(lambda: len(at.marks.of("a")) >= MOST_TRIES)
         time.sleep(0.15)
+        tried = len(at.marks.of("a"))
+        assert tried <= 1 + MOST_TRIES
         message.progress(2)
-        assert eventually(lambda: len(at.marks.of("a")) == 2 + MOST_TRIES)
+        assert eventually(lambda: len(at.marks.of("a")) == tried + 1)
         return DONE
 
     with at.at_work():
