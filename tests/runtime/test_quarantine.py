@@ -379,7 +379,8 @@ def test_a_suspect_beside_which_another_job_kills_the_process_is_not_convicted(
     assert deaths == 2
     assert eventually(lambda: not fleet.lists() and not redis.exists("queue:q")), fleet.told()
     assert fields(redis.zrange("dead", 0, -1), "jid") == ["killer"]
-    assert fleet.count("ended") == {"bystander": 1}
+    # Once more, where the killer strikes between its end and the settlement of that.
+    assert fleet.count("ended").keys() == {"bystander"}
 
 
 @pytest.mark.timeout(180)
