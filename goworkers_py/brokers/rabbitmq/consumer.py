@@ -236,11 +236,6 @@ class Consumer:
                 self._bell = SimpleQueue()
             self._leaderless |= {one.queue for one in self._flows.values() if one.is_leaderless}
             self._former = [one for one in (*self._former, *self._flows.values()) if one.held]
-            if link is not None and (held := sum(len(one.held) for one in self._former if one.link is link)):
-                log.warning(
-                    "connection to RabbitMQ lost: %s; it delivers again what is in progress here, which may run twice: "
-                    "%d jobs", link.error, held,
-                )  # fmt: skip
             # The inboxes of the old link are left: RabbitMQ delivers their jobs again.
             self._flows = {queue: one for queue, one in self._flows.items() if one.link.serves}
             self._failed = None if link is None else link.error

@@ -120,6 +120,7 @@ class ConsumingLink(Link):
         self._closed_flows: list[Flow] = []  # whose channels may be open
         self._before: list[Callable[[], None]] = []  # tasks that wait for the connection
         self._answered_at = 0.0  # monotonic: when the server has last let us consume
+        self._lost = 0  # jobs of channels that have ended with the connection
         self._unlimited: set[str] = set()  # names of queues that refuse TIMEOUT
 
     # --- the fetcher's thread
@@ -226,6 +227,9 @@ class ConsumingLink(Link):
             del self._open[flow.queue]
         flow.on_closed()
         if is_own_close(reason) or self.error is not None:
+            return
+        if not self._connection.is_open:  # it ends all channels, see `ended`
+            self._lost += len(flow.held)
             return
         assert self._declarer is not None
         name = self._names.of(flow.queue)
@@ -418,6 +422,13 @@ class ConsumingLink(Link):
             unacknowledged.pop(tag, None)
 
     def ended(self, error: BrokerError) -> None:
+        flows = [flow for flow in (*self._open.values(), *self._closed_flows) if not flow.is_lost]
+        held = self._lost + sum(len(flow.held) for flow in flows)
+        if held and not self._closes:
+            log.warning(
+                "connection to RabbitMQ lost: %s; it delivers again what is in progress here, which may run twice: %d "
+                "jobs", error, held,
+            )  # fmt: skip
         for flow in self._open.values():
             flow.is_closed = True
         self._bell.put(False)

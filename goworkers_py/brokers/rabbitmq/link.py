@@ -42,6 +42,7 @@ class Link:
         self._calling = Lock()  # pika and Python take locks of their own, which a job's thread must not leave taken
         self._begun = threading.Lock()  # taken for good by the first thread that runs
         self._thread: threading.Thread | None = None
+        self._closes = False  # by our own will
         self.pid = os.getpid()
         self.error: BrokerError | None = None  # why the connection has ended; set once
         self.over = threading.Event()  # set after that
@@ -100,6 +101,7 @@ class Link:
             self._loop.close()
 
     def _close(self) -> None:
+        self._closes = True
         self._end(BrokerUnavailable("the connection was closed"))
 
     def _end(self, error: object) -> None:
