@@ -96,6 +96,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     servers.allowed = item.get_closest_marker("server") is not None
 
 
+@pytest.fixture
+def hasty_switches() -> Iterator[None]:
+    """Threads take turns after every few instructions."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
 @pytest.fixture(scope="session")
 def server_program() -> str:
     """The program with which tests start servers of their own."""

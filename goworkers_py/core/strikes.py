@@ -61,8 +61,8 @@ class Target:
     # --- the thread itself
 
     def meet(self) -> None:
-        """What was thrown is raised here at the latest. For the end of a run: whoever throws has to see before that
-        that the run is over."""
+        """Raises at the latest here the exception that was thrown. The thread calls it at the end of a run, after it
+        has set the mark by which others see that the run is over."""
         self._shut = 0  # where the run was struck between the marks of a lock, one has stayed
         while self._deciding:
             time.sleep(0)

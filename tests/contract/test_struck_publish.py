@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 import random
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 from harness import SCHEDULED, Process, all_jobs, job, payloads
@@ -91,15 +89,6 @@ class Competitor(threading.Thread):
     def end(self) -> None:
         self._end = True
         self.join()
-
-
-@pytest.fixture
-def hasty_switches() -> Iterator[None]:
-    """Threads take turns after every few instructions."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
 
 
 # An exception that arrives in a callback of the garbage collection is reported and goes no further.

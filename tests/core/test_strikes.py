@@ -5,10 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 import random
-import sys
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -74,15 +72,6 @@ class Runner(threading.Thread):
             if self.runs:
                 self.runs = False
                 target.throw(Struck)
-
-
-@pytest.fixture
-def hasty_switches() -> Iterator[None]:
-    """Threads take turns after every few instructions."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
 
 
 @pytest.mark.usefixtures("hasty_switches")

@@ -1,7 +1,7 @@
 """Warns of queues that would drop a job which comes back often.
 
 From RabbitMQ 4 on a quorum queue has a limit of 20 deliveries, unless it was declared with another one, as pyworkers
-does. What others have declared is not declared again with other arguments: RabbitMQ would refuse it. A policy helps.
+does. pyworkers does not declare a queue of others again: RabbitMQ would refuse other arguments. A policy helps.
 """
 
 from __future__ import annotations

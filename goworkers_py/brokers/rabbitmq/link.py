@@ -23,8 +23,8 @@ from goworkers_py.core.strikes import Lock
 
 CLOSE_S = 3.0
 
-# Each outage is told in one line of our own, see `runtime.outage`. What still comes over a channel that RabbitMQ has
-# closed is critical to pika, and nothing to us.
+# Each outage is told in one line of our own, see `runtime.outage`. pika calls a frame critical that comes over a
+# channel which RabbitMQ has just closed; it is harmless.
 logging.getLogger("pika").setLevel(logging.CRITICAL + 1)
 
 

@@ -3,7 +3,7 @@
 RabbitMQ delivers a job again when it has lost the first delivery: its connection or channel ended, or the job ran past
 the consumer timeout. When the message comes to this process again, a job that still runs goes on, and is acknowledged
 by the new delivery. A job that has ended is acknowledged without another run. Both are known by the id of the message,
-so this holds for messages that have one: all that pyworkers publishes. What another process gets is run there.
+so this holds for messages that have one: all that pyworkers publishes. Another process runs the job that it gets.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Returns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # What the ends leave that could not be settled, by the message, the oldest first.
+        # The messages that unsettled ends leave, by the job's own message, the oldest first.
         self._ends: dict[Name, Sequence[Message]] = {}
 
     def loses(self, delivery: Delivery, messages: Sequence[Message] | None) -> bool:
@@ -81,7 +81,7 @@ class Returns:
         return False
 
     def end_of(self, delivery: Delivery) -> Sequence[Message] | None:
-        """What the end of a job leaves that has ended here before it came again."""
+        """The messages that the end of this job leaves, if the job has ended here before it came again."""
         if not delivery.message_id:
             return None
         with self._lock:

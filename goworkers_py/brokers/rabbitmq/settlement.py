@@ -120,12 +120,12 @@ class Settlement:
 
     def _end(self, finished: Sequence[Finished], results: dict[Delivery, Settled]) -> None:
         for delivery, outcome in finished:
-            # What an outcome leaves is written: a delivery that comes again is done.
+            # The messages of the outcome are confirmed: a delivery that comes again is done.
             results[delivery] = self._returns.release(delivery, None if _goes_to_the_front(outcome) else ())
         _acknowledge(one for one in finished if results[one[0]] is True)
 
     def _left_behind(self, delivery: Delivery, outcome: Outcome) -> Sequence[Message] | None:
-        """What the end of a lost delivery leaves; None for one that is to run again."""
+        """The messages that the end of a lost delivery leaves; None if the job is to run again."""
         if _goes_to_the_front(outcome):
             return None
         try:
@@ -186,7 +186,7 @@ class Settlement:
         return error
 
     def _await(self, fresh: Sequence[Request], over: SimpleQueue[Request], hasty: bool) -> Iterator[list[Request]]:
-        """Those that are over, as they come. Waits for no queue that already lets a message wait for long."""
+        """Yields the requests that are over, as they come. Waits for no queue that already lets a message wait."""
         ours = {*fresh}
         long_ago = time.monotonic() - SLOW_S
         others = [one.request for one in list(self._leaving.values()) if one.asked_at < long_ago]
