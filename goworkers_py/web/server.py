@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import logging
 import socket
 import socketserver
@@ -17,6 +18,7 @@ from urllib.parse import unquote_to_bytes
 from wsgiref.handlers import SimpleHandler
 
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.web.http.request import READING
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +30,11 @@ MOST_THREADS = 2 * MOST_CLIENTS
 NO_DESCRIPTOR_PAUSE_S = 0.2
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
-
-LONGEST_LINE = 65_536  # bytes of the first line of a request
+# Of one request: the first line and the headers, in bytes, and the lines of these. A hundred threads hold as many.
+LARGEST_HEAD, MOST_LINES = 65_536, 100
+# Of a request that was refused before it was read: the system resets a connection that is closed with unread bytes, and
+# the client may not see its answer.
+MOST_DROPPED = 1_000_000
 
 OF_BODY = {"HTTP_CONTENT_TYPE", "HTTP_CONTENT_LENGTH"}  # an environ names these two without the prefix
 
@@ -127,14 +132,50 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     application: Wsgi
     listens: tuple[str, int]
+    rbufsize = 8_192  # of each connection; the default of some releases of Python is 16 times as large
 
     def handle(self) -> None:
-        self.raw_requestline = self.rfile.readline(LONGEST_LINE + 1)
-        if len(self.raw_requestline) > LONGEST_LINE:
-            self.requestline = self.request_version = self.command = ""
-            self.send_error(414)
-        elif self.parse_request():
-            _Run(self.rfile, self.wfile, self._environ()).run(self.application)
+        head = self._head()
+        if not head:
+            self._drop_rest()
+            return
+        if self._parse(*head):
+            run = _Run(self.rfile, self.wfile, self._environ())
+            run.run(self.application)
+            if run.has_refused and self.command not in READING:
+                self._drop_rest()
+
+    def _parse(self, first: bytes, *headers: bytes) -> bool:
+        reader, self.rfile = self.rfile, io.BytesIO(b"".join(headers))
+        try:
+            self.raw_requestline = first
+            return self.parse_request()
+        finally:
+            self.rfile = reader
+
+    def _head(self) -> list[bytes]:
+        """The first line and those of the headers; none where they are too large, and the client was told so. Not by
+        http.server's own reader, which takes a hundred headers of 64 KB each."""
+        lines: list[bytes] = []
+        left = LARGEST_HEAD
+        while len(lines) <= MOST_LINES:
+            line = self.rfile.readline(left + 1)
+            left -= len(line)
+            if left < 0:
+                break
+            lines.append(line)
+            if line in (b"\r\n", b"\n", b""):
+                return lines
+        self.requestline = self.request_version = self.command = ""
+        self.send_error(431 if lines else 414)
+        return []
+
+    def _drop_rest(self) -> None:
+        with suppress(OSError):  # the client is gone
+            self.connection.shutdown(socket.SHUT_WR)
+            left = MOST_DROPPED
+            while left > 0 and (dropped := len(self.connection.recv(65_536))):
+                left -= dropped
 
     def _environ(self) -> dict[str, Any]:
         path, _, query = self.path.partition("?")
@@ -148,7 +189,8 @@ class _Handler(BaseHTTPRequestHandler):
             "SERVER_PORT": str(self.listens[1]),
             "REMOTE_ADDR": self.client_address[0],
             "CONTENT_TYPE": self.headers.get("Content-Type") or "",
-            "CONTENT_LENGTH": self.headers.get("Content-Length") or "",
+            # Several are shown as they came: an application that takes one of them may take another than a proxy.
+            "CONTENT_LENGTH": ",".join(self.headers.get_all("Content-Length", [])),
         }
         for name, value in self.headers.items():
             key = f"HTTP_{name.upper().replace('-', '_')}"
@@ -164,10 +206,15 @@ class _Handler(BaseHTTPRequestHandler):
 class _Run(SimpleHandler):
     """The run of the application for one request."""
 
+    has_refused = False
     os_environ: dict[str, str] = {}  # noqa: RUF012  # the environment of this process is not for applications
 
     def __init__(self, reading: Any, writing: Any, environ: dict[str, Any]) -> None:
         super().__init__(reading, writing, sys.stderr, environ, multithread=True, multiprocess=False)
+
+    def start_response(self, status: str, *more: Any) -> Any:
+        self.has_refused = status >= "4"  # perhaps before it has read the body
+        return super().start_response(status, *more)
 
     def log_exception(self, exc_info: Any) -> None:
         log.error("the HTTP port failed at %s", self.base_env.get("PATH_INFO"), exc_info=exc_info)

@@ -250,3 +250,39 @@ def test_without_a_free_descriptor_the_server_waits_instead_of_spinning(
         assert len(tries) < 20 + 10 * slept_s
         client.settimeout(20)
         assert client.recv(12) == b"HTTP/1.0 200"
+
+
+# --- what one request may hold
+
+
+def told(server: WebServer, *parts: bytes) -> bytes:
+    """The first line of the answer; empty where there was none."""
+    with socket.create_connection((LOOPBACK, server.port), 30) as client:
+        for part in parts:
+            client.sendall(part)
+        client.settimeout(30)
+        return client.makefile("rb").readline().rstrip()
+
+
+GET = b"GET /stats HTTP/1.0\r\n"
+
+
+@pytest.mark.parametrize(
+    ("parts", "status"),
+    [
+        ([GET, b"A: " + b"a" * 65_000 + b"\r\n\r\n"], b"200"),
+        ([GET, b"A: " + b"a" * 66_000 + b"\r\n\r\n"], b"431"),
+        ([GET, *[b"A%d: %s\r\n" % (n, b"a" * 1_000) for n in range(66)], b"\r\n"], b"431"),
+        ([GET, b"a:\r\n" * 99, b"\r\n"], b"200"),
+        ([GET, b"a:\r\n" * 100, b"\r\n"], b"431"),
+        ([b"GET /stats?" + b"a" * 66_000], b"414"),
+    ],
+)
+def test_the_first_line_and_the_headers_of_a_request_share_64_kb(
+    serve: Callable[[Source], WebServer], parts: list[bytes], status: bytes
+) -> None:
+    assert told(serve(dict), *parts).split()[1] == status
+
+
+def test_a_client_that_sends_far_too_much_sees_why_it_was_refused(serve: Callable[[Source], WebServer]) -> None:
+    assert told(serve(dict), GET, b"a" * 900_000).split()[1] == b"431"

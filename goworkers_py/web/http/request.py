@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
 import simplejson
 
+from goworkers_py.web.http.budget import Budget
 from goworkers_py.web.http.errors import Refused, bad_request
 
 MOST_BYTES = 2_000_000  # of a body
+MOST_DIGITS = 15  # of its length
+AT_ONCE = 65_536  # bytes that are read before more memory is asked for: a slow client holds what it has sent
+
+# What all requests of this process hold at once: bodies, and the values in them.
+BODIES, VALUES = Budget(16_000_000), Budget(32_000_000)
+VALUE_BYTES = 80  # of an empty list of JSON and its place in another one; most other values take less
+_BEFORE_VALUES = b",[{&%"  # in JSON; in a form, of which each escaped byte is one for a moment
 MOST_FIELDS = 2_000  # of a query or a form
 
 WITHOUT_PREFIX = {"CONTENT_TYPE", "CONTENT_LENGTH"}  # headers that an environ names so
@@ -25,14 +32,20 @@ _FORM, _JSON = "application/x-www-form-urlencoded", "application/json"
 
 
 class Request:
-    """Used by one thread."""
+    """Used by one thread, which closes it."""
 
     def __init__(self, environ: Environ) -> None:
         self.environ = environ
+        self._taken: list[tuple[Budget, int]] = []
         self.method: str = str(environ["REQUEST_METHOD"]).upper()
         # The host's part of the path, under which the pages are mounted.
         self.root = quote(_text(environ.get("SCRIPT_NAME") or "").rstrip("/"))
         self.path = "/" + _text(environ.get("PATH_INFO") or "").strip("/")
+
+    def close(self) -> None:
+        while self._taken:
+            budget, size = self._taken.pop()
+            budget.give(size)
 
     def header(self, name: str) -> str:
         key = name.upper().replace("-", "_")
@@ -64,14 +77,9 @@ class Request:
 
     @cached_property
     def cookies(self) -> Mapping[str, str]:
-        """Of a broken header those before the fault."""
-        jar = SimpleCookie()
-        for part in self.header("Cookie").split(";"):
-            try:
-                jar.load(part.strip())
-            except CookieError:
-                continue
-        return {name: morsel.value for name, morsel in jar.items()}
+        """Of two with a name the last one."""
+        pairs = (part.partition("=") for part in self.header("Cookie").split(";"))
+        return {name.strip(): value.strip().strip('"') for name, _, value in pairs}
 
     @cached_property
     def form(self) -> Values:
@@ -93,18 +101,50 @@ class Request:
             raise bad_request("the body must be a JSON object")
         return value
 
-    @cached_property
+    @property
     def _body(self) -> bytes:
+        if isinstance(self._arrived, Refused):
+            raise self._arrived
+        return self._arrived
+
+    @cached_property
+    def _arrived(self) -> bytes | Refused:
+        """The refusal of a body is kept too: it cannot be read once more."""
+        try:
+            body = self._read(self._length())
+            self._take(VALUES, len(body) + VALUE_BYTES * sum(map(body.count, _BEFORE_VALUES)))
+        except Refused as refusal:
+            return refusal
+        return body
+
+    def _length(self) -> int:
         told = self.header("Content-Length")
-        if not told and self.header("Transfer-Encoding"):
+        if self.header("Transfer-Encoding"):
+            if told:
+                raise bad_request("the body has two lengths: Content-Length and that of Transfer-Encoding")
             raise Refused(411, "tell the length of the body in Content-Length")
         told = told or "0"
-        if not told.isascii() or not told.isdigit():
-            raise bad_request("Content-Length must be a number")
+        if not (told.isascii() and told.isdigit() and len(told) <= MOST_DIGITS):
+            raise bad_request(f"Content-Length must be one decimal number, is {told[:40]!r}")
         if int(told) > MOST_BYTES:
             raise Refused(413, f"the body must have at most {MOST_BYTES:,} bytes, has {int(told):,}")
-        raw: bytes = self.environ["wsgi.input"].read(int(told))
-        return raw
+        return int(told)
+
+    def _read(self, length: int) -> bytes:
+        parts: list[bytes] = []
+        while length:
+            size = min(length, AT_ONCE)
+            self._take(BODIES, size)
+            part: bytes = self.environ["wsgi.input"].read(size)
+            if not part:
+                raise bad_request("the body ended before its Content-Length: nothing was done")
+            parts.append(part)
+            length -= len(part)
+        return b"".join(parts)
+
+    def _take(self, budget: Budget, size: int) -> None:
+        budget.take(size)
+        self._taken.append((budget, size))
 
 
 def _text(path: str) -> str:

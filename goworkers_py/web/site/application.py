@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from typing import Any
 
 import simplejson
@@ -53,8 +54,7 @@ class Application:
         self._rates = Rates()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        request = Request(environ)
-        with as_producer():  # whether or not this process leads
+        with closing(Request(environ)) as request, as_producer():  # whether or not this process leads
             return self._answer(request).send(request, start_response)
 
     def _answer(self, request: Request) -> Response:
