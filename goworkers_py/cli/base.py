@@ -243,10 +243,10 @@ def connected(command: Function) -> Function:
     return _of_partition(configured(command, {"broker", "broker_password_file", "store", "data_dir", "namespace"}))
 
 
-def with_jobs(command: Function) -> Function:
+def with_jobs(command: Function, *more_in_help: str) -> Function:
     """`connected`, for a command that also imports the jobs."""
     shown = {"broker", "broker_password_file", "store", "data_dir", "namespace", "require", "timestamps"}
-    return _of_partition(configured(command, shown))
+    return _of_partition(configured(command, shown.union(more_in_help)))
 
 
 # One that reads may be asked for all of them.

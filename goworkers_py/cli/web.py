@@ -5,16 +5,19 @@ from __future__ import annotations
 import dataclasses
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
 
 import click
 
 from goworkers_py.api.app import App
-from goworkers_py.cli.base import USAGE, CommandGroup, fail, with_jobs
+from goworkers_py.cli.base import USAGE, CommandGroup, Function, fail, with_jobs
+from goworkers_py.config.options import Config
 from goworkers_py.config.user_code import import_from_here
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.system.logs import log_files, reopen_log_files, setup_logging
 from goworkers_py.web.port import open_port
 
 DEFAULT_PORT = 8080
@@ -34,12 +37,16 @@ def web() -> None:
     """Serves the pages in which people see and steer the fleet."""
 
 
+def _serving(command: Function) -> Function:
+    return with_jobs(command, "log_level", "log_format", "logfile")
+
+
 @web.command()
 @click.option("--port", type=click.IntRange(0, 65_535), help=f"port; 0 chooses a free one [{DEFAULT_PORT}]")
 @click.option("--host", help="address to listen on; another one than loopback needs access_file")
 @click.option("--access-file", metavar="FILE", help="who may; `pyworkers web grant NAME` prints its lines")
 @click.option("--read-only", is_flag=True, help="nobody can change anything")
-@with_jobs
+@_serving
 def serve(app: App, port: int | None, host: str | None, access_file: str | None, read_only: bool) -> None:
     """Serves the pages until TERM or INT. Its options override the section [web]."""
     web = app.config.web
@@ -47,17 +54,24 @@ def serve(app: App, port: int | None, host: str | None, access_file: str | None,
     said["port"] = port if port is not None else web.port or DEFAULT_PORT  # type: ignore[assignment]
     web = dataclasses.replace(web, **{name: value for name, value in said.items() if value is not None})  # type: ignore[arg-type]
     app.use(dataclasses.replace(app.config, web=web), by_command=True)
+    _log_as_run_does(app.config)
     try:
         import_from_here()
         app.import_jobs()
     except ConfigError as error:
         click.echo(f"pyworkers: the pages cannot tell which classes have code: {error}", err=True)
-    with _until_signal() as ended:
+    with _noted_signals() as signals:
         server = open_port(app, web)
         click.echo(f"pages: http://{_shown(web.host)}:{server.port}/")
         sys.stdout.flush()
-        ended.wait()
+        while signals.get() == signal.SIGHUP:
+            reopen_log_files()
         server.stop()
+
+
+def _log_as_run_does(config: Config) -> None:
+    """Logins and changes leave lines, which people look for in one place."""
+    setup_logging(config.log_level, config.log_format, config.logfile and str(Path(config.directory, config.logfile)))
 
 
 def _shown(host: str) -> str:
@@ -65,11 +79,13 @@ def _shown(host: str) -> str:
 
 
 @contextmanager
-def _until_signal() -> Iterator[threading.Event]:
-    ended = threading.Event()
-    former = {one: signal.signal(one, lambda *_: ended.set()) for one in (signal.SIGTERM, signal.SIGINT)}
+def _noted_signals() -> Iterator[SimpleQueue[int]]:
+    """TERM, INT, and HUP where a log file may be moved away."""
+    came = SimpleQueue[int]()
+    numbers = (signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if log_files() else []))
+    former = {one: signal.signal(one, lambda number, _: came.put(number)) for one in numbers}
     try:
-        yield ended
+        yield came
     finally:
         for one, handler in former.items():
             signal.signal(one, handler)

@@ -18,9 +18,10 @@ class AuditEntry:
     what: str  # a short text, such as `jobs of dead, class Mail`
     count: int | None = None  # how many were changed, if that can be counted
     source: str = ""  # the address from which it came
+    change: str = ""  # the same in all entries of one change that was made in many steps
     more: Mapping[str, Any] = field(default_factory=dict)  # fields that a newer release has written
 
     def as_dict(self) -> dict[str, Any]:
         own = {"position": self.position, "at": self.at, "who": self.who, "action": self.action, "what": self.what,
-               "count": self.count, "source": self.source}  # fmt: skip
+               "count": self.count, "source": self.source, "change": self.change}  # fmt: skip
         return {**self.more, **own}

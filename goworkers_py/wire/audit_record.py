@@ -1,4 +1,5 @@
 """An entry of the audit list as JSON: {"v": 1, "who": ..., "action": ..., "what": ..., "count": ..., "source": ...}.
+The entries of one change of many steps have the same `change`, each with the count of its step.
 
 The time is that of the broker, which keeps it beside the entry.
 """
@@ -10,17 +11,19 @@ from contextlib import suppress
 import simplejson
 
 from goworkers_py.core.audit_entry import AuditEntry
+from goworkers_py.core.escaping import one_line
 from goworkers_py.wire.needs import is_version
 
 V = 1
 # Characters of a text in an entry. A longer one is cut: an action that was done must be noted.
 LONGEST = 1_000
-_OWN = ("v", "who", "action", "what", "count", "source")
+_OWN = ("v", "who", "action", "what", "count", "source", "change")
 
 
-def written_entry(who: str, action: str, what: str, count: int | None, source: str) -> str:
-    texts = {"who": who, "action": action, "what": what, "source": source}
-    told = {name: _cut(text) for name, text in texts.items()}
+def written_entry(who: str, action: str, what: str, count: int | None, source: str, change: str = "") -> str:
+    """The texts hold names of jobs and queues, and none of these must look like another entry where it is printed."""
+    texts = {"who": who, "action": action, "what": what, "source": source} | ({"change": change} if change else {})
+    told = {name: _cut(one_line(text)) for name, text in texts.items()}
     return simplejson.dumps({"v": V, **told, "count": count})
 
 
@@ -30,9 +33,11 @@ def read_entry(raw: bytes, position: str, at: float) -> AuditEntry | None:
         told = simplejson.loads(raw)
         count = told.get("count")
         if is_version(told["v"], V):
-            who, action, what, source = (str(told.get(name, "")) for name in ("who", "action", "what", "source"))
+            texts = ("who", "action", "what", "source", "change")
+            who, action, what, source, change = (str(told.get(name, "")) for name in texts)
             more = {name: value for name, value in told.items() if name not in _OWN}
-            return AuditEntry(position, at, who, action, what, None if count is None else int(count), source, more)
+            count = None if count is None else int(count)
+            return AuditEntry(position, at, who, action, what, count, source, change, more)
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from apps import own_app
@@ -62,6 +64,32 @@ def test_the_pages_are_served_until_a_signal(redis_url: str, ending: signal.Sign
         assert get(f"{address}/queues", Host="evil.example")[0] == 403
         running.send_signal(ending)
         assert running.wait(20) == 0
+
+
+@pytest.mark.server
+def test_each_change_and_push_is_logged_as_run_logs(redis_url: str, tmp_path: Path) -> None:
+    file = tmp_path / "conf.ini"
+    file.write_text(f"[pyworkers]\nlogfile = web.log\nlog_format = json\ndirectory = {tmp_path}\n")
+    log, old = tmp_path / "web.log", tmp_path / "web.log.1"
+    with own_app(redis_url), pages(redis_url, "-c", str(file)) as (address, running):
+        assert change(f"{address}/api/enqueue", **{"class": "MailJob", "args": ["ada"]}) == 200
+        assert change(f"{address}/api/queue/pause", name="mail") == 200
+        log.rename(old)
+        running.send_signal(signal.SIGHUP)
+        assert eventually(log.exists)
+        assert change(f"{address}/api/queue/resume", name="mail") == 200
+    told = [json.loads(line)["msg"] for line in (old.read_text() + log.read_text()).splitlines()]
+    changes = [line for line in told if line.startswith("pages: ") and " who=" in line]
+    assert [line.split(": ")[1] for line in changes] == ["enqueue", "queue pause", "queue resume"]
+    assert "source=127.0.0.1" in changes[0]
+    assert " count=1 " in changes[0]
+
+
+def change(address: str, **fields: Any) -> int:
+    headers = {"Content-Type": "application/json"}
+    asked = urllib.request.Request(address, json.dumps(fields).encode(), headers)
+    with urllib.request.urlopen(asked, timeout=20) as answer:
+        return int(answer.status)
 
 
 @pytest.mark.server

@@ -208,6 +208,32 @@ def test_the_inspector_notes_actions_and_shows_them(me: Process, calls: Calls) -
     inspector.note_action("bob", "retry", "dead jobs", 12)
     newest, before = inspector.actions()
     assert (newest.who, newest.count, before.count, len(before.what)) == ("bob", 12, None, 1_000)
+    assert before.who == "ada\\ud800"
     assert [one.who for one in inspector.actions(limit=1, before=newest.position)] == [before.who]
     with pytest.raises(ArgumentError, match="limit must be 1 to 1,000"):
         inspector.actions(limit=0)
+
+
+def test_the_steps_of_one_change_are_shown_as_one_entry_with_their_sum(me: Process, calls: Calls) -> None:
+    inspector = Inspector(lambda: me.broker)
+    inspector.note_action("bob", "retry", "first", 1)
+    for step in range(300):
+        inspector.note_action("ada", "delete", f"step {step}", 7, change="c1")
+    inspector.note_action("ada", "delete", "failed", None, change="c1")
+    inspector.note_action("eve", "delete", "of another one", 5, change="c1")
+    inspector.note_action("ada", "delete", "of another change", 3, change="c2")
+    inspector.note_action("bob", "retry", "last", 1)
+    shown = [("last", 1), ("of another change", 3), ("of another one", 5), ("failed", 2_100), ("first", 1)]
+    assert [(one.what, one.count) for one in inspector.actions()] == shown
+    position, found = "", []
+    while page := inspector.actions(1, position):
+        found, position = found + page, page[-1].position
+    assert [(one.what, one.count) for one in found] == shown
+
+
+def test_no_name_in_an_entry_looks_like_another_entry(me: Process, calls: Calls) -> None:
+    inspector = Inspector(lambda: me.broker)
+    inspector.note_action("ada", "pause", "queue a\n2026-01-01 bob delete\u202e\x1b[2J", 1, source="::1\r")
+    (entry,) = inspector.actions()
+    assert entry.what == "queue a\\n2026-01-01 bob delete\\u202e\\x1b[2J"
+    assert entry.source == "::1\\r"

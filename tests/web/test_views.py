@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from html import unescape
+from typing import Any
 
 import pytest
 import redis as redis_py
@@ -18,6 +19,8 @@ from wsgi_client import Client
 
 from goworkers_py import App
 from goworkers_py.admin.filter import Filter
+from goworkers_py.admin.inspector import Inspector
+from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.web import application
 from goworkers_py.web.views.all_views import TABLE
 
@@ -277,16 +280,59 @@ def test_each_change_is_in_the_audit_with_who_has_made_it_and_how_many(app: App,
     assert "queue mail is paused" in page
 
 
-def test_a_change_over_many_requests_is_one_entry_with_its_whole_count(
-    client: Client, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+def test_a_change_over_many_requests_is_one_entry_with_what_the_server_has_counted(
+    client: Client, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "goworkers_py")
     monkeypatch.setattr("goworkers_py.web.views.bulk.SLICE_S", 0.0)
-    redis.zadd("dead", {f'{{"class":"Old","args":[],"jid":"old{n}"}}': 1_000.0 + n for n in range(1_600)})
-    told = client.api("/api/jobs/delete", {"state": "dead", "all": True, "class": "Old"}).json
+    redis.zadd("dead", {f'{{"class":"Old","args":["s3"],"jid":"old{n}"}}': 1_000.0 + n for n in range(1_600)})
+    fields = {"state": "dead", "all": True, "class": "Old", "argument": "s3"}
+    told = client.api("/api/jobs/delete", {**fields, "changed": -4})
+    assert told.status == 400, "a sum that no request can have"
+    told = client.api("/api/jobs/delete", {**fields, "changed": 1_000_000, "total": 10_000_000}).json
+    requests, done = 1, told["count"]
+    (entry,) = client.get("/api/audit").json["actions"]  # as if the browser had stopped here
+    assert (entry["what"], entry["count"]) == (SCOPE + ": jobs deleted, not finished", done)
     while "go_on" in told:
-        told = client.api("/api/jobs/delete", told["go_on"]["fields"]).json
+        told = client.api("/api/jobs/delete", {**told["go_on"]["fields"], "changed": 7}).json
+        requests, done = requests + 1, done + told["count"]
+    assert (done, requests > 3) == (1_600, True)
     (entry,) = client.get("/api/audit").json["actions"]
-    assert (entry["action"], entry["count"]) == ("jobs delete", 1_600)
+    assert (entry["action"], entry["what"], entry["count"]) == ("jobs delete", SCOPE + ": jobs deleted", 1_600)
+    lines = [one.getMessage() for one in caplog.records if "jobs delete" in one.getMessage()]
+    assert sum(int(line.partition("count=")[2].split()[0]) for line in lines) == 1_600
+    assert len(lines) == requests
+    assert "s3" not in caplog.text
+
+
+SCOPE = "all of class Old, by argument in dead"
+
+
+def test_another_change_cannot_pass_for_a_step_of_a_former_one(client: Client, redis: redis_py.Redis) -> None:
+    redis.zadd("dead", {f'{{"class":"{name}","args":[],"jid":"{name}"}}': 1_000.0 for name in ("Old", "New")})
+    for name in ("Old", "New"):
+        client.api("/api/jobs/delete", {"state": "dead", "all": True, "class": name, "started": "1700000000.5"})
+    told = client.get("/api/audit").json["actions"]
+    assert [one["what"] for one in told] == [f"all of class {name} in dead: jobs deleted" for name in ("New", "Old")]
+
+
+def test_a_change_that_fails_in_the_middle_tells_how_far_it_came(
+    app: App, client: Client, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redis.zadd("dead", {f'{{"class":"Old","args":[],"jid":"old{n}"}}': 1_000.0 + n for n in range(1_600)})
+    delete = Inspector.delete
+
+    def broken(self: Inspector, *told: Any, **more: Any) -> Iterator[Any]:
+        yield next(steps := iter(delete(self, *told, **more)))
+        yield next(steps)
+        raise BrokerUnavailable("the server is away")
+
+    monkeypatch.setattr(Inspector, "delete", broken)
+    assert client.api("/api/jobs/delete", {"state": "dead", "all": True, "class": "Old"}).status == 503
+    (entry,) = client.get("/api/audit").json["actions"]
+    assert entry["what"] == "all of class Old in dead: failed, perhaps in the middle: the server is away"
+    assert entry["count"] == 1_600 - sum(1 for _ in app.inspector.jobs(app.inspector.DEAD, Filter(job_class="Old")))
+    assert entry["count"] > 0
 
 
 def test_a_change_that_fails_is_in_the_audit_too(client: Client) -> None:

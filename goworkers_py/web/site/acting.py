@@ -45,16 +45,13 @@ class Acting:
             return self._pages.question(visit, action, question)
         try:
             done = action.run(visit)
-        except ArgumentError:  # may quote a secret that was given
-            _note(visit, action, "refused, perhaps in the middle", of_api)
-            raise
         except Exception as error:
-            _note(visit, action, f"failed, perhaps in the middle: {error}", of_api)
+            _note(visit, action, _without_success(error), visit.trace.count, of_api)
             raise
         finally:
             if not (action.routine and of_api):  # pages would count anew as often as a program pushes
                 visit.now_new()
-        _note(visit, action, done.said, of_api, done)
+        _note(visit, action, done.noted or done.said, done.count, of_api)
         return self._told_as_json(visit, done) if of_api else self._told(visit, action, done)
 
     def _check(self, visit: Visit) -> None:
@@ -95,17 +92,26 @@ def _refuse_unknown(action: Action, visit: Visit) -> None:
             raise bad_request(f"{name} is not a field of {action.path}{did_you_mean(name, known)}")
 
 
-def _note(visit: Visit, action: Action, said: str, of_api: bool, done: Done | None = None) -> None:
-    """Into the log, and into the list that the page of the audit shows; of a change over many requests only its end.
-    A list that cannot be written makes no done change look failed."""
-    where = f" partition={one_line(visit.partition)}" if visit.partition else ""
-    source = str(visit.request.environ.get("REMOTE_ADDR") or "")
-    log.info("pages: %s: %s who=%s source=%s%s", action.audit_name, one_line(said), one_line(visit.grant.who),
-             one_line(source), where)  # fmt: skip
-    if (action.routine and of_api) or (done is not None and done.go_on is not None):
+def _without_success(error: Exception) -> str:
+    """What a change was refused for may quote a secret that was given, and a fault of other code anything."""
+    if isinstance(error, ArgumentError) or (isinstance(error, Refused) and error.status == 400):
+        return "refused, perhaps in the middle"
+    told = error if isinstance(error, WorkersError | Refused) else type(error).__name__
+    return f"failed, perhaps in the middle: {told}"
+
+
+def _note(visit: Visit, action: Action, said: str, count: int | None, of_api: bool) -> None:
+    """Into the log, and into the list that the page of the audit shows, also each request of a change over many: the
+    next one may never come, and only this server knows how much it has changed. A list that cannot be written makes no
+    done change look failed."""
+    who, source, trace = visit.grant.who, str(visit.request.environ.get("REMOTE_ADDR") or ""), visit.trace
+    what = f"{trace.scope}: {said}" if trace.scope else said
+    told = {"count": count, "who": who, "source": source, "partition": visit.partition, "change": trace.change}
+    fields = " ".join(f"{name}={one_line(str(value))}" for name, value in told.items() if value not in (None, ""))
+    log.info("pages: %s: %s %s", action.audit_name, one_line(what), fields)
+    if action.routine and (of_api or not visit.grant.act):
         return
     try:
-        count = None if done is None else done.total or done.count
-        visit.inspector.note_action(visit.grant.who, action.audit_name, said, count, source=source)
+        visit.inspector.note_action(who, action.audit_name, what, count, source=source, change=trace.change)
     except WorkersError as error:
         log.warning("pages: this change could not be added to the audit list: %s", one_line(str(error)))

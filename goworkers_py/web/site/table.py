@@ -42,13 +42,14 @@ class Done:
     """What an action has done."""
 
     said: str  # a sentence for people
-    count: int | None = None  # how many things were changed
-    total: int | None = None  # with former requests of the same change
+    count: int | None = None  # how many things this request has changed
     to: str = ""  # where to go; empty: back
     result: Data = field(default_factory=dict)  # for programs
     problems: Sequence[str] = ()
     go_on: GoOn | None = None
     page: tuple[str, Data] | None = None  # a template and its data, to be shown instead of going anywhere
+    # For the log and the audit, where `said` has what must not be there: secrets, or numbers that the client has sent.
+    noted: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,8 @@ class Action:
     # Asks before a change that cannot be taken back: a question, or nothing when no question is needed.
     question: Callable[[Visit], str] | None = None
     name: str = ""  # for the audit; empty: made of the path
-    # Programs do this all the time. What they do is logged, and not added to the audit list, where it would leave no
-    # room for the changes of people.
+    # Programs do this all the time. What they do, or somebody who may do nothing else, is logged, and not added to the
+    # audit list: it would leave no room for the other changes, or wash them away.
     routine: bool = False
     result: Mapping[str, Data] = field(default_factory=dict)  # the schemas of what `Done.result` holds
 

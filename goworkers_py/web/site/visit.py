@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlencode
@@ -31,6 +32,15 @@ class Shared(NamedTuple):
     trends: Trends
 
 
+@dataclass(slots=True)
+class Trace:
+    """What is known of a change while it is made, for the log and the audit, where it may fail in the middle."""
+
+    scope: str = ""  # what it is about, such as `all of dead`
+    count: int | None = None  # how many things it has changed until now
+    change: str = ""  # the same in all requests of one change
+
+
 class Visit:
     """Used by one thread."""
 
@@ -43,6 +53,7 @@ class Visit:
         self._snapshots = shared.snapshots
         self.args: Mapping[str, Any] = {}  # the checked parameters
         self.notes: list[str] = []  # shown above the page
+        self.trace = Trace()
 
     @cached_property
     def partition(self) -> str:

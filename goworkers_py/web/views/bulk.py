@@ -2,26 +2,29 @@
 
 A million jobs take longer than a request may. So each request changes jobs for about a second, and answers where to go
 on; the page asks again by itself. Whoever closes the page ends the work: each job was changed or not, and none is
-between two places.
+between two places. The sums that the client sends back are for its own eyes: the audit adds up what each request has
+counted here.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from goworkers_py.admin.audit import scope_of
 from goworkers_py.admin.filter import Filter, Refined, Wanted, counted
 from goworkers_py.admin.jobs import Steps
 from goworkers_py.admin.places import DEAD, PARKED, TIMED
 from goworkers_py.brokers.contracts.admin import Changed, Place
 from goworkers_py.brokers.contracts.span import BEGINNING, Reached
 from goworkers_py.web.http.errors import bad_request
-from goworkers_py.web.http.params import TEXTS, TIME, WHOLE, YES_NO, Param
+from goworkers_py.web.http.params import TEXTS, TIME, YES_NO, Param, whole_from
 from goworkers_py.web.site.table import Done, GoOn
-from goworkers_py.web.site.visit import Visit
-from goworkers_py.web.views.filters import FILTER, PLACED, QUEUE, place_of, wanted_of
+from goworkers_py.web.site.visit import Trace, Visit
+from goworkers_py.web.views.filters import FILTER, PLACED, PLACES, QUEUE, filter_of, place_of, wanted_of
 from goworkers_py.web.views.rows import failed_at, has_key, time_and_jid
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -40,9 +43,9 @@ _OTHERS: Sequence[Param] = (
     *FILTER,
     # Where the next request goes on.
     Param("started", "when the first request was made", TIME),
-    Param("looked_at", "jobs that former requests have looked at", WHOLE, 0),
-    Param("changed", "jobs that former requests have changed", WHOLE, 0),
-    Param("total", "jobs of the state when the first request was made", WHOLE),
+    Param("looked_at", "jobs that former requests have looked at", whole_from(0), 0),
+    Param("changed", "jobs that former requests have changed", whole_from(0), 0),
+    Param("total", "jobs of the state when the first request was made", whole_from(0)),
     Param("reached", "how far former requests have come", default=""),
 )
 FIELDS: Sequence[Param] = (STATE, *_OTHERS)
@@ -90,10 +93,13 @@ class Bulk:
             until=max(times) if times and self._place in TIMED else None,
         )
         chosen, until = set(keys), time.monotonic() + LONGEST_LOOK_S
+        trace = self.visit.trace
+        trace.scope = f"{counted(len(chosen))} selected in {self._where}"
         selected = Refined(wanted, lambda job: has_key(job, chosen, self.visit.hiding))
         total, why = Changed(), "had left before"
         for _, changed in self.verb(self._place, selected, BEGINNING):
             total.add(changed)
+            trace.count = total.done
             if total.done >= len(chosen):
                 break
             if time.monotonic() >= until:
@@ -106,12 +112,14 @@ class Bulk:
     def _all(self) -> Done:
         args, place = self.visit.args, self._place
         started = args["started"] or self.visit.inspector.now()
+        trace = self._begun(started)
         total = args["total"] if args["total"] is not None else self.visit.inspector.count(place)
         reached = Reached.read(args["reached"]) if args["reached"] else BEGINNING
         result, looked_at, until = Changed(), args["looked_at"], time.monotonic() + SLICE_S
         ended = True
         for read, step in self.verb(place, self._of_before(started), reached):
             result.add(step)
+            trace.count = result.done
             reached = step.reached
             looked_at += read
             if args["changed"] + result.done >= total:
@@ -121,12 +129,28 @@ class Bulk:
                 break
         changed = args["changed"] + result.done
         if ended:
-            return Done(f"{counted(changed)} {self.done}", result.done, changed, problems=result.problems)
+            return Done(
+                f"{counted(changed)} {self.done}", result.done, problems=result.problems, noted=f"jobs {self.done}"
+            )
         fields = self._next(place, reached, started)
         fields |= {"looked_at": looked_at, "changed": changed, "total": total}
         said = f"{counted(changed)} {self.done} so far"
         go_on = GoOn(fields, looked_at, total)
-        return Done(said, result.done, problems=result.problems, go_on=go_on)
+        noted = f"jobs {self.done}, not finished"
+        return Done(said, result.done, problems=result.problems, go_on=go_on, noted=noted)
+
+    def _begun(self, started: float) -> Trace:
+        """The name of the change is made of what it does, so that no client can hide another change behind it."""
+        trace, wanted = self.visit.trace, scope_of(filter_of(self.visit))
+        trace.scope = f"all {wanted} in {self._where}" if wanted else f"all of {self._where}"
+        named = repr((self.visit.grant.who, self.done, trace.scope, started))
+        trace.change = hashlib.blake2b(named.encode(), digest_size=6).hexdigest()
+        return trace
+
+    @property
+    def _where(self) -> str:
+        state = self.visit.args["state"]
+        return state if state in PLACES else f"queue {self.visit.args['queue']}"
 
     def _of_before(self, started: float) -> Wanted:
         """Only what was there at the first request: a job that is retried, fails at once and comes back, or pushes its

@@ -27,7 +27,8 @@ def _give(visit: Visit, name: str, *arguments: Any) -> Done:
     answer = _answer(visit, _process(visit), name, arguments)
     value = answer.value if isinstance(answer.value, str) else simplejson.dumps(answer.value, default=str)
     said = f"{name}: {value}" if answer.ok else f"{name}: not done: {answer.error}"
-    return Done(f"{answer.identity}: {said}", int(answer.ok), result={"answers": [answer.as_dict()]})
+    noted = f"{answer.identity}: {name}" + ("" if answer.ok else ": not done")  # an answer may hold anything
+    return Done(f"{answer.identity}: {said}", int(answer.ok), result={"answers": [answer.as_dict()]}, noted=noted)
 
 
 def _answer(visit: Visit, process: Process, name: str, arguments: Sequence[Any]) -> Answer:

@@ -90,6 +90,7 @@ def _enqueue_many(visit: Visit) -> Done:
             except DuplicateJob as error:
                 jids.append(None)
                 problems.append(f"jobs[{number}]: {error}")
+            visit.trace.count = sum(jid is not None for jid in jids)
     except BrokerError as error:
         raise Refused(503, f"only the first {len(jids)} jobs were pushed: {error}", (("Retry-After", "5"),)) from error
     done = sum(jid is not None for jid in jids)
