@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from goworkers_py.admin.asker import asker
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.configurations import Configurations
+from goworkers_py.config.central import refuse_local
 from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import load
 from goworkers_py.config.parsers import has_password
-from goworkers_py.core.errors import ArgumentError, ConfigError
-from goworkers_py.core.stored_config import StoredConfig
+from goworkers_py.core.errors import ArgumentError, BrokerRefused, ConfigError
+from goworkers_py.core.stored_config import LONGEST, StoredConfig
 
-LONGEST = 256_000  # characters of a text
+MOST_SHOWN = 1_000  # configurations in a list
 
 
 class CentralConfiguration:
@@ -24,11 +26,10 @@ class CentralConfiguration:
         self._stored = configurations_of(broker)
 
     def push(self, name: str, text: str, where: str = "the text") -> StoredConfig:
-        """Stores a text that a process could start with, and returns it with its version. The same text as the newest
+        """Stores a text that processes can take, and returns it with its version. The same text as the newest
         one is not stored again. `where` names the text in errors."""
         check(name, text, where)
-        version = self._stored.newest().get(name)
-        before = None if version is None else self._stored.read(name, version)
+        before = self._stored.read(name)
         return before if before is not None and before.text == text else self._push(name, text)
 
     def rollback(self, name: str, version: int | None = None) -> StoredConfig:
@@ -41,8 +42,14 @@ class CentralConfiguration:
         return self.version(name, self._stored.push(name, text, asker(), of))
 
     def newest(self) -> list[StoredConfig]:
-        """The newest version of each configuration."""
-        return [self.version(name, version) for name, version in sorted(self._stored.newest().items())]
+        """The newest version of each configuration, but for those that cannot be read, and of 1,000 at most."""
+        return [*self._newest()]
+
+    def _newest(self) -> Iterator[StoredConfig]:
+        for name, version in sorted(self._stored.newest().items())[:MOST_SHOWN]:
+            with suppress(BrokerRefused):  # a stranger or a later release has written it: it must not hide the others
+                if (found := self._stored.read(name, version)) is not None:
+                    yield found
 
     def versions(self, name: str) -> Sequence[StoredConfig]:
         """The versions that are kept, the oldest first."""
@@ -58,11 +65,19 @@ class CentralConfiguration:
             raise ArgumentError(f"{name} has no version {version}; it has {', '.join(map(str, found))}")
         return found[max(found) if version is None else version]
 
+    def current(self, name: str) -> StoredConfig:
+        """The newest version, without a look at the others."""
+        found = self._stored.read(name)
+        if found is None:
+            raise ArgumentError(unknown(name, self._stored))
+        return found
+
     def before_newest(self, name: str) -> StoredConfig:
-        found = self.versions(name)
-        if len(found) < 2:
+        newest = self._stored.newest().get(name, 0)
+        older = [one for one in self.versions(name) if one.version < newest]
+        if not older:
             raise ArgumentError(f"{name} has one version only: there is none before it")
-        return found[-2]
+        return older[-1]
 
     def delete(self, name: str) -> bool:
         """Deletes all versions. Processes that run go on as they are. False if there is no such configuration."""
@@ -82,7 +97,7 @@ def unknown(name: str, stored: Configurations) -> str:
 
 
 def check(name: str, text: str, where: str) -> None:
-    """Raises an error if no process could start with this text, or if the text has a secret."""
+    """Raises an error if no process could take this text, or if it has a secret or a local option."""
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,100}", name):
         raise ArgumentError(f"the name of a configuration has letters, digits and _.- only, not {name!r}")
     if len(text) > LONGEST:
@@ -94,4 +109,7 @@ def check(name: str, text: str, where: str) -> None:
                 "read: delete it there, and where the processes run set PYWORKERS_BROKER, or name a file with the "
                 "password as broker_password_file"
             )
-    load(ConfigText(text, where), environment={})
+    source = ConfigText(text, where)
+    load(source, environment={})  # first: it knows the name that was meant
+    refuse_local(source)
+    load(environment={}, central=source)

@@ -42,4 +42,4 @@ def _stored(inspector: Inspector) -> dict[str, StoredConfig]:
 
 def _told(config: ConfigInForce) -> str:
     waiting = ", ".join(config.waiting)
-    return f"has {config.name} version {config.applied}, but these options wait for its next start: {waiting}"
+    return f"has {config.name} version {config.applied}, but this waits for its next start: {waiting}"

@@ -22,7 +22,7 @@ from goworkers_py.core.errors import BrokerError, UnknownJob
 from goworkers_py.observe.health_report import STARTING, HealthReport, merged
 from goworkers_py.policy.aggregates import Aggregates
 from goworkers_py.policy.registry import Registry
-from goworkers_py.runtime.config_taker import ConfigTaker
+from goworkers_py.runtime.config_taker import ConfigTaker, log_start
 from goworkers_py.runtime.daemon import Daemon
 from goworkers_py.runtime.interpreter import collect_garbage_less_often
 from goworkers_py.runtime.plan import Plan
@@ -118,6 +118,7 @@ class Running:
         self._is_daemon = True
         daemon = self.daemon(obey)
         if self.central is not None:
+            log_start(self.central)
             broker = self.open_broker(self.central.home)
             daemon.config_taker = ConfigTaker(self.central, broker, self.config, daemon.launchers)
         log.info("jobs: %s; %s", ", ".join(self.registry.names()) or "none", _brokers(daemon))

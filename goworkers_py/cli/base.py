@@ -21,8 +21,8 @@ from click.shell_completion import CompletionItem
 
 import goworkers_py
 from goworkers_py.api.app import App
-from goworkers_py.config.central import CentralSource
-from goworkers_py.config.ini_file import ConfigText
+from goworkers_py.config.central import CentralSource, ignored
+from goworkers_py.config.ini_file import ConfigText, text_of
 from goworkers_py.config.loader import flag, load, variable
 from goworkers_py.config.options import Config, help_of, names_of, options_by_any_name, options_of
 from goworkers_py.config.parsers import without_password, words
@@ -30,6 +30,7 @@ from goworkers_py.config.partitions import ALL, MAIN, of_connection, of_partitio
 from goworkers_py.core.errors import (
     ArgumentError,
     BrokerFull,
+    BrokerRefused,
     BrokerUnavailable,
     BrokerUnreachable,
     ConfigError,
@@ -144,7 +145,7 @@ from_flag = click.option(
     "--config-from",
     metavar="NAME",
     envvar="PYWORKERS_CONFIG_FROM",
-    help="start from this central configuration; --broker or PYWORKERS_BROKER tells which Redis has it",
+    help="take threads, weights, limits and other numbers from this central configuration in the broker",
 )
 
 
@@ -155,9 +156,11 @@ def configured(command: Function, in_help: Container[str] = options_of(Config)) 
     def run(config_file: str | None, **arguments: Any) -> Any:
         given = {name: arguments.pop(name) for name in options_by_any_name(Config)}
         flags = {name: _joined(value) for name, value in given.items() if value not in (None, ())}
-        read = partial(_read, flags, arguments.pop("queues", ()), arguments.pop("worked", ()))
+        # Once: a process that takes a new central configuration reads it over the file of its start.
+        local = ConfigText(text_of(config_file), config_file) if config_file else None
+        read = partial(_read, flags, arguments.pop("queues", ()), arguments.pop("worked", ()), local)
         stored = arguments.pop("config_from", None)
-        config = _central(stored, config_file, flags, read) if stored else read(config_file)
+        config = _central(stored, local, flags, read) if stored else read(None)
         if (partition := arguments.pop("partition", None)) == ALL:
             return _on_each(config, lambda one: called(one, **arguments))
         config = of_partition(config, _own_name(partition))
@@ -187,24 +190,34 @@ def _app() -> App:
 
 
 def _read(
-    flags: Mapping[str, str], queues: Sequence[str], worked: Sequence[str], source: str | ConfigText | None
+    flags: Mapping[str, str],
+    queues: Sequence[str],
+    worked: Sequence[str],
+    local: ConfigText | None,
+    central: ConfigText | None,
 ) -> Config:
-    config = load(source, flags=flags, queues=queues)
+    config = load(local, flags=flags, queues=queues, central=central)
     return working(config, map(_own_name, worked)) if worked else config
 
 
 def _central(
-    name: str, config_file: str | None, flags: Mapping[str, str], read: Callable[[ConfigText], Config]
+    name: str, local: ConfigText | None, flags: Mapping[str, str], read: Callable[[ConfigText | None], Config]
 ) -> Config:
-    """From the newest version of a central configuration on the broker that flags and environment name."""
-    if config_file:
-        raise ConfigError("-c or PYWORKERS_CONFIG, and --config-from or PYWORKERS_CONFIG_FROM: leave one of them out")
+    """The local configuration, and over it the newest version of a central one, on the broker of the local one. A
+    version that cannot be used does not keep processes from starting, because a stranger could have written it."""
     app = _app()
-    home = load(environment=of_connection(os.environ, variable), flags=of_connection(flags))
+    home = load(local, environment=of_connection(os.environ, variable), flags=of_connection(flags))
     app.use(home, by_command=True)
-    found = app.inspector.configurations.version(name)
-    app.central = CentralSource(name, found.version, found.digest, home, read)
-    return read(ConfigText(found.text, str(found)))
+    stored, digest = app.inspector.configurations, ""
+    try:
+        found = stored.current(name)
+        digest, text = found.digest, ConfigText(found.text, str(found))
+        config = read(text)
+        app.central = CentralSource(name, found.version, digest, home, read, ignored=ignored(text))
+    except (BrokerRefused, ConfigError) as error:
+        config = read(None)
+        app.central = CentralSource(name, 0, digest, home, read, fault=str(error))
+    return config
 
 
 def _on_each(config: Config, call: Callable[[Config], Any]) -> NoReturn:

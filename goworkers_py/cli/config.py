@@ -24,6 +24,7 @@ from goworkers_py.cli.listing import report_none
 from goworkers_py.cli.selection import as_json, confirm, dry_run, yes
 from goworkers_py.cli.tables import Table, clock_time
 from goworkers_py.config.ini_file import text_of
+from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.escaping import one_json_line
 from goworkers_py.core.stored_config import StoredConfig
 from goworkers_py.policy.aggregates import Aggregates
@@ -47,6 +48,7 @@ def check(app: App) -> None:
     """Checks the configuration and the modules that it names. Does not connect. Exit code 1 when registered jobs name a
     queue that no process with this configuration fetches from."""
     plans = app.checked_plans()
+    _check_central(app)
     for plan in plans:
         of = f"partition {plan.config.partition}, " if plan.config.partition else ""
         for pool in plan.pools:
@@ -61,6 +63,14 @@ def check(app: App) -> None:
     for plan in plans:
         _refuse_unworked(app, plan)
     click.echo("the configuration is fine")
+
+
+def _check_central(app: App) -> None:
+    if app.central is not None:
+        if app.central.fault:
+            raise ConfigError(app.central.fault)
+        if app.central.ignored:
+            click.echo(f"warning: {app.central.ignored}")
 
 
 def _refuse_unworked(app: App, plan: Plan) -> None:
@@ -80,8 +90,8 @@ def _refuse_unworked(app: App, plan: Plan) -> None:
 @dry_run
 @connected
 def push(app: App, file: str, name: str, dry_run: bool) -> None:
-    """Checks FILE and stores it as the newest version. `run --config-from` starts from it. A password in an address is
-    refused."""
+    """Checks FILE and stores it as the newest version, which running processes take. It may hold queues, threads,
+    weights, limits, `log_level` and `poll_interval`; other options belong in a local file."""
     stored, text = app.inspector.configurations, text_of(Path(file))
     if dry_run:
         check_text(name, text, file)

@@ -22,9 +22,11 @@ class LimitConfig:
     """A section [limit:NAME]: it overrides what the code says of this limit."""
 
     name: str
-    concurrent: int | None = option(None, whole(0, MOST), "jobs that run at once, over the whole fleet")
-    rate: Rate | None = option(None, jobs_per_time, "jobs that begin in a time, in the whole fleet: 100/minute")  # noqa: RUF009
-    burst: int | None = option(None, whole(1, MOST), "jobs of a rate that begin at once after a pause")
+    concurrent: int | None = option(None, whole(0, MOST), "jobs that run at once, over the whole fleet", central=True)
+    rate: Rate | None = option(  # noqa: RUF009
+        None, jobs_per_time, "jobs that begin in a time, in the whole fleet: 100/minute", central=True
+    )
+    burst: int | None = option(None, whole(1, MOST), "jobs of a rate that begin at once after a pause", central=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Reads the configuration: file < environment (`PYWORKERS_BROKER`, ...) < flags.
+"""Reads the configuration: file < central configuration < environment (`PYWORKERS_BROKER`, ...) < flags.
 
 An error names the file, the section, the key and the word that was probably meant.
 """
@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from goworkers_py.config.central import central_part, check_threads_of, kind_and_name, write_over
 from goworkers_py.config.go_workers import of_go_workers
 from goworkers_py.config.ini_file import ConfigText, read
 from goworkers_py.config.options import (
@@ -65,16 +66,33 @@ def load(
     flags: Mapping[str, str] | None = None,
     queues: Iterable[str] = (),
     name_of: NameOf = flag,
+    central: ConfigText | None = None,
 ) -> Config:
     """The configuration of one program. `queues` are flags `NAME` or `NAME=CONCURRENCY` that replace the file's queues
-    and pools. `name_of` makes the name of a flag for errors."""
-    file = read(path) if path else configparser.ConfigParser()
+    and pools. `name_of` makes the name of a flag for errors. The local options of `central` are ignored."""
+    file = read(path or ConfigText("", ""))
     where = str(path) if path else ""
+    if central is not None:
+        stored = central_part(central)
+        check_threads_of(_config_of(stored, str(central), {}, {}, (), name_of), str(central))
+        write_over(file, stored)
+        where = f"{where} with {central}" if where else str(central)
+    return _config_of(file, where, environment, flags or {}, queues, name_of)
+
+
+def _config_of(
+    file: configparser.ConfigParser,
+    where: str,
+    environment: Mapping[str, str],
+    flags: Mapping[str, str],
+    queues: Iterable[str],
+    name_of: NameOf,
+) -> Config:
     _refuse_unknown_sections(file, where)
     values = _merged(
         (_items(file, SECTION), _name_in(where, SECTION)),
         (_from_environment(environment), _in_environment),
-        (flags or {}, name_of),
+        (flags, name_of),
     )
     of_file, pools = _queues_and_pools(file, where)
     partitions = _partitions(file, environment, of_file, pools, where)
@@ -108,7 +126,7 @@ def _queues_and_pools(
     """Those of all partitions. Each queue of a pool is in the partition of the pool."""
     queues = _named_sections(file, "queue", QueueConfig, where)
     pools = _named_sections(file, "pool", PoolConfig, where)
-    given = {_kind_and_name(section): set(file[section]) for section in file.sections()}
+    given = {kind_and_name(section): set(file[section]) for section in file.sections()}
     check_pools(pools, given, where)
     queues = tuple(checked_queue(queue, given, where) for queue in queues)
     queues += tuple(QueueConfig(name) for pool in pools for name in pool.queues if name not in _names(queues))
@@ -242,13 +260,8 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return known
 
 
-def _kind_and_name(section: str) -> tuple[str, str]:
-    kind, _, name = section.partition(":")
-    return kind, name.strip()
-
-
 def _name(section: str, where: str) -> str:
-    kind, name = _kind_and_name(section)
+    kind, name = kind_and_name(section)
     if not name:
         example = {"pool": "web", "partition": "billing", "periodic": "nightly", "limit": "stripe"}.get(kind, "default")
         raise ConfigError(f"{where}: [{section}] needs the {kind}'s name: [{kind}:{example}]")

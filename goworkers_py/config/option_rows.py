@@ -11,11 +11,18 @@ T = TypeVar("T")
 
 
 def option(
-    default: T, parse: Callable[[str], T], about: str, flag: str = "", secret: bool = False, alias: str = ""
+    default: T,
+    parse: Callable[[str], T],
+    about: str,
+    flag: str = "",
+    secret: bool = False,
+    alias: str = "",
+    central: bool = False,
 ) -> T:
     """A row of the table. `flag` is a short flag for the command line; a `secret` value is not in the repr; `alias` is
-    the option's other name, which every source accepts as well."""
-    metadata = {"parse": parse, "help": about, "flag": flag, "alias": alias}
+    the option's other name, which every source accepts as well; a `central` option may stand in a central configuration
+    too, see `config.central`: it names no code, file, user or address."""
+    metadata = {"parse": parse, "help": about, "flag": flag, "alias": alias, "central": central}
     return field(default=default, metadata=metadata, repr=not secret)
 
 

@@ -56,6 +56,7 @@ class PartitionConfig:
         (),
         several(lambda name, threads: QueueConfig(name, threads)),
         "queues of this partition, each with its worker threads, such as invoices 10, mail 5",
+        central=True,
     )
     handler: str = option("", text, "module:function that runs every job of these queues, whatever its class")
     pools: tuple[PoolConfig, ...] = ()
@@ -112,7 +113,10 @@ class Config:
     )
     timeout: float = option(25.0, seconds(0), "seconds that running jobs get to finish after TERM", "-t")
     poll_interval: float = option(
-        5.0, seconds(0.01, 3600), "seconds until the scheduler notices a job that another program scheduled"
+        5.0,
+        seconds(0.01, 3600),
+        "seconds until the scheduler notices a job that another program scheduled",
+        central=True,
     )
     max_retries: int = option(25, whole(0), "number of retries of a job with `retry: true`")
     timestamps: str = option(
@@ -163,6 +167,7 @@ class Config:
         "info",
         one_of("debug", "info", "warning", "error"),
         "lowest level that is logged: debug, info, warning or error",
+        central=True,
     )
     log_format: str = option("plain", one_of("plain", "json"), "format of log lines: plain or json")
     logfile: str = option("", text, "file for log lines, reopened on HUP; empty: standard error")

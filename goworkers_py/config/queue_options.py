@@ -16,7 +16,9 @@ class QueueConfig:
     """A section [queue:NAME]."""
 
     name: str
-    concurrency: int = option(10, whole(1, 10_000), "worker threads of this queue, in each of `processes`")
+    concurrency: int = option(
+        10, whole(1, 10_000), "worker threads of this queue, in each of `processes`", central=True
+    )
     prefetch: int | None = option(
         None, auto_or(whole(0, 10_000)), "jobs fetched beyond the free workers: auto (about 20 ms of work), or a number"
     )
@@ -57,15 +59,23 @@ class PoolConfig:
     """A section [pool:NAME]: queues that share one pool of threads. A queue without such a section is a pool of one."""
 
     name: str
-    queues: tuple[str, ...] = option((), words, "queues that share the threads of this pool, the most important first")
+    queues: tuple[str, ...] = option(
+        (), words, "queues that share the threads of this pool, the most important first", central=True
+    )
     order: str = option(
-        "strict", order, "strict: while a queue has jobs, none of a later queue begins; not with `weights`"
+        "strict",
+        order,
+        "strict: while a queue has jobs, none of a later queue begins; not with `weights`",
+        central=True,
     )
     weights: tuple[int, ...] = option(
-        (), shares, "instead of `order`: how many jobs of each queue begin, by shares, such as 6, 3, 1"
+        (),
+        shares,
+        "instead of `order`: how many jobs of each queue begin, by shares, such as 6, 3, 1",
+        central=True,
     )
     partition: str = option("", text, "partition to which these queues belong; empty: none")
-    concurrency: int = option(10, whole(1, 10_000), "worker threads of this pool, in each of `processes`")
+    concurrency: int = option(10, whole(1, 10_000), "worker threads of this pool, in each of `processes`", central=True)
     prefetch: int | None = option(
         None, auto_or(whole(0, 10_000)), "jobs fetched beyond the free workers: auto (about 20 ms of work), or a number"
     )

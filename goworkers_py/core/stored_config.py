@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+LONGEST = 256_000  # characters of a text
+
 
 @dataclass(frozen=True, slots=True)
 class StoredConfig:
@@ -35,8 +37,9 @@ class ConfigInForce:
 
     name: str
     started: int  # the version with which it has started
-    applied: int  # the version that it has taken since, but for the options that wait
-    waiting: Sequence[str] = ()  # names of options that wait for its next start
+    applied: int  # the version that it has taken since, but for what waits; 0: none, as the newest cannot be used
+    # Sections that came or went, which wait for its next start. A process of early builds of 0.4.0 names options too.
+    waiting: Sequence[str] = ()
     digest: str = ""  # of the text of `applied`; empty: a process of 0.4.0 does not tell it
 
     def has(self, stored: StoredConfig) -> bool:

@@ -46,6 +46,9 @@ def _changed_of(launcher: Launcher, old: Config, new: Config) -> Iterator[str]:
         before_pool = {one.name: one for one in old.pools}.get(pool.name)
         if before_pool is not None:
             yield from _changed_pool(launcher, before_pool, pool)
+    if old.poll_interval != new.poll_interval:
+        launcher.poll_every(new.poll_interval)
+        yield from ("poll_interval", f"[partition:{new.partition}] poll_interval")
     if old.limits != new.limits:
         launcher.set_limits(new.limits)
         for limit in (*old.limits, *new.limits):

@@ -1,9 +1,9 @@
 """The configuration thread: takes new versions of the central configuration from which this process has started.
 
 It looks at the newest version when a push is told, and every 30 seconds. Where its number or its text is another one,
-it reads the text as at a start, gives the launchers what can change while they run, and tells the rest once in the log.
-The number alone does not tell: after a failover that lost the last versions, their numbers come again with other texts.
-The launchers show in the process record which version is in force and which options wait for the next start.
+it reads the text as at a start and gives the launchers the new values. Queues, pools and partitions that come or go
+wait for the next start, and the log and the process record name their sections. The number alone does not tell that a
+text is new: after a failover that lost the last versions, their numbers come again with other texts.
 """
 
 from __future__ import annotations
@@ -14,17 +14,20 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from goworkers_py.brokers.broker import Broker
-from goworkers_py.config.central import CentralSource
+from goworkers_py.config.central import CentralSource, ignored
 from goworkers_py.config.differences import differences
 from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable, WorkersError
+from goworkers_py.core.escaping import one_line
 from goworkers_py.core.stored_config import ConfigInForce, StoredConfig
 from goworkers_py.runtime.config_change import AnyLauncher, changed
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.service import Service
 
 log = logging.getLogger(__name__)
+
+_MOST_NAMED = 20
 
 
 class ConfigTaker(Service):
@@ -72,9 +75,8 @@ class ConfigTaker(Service):
     def look(self) -> None:
         stored = self._broker.configurations
         assert stored is not None
-        newest = stored.newest().get(self._source.name)
+        found = stored.read(self._source.name)
         # None: it was deleted, and this process goes on as it is.
-        found = None if newest is None else stored.read(self._source.name, newest)
         if found is None or (found.version, found.digest) == self._seen:
             return
         try:
@@ -90,7 +92,8 @@ class ConfigTaker(Service):
 
     def _take(self, found: StoredConfig) -> None:
         try:
-            new = self._source.read(ConfigText(found.text, str(found)))
+            text = ConfigText(found.text, str(found))
+            new, warning = self._source.read(text), ignored(text)
         except WorkersError as error:
             log.error(
                 "%s cannot be taken, version %d stays in force; push a corrected text, or roll back with `pyworkers "
@@ -106,11 +109,11 @@ class ConfigTaker(Service):
         self.in_force = ConfigInForce(
             found.name, self._source.version, found.version, tuple(sorted(waiting)), found.digest
         )
-        log.info("%s by %s is in force: %s", found, found.by, ", ".join(sorted(differing & done)) or "no change")
+        log.info("%s by %s is in force: %s", found, one_line(found.by), _named(differing & done) or "no change")
+        if warning:
+            log.warning("%s", warning)
         if waiting:
-            log.warning(
-                "%s: these options wait for the next start of this process: %s", found, ", ".join(sorted(waiting))
-            )
+            log.warning("%s: this waits for the next start of this process: %s", found, _named(waiting))
         self._tell()
 
     def _tell(self) -> None:
@@ -126,3 +129,20 @@ class ConfigTaker(Service):
 
     def wake(self) -> None:
         self._told.put(None)
+
+
+def log_start(source: CentralSource) -> None:
+    """Tells what of the central configuration could not be used at the start."""
+    if source.fault:
+        log.error(
+            "the configuration %s cannot be used, and this process starts with its local configuration alone; it takes "
+            "the next version that is pushed: %s", source.name, source.fault,
+        )  # fmt: skip
+    if source.ignored:
+        log.warning("%s", source.ignored)
+
+
+def _named(names: set[str]) -> str:
+    shown = [one_line(name) for name in sorted(names)]
+    more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
+    return ", ".join(shown[:_MOST_NAMED]) + more

@@ -165,6 +165,9 @@ class Launcher:
             log.info("threads: %s", ", ".join(f"{name} {old} -> {new}" for name, (old, new) in changed.items()))
         return changed
 
+    def poll_every(self, seconds: float) -> None:
+        self._services.scheduler.poll_every(seconds)
+
     def set_limits(self, limits: Sequence[LimitConfig]) -> None:
         """Declares the limits of the code with what these sections say of them, soon."""
         if self._services.limit_releaser is not None:

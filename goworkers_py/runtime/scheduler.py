@@ -34,12 +34,16 @@ class Scheduler(BrokerService):
     def __init__(self, store: Store, config: Config, hints: DueHints, clock: Clock, outage: Outage) -> None:
         super().__init__("scheduler", outage)
         self._store = store
-        self._poll_interval = config.poll_interval
+        self._poll_interval = config.poll_interval  # any thread writes it; the scheduler's thread reads it once a look
         timestamps = Timestamps(config.timestamps)
         # All entries of one step have the same time, so the last stamp is kept.
         self._stamp = lru_cache(maxsize=1)(lambda now: payload.splicer({"enqueued_at": timestamps.write(now)}))
         self._hints = hints
         self._clock = clock
+
+    def poll_every(self, seconds: float) -> None:
+        self._poll_interval = seconds
+        self.wake()
 
     def run_once(self) -> float:
         self._hints.begin_look()

@@ -10,6 +10,7 @@ from goworkers_py.core.stored_config import StoredConfig
 from goworkers_py.wire.needs import is_version
 
 V = 1
+LATEST = 253_000_000_000.0  # in the year 9987
 
 
 def written_config(text: str, by: str, at: float, of: int) -> str:
@@ -22,5 +23,7 @@ def read_config(raw: bytes, name: str, version: int) -> StoredConfig | None:
         told = simplejson.loads(raw)
         if is_version(told["v"], V):
             text, by = str(told["text"]), str(told["by"])
-            return StoredConfig(name, version, text, by, float(told["at"]), int(told["of"]))
+            at = float(told["at"])
+            if 0 <= at < LATEST:  # another program may have written a time that no calendar has
+                return StoredConfig(name, version, text, by, at, int(told["of"]))
     return None

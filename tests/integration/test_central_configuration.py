@@ -29,7 +29,7 @@ JOBS = """
 FIRST = """
 [pyworkers]
 log_level = {level}
-timeout = {timeout}
+poll_interval = {poll}
 [queue:mail]
 concurrency = {threads}
 [pool:web]
@@ -41,8 +41,8 @@ concurrent = {threads}
 """
 
 
-def text(level: str = "info", timeout: int = 5, threads: int = 2, weights: str = "3, 1") -> str:
-    return FIRST.format(level=level, timeout=timeout, threads=threads, weights=weights)
+def text(level: str = "info", poll: float = 5, threads: int = 2, weights: str = "3, 1") -> str:
+    return FIRST.format(level=level, poll=poll, threads=threads, weights=weights)
 
 
 @pytest.fixture
@@ -54,6 +54,14 @@ def push(call: Call, here: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
         assert call("config", "push", "conf.ini", "--name", "billing").returncode == 0
 
     return run
+
+
+def store(redis: redis_py.Redis, version: int, text: str) -> None:
+    """As everybody may who may write to Redis."""
+    record = {"v": 1, "text": text, "by": "a\nstranger", "at": 1, "of": 0}
+    redis.hset("pyworkers:config:billing", str(version), json.dumps(record))
+    redis.hset("pyworkers:configs", "billing", version)
+    redis.publish("pyworkers:configs", "billing")
 
 
 def the_process(app: App) -> Process:
@@ -74,20 +82,21 @@ def test_a_running_process_takes_what_can_change_and_tells_what_waits(
     with Daemon(here, redis_url, JOBS, "--config-from", "billing") as daemon:
         daemon.ready()
         assert eventually(lambda: (found := the_process(called_app).config) and found.applied == 1)
-        push(text("debug", 7, 5, "1, 4"))
-        daemon.says("billing version 2: these options wait for the next start of this process: timeout")
+        push(text("debug", 0.1, 5, "1, 4") + "[queue:new]\n")
+        assert "poll_interval" in daemon.says("billing version 2 by ")
+        daemon.says("billing version 2: this waits for the next start of this process: [queue:new]")
         assert eventually(lambda: {one.threads for one in the_process(called_app).pools} == {5})
         assert eventually(lambda: '"low":4' in str(redis.hget(the_process(called_app).identity, "info")))
         assert eventually(lambda: redis.hget("pyworkers:limit:stripe", "concurrent") == b"5")
-        assert eventually(lambda: (found := the_process(called_app).config) and found.waiting == ("timeout",))
+        assert eventually(lambda: (found := the_process(called_app).config) and found.waiting == ("[queue:new]",))
         told = call("doctor").stdout
-        assert "has billing version 2, but these options wait for its next start: timeout; restart it" in told
+        assert "has billing version 2, but this waits for its next start: [queue:new]; restart it" in told
         redis.lpush("queue:mail", json.dumps({"class": "Pay", "args": [], "jid": "a" * 24, "queue": "mail"}))
         daemon.says("DEBUG: paid")
         assert call("config", "rollback", "--name", "billing").returncode == 0
         assert eventually(lambda: {one.threads for one in the_process(called_app).pools} == {2})
         assert eventually(lambda: (found := the_process(called_app).config) and found.applied == 3)
-        assert daemon.output.count("wait for the next start") == 1
+        assert daemon.output.count("waits for the next start") == 1
         assert daemon.stop() == 0
 
 
@@ -99,18 +108,21 @@ def test_a_version_that_this_process_cannot_take_leaves_the_old_one_in_force(
     redis: redis_py.Redis,
     called_app: App,  # type: ignore[no-untyped-def]
 ) -> None:
-    """The text is right by itself. The variable of a partition that it lacks makes it wrong here."""
-    partition = "[partition:other]\nqueues = b 1\n"
-    push(text() + partition)
-    variables = {"PYWORKERS_PARTITION_OTHER_TAG": "b"}
-    with Daemon(here, redis_url, JOBS, "--config-from", "billing", changes=variables) as daemon:
+    """The text is right by itself. Over the local file, which runs one queue in order, it is wrong. What a stranger
+    wrote into it is ignored."""
+    (here / "local.ini").write_text("[queue:invoices]\nmode = serial\n")
+    push(text())
+    with Daemon(here, redis_url, JOBS, "-c", "local.ini", "--config-from", "billing") as daemon:
         daemon.ready()
-        push(text(threads=9))
+        push(text(threads=9) + "[queue:invoices]\nconcurrency = 2\n")
         daemon.says("billing version 2 cannot be taken, version 1 stays in force")
-        assert eventually(lambda: {one.concurrency for one in called_app.inspector.processes()} == {4, 1})
-        push(text(threads=3) + partition)
+        assert eventually(lambda: {one.concurrency for one in called_app.inspector.processes()} == {5})
+        store(redis, 3, text(threads=3) + f"[pyworkers:]\nrequire = evil\n[pyworkers ]\nlogfile = {here / 'evil'}\n")
         daemon.says("billing version 3 by ")
-        assert eventually(lambda: {one.concurrency for one in called_app.inspector.processes()} == {6, 1})
+        assert "[pyworkers:] require" in daemon.says("billing version 3: ignored, because these options are local: ")
+        assert eventually(lambda: {one.concurrency for one in called_app.inspector.processes()} == {7})
+        assert daemon.stop() == 0
+    assert not (here / "evil").exists()
 
 
 def test_the_doctor_finds_a_process_without_the_newest_version(
@@ -139,9 +151,20 @@ def test_the_doctor_finds_a_process_without_the_newest_version(
 def test_start_restart_reload_and_check_read_it_too(push, call: Call, here: Path) -> None:  # type: ignore[no-untyped-def]
     (here / "jobs.py").write_text(textwrap.dedent(JOBS))
     pidfile, log = here / "pid", here / "log"
-    push(f"[pyworkers]\nrequire = jobs\npidfile = {pidfile}\nlogfile = {log}\nprocesses = 2\n[queue:mail]\n")
+    push("[queue:mail]\n")
+    (here / "local.ini").write_text(
+        f"[pyworkers]\nrequire = jobs\npidfile = {pidfile}\nlogfile = {log}\nprocesses = 2\n"
+    )
     told = [
-        pyworkers(*words, "--config-from", "billing", cwd=here, PYWORKERS_BROKER=os.environ["PYWORKERS_BROKER"])
+        pyworkers(
+            *words,
+            "-c",
+            "local.ini",
+            "--config-from",
+            "billing",
+            cwd=here,
+            PYWORKERS_BROKER=os.environ["PYWORKERS_BROKER"],
+        )
         for words in (("config", "check"), ("start",), ("reload",), ("restart",))
     ]
     stopped = pyworkers("stop", "--pidfile", str(pidfile), cwd=here)
@@ -149,3 +172,85 @@ def test_start_restart_reload_and_check_read_it_too(push, call: Call, here: Path
     assert "the configuration is fine" in told[0].stdout
     assert "is replacing its children" in told[2].stdout
     assert (stopped.returncode, " has ended" in stopped.stdout) == (0, True)
+
+
+EVIL = """
+[pyworkers]
+require = evil
+user = nobody
+logfile = {here}/evil
+directory = /
+broker = redis://evil:1
+[middleware]
+prepend = evil:Link
+[queue:mail]
+handler = evil:run
+codec = evil:Codec
+concurrency = 3
+[periodic:every]
+every = 1
+class = Evil
+[web]
+port = 1
+[partition:evil]
+queues = other 1
+broker = redis://evil:1
+handler = evil:run
+"""
+
+
+def test_a_text_of_a_stranger_names_no_code_files_or_users_for_a_process_that_starts(
+    push,
+    here: Path,
+    redis_url: str,
+    redis: redis_py.Redis,  # type: ignore[no-untyped-def]
+) -> None:
+    (here / "evil.py").write_text(f"open({str(here / 'evil')!r}, 'w')")
+    store(redis, 1, EVIL.format(here=here))
+    with Daemon(here, redis_url, JOBS, "--config-from", "billing") as daemon:
+        assert "mail (3 threads)" in daemon.says("is processing ")
+        told = daemon.says("billing version 1: ignored, because these options are local: ")
+        for name in ("[pyworkers] require", "[middleware] prepend", "[queue:mail] handler", "[partition:evil] broker"):
+            assert name in told
+        assert daemon.stop() == 0
+        assert daemon.output.count("ignored, because") == 1
+    assert not (here / "evil").exists()
+
+
+@pytest.mark.parametrize(
+    ("field", "record"),
+    [("1", "x" * 4_100_000), ("1", "{broken"), ("1", "[" * 100_000), ("1", json.dumps({"v": 1, "text": "x" * 300_000,
+     "by": "", "at": 1, "of": 0})), ("1", json.dumps({"v": 1, "text": "[queue:a]\nconcurrency = 100000", "by": "",
+     "at": 1, "of": 0}))],
+    ids=["large", "broken", "deep", "long", "threads"],
+)  # fmt: skip
+def test_a_record_that_cannot_be_used_lets_commands_go_on_with_the_local_file(
+    call: Call, here: Path, redis_url: str, redis: redis_py.Redis, called_app: App, field: str, record: str
+) -> None:
+    (here / "local.ini").write_text("[pyworkers]\nrequire = jobs\n[queue:q]\nconcurrency = 2\n")
+    redis.hset("pyworkers:config:billing", field, record)
+    redis.hset("pyworkers:configs", "billing", field)
+    checked = call("config", "check", "-c", "local.ini", "--config-from", "billing", "--broker", redis_url)
+    assert checked.returncode == 2, checked.stdout
+    assert called_app.central is not None
+    assert called_app.central.version == 0
+    assert called_app.central.fault in checked.stderr
+    assert [queue.concurrency for queue in called_app.config.queues] == [2]
+
+
+def test_a_process_that_could_not_use_a_version_takes_the_next_one(
+    push,
+    here: Path,
+    redis_url: str,
+    redis: redis_py.Redis,
+    called_app: App,  # type: ignore[no-untyped-def]
+) -> None:
+    (here / "local.ini").write_text("[queue:mail]\nconcurrency = 2\n")
+    store(redis, 1, "[queue:mail]\nconcurrency = 100000\n")
+    with Daemon(here, redis_url, JOBS, "-c", "local.ini", "--config-from", "billing") as daemon:
+        daemon.says("the configuration billing cannot be used, and this process starts with its local configuration")
+        daemon.ready()
+        push("[queue:mail]\nconcurrency = 4\n")
+        assert eventually(lambda: {one.concurrency for one in called_app.inspector.processes()} == {4})
+        assert eventually(lambda: (found := the_process(called_app).config) and found.applied == 2)
+        assert daemon.stop() == 0

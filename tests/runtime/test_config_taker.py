@@ -24,11 +24,11 @@ def app(own_redis: RedisServer) -> Iterator[App]:
 
 
 def read(text: ConfigText) -> Config:
-    return load(text, environment={})
+    return load(environment={}, central=text)
 
 
 def started(app: App) -> ConfigTaker:
-    first = app.inspector.configurations.push("billing", "[pyworkers]\ntimeout = 1\n")
+    first = app.inspector.configurations.push("billing", "[queue:a]\n")
     source = CentralSource("billing", first.version, first.digest, app.config, read)
     return ConfigTaker(source, app.broker, read(ConfigText(first.text, "it")), [])
 
@@ -43,13 +43,13 @@ def test_a_push_whose_message_was_lost_is_found_by_the_next_look(app: App) -> No
     taker = started(app)
     taker.look()
     assert in_force(taker) == (1, 1, ())
-    app.inspector.configurations.push("billing", "[pyworkers]\ntimeout = 2\n")
+    app.inspector.configurations.push("billing", "[queue:a]\n[queue:b]\n")
     taker.look()
-    assert in_force(taker) == (1, 2, ("timeout",))
+    assert in_force(taker) == (1, 2, ("[queue:b]",))
     app.inspector.configurations.delete("billing")
     taker.look()
-    assert in_force(taker) == (1, 2, ("timeout",))
-    app.inspector.configurations.push("billing", "[pyworkers]\ntimeout = 1\n")
+    assert in_force(taker) == (1, 2, ("[queue:b]",))
+    app.inspector.configurations.push("billing", "[queue:a]\n")
     taker.look()
     assert in_force(taker) == (1, 3, ())
 
@@ -58,19 +58,19 @@ def test_a_number_that_comes_again_with_another_text_is_taken(app: App) -> None:
     """After a failover of the server: version 2 was taken and is lost, and version 2 is pushed again, with another
     text."""
     taker, stored = started(app), app.inspector.configurations
-    second = stored.push("billing", "[pyworkers]\ntimeout = 2\n")
+    second = stored.push("billing", "[queue:a]\n[queue:b]\n")
     taker.look()
     [lost] = [taker.in_force]
     client = redis_py.Redis.from_url(app.config.broker)
     client.hset("pyworkers:configs", "billing", 1)
     client.hdel("pyworkers:config:billing", "2")
-    again = stored.push("billing", "[pyworkers]\ntag = b\n")
+    again = stored.push("billing", "[queue:c]\n")
     client.close()
     assert again.version == second.version == 2
     assert lost.has(second)
     assert not lost.has(again)
     taker.look()
-    assert in_force(taker) == (1, 2, ("tag", "timeout"))
+    assert in_force(taker) == (1, 2, ("[queue:a]", "[queue:c]"))
     assert taker.in_force.has(again)
 
 
@@ -80,10 +80,10 @@ def test_a_push_during_an_outage_is_taken_after_it(app: App, own_redis: RedisSer
     with pytest.raises(BrokerUnavailable):
         taker.look()
     own_redis.start()
-    app.inspector.configurations.push("billing", "[pyworkers]\ntimeout = 2\n")
-    app.inspector.configurations.push("billing", "[pyworkers]\ntimeout = 2\ntag = b\n")
+    app.inspector.configurations.push("billing", "[queue:a]\n[queue:b]\n")
+    app.inspector.configurations.push("billing", "[queue:a]\n[queue:b]\n[queue:c]\n")
     taker.look()
-    assert taker.in_force.waiting == ("tag", "timeout")
+    assert taker.in_force.waiting == ("[queue:b]", "[queue:c]")
 
 
 def test_a_version_of_a_later_release_is_left_alone_and_told_once(

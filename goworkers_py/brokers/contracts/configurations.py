@@ -22,11 +22,12 @@ class Configurations(Protocol):
     def newest(self) -> Mapping[str, int]:
         """Returns the number of the newest version of each configuration."""
 
-    def read(self, name: str, version: int) -> StoredConfig | None:
-        """Returns this version; None if there is none."""
+    def read(self, name: str, version: int = 0) -> StoredConfig | None:
+        """Returns this version, or the newest one for 0; None if there is none. Raises BrokerRefused for one that is
+        larger than any that a program of the fleet stores."""
 
     def versions(self, name: str) -> Sequence[StoredConfig]:
-        """Returns all versions that are kept, the oldest first."""
+        """Returns all versions that are kept and can be read, the oldest first."""
 
     def delete(self, name: str) -> bool:
         """Deletes all versions. False if there is no such configuration."""

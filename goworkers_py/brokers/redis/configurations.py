@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,16 +12,19 @@ from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.listener import Listener
-from goworkers_py.brokers.redis.replies import one_of
+from goworkers_py.brokers.redis.replies import list_of, one_of
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.stored_config import StoredConfig
 from goworkers_py.wire.config_record import V, read_config, written_config
 
 KEPT = 50  # versions
+LARGEST = 4_000_000  # bytes of a record: the longest text, each of its characters as two escapes of JSON, and more
 
+_NUMBER = re.compile(r"[1-9][0-9]{0,14}")
 _LUA = Path(__file__).parent / "lua"
 _PUSH = Script(_LUA / "push_config.lua", one_of(int))
 _DELETE = Script(_LUA / "delete_config.lua", one_of(int))
+_READ = Script(_LUA / "read_config.lua", list_of(bytes))
 
 
 class RedisConfigurations(Configurations):
@@ -48,17 +52,29 @@ class RedisConfigurations(Configurations):
 
     def newest(self) -> Mapping[str, int]:
         told = self._connections.call("HGETALL", self._keys.configs)
-        numbers = {text(name): int(number) for name, number in zip(told[::2], told[1::2], strict=True)}
-        return {name: number for name, number in numbers.items() if number > 0}
+        numbers = {text(name): text(number) for name, number in zip(told[::2], told[1::2], strict=True)}
+        return {name: int(number) for name, number in numbers.items() if _NUMBER.fullmatch(number)}
 
-    def read(self, name: str, version: int) -> StoredConfig | None:
-        raw = self._connections.call("HGET", self._keys.config(name), version)
-        return None if raw is None else _read(raw, name, version)
+    def read(self, name: str, version: int = 0) -> StoredConfig | None:
+        keys = self._keys.configs, self._keys.config(name)
+        found: list[bytes] = self._connections.script(_READ, keys, (name, version, LARGEST))
+        if not found:
+            return None
+        number, record = int(found[0]), found[1:]
+        if not record:
+            raise BrokerRefused(
+                f"version {number} of the configuration {name} has more than {LARGEST:,} bytes, so pyworkers has not "
+                f"written it: `pyworkers config rollback --name {name} VERSION` goes back to one of its versions"
+            )
+        return _read(record[0], name, number)
 
     def versions(self, name: str) -> Sequence[StoredConfig]:
         told = self._connections.call("HGETALL", self._keys.config(name))
         fields = {text(field): raw for field, raw in zip(told[::2], told[1::2], strict=True)}
-        return [_read(fields[number], name, int(number)) for number in sorted(fields.keys() - {"v"}, key=int)]
+        # Another program may have written others.
+        numbers = sorted(int(field) for field in fields if _NUMBER.fullmatch(field))
+        found = [read_config(fields[str(one)], name, one) for one in numbers if len(fields[str(one)]) <= LARGEST]
+        return [one for one in found if one is not None]
 
     def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
         return self._listener.listen(self._keys.configs, lambda told: changed())

@@ -1,7 +1,6 @@
 """Central configurations: their versions, what changed, who runs with which; back to an older one, delete.
 
-A new text comes by `pyworkers config push`, from where it is kept, and not by a page: it names modules that the
-processes import.
+A new text comes by `pyworkers config push`, from where it is kept, and not by a page.
 """
 
 from __future__ import annotations

@@ -180,6 +180,7 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         _delays(own_redis.url)
         assert broker.configurations is not None
         broker.configurations.push("billing", "[pyworkers]", "me")
+        broker.configurations.read("billing")
         broker.configurations.delete("billing")
         called, undeclared = watch.undeclared()
     assert called == set(SCRIPTS.values()) - INCLUDED
