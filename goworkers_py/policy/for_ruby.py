@@ -70,10 +70,9 @@ class ForRuby:
 
 def _of_lock(lock: RubyLock, state: StateWord) -> Iterator[Effect]:
     """A lock that was freed as the job began is taken again when the job goes on, if no other job has it."""
-    if lock.while_it_runs:
-        yield FreeRubyLock(lock.jid, lock.run_digest)
-    if state not in ENDED:
-        if lock.freed_at_start:
-            yield TakeRubyLock(lock.jid, lock.digest, lock.limit, lock.ttl_s)
-    elif state != "completed" or not lock.lasts:
-        yield FreeRubyLock(lock.jid, lock.digest)
+    ends = state in ENDED and (state != "completed" or not lock.lasts)
+    freed = (lock.run_digest, lock.while_it_runs), (lock.digest, ends)
+    for digest in dict.fromkeys(digest for digest, is_freed in freed if is_freed):  # the two may be the same
+        yield FreeRubyLock(lock.jid, digest)
+    if state not in ENDED and lock.freed_at_start:
+        yield TakeRubyLock(lock.jid, lock.digest, lock.limit, lock.ttl_s)

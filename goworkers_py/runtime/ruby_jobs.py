@@ -42,7 +42,7 @@ class RubyJobs:
     def begin(self, message: Message) -> Outcome | None:
         """The outcome of a job that must not begin now; None for any other job."""
         lock = self._policy.lock_of(message.fields)
-        if lock is None or self._neighbours is None or not (lock.freed_at_start or lock.while_it_runs):
+        if lock is None or self._neighbours is None or not (lock.freed_at_start or lock.needed):
             return None
         try:
             if self._neighbours.begin_lock(lock):
@@ -55,11 +55,11 @@ class RubyJobs:
         return self._buried(message, lock) if lock.rejects else self._after(message, lock)
 
     def _after(self, message: Message, lock: RubyLock) -> Outcome:
-        log.info("rescheduled: another job runs and holds the lock %s", lock.run_digest)
+        log.info("rescheduled: another job holds the lock %s", lock.needed)
         return self._rescheduled(message, self._wall() + RESCHEDULED_S * random.uniform(0.9, 1.1))
 
     def _buried(self, message: Message, lock: RubyLock) -> Outcome:
-        error = WorkersError(f"another job runs and holds the lock {lock.run_digest}")
+        error = WorkersError(f"another job runs and holds the lock {lock.needed}")
         log.error("moved to the dead set: %s", error)
         changes = failure_fields(message, error, self._timestamps.write(self._wall()))
         return Dead(payload.splice(message.raw, changes, drop=("at",)))

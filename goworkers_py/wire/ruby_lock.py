@@ -1,6 +1,8 @@
 """The lock of the gem sidekiq-unique-jobs in the payload of a job that Ruby pushed: `lock`, `lock_digest` and others.
 
-The gem makes the digest from class, queue and arguments. It is never made anew here.
+The gem makes the digest from class, queue and arguments. It is never made anew here. A lock that is held while a job
+runs has the digest with `:RUN` behind it. For `while_executing` and its other names, the gem's client has already
+written that into `lock_digest`. So has its server for a job that it rejected, which people may push again.
 """
 
 from __future__ import annotations
@@ -13,12 +15,16 @@ from goworkers_py.wire import payload
 from goworkers_py.wire.echo import LOCK_DIGEST
 
 LOCK = "lock"
+_RUN = ":RUN"
 
 # The gem's kinds of locks, under all their names.
 _FREED_AT_START = {"until_executing", "while_enqueued", "until_and_while_executing"}
 _WHILE_IT_RUNS = {
     "while_executing", "while_executing_reject", "around_perform", "while_busy", "while_working",
     "until_and_while_executing",
+}  # fmt: skip
+_UNTIL_IT_HAS_RUN = {
+    "until_executed", "until_completed", "until_performed", "until_processed", "until_successfully_completed",
 }  # fmt: skip
 _LASTING = "until_expired"
 _REJECT = "while_executing_reject"
@@ -35,8 +41,18 @@ class RubyLock:
 
     @property
     def run_digest(self) -> str:
-        """Of the lock that is held while the job runs."""
-        return f"{self.digest}:RUN"
+        """Of the lock that is held while the job runs. It may be the only one that the job has."""
+        return self.digest if self.digest.endswith(_RUN) else self.digest + _RUN
+
+    @property
+    def needed(self) -> str:
+        """The digest of the lock without which the job must not run; empty where there is none.
+
+        Ruby frees `until_executed` at each failure, so the next job may have it when the failed one is tried again.
+        """
+        if self.while_it_runs:
+            return self.run_digest
+        return self.digest if self.kind in _UNTIL_IT_HAS_RUN else ""
 
     @property
     def freed_at_start(self) -> bool:
@@ -54,7 +70,7 @@ class RubyLock:
     @property
     def rejects(self) -> bool:
         """Whether a job whose lock is held by a running one is buried."""
-        return self.kind == _REJECT or self.on_conflict == "reject"
+        return self.kind == _REJECT or (self.while_it_runs and self.on_conflict == "reject")
 
 
 def ruby_lock_of(fields: Mapping[str, Any]) -> RubyLock | None:

@@ -17,6 +17,7 @@ from goworkers_py.wire.ruby_lock import RubyLock, ruby_lock_of
 
 NATIVE = ForRuby(locks=True)
 FREE, FREE_RUN, TAKE = FreeRubyLock("j", "d"), FreeRubyLock("j", "d:RUN"), TakeRubyLock("j", "d", 1, 0)
+TAKE_RUN = TakeRubyLock("j", "d:RUN", 1, 0)
 
 
 def job(kind: str = "until_executed", **more: Any) -> bytes:
@@ -49,6 +50,46 @@ def test_what_a_step_does_with_the_lock_depends_on_its_kind(
     assert effects(kind, KEEP) == set()
     assert set(NATIVE.of_move(job(kind), "waiting")) == goes_on  # recovered from a dead process
     assert set(NATIVE.of_move(job(kind), "cancelled")) == other_end
+
+
+@pytest.mark.parametrize(
+    ("kind", "goes_on"), [("while_executing", (FREE_RUN,)), ("until_and_while_executing", (FREE_RUN, TAKE_RUN))]
+)
+def test_a_digest_that_is_already_that_of_the_run_is_the_only_lock(kind: str, goes_on: tuple[object, ...]) -> None:
+    """The gem's client writes it for `while_executing`, and its server for a job that it rejects."""
+    raw = job(kind, lock_digest="d:RUN")
+    assert NATIVE.of_run(Message(raw, "py"), DONE) == (FREE_RUN,)
+    assert NATIVE.of_run(Message(raw, "py"), REQUEUE) == goes_on
+    lock = ruby_lock_of(json.loads(raw))
+    assert lock is not None
+    assert lock.needed == "d:RUN"
+
+
+@pytest.mark.parametrize(
+    ("kind", "needed", "freed_at_start"),
+    [
+        *((kind, "d", False) for kind in (
+            "until_executed", "until_completed", "until_performed", "until_processed", "until_successfully_completed",
+        )),
+        *((kind, "d:RUN", False) for kind in (
+            "while_executing", "while_executing_reject", "around_perform", "while_busy", "while_working",
+        )),
+        ("until_and_while_executing", "d:RUN", True),
+        ("until_executing", "", True),
+        ("while_enqueued", "", True),
+        ("until_expired", "", False),
+        ("of_somebody", "", False),
+    ],
+)  # fmt: skip
+def test_a_job_begins_with_the_lock_that_its_kind_needs(kind: str, needed: str, freed_at_start: bool) -> None:
+    lock = RubyLock("d", "j", kind)
+    assert (lock.needed, lock.freed_at_start) == (needed, freed_at_start)
+
+
+def test_only_the_conflict_of_a_lock_of_the_run_rejects_a_job() -> None:
+    """As in the gem, whose `until_executed` never asks."""
+    assert RubyLock("d", "j", "while_executing", on_conflict="reject").rejects
+    assert not RubyLock("d", "j", "until_executed", on_conflict="reject").rejects
 
 
 def test_a_job_with_an_echo_has_its_lock_freed_by_ruby_alone() -> None:

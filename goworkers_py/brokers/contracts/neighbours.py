@@ -39,8 +39,8 @@ class Neighbours(Protocol):
     def begin_lock(self, lock: RubyLock) -> bool:
         """A job begins that has a lock of the gem sidekiq-unique-jobs.
 
-        A lock that lasts until the job begins is freed, and one that is held while the job runs is taken. Returns False
-        when other jobs hold that one: then nothing was done, and the job must not begin.
+        A lock that lasts until the job begins is freed, and the one without which it must not run is taken, if the job
+        has it not yet. Returns False when other jobs hold that one: then nothing was done, and the job must not begin.
         """
 
     def schedules(self) -> list[ForeignSchedule]:

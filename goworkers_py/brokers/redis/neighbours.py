@@ -101,9 +101,10 @@ class RedisNeighbours(Neighbours):
     # --- Sidekiq
 
     def begin_lock(self, lock: RubyLock) -> bool:
-        keys = *self._keys.ruby_lock(lock.digest), *self._keys.ruby_lock(lock.run_digest)
-        flags = int(lock.freed_at_start), int(lock.while_it_runs)
-        told = lock.jid, lock.digest, lock.run_digest, *flags, lock.limit, lock.ttl_s
+        needed = lock.needed or lock.digest
+        keys = *self._keys.ruby_lock(lock.digest), *self._keys.ruby_lock(needed)
+        flags = int(lock.freed_at_start and lock.digest != lock.needed), int(lock.needed != "")
+        told = lock.jid, lock.digest, needed, *flags, lock.limit, lock.ttl_s
         return bool(self._connections.script(_BEGIN_LOCK, keys, told) == 1)
 
     def schedules(self) -> list[ForeignSchedule]:

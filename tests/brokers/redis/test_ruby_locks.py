@@ -103,6 +103,24 @@ def test_a_job_that_begins_again_has_its_lock(broker: RedisBroker, redis: redis_
     assert redis.hkeys(f"{D}:RUN:LOCKED") == [b"j"]
 
 
+def test_a_job_takes_the_lock_that_it_lost_and_does_not_begin_where_another_has_it(
+    broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    assert broker.neighbours is not None
+    assert broker.neighbours.begin_lock(RubyLock(D, "j", "until_executed", ttl_s=60))
+    assert (holders(redis), 0 < redis.ttl(f"{D}:LOCKED") <= 60) == ({b"j"}, True)
+    assert not broker.neighbours.begin_lock(RubyLock(D, "other", "until_executed"))
+    assert broker.neighbours.begin_lock(RubyLock(D, "j", "until_executed"))
+
+
+def test_a_lock_that_is_already_that_of_the_run_is_not_freed_as_the_job_begins(
+    broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    assert broker.neighbours is not None
+    assert broker.neighbours.begin_lock(RubyLock(f"{D}:RUN", "j", "until_and_while_executing"))
+    assert redis.hkeys(f"{D}:RUN:LOCKED") == [b"j"]
+
+
 def test_a_job_that_people_delete_frees_its_lock(broker: RedisBroker, redis: redis_py.Redis) -> None:
     fields: dict[str, Any] = {"class": "A", "jid": "j", "args": [], "lock": "until_executed", "lock_digest": D}
     held(redis, "j")

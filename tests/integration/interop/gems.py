@@ -32,9 +32,9 @@ class Gems:
         if tried.returncode != 0:
             do_without("ruby lacks what sidekiq-unique-jobs needs (Debian: apt-get install ruby-concurrent ruby-thor)")
 
-    def __call__(self, *words: str) -> dict[str, Any]:
+    def __call__(self, *words: str, program: str = "echoes.rb") -> dict[str, Any]:
         paths = [word for library in self._libraries for word in ("-I", library)]
-        [told] = call("ruby", *paths, RUBY / "echoes.rb", self._redis_url, *words)
+        [told] = call("ruby", *paths, RUBY / program, self._redis_url, *words)
         return told
 
     def push(self, job_class: str, argument: str) -> str | None:
@@ -47,8 +47,10 @@ class Gems:
         found: list[str] = self("digests")["digests"]
         return found
 
-    def sidekiq(self) -> Background:
-        command = ["sidekiq", "-r", RUBY / "echoes.rb", "-c", "1", "-t", "2", "-q", ECHOES, "-q", "default"]
+    def sidekiq(self, *queues: str, program: str = "echoes.rb") -> Background:
+        command: list[str | Path] = ["sidekiq", "-r", RUBY / program, "-c", "1", "-t", "2"]
+        for queue in queues or (ECHOES, "default"):
+            command += ["-q", queue]
         paths = os.pathsep.join(self._libraries)
         log = self._folder / "sidekiq.log"
         return Background(log, command, SIDEKIQ_BEGINS, REDIS_URL=self._redis_url, RUBYLIB=paths)

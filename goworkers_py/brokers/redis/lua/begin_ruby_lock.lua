@@ -1,5 +1,5 @@
 -- A job begins that has a lock of the gem sidekiq-unique-jobs, see ruby_lock.lua.
--- KEYS: the seven keys of its lock, then those of the lock that it holds while it runs
+-- KEYS: the seven keys of its lock, then those of the lock without which it must not run, which may be the same
 -- ARGV: jid, digest, digest of the second lock, '1' where the first one ends as the job begins, '1' where the job needs
 --       the second one, how many jobs may hold that at once, its life in seconds (0: it has no end)
 -- Answer: 1, or 0 where other jobs hold the second lock; then nothing was done

@@ -5,7 +5,6 @@
 #   ruby -I gems echoes.rb REDIS_URL batch ARGUMENT...   pushes a batch of PyReport, a job for each argument; prints bid and jids
 #   ruby -I gems echoes.rb REDIS_URL batch-of CLASS ARGUMENT...   the same with a class that Ruby does not have
 #   ruby -I gems echoes.rb REDIS_URL unique CLASS ARGUMENT   pushes a job; prints its jid, null where the lock is held
-#   ruby -I gems echoes.rb REDIS_URL running DIGEST JID      holds the lock of a running job; prints whether it got it
 #   ruby -I gems echoes.rb REDIS_URL digests             prints the locks
 #   REDIS_URL=... sidekiq -r echoes.rb -q python_echoes -q default
 #
@@ -91,10 +90,6 @@ unless defined?(Sidekiq::CLI)
   when "batch" then push_batch(PyReport, words)
   when "batch-of" then push_batch(words.shift, words)
   when "unique" then emit(jid: Object.const_get(words.first).perform_async(words.last))
-  when "running"
-    digest, jid = words
-    item = { "class" => "PyRunning", "lock" => "while_executing", "lock_digest" => digest, "jid" => jid }
-    emit(held: SidekiqUniqueJobs::Locksmith.new(item).lock == jid)
   when "digests" then emit(digests: SidekiqUniqueJobs::Digests.new.entries.keys)
   end
 end
