@@ -85,7 +85,7 @@ class Running:
         `start`, until `stop()` of the returned server."""
         from goworkers_py.web.probes import serve  # a process without a port needs no http.server
 
-        return serve(host, port, self._report, self._stats)
+        return serve(host, port, self.config, self._report, self._stats)
 
     def our_work(self) -> OurWork | None:
         """What this program works, for the doctor. None where no code is registered: then this is no program that runs

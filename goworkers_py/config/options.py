@@ -178,6 +178,11 @@ class Config:
     umask: str = option("", octal, "permissions that new files do not get, such as 027; empty: unchanged")
     stats_port: int = option(0, whole(0, 65_535), "HTTP port for /stats, /metrics, /live and /ready; 0: none")
     stats_host: str = option("127.0.0.1", text, "address on which stats_port listens; 0.0.0.0: all addresses")
+    stats_jobs: bool = option(
+        False,
+        yes_or_no,
+        "/stats shows the jobs that run, with their arguments but for those in `hide` of [web]: yes or no",
+    )
     queues: tuple[QueueConfig, ...] = ()  # those of pools too
     pools: tuple[PoolConfig, ...] = ()  # those of several queues; each other queue has threads of its own
     partition: str = ""  # that of which this is the configuration; empty: the main one

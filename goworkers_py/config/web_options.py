@@ -29,10 +29,13 @@ class WebConfig:
     read_only: bool = option(False, yes_or_no, "the pages only show, for everybody: yes or no")
     title: str = option("", text, "title of the pages, such as the name of the fleet; empty: pyworkers")
     hosts: tuple[str, ...] = option(
-        (), words, "without access_file: further names, such as jobs.test, under which this machine may be asked"
+        (),
+        words,
+        "further names, such as jobs.test, under which this machine may be asked: by stats_port, and by the pages "
+        "without access_file",
     )
     hide: tuple[str, ...] = option(
-        HIDDEN, words, "names of arguments whose values the pages mask; a part of a name is enough"
+        HIDDEN, words, "names of arguments whose values the pages and stats_port mask; a part of a name is enough"
     )
 
     def check(self) -> None:

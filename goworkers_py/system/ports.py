@@ -34,7 +34,8 @@ class Ports:
             return
         from goworkers_py.web.probes import serve
 
-        server = serve(self._config.stats_host, self._config.stats_port, report, stats or self._stats)
+        config = self._config
+        server = serve(config.stats_host, config.stats_port, config, report, stats or self._stats)
         try:
             yield
         finally:

@@ -1,27 +1,35 @@
 """The pages of `stats_port`, for programs.
 
-/stats     go-workers' JSON: the jobs on the server, by place; the jobs that run here
+/stats     go-workers' JSON: the jobs on the server, by place; the jobs that run here, with `stats_jobs`
 /metrics   the figures of this process, or of all of `processes`, for Prometheus
 /live      200, or 503 when a loop stands still: then the process should be restarted
 /ready     200 while jobs are fetched, else 503 with the reason: the process starts, is quiet or stops, a loop stands
            still, the server cannot be reached, or stuck jobs hold all threads of a queue
+
+A page of another site, whose name somebody lets point to this machine, can read what its browser gets under that name.
+So a name that others can own gets only the status of the last two.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import logging
-from collections.abc import Callable, Iterable, Mapping
+import socket
+from collections.abc import Callable, Collection, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
 import simplejson
 
 from goworkers_py.brokers.contracts.fleet import Stats
+from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.observe.health_report import HealthReport, in_words, not_live, not_ready
 from goworkers_py.observe.running_jobs import Running
 from goworkers_py.web.prometheus import CONTENT_TYPE, exposition
 from goworkers_py.web.server import WebServer
+from goworkers_py.web.site.hiding import Hiding
+from goworkers_py.wire.stored_job import StoredJob
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +44,8 @@ class Answer(NamedTuple):
 
 Page = Callable[[], Answer]
 
+FOR_ALL = ("/live", "/ready")
+
 
 def as_json(body: Mapping[str, Any], status: int = 200) -> Answer:
     return Answer(status, simplejson.dumps(body), JSON)
@@ -44,35 +54,60 @@ def as_json(body: Mapping[str, Any], status: int = 200) -> Answer:
 class Probes:
     """The WSGI application. Threads share it."""
 
-    def __init__(self, pages: Mapping[str, Page]) -> None:
+    def __init__(self, pages: Mapping[str, Page], hosts: Collection[str] = ()) -> None:
+        """`hosts` are names of this machine, beside those that no other site can have."""
         self._pages = pages
+        self._hosts = {host.lower() for host in (*hosts, socket.gethostname())}
 
     def __call__(self, environ: Mapping[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
-        answer = self._answer(environ["PATH_INFO"])
+        answer = self._answer(environ["PATH_INFO"], _name_in(environ.get("HTTP_HOST") or ""))
         body = answer.text.encode("utf-8", "replace")
         headers = [("Content-Type", answer.kind), ("Content-Length", str(len(body)))]
         start_response(f"{answer.status} {HTTPStatus(answer.status).phrase}", headers)
         return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
 
-    def _answer(self, path: str) -> Answer:
+    def _answer(self, path: str, asked_as: str) -> Answer:
+        is_own = asked_as in self._hosts or _is_of_nobody(asked_as)
+        if not is_own and path not in FOR_ALL:
+            return as_json({"error": f"asked as {asked_as[:200]}: name it in `hosts` of [web], or ask by address"}, 403)
         page = self._pages.get(path)
         if page is None:
             return as_json({"error": f"no such page; the pages are {', '.join(self._pages)}"}, 404)
         try:
-            return page()
+            answer = page()
         except BrokerError as error:
-            return as_json({"error": str(error)}, 503)
+            answer = as_json({"error": str(error)}, 503)
         except Exception as error:
             log.exception("page %s failed", path)
-            return as_json({"error": str(error)}, 500)
+            answer = as_json({"error": str(error)}, 500)
+        return answer if is_own else answer._replace(text="")
 
 
-def _of_go_workers(on_server: Stats, here: HealthReport) -> Answer:
-    """Copies each message as it was stored: parsing and writing it again could change the digits of its numbers."""
-    jobs = ",".join(
-        f"{simplejson.dumps(queue)}:[{','.join(map(_job, running))}]" for queue, running in here["running"].items()
-    )
+def _name_in(host: str) -> str:
+    """Without the port, and the brackets of an address of IPv6."""
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0].lower()
+
+
+def _is_of_nobody(host: str) -> bool:
+    """Whether no other site can have this name: it is an address, has no dot, or was not told, as by no browser."""
+    if "." not in host.rstrip("."):
+        return True
+    try:
+        return bool(ipaddress.ip_address(host))
+    except ValueError:
+        return False
+
+
+def _of_go_workers(on_server: Stats, here: HealthReport, hiding: Hiding | None) -> Answer:
+    """Copies each message as it was stored, unless something in it is hidden: parsing and writing it again could change
+    the digits of its numbers."""
     figures = simplejson.dumps(for_go_workers(on_server))
+    if hiding is None:
+        return Answer(200, figures, JSON)
+    jobs = ",".join(
+        f"{simplejson.dumps(queue)}:[{','.join(_job(one, hiding) for one in running)}]"
+        for queue, running in here["running"].items()
+    )
     return Answer(200, f'{figures[:-1]}, "jobs": {{{jobs}}}}}', JSON)
 
 
@@ -89,12 +124,15 @@ def for_go_workers(stats: Stats) -> dict[str, Any]:
     }
 
 
-def _job(running: Running) -> str:
-    return f'{{"message":{running["message"]},"started_at":{running["started_at"]}}}'
+def _job(running: Running, hiding: Hiding) -> str:
+    message = hiding.masked(StoredJob(running["message"].encode())).decode()
+    return f'{{"message":{message},"started_at":{running["started_at"]}}}'
 
 
-def pages(report: Callable[[], HealthReport], stats: Callable[[], Stats]) -> dict[str, Page]:
-    """`stats` raises BrokerError while the broker does not answer."""
+def pages(
+    report: Callable[[], HealthReport], stats: Callable[[], Stats], hiding: Hiding | None = None
+) -> dict[str, Page]:
+    """`stats` raises BrokerError while the broker does not answer. Without `hiding`, no jobs are shown."""
 
     def metrics() -> Answer:
         try:
@@ -112,15 +150,18 @@ def pages(report: Callable[[], HealthReport], stats: Callable[[], Stats]) -> dic
         return answer
 
     return {
-        "/stats": lambda: _of_go_workers(stats(), report()),
+        "/stats": lambda: _of_go_workers(stats(), report(), hiding),
         "/metrics": metrics,
         "/live": probe(not_live),
         "/ready": probe(not_ready),
     }
 
 
-def serve(host: str, port: int, report: Callable[[], HealthReport], stats: Callable[[], Stats]) -> WebServer:
+def serve(
+    host: str, port: int, config: Config, report: Callable[[], HealthReport], stats: Callable[[], Stats]
+) -> WebServer:
     """Starts the HTTP port. `stats` is as in `pages`."""
-    server = WebServer(host, port, Probes(pages(report, stats)))
+    hiding = Hiding(config.web.hide) if config.stats_jobs else None
+    server = WebServer(host, port, Probes(pages(report, stats, hiding), config.web.hosts))
     server.start()
     return server

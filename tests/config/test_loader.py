@@ -136,7 +136,7 @@ def test_every_option_can_be_given_in_the_environment_and_by_a_flag() -> None:
         "log_format": "json",
         "max_memory": "7G",
     }
-    texts |= dict.fromkeys(["standby", "prefer_leader"], "yes")
+    texts |= dict.fromkeys(["standby", "prefer_leader", "stats_jobs"], "yes")
     said = {name: texts.get(name, "7") for name in options_of(Config)}
     del said["process"]  # cannot be given together with `processes`
     assert load(environment={"PYWORKERS_PROCESS": "one"}) == load(environment={}, flags={"process": "one"})

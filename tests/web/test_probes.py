@@ -96,7 +96,7 @@ class Port:
 def daemon(directory: Path, redis_url: str, *flags: str, jobs: str = JOBS) -> Iterator[tuple[Daemon, Port]]:
     port = Port(free_port())
     flags = ("-q", "q=2", "--stats-port", str(port.number), *flags)
-    with Daemon(directory, redis_url, jobs, *flags) as running:
+    with Daemon(directory, redis_url, jobs, *flags, changes={"PYWORKERS_STATS_JOBS": "yes"}) as running:
         yield running, port
 
 

@@ -15,10 +15,16 @@ from typing import Any
 import pytest
 from waiting import eventually
 
+from goworkers_py.brokers.contracts.fleet import Stats
+from goworkers_py.config.options import Config
+from goworkers_py.config.web_options import WebConfig
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, ConfigError
+from goworkers_py.observe.health_report import WORKING, HealthReport, merged
+from goworkers_py.observe.running_jobs import Running
 from goworkers_py.web import server as module
-from goworkers_py.web.probes import Probes, as_json
+from goworkers_py.web.probes import Probes, as_json, pages
 from goworkers_py.web.server import WebServer
+from goworkers_py.web.site.hiding import Hiding
 
 Source = Callable[[], dict[str, Any]]
 
@@ -250,6 +256,73 @@ def test_without_a_free_descriptor_the_server_waits_instead_of_spinning(
         assert len(tries) < 20 + 10 * slept_s
         client.settimeout(20)
         assert client.recv(12) == b"HTTP/1.0 200"
+
+
+# --- who asks
+
+
+@pytest.fixture
+def foreign(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, tuple[int, str]]]:
+    """The answers of all pages to a client that asks under a name."""
+    monkeypatch.setattr(socket, "gethostname", lambda: "Worker1.shop.example")
+    config = Config(web=WebConfig(hosts=("Metrics.shop.example",)))
+    found = pages(lambda: merged(WORKING, []), lambda: Stats(0, 0, 0, 0, 0, 0, 0, 0, 0, []), None)
+    application = Probes(found, config.web.hosts)
+
+    def ask(host: str) -> dict[str, tuple[int, str]]:
+        told: list[str] = []
+
+        def page(path: str) -> tuple[int, str]:
+            environ = {"PATH_INFO": path, "REQUEST_METHOD": "GET", "HTTP_HOST": host}
+            body = b"".join(application(environ, lambda status, headers: told.append(status)))
+            return int(told[-1].split()[0]), body.decode()
+
+        return {path: page(path) for path in found}
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["", "localhost", "127.0.0.1:80", "10.1.2.3:9090", "[::1]", "[fd00::1%25eth0]:80", "worker:80",
+     "[::ffff:1.2.3.4]:8", "worker1.Shop.example:80", "metrics.shop.example"],
+)  # fmt: skip
+def test_monitors_get_the_figures_under_a_name_that_no_other_site_can_have(
+    foreign: Callable[[str], dict[str, tuple[int, str]]], host: str
+) -> None:
+    answers = foreign(host)
+    assert {path: status for path, (status, _) in answers.items()} == {
+        "/stats": 200, "/metrics": 200, "/live": 200, "/ready": 503,
+    }  # fmt: skip
+    assert answers["/ready"] == (503, "no process is running\n")
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:80", "EVIL.example.", "1.2.3", "[a.b"])
+def test_another_site_whose_name_points_here_learns_nothing_but_the_status_of_probes(
+    foreign: Callable[[str], dict[str, tuple[int, str]]], host: str
+) -> None:
+    answers = foreign(host)
+    assert (answers["/live"], answers["/ready"]) == ((200, ""), (503, ""))
+    for path in ("/stats", "/metrics"):
+        status, text = answers[path]
+        assert (status, list(json.loads(text))) == (403, ["error"])
+
+
+def running(*messages: str) -> HealthReport:
+    return {**merged(WORKING, []), "running": {"q": [Running(message=one, started_at=5) for one in messages]}}
+
+
+def test_stats_show_no_jobs_unless_asked_and_mask_what_is_hidden() -> None:
+    plain, secret = '{"class":"A","args":[1.10]}', '{"class":"B","args":[{"password":"hunter2","n":1}]}'
+    stats = Stats(0, 0, 0, 0, 0, 0, 0, 0, 0, [])
+    closed = pages(lambda: running(plain, secret), lambda: stats, None)["/stats"]()
+    assert "jobs" not in json.loads(closed.text)
+    shown = pages(lambda: running(plain, secret), lambda: stats, Hiding(["password"]))["/stats"]().text
+    assert f'"message":{plain},' in shown, "no digit has changed"
+    assert "hunter2" not in shown
+    assert [one["message"]["args"] for one in json.loads(shown)["jobs"]["q"]] == [
+        [1.1], [{"password": "(hidden)", "n": 1}],
+    ]  # fmt: skip
 
 
 # --- what one request may hold
