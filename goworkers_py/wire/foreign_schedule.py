@@ -15,7 +15,7 @@ from goworkers_py.core.periodic import ForeignSchedule
 _CRON = re.compile(
     r"((?:[\d*/,\-LlW#?]|[A-Za-z]{3}\b)+(?: (?:[\d*/,\-LlW#?]|[A-Za-z]{3}\b)+){4,5})(?: ([A-Za-z_/+\-0-9]+))?"
 )
-_SPANS = re.compile(r"(\d+)(w|d|h|m|s)")
+_SPANS = re.compile(r"([0-9]{1,9})(w|d|h|m|s)")  # any number of digits would be read anew from each one on
 _SECONDS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 
@@ -74,7 +74,7 @@ def _cron(text: str) -> tuple[str, str]:
 
 
 def _seconds(text: str) -> int:
-    if text.isdigit():
+    if re.fullmatch(r"[0-9]{1,9}", text):
         return int(text)
     spans = _SPANS.findall(text)
     complete = "".join(number + unit for number, unit in spans) == text

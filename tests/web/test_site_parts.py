@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 
 import pytest
 from forks import ended_well, in_child
+from hypothesis import given
+from hypothesis import strategies as st
 from markupsafe import Markup
 from waiting import eventually
 
 from goworkers_py.web.site import charts, filters
 from goworkers_py.web.site.filters import NOTHING
-from goworkers_py.web.site.hiding import MASK, Hiding
+from goworkers_py.web.site.hiding import MASK, Hiding, folded
 from goworkers_py.web.site.rendering import render
 from goworkers_py.web.site.showing import cut, shown, visible
 from goworkers_py.web.site.snapshots import MOST_AT_ONCE, Snapshots
@@ -44,6 +47,22 @@ def test_an_unreadable_payload_with_a_hidden_name_is_not_shown() -> None:
     assert "abc" in Hiding().job_as_json(StoredJob(b"abc{"))
 
 
+def test_no_name_is_hidden_less_than_by_a_search_that_ignores_the_case() -> None:
+    """Each pair of letters that such a search takes for one is one letter folded."""
+    letters = "".join(char for code in range(0x1_E945) if (char := chr(code)).lower() != char.upper())
+    for letter in letters:
+        for other in re.findall(re.escape(letter), letters, re.IGNORECASE):
+            assert folded(letter) == folded(other), (letter, other)
+
+
+@given(st.lists(st.sampled_from([*'pPaAs\u017fSßwWkKK\u0130\u0131iI\u0307\\"x', "\ud800"]), max_size=30).map("".join))
+def test_every_payload_is_hidden_that_such_a_search_finds(text: str) -> None:
+    raw = text.encode("utf-8", "surrogatepass")
+    names = ["passw", "ski", "I\u0307"]
+    expected = re.search("|".join(names), raw.decode("utf-8", "replace"), re.IGNORECASE)
+    assert Hiding(names).may_hide(raw) or not expected
+
+
 def test_nothing_is_hidden_by_an_empty_list_of_names() -> None:
     assert Hiding(()).value({"password": "x"}) == {"password": "x"}
 
@@ -63,7 +82,8 @@ def test_a_deep_value_is_cut_and_no_error() -> None:
     [
         ("plain ä 日本", "plain ä 日本"), ("a\x1b[31mred", "a\\x1b[31mred"), ("abc\u202etxt.exe", "abc\\u202etxt.exe"),
         ("zero\u200bwidth", "zero\\u200bwidth"), ("half \ud800", "half \\ud800"), ("line\nend\ttab", "line\nend\ttab"),
-        ("nul\x00", "nul\\x00"), ("tag\U000e0041", "tag\\U000e0041"),
+        ("a\u3164b\u2800\ufe0f", "a\\u3164b\\u2800\\ufe0f"), ("nul\x00", "nul\\x00"),
+        ("tag\U000e0041", "tag\\U000e0041"),
     ],
 )  # fmt: skip
 def test_what_could_hide_in_a_text_is_made_visible(text: str, told: str) -> None:

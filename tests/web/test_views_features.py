@@ -213,6 +213,11 @@ def test_a_configuration_is_shown_with_what_changed_and_without_secrets() -> Non
     assert masked("token: s3cr3t\n[a:token]\nx = 1", hiding) == f"token: {MASK}\n[a:token]\nx = 1"
 
 
+def test_a_configuration_of_blanks_is_masked_at_once() -> None:
+    text = "a" + 300_000 * " " + "b"
+    assert masked(text, Hiding()) == text
+
+
 def test_versions_of_a_configuration_are_listed_and_one_of_them_is_shown(app: App) -> None:
     for concurrency in (5, 8, 9):
         app.inspector.configurations.push("billing", f"[queue:billing]\nconcurrency = {concurrency}\n")

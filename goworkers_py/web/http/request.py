@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, unquote
 
 import simplejson
 
@@ -27,6 +27,9 @@ READING = {"GET", "HEAD"}  # methods
 
 Environ = dict[str, Any]
 Values = Mapping[str, Sequence[Any]]  # by name, all values that were given under it
+
+# At the end of a field's name: its value is percent-encoded, as a form changes some characters on its way.
+EXACT = "*"
 
 _FORM, _JSON = "application/x-www-form-urlencoded", "application/json"
 
@@ -160,6 +163,8 @@ def _pairs(text: str) -> Values:
         raise bad_request(f"at most {MOST_FIELDS:,} fields may be sent at once") from None
     found: dict[str, list[str]] = {}
     for name, value in pairs:
+        if name.endswith(EXACT):
+            name, value = name.removesuffix(EXACT), unquote(value, errors="surrogateescape")
         found.setdefault(name, []).append(_with_halves(value))
     return found
 

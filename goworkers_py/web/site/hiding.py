@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from typing import Any
 
@@ -16,14 +15,21 @@ MASK = "(hidden)"
 DEEPEST = 100
 
 
+def folded(text: str) -> str:
+    """Equal for texts that differ only in case. Hundreds of times as fast as a search that ignores the case.
+
+    The four letters i of Turkish are one, as in such a search: `casefold` keeps them apart."""
+    return text.lower() if text.isascii() else text.replace("İ", "i").casefold().replace("ı", "i")  # noqa: RUF001
+
+
 class Hiding:
     """A name is masked that contains one of `names`, in any case: `userPassword` too."""
 
     def __init__(self, names: Collection[str] = HIDDEN) -> None:
-        self._named = re.compile("|".join(map(re.escape, names)) or "(?!)", re.IGNORECASE).search
+        self._names = [folded(name) for name in names]
 
     def hides(self, name: object) -> bool:
-        return isinstance(name, str) and self._named(name) is not None
+        return isinstance(name, str) and self._is_named_in(folded(name))
 
     def value(self, value: Any, depth: int = 0) -> Any:
         """The value with all that is to be hidden masked, however deep."""
@@ -37,8 +43,10 @@ class Hiding:
 
     def may_hide(self, raw: bytes) -> bool:
         """False: nothing in these bytes of JSON is to be hidden."""
-        text = raw.decode("utf-8", "replace")
-        return self._named(text) is not None or "\\u" in text
+        return b"\\u" in raw or self._is_named_in(folded(raw.decode("utf-8", "replace")))
+
+    def _is_named_in(self, text: str) -> bool:
+        return any(name in text for name in self._names)
 
     def job_as_json(self, job: StoredJob) -> str:
         """The job as its list shows it, in one line of JSON. No number changes its digits where nothing is masked."""

@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from goworkers_py.web.site.charts import CHARTS
 from goworkers_py.web.site.filters import FILTERS
-from goworkers_py.web.site.showing import shown
+from goworkers_py.web.site.showing import hidden, named, shown
 
 FILES = Path(__file__).parents[1]
 STATIC = FILES / "static"
@@ -30,7 +30,7 @@ def _templates() -> Environment:
         auto_reload=False,
     )
     environment.filters.update(FILTERS)
-    environment.globals.update(CHARTS)
+    environment.globals.update(CHARTS, hidden=hidden, named=named)
     return environment
 
 

@@ -39,11 +39,11 @@
     if (!(box instanceof HTMLInputElement) || box.type !== "checkbox") return;
     const form = box.form;
     if (!form) return;
-    if (box.dataset.all !== undefined) all("input[name=job]", form).forEach(each => { each.checked = box.checked; });
-    const count = all("input[name=job]:checked", form).length;
+    if (box.dataset.all !== undefined) all("input[data-job]", form).forEach(each => { each.checked = box.checked; });
+    const count = all("input[data-job]:checked", form).length;
     all("[data-selected]", form).forEach(each => { each.textContent = count ? `${count} selected` : "Select jobs, or:"; });
     const every = one("input[data-all]", form);
-    if (every && box !== every) every.checked = count > 0 && count === all("input[name=job]", form).length;
+    if (every && box !== every) every.checked = count > 0 && count === all("input[data-job]", form).length;
   });
 
   // --- a change of many jobs goes on by itself
@@ -149,6 +149,6 @@
     if (key === "/" || key === "?") { event.preventDefault(); openPalette(); }
     else if (key === "j") step(1);
     else if (key === "k") step(-1);
-    else if (key === "x") one("input[name=job]", document.activeElement?.closest("tr") ?? document.createElement("i"))?.click();
+    else if (key === "x") one("input[data-job]", document.activeElement?.closest("tr") ?? document.createElement("i"))?.click();
   });
 })();

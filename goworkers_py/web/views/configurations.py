@@ -24,8 +24,8 @@ NAME = Param("name", "name of the configuration", needed=True)
 COLUMNS = Columns("name", "version", "at", "by", "processes", "behind")
 
 AGE_S = 5.0
-# Also one that was made a comment.
-_OPTION = re.compile(r"[\s#;]*([^\s=:\[#;][^=:]*?)\s*[=:]").match
+# The name of an option up to its sign, also of one that was made a comment.
+_OPTION = re.compile(r"[\s#;]*([^\s=:\[#;][^=:]*)[=:]").match
 
 
 def listed(visit: Visit) -> Data:
