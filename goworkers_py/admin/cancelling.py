@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,17 +14,25 @@ from goworkers_py.admin.filter import Wanted
 from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.job_status import JobStatus, check_jid
 from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.contracts.fleet import Process
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import ENDED
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.stored_job import StoredJob
 
-CancelAnswer = Literal["cancelled", "interrupted", "requested", "too late", "not found", "not running"]
+CancelAnswer = Literal[
+    "cancelled", "interrupted", "requested", "too late", "not found", "not running", "runs in Ruby", "runs in Go"
+]
 
 Step = Callable[[], None]
 
 # By how the job has ended, as the process tells it that has met the job.
 _ANSWERS: dict[str, CancelAnswer] = {"cancelled": "cancelled", "retry": "interrupted", "waiting": "interrupted"}
+
+IN_OTHERS = "they run in Ruby or Go, which do not obey a cancel"
+
+# The versions of Sidekiq since which iterable jobs look for a cancel: when they begin, and while they run.
+_SIDEKIQ_LOOKS_FIRST, _SIDEKIQ_LOOKS = (7, 3, 3), (7, 3, 9)
 
 # A process that has met the job tells it. The message may get lost, so the answer is looked for now and then.
 LOOK_EVERY_S = 0.25
@@ -36,6 +45,7 @@ class CancelCounts:
     cancelled: int = 0  # they were removed, or have ended as cancelled: from now on they do not run
     requested: int = 0  # they run, and no process has confirmed their end yet
     too_late: int = 0  # they have ended in another way meanwhile
+    foreign: int = 0  # they run in Ruby or Go, which do not obey
 
 
 class Canceller:
@@ -49,9 +59,18 @@ class Canceller:
     def cancel(self, jid: str, retry: bool, timeout: float) -> CancelAnswer:
         check_jid(jid)
         lookup = JobLookup(self._broker)
-        before = _ended(lookup.status(jid))
+        status = lookup.status(jid)
+        before = _ended(status)
         if before == "too late":
             return before
+        if status.state == "running" and (process := self._others().get(status.owner)) is not None:
+            return self._ask_other(jid, process, retry)
+        return self._cancel(lookup, jid, before, retry, timeout)
+
+    def _cancel(
+        self, lookup: JobLookup, jid: str, before: CancelAnswer | None, retry: bool, timeout: float
+    ) -> CancelAnswer:
+        """Of a job that no other program runs. `before`: how it had ended, if a copy of it may be left."""
         give_up_at = time.monotonic() + timeout
         asked = self._cancels.ask(jid, retry)  # first: from here on no process begins it
         removed = not retry and self._remove(lookup, jid)
@@ -71,6 +90,21 @@ class Canceller:
         if ended is not None:
             self._cancels.withdraw(jid, asked)
         return ended or "requested"
+
+    def _others(self) -> dict[str, Process]:
+        """The processes of other programs, by identity."""
+        found = self._broker.admin.processes()
+        return {one.identity: one for one in found if one.language in ("Ruby", "Go")}
+
+    def _ask_other(self, jid: str, process: Process, retry: bool = False) -> CancelAnswer:
+        """No tombstone: these processes would not meet it."""
+        if process.language == "Go":
+            return "runs in Go"
+        version = tuple(int(part) for part in re.findall(r"\d+", process.version)[:3])
+        if retry or version < _SIDEKIQ_LOOKS_FIRST:
+            return "runs in Ruby"
+        is_iterable = self._cancels.ask_sidekiq(jid)
+        return "requested" if is_iterable and version >= _SIDEKIQ_LOOKS else "runs in Ruby"
 
     def _remove(self, lookup: JobLookup, jid: str) -> bool:
         if (job := lookup.remove(jid)) is not None:
@@ -116,6 +150,19 @@ class Canceller:
         held = [one.job for one in self._broker.admin.in_progress() if wanted.fits(one.job)]
         return [job.jid for job in held if job.message is not None and job.message.jid]
 
+    def cancel_foreign(self, wanted: Wanted, counts: CancelCounts, dry_run: bool) -> None:
+        """Counts the wanted jobs that run in Ruby and Go, and asks those that may obey."""
+        if not (others := self._others()):
+            return
+        for one in self._broker.admin.running():
+            if one.identity in others and wanted.fits(one.job):
+                jid = "" if dry_run else one.job.jid
+                answer = self._ask_other(jid, others[one.identity]) if jid else "runs in Ruby"
+                if answer == "requested":
+                    counts.requested += 1
+                else:
+                    counts.foreign += 1
+
     def cancel_running(
         self, wanted: Wanted, jids: Sequence[str], timeout: float, counts: CancelCounts, cancel_waiting: Step
     ) -> None:
@@ -150,6 +197,15 @@ class Canceller:
             if all(answers.values()) or time.monotonic() >= give_up_at:
                 return answers
             threading.Event().wait(LOOK_EVERY_S)
+
+
+def not_obeyed(answer: CancelAnswer) -> str:
+    """What people can do about a job that runs in Ruby or Go."""
+    if answer == "runs in Go":
+        return "only the end of its process ends this run, and a process that is started in its place runs it again"
+    return (
+        "a stop of its process ends this run, and Sidekiq puts the job back into its queue, where a cancel removes it"
+    )
 
 
 def _ended(status: JobStatus) -> CancelAnswer | None:

@@ -80,6 +80,23 @@ def fits(target: Target, process: Process, queues: Collection[str] = ()) -> bool
     return target.fits(process.identity, process.tag, process.queues, partition)
 
 
+def why_not_asked(process: Process, name: str) -> str:
+    """Why a process that answers no commands cannot be asked by a signal; empty if it can be."""
+    if name not in SIGNALS and process.standby:
+        return f"stands by; it obeys {name} only while it leads"
+    if name not in SIGNALS:
+        return f"{process.version or 'this program'} does not know {name}"
+    if process.embedded:
+        return f"part of another program; only that program can {name} it"
+    if process.language == "Go":
+        host, pid, _ = process.identity.rsplit(":", 2)
+        return (
+            f"go-workers2 obeys no commands; `kill -TERM {pid}` on {host} has it fetch no more jobs, and end "
+            "when those that it runs have ended"
+        )
+    return ""
+
+
 def _collected(calls: Calls, call: Call, asked: Collection[str], timeout_s: float) -> list[Answer]:
     told = threading.Event()
     end = calls.watch(call.id, told.set)

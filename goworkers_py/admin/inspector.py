@@ -215,10 +215,10 @@ class Inspector(Jobs, TrackedJobs, EndedJobs, GroupedJobs, PeriodicSchedules, Fl
         """Asks processes to quiet, to stop or to dump: `inspector.ask(processes, Command.QUIET)`.
 
         Returns the processes that were asked. A process that is a part of another program (`embedded`) is not asked:
-        only that program can command it.
+        only that program can command it. Nor is one of go-workers2, which reads no commands.
         """
         self._broker.require(Capability.CONTROL)
-        asked = [process for process in processes if not process.embedded]
+        asked = [process for process in processes if not process.embedded and process.language != "Go"]
         self._admin.ask([process.identity for process in asked], command)
         return asked
 

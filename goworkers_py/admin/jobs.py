@@ -259,8 +259,8 @@ class Jobs:
         `only_running`, those that wait stay; a job that a process has fetched waits no more.
 
         Returns how many were `cancelled`; the others are `requested`: they were asked for, and no process has confirmed
-        them within `timeout` seconds. Jobs that are pushed meanwhile may be left out. `advance` is called with the
-        number of jobs of each page that was looked at.
+        them within `timeout` seconds; or `foreign`: they run in Ruby or Go, which do not obey. Jobs that are pushed
+        meanwhile may be left out. `advance` is called with the number of jobs of each page that was looked at.
         """
         canceller, counts = Canceller(self._broker, self._tell_of_cancel), CancelCounts()
 
@@ -280,6 +280,7 @@ class Jobs:
 
         cancel_waiting()
         running = canceller.running(wanted)
+        canceller.cancel_foreign(wanted, counts, dry_run)
         if dry_run:
             counts.cancelled += len(running)
             return counts

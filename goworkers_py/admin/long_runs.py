@@ -45,7 +45,8 @@ def long_runs(inspector: Inspector, long_run_s: float = LONG_RUN_S) -> Iterator[
     pools = [Pool(one.identity, pool.queues, pool.threads) for one in inspector.processes() for pool in one.pools]
     running: dict[tuple[str, str], list[float]] = {}
     for one in inspector.running():
-        running.setdefault((one.identity, one.queue), []).append(one.since)
+        if one.since is not None:
+            running.setdefault((one.identity, one.queue), []).append(one.since)
     now = inspector.now()
     live = [owner for owner in inspector.owners() if owner.alive]
     for queue in inspector.queues():

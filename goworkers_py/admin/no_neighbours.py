@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from goworkers_py.brokers.contracts.fleet import Leftover, Process
+from goworkers_py.brokers.contracts.fleet import Leftover
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.periodic import ForeignSchedule
@@ -29,9 +29,6 @@ class NoNeighbours(Neighbours):
 
     def lives(self, process: str) -> bool:
         return False
-
-    def of_go_workers(self, others: Sequence[Process]) -> list[str]:
-        return []
 
     def begin_lock(self, lock: RubyLock) -> bool:
         return True

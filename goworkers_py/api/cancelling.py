@@ -15,6 +15,7 @@ class Cancelling:
 
         Returns "cancelled" when the job was removed, or has ended as cancelled: from then on it does not run. Returns
         "interrupted" when it goes on later, as with `retry`; "too late" when it has ended in another way; "not found"
-        when it is nowhere; "not running" when it waits, and only a run was to be interrupted. Else returns "requested",
-        after `timeout` seconds: the job is cancelled when a process meets it."""
+        when it is nowhere; "not running" when it waits, and only a run was to be interrupted; "runs in Ruby" or "runs
+        in Go" when its process does not obey a cancel. Else returns "requested", after `timeout` seconds: the job is
+        cancelled when a process meets it."""
         return self.inspector.cancel(jid, retry=retry, timeout=timeout)

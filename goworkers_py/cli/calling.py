@@ -11,7 +11,7 @@ import click
 import simplejson
 
 from goworkers_py.admin.filter import counted
-from goworkers_py.admin.fleet_calls import SIGNALS, fits
+from goworkers_py.admin.fleet_calls import SIGNALS, fits, why_not_asked
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.fleet import Process
 from goworkers_py.cli.base import FAILED, Function, connected, fail, named_partition
@@ -116,17 +116,13 @@ class Caller:
         return [*done.answers, *(Answer(identity, error=error) for identity in done.silent)]
 
     def _ask_by_signal(self, name: str, others: Sequence[Process]) -> Iterator[Answer]:
-        able = [one for one in others if name in SIGNALS and not one.embedded]
+        able = [one for one in others if not why_not_asked(one, name)]
         asked = self._app.inspector.ask(able, SIGNALS[name]) if able else []
         for one in others:
             if one in asked:
                 yield Answer(one.identity, "asked; this program does not answer")
-            elif one.embedded and name in SIGNALS:
-                yield Answer(one.identity, error=f"part of another program; only that program can {name} it")
-            elif one.standby:
-                yield Answer(one.identity, error=f"stands by; it obeys {name} only while it leads", here=False)
             else:
-                yield Answer(one.identity, error=f"{one.version or 'this program'} does not know {name}")
+                yield Answer(one.identity, error=why_not_asked(one, name), here=not one.standby)
 
     def _print(self, answer: Answer) -> None:
         if self._json:

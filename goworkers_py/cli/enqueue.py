@@ -119,7 +119,7 @@ def _warn_of_workers(inspector: Inspector, queue: str, retry: object) -> None:
             f"not say from which queues it fetches); to run it: pyworkers run -q {queue} -r MODULE",
             err=True,
         )
-    if is_number and (processes := inspector.neighbours.of_go_workers(others)):
+    if is_number and (processes := [one.identity for one in others if one.language == "Go"]):
         click.echo(
             f"pyworkers: go-workers2 ({processes[0]}) fetches from queue {queue} and does not retry a job whose "
             f"`retry` is a number; use --retry true --retry-max {retry}",

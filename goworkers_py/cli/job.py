@@ -10,6 +10,7 @@ from typing import NoReturn
 import click
 import simplejson
 
+from goworkers_py.admin.cancelling import IN_OTHERS, CancelAnswer, not_obeyed
 from goworkers_py.admin.filter import Filter, counted
 from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.api.app import App
@@ -102,15 +103,24 @@ def cancel(
         told = [("would be cancelled" if dry_run else "cancelled", counts.cancelled)]
         told += [("requested: no process has confirmed it yet", counts.requested)] if counts.requested else []
         told += [("too late: ended before", counts.too_late)] if counts.too_late else []
+        told += [(f"not cancelled: {IN_OTHERS}", counts.foreign)] if counts.foreign else []
         click.echo("\n".join(f"{counted(number)} {what}" for what, number in told))
-    sys.exit(FAILED if counts.requested or counts.too_late else 0)
+    sys.exit(FAILED if counts.requested or counts.too_late or counts.foreign else 0)
 
 
 def _cancel_each(app: App, jids: Sequence[str], retry: bool, wait: float) -> NoReturn:
     answers = {jid: app.cancel(jid, retry=retry, timeout=wait) for jid in jids}
     for jid, answer in answers.items():
-        click.echo(f"{jid} {printable(answer)}")
+        click.echo(f"{jid} {answer}{printable(_why(app, jid, answer))}")
     sys.exit(0 if set(answers.values()) == {"cancelled"} else FAILED)
+
+
+def _why(app: App, jid: str, answer: CancelAnswer) -> str:
+    """What the answer does not say."""
+    if answer not in ("runs in Ruby", "runs in Go"):
+        return ""
+    owner = app.inspector.status(jid).owner  # empty: it has ended meanwhile
+    return f"{f' ({owner})' if owner else ''}, which does not obey a cancel: {not_obeyed(answer)}"
 
 
 @job.command("again")

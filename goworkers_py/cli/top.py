@@ -161,5 +161,6 @@ def _running(running: Sequence[Running], now: float) -> list[str]:
     for one in running:
         message = one.job.message
         told = (message.job_class, message.jid, arguments(message)) if message else ("(unreadable)", "", "")
-        rows.append((duration(max(0, now - one.since)), one.queue, *told))
+        runs_for = "?" if one.since is None else duration(max(0, now - one.since))
+        rows.append((runs_for, one.queue, *told))
     return Table("running>", "queue", "class", "jid", "arguments").lines(rows)

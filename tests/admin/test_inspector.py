@@ -40,7 +40,7 @@ def test_processes_that_are_part_of_another_program_are_not_asked(redis_url: str
 
 def test_a_broker_without_neighbours_has_no_leftovers_and_marks_no_deploy() -> None:
     neighbours = Inspector(Plain).neighbours
-    assert (neighbours.leftovers(), list(neighbours.take_over("7")), neighbours.of_go_workers([])) == ([], [], [])
+    assert (neighbours.leftovers(), list(neighbours.take_over("7"))) == ([], [])
     assert not neighbours.lives("7")
     with pytest.raises(ConfigError, match="Plain"):
         neighbours.mark_deploy("v2", 1.0)

@@ -574,7 +574,7 @@ def test_jobs_are_cancelled_by_a_filter(redis: redis_py.Redis, call: Call) -> No
     assert call("job", "cancel", "--class", "A").stdout == "2 jobs cancelled\n"
     assert (redis.llen("queue:mail"), redis.zcard("retry")) == (1, 0)
     assert json.loads(call("job", "cancel", "--class", "A", "--json").stdout) == {
-        "cancelled": 0, "requested": 0, "too_late": 0,
+        "cancelled": 0, "requested": 0, "too_late": 0, "foreign": 0,
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Records of processes that do not run: of pyworkers as its heartbeat writes them, and of Sidekiq 7."""
+"""Records of processes that do not run: of pyworkers as its heartbeat writes them, of Sidekiq and of go-workers2."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ProcessScene:
     rss: int = 180 << 20  # bytes
     since_s: float = 7_200.0  # since its start
     runs_since_s: float = 40.0  # of the oldest of its jobs; the others began later
-    version: str = "7.3.2"  # of Sidekiq
+    version: str = "7.3.2"  # of Sidekiq; empty for one before 7
     dead: bool = False  # killed: its jobs are still in progress, and its lease is over
     more: Mapping[str, Any] = field(default_factory=dict)  # for what a Ruby process says of itself
     cpu_share: float | None = 0.374
@@ -62,13 +62,36 @@ def ruby_process(pipe: Any, told: ProcessScene, now: float) -> None:
         "hostname": host, "started_at": now - told.since_s, "pid": int(pid), "tag": told.tag,
         "concurrency": sum(threads for _, threads, _ in told.pools), "queues": told.queues,
         "weights": [dict.fromkeys(queues, 0) for _, _, queues in told.pools], "labels": [],
-        "identity": told.identity, "version": told.version, "embedded": False, **told.more,
+        "identity": told.identity, "embedded": False, **told.more,
     }  # fmt: skip
+    if told.version:
+        info["version"] = told.version
     fields = {
         "info": json.dumps(info), "busy": len(told.running), "beat": now, "rtt_us": 412,
         "quiet": "true" if told.quiet else "false", "rss": told.rss >> 10,
     }  # fmt: skip
     _write(pipe, told, fields, work(_deliveries(told, now)))
+
+
+def go_process(pipe: Any, told: ProcessScene, now: float, name: str = "1") -> None:
+    """As go-workers2 writes it, with the lists of what it has fetched. `name` is its option `process`."""
+    host, pid, _ = told.identity.rsplit(":", 2)
+    info = {
+        "hostname": host, "started_at": int(now - told.since_s), "Pid": int(pid), "tag": "default", "concurrency": 2,
+        "queues": told.queues, "labels": [], "identity": told.identity,
+    }  # fmt: skip
+    beats = [
+        {"pid": pid, "tid": json.dumps(f"t{number}"), "queue": json.dumps(queue),
+         "in_progress_queue": json.dumps(f"{queue}:{name}:inprogress")}
+        for queue in told.queues for number in range(2)
+    ]  # fmt: skip
+    fields = {
+        "info": json.dumps(info), "busy": len(told.running), "beat": int(now), "rtt_us": 33, "rss": 0, "quiet": "0",
+        "active_manager": "1", "manager_priority": 0, "worker_heartbeats": json.dumps(beats),
+    }  # fmt: skip
+    _write(pipe, told, fields, {})
+    for queue, payload in told.running:
+        pipe.lpush(KEYS.inprogress(queue, name), payload)
 
 
 def _write(pipe: Any, told: ProcessScene, fields: Mapping[str, str | int | float], works: Mapping[str, str]) -> None:

@@ -15,7 +15,7 @@ import pytest
 import redis as redis_py
 from apps import own_app, started, working
 from waiting import eventually
-from web_processes import ProcessScene, python_process
+from web_processes import ProcessScene, go_process, python_process, ruby_process
 from wsgi_client import Client
 
 from goworkers_py import App, current_message
@@ -522,3 +522,26 @@ def test_nothing_found_is_said(client: Client) -> None:
 def test_at_most_twenty_are_found(client: Client, redis: redis_py.Redis) -> None:
     redis.sadd("queues", *[f"mail-{number}" for number in range(200)])
     assert len(client.get("/api/find?q=mail").json["found"]) <= 20
+
+
+def test_a_process_of_go_shows_its_jobs_and_offers_no_command(app: App, client: Client, redis: redis_py.Redis) -> None:
+    name = "go-1:77:dcd959843c076876427ce5c6"
+    payload = b'{"class":"GoJob","args":[1],"jid":"a","queue":"mail"}'
+    go_process(redis, ProcessScene(name, [("mail", 2, ["mail"])], [("mail", payload)]), time.time())
+    told = client.get(f"/api/process?identity={name}").json
+    assert (told["language"], told["commands"], told["running"][0]["since"]) == ("Go", [], None)
+    assert "kill -TERM 77" in client.get(f"/process?identity={name}").text
+    refused = client.api("/api/process/stop", {"identity": name}).json
+    assert (refused["count"], "kill -TERM 77` on go-1" in refused["said"]) == (0, True)
+    assert not redis.exists(f"{name}-signals")
+    assert [one["since"] for one in client.get("/api/jobs?state=running").json["running"]] == [None]
+    assert "GoJob" in client.get("/jobs?state=running&sort=since").text
+    assert client.api("/api/job/cancel", {"jid": "a"}).json["answer"] == "runs in Go"
+    done = client.api("/api/jobs/cancel", {"all": True}).json
+    assert (done["count"], done["foreign"]) == (0, 1)
+    assert "1 more stay" in client.post("/jobs/cancel", {"all": "yes"}).text
+
+
+def test_a_process_of_sidekiq_before_7_is_ruby(app: App, client: Client, redis: redis_py.Redis) -> None:
+    ruby_process(redis, ProcessScene("web-1:42:ab12", [("default", 5, ["mail"])], version=""), time.time())
+    assert [one["language"] for one in client.get("/api/processes").json["processes"]] == ["Ruby"]

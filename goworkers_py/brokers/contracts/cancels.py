@@ -51,3 +51,8 @@ class Cancels(Protocol):
     def elsewhere(self, jids: Collection[str], shown: Collection[str] = ()) -> set[str]:
         """Returns those of these jobs that another program of the fleet has cancelled, in a way of its own. `shown` are
         those of them that the gem sidekiq-status may stop."""
+
+    def ask_sidekiq(self, jid: str) -> bool:
+        """Asks the process of Sidekiq that runs this job to end it, as Sidekiq's own `cancel!` does. Only iterable jobs
+        obey. Returns whether this one is known to be iterable, which it tells some five seconds after its begin."""
+        return False

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import simplejson
 
@@ -144,6 +145,10 @@ class ThreadPool:
     threads: int
 
 
+# Of the program of a process; empty: a program that nobody knows.
+Language = Literal["Python", "Ruby", "Go", ""]
+
+
 @dataclass(frozen=True, slots=True)
 class Process:
     """A process of the fleet, in whatever language."""
@@ -167,6 +172,7 @@ class Process:
     # CPU that it used between its last two beats, as a share of one core: 1.5 is one and a half. None before its second
     # beat, in other programs and in older releases.
     cpu_share: float | None = None
+    language: Language = "Python"
 
     @property
     def state(self) -> str:
@@ -180,7 +186,12 @@ class Running:
     identity: str
     queue: str
     job: StoredJob
-    since: float  # epoch seconds
+    since: float | None  # epoch seconds; None: its process does not say, as those of go-workers2
+
+    @property
+    def order(self) -> float:
+        """For a list with the longest running first, and those at the end of which nobody knows."""
+        return math.inf if self.since is None else self.since
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Protocol
 
-from goworkers_py.brokers.contracts.fleet import Leftover, Process
+from goworkers_py.brokers.contracts.fleet import Leftover
 from goworkers_py.core.periodic import ForeignSchedule
 from goworkers_py.wire.ruby_lock import RubyLock
 
@@ -32,9 +32,6 @@ class Neighbours(Protocol):
 
     def lives(self, process: str) -> bool:
         """True when that process of go-workers is known to live; False also when nothing is known."""
-
-    def of_go_workers(self, others: Sequence[Process]) -> list[str]:
-        """Returns the identities of those `others` that say they are processes of go-workers."""
 
     def begin_lock(self, lock: RubyLock) -> bool:
         """A job begins that has a lock of the gem sidekiq-unique-jobs.

@@ -147,7 +147,7 @@ class MemoryAdmin(Admin):
 
     def running(self) -> list[Running]:
         with self._state.lock:
-            return sorted((job for shown in self._shown() for job in shown.running), key=lambda job: job.since)
+            return sorted((job for shown in self._shown() for job in shown.running), key=lambda job: job.order)
 
     def ask(self, identities: Sequence[str], command: Command) -> None:
         with self._state.lock:

@@ -19,6 +19,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.listener import Listener
 from goworkers_py.brokers.redis.replies import one_of
 from goworkers_py.core.cancel import Tombstone
+from goworkers_py.core.cursor import CURSOR_LIFE_S
 from goworkers_py.wire.job_record import LIVE_S
 from goworkers_py.wire.needs import is_version
 
@@ -78,6 +79,22 @@ class RedisCancels(Cancels):
         cancelled = self._holding([(jid, self._keys.iteration(jid)) for jid in jids], "cancelled")
         stopped = self._holding([(jid, self._keys.status(jid)) for jid in shown], "stop")
         return {*cancelled, *(jid for jid, told in stopped.items() if told == b"true")}
+
+    def ask_sidekiq(self, jid: str) -> bool:
+        """Sidekiq stumbles over a hash with `cancelled` alone, so the other fields are written where it has not written
+        them yet."""
+        key = self._keys.iteration(jid)
+        runs, *_ = self._connections.transaction(
+            [
+                ("HGET", key, "ex"),
+                ("HSETNX", key, "ex", 0),
+                ("HSETNX", key, "c", "null"),
+                ("HSETNX", key, "rt", 0),
+                ("HSETNX", key, "cancelled", int(time.time())),
+                ("EXPIRE", key, CURSOR_LIFE_S),
+            ]
+        )
+        return runs not in (None, b"0")
 
     def _holding(self, keys: Sequence[tuple[str, str]], field: str) -> dict[str, bytes]:
         """The field of the hash of each job, where it has one."""

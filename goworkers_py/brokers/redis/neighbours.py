@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from goworkers_py.brokers.contracts.admin import PAGE
-from goworkers_py.brokers.contracts.fleet import Leftover, Process
+from goworkers_py.brokers.contracts.fleet import Leftover
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script, text
@@ -17,13 +17,13 @@ from goworkers_py.brokers.redis.key_patterns import any_between
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.membership import members
 from goworkers_py.brokers.redis.owner_entry import read_entries
+from goworkers_py.brokers.redis.process_list import HEARD_OF_S
 from goworkers_py.core.periodic import ForeignSchedule
 from goworkers_py.wire.foreign_schedule import of_sidekiq_cron, of_sidekiq_scheduler
 from goworkers_py.wire.ruby_lock import RubyLock
 
 _BEGIN_LOCK = Script(Path(__file__).parent / "lua" / "begin_ruby_lock.lua")
 
-HEARD_OF_S = 60
 MARK_LIFE_S = 90 * 86_400
 # A deploy to many machines runs `pyworkers mark` on each; within this time, only the first one makes the mark.
 SAME_DEPLOY_S = 60
@@ -90,13 +90,6 @@ class RedisNeighbours(Neighbours):
         told = self._connections.exchange([("HMGET", entry, "beat", "worker_heartbeats") for entry in entries])
         name = keys.inprogress_of(process).encode()
         return any(beat and name in (lists or b"") and now - float(beat) < HEARD_OF_S for beat, lists in told)
-
-    def of_go_workers(self, others: Sequence[Process]) -> list[str]:
-        """From the heartbeat, which only the master branch of go-workers has, and no release."""
-        lists = self._connections.answers(
-            [("HGET", self._keys.member(one.identity), "worker_heartbeats") for one in others]
-        )
-        return [one.identity for one, told in zip(others, lists, strict=True) if told is not None]
 
     # --- Sidekiq
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import simplejson
 
-from goworkers_py.brokers.contracts.fleet import Process, Running, ThreadPool
+from goworkers_py.brokers.contracts.fleet import Language, Process, Running, ThreadPool
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.control import WORDS
 from goworkers_py.brokers.redis.keys import Keys
@@ -17,6 +18,7 @@ from goworkers_py.brokers.redis.membership import members
 from goworkers_py.core.command import Command
 from goworkers_py.wire.message import whole_number
 from goworkers_py.wire.needs import is_version
+from goworkers_py.wire.payload import is_name
 from goworkers_py.wire.process_record import OURS, config_of
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -25,6 +27,8 @@ _WORDS = {command: word for word, command in WORDS.items()}
 
 _FIELDS = ("info", "busy", "concurrency", "beat", "quiet", "rss", "standby", "cpu_share")
 MOST_CORES = 100_000  # more in `cpu_share` is damage
+HEARD_OF_S = 60  # after its last beat, a process of go-workers2 counts as dead, as for go-workers2 itself
+MOST_OF_A_LIST = 500  # a list holds about as many jobs as its queue has goroutines
 STANDBY_SHOWN_FOR_S = 30  # after its last report: a process that stands by has no lease
 
 
@@ -55,14 +59,41 @@ class ProcessList:
     def running(self) -> list[Running]:
         """The longest running first."""
         identities = members(self._connections, self._keys)
-        # A process of Sidekiq writes one of the two keys, by its version; ours write both.
-        replies = self._connections.answers([("HVALS", key) for one in identities for key in self._keys.works(one)])
+        # A process of Sidekiq writes one of the two keys, by its version; ours write both. go-workers2 writes neither.
+        replies = self._connections.answers(
+            [
+                command
+                for one in identities
+                for command in (
+                    *(("HVALS", key) for key in self._keys.works(one)),
+                    ("HMGET", self._keys.member(one), "beat", "worker_heartbeats"),
+                )
+            ]
+        )
         found = [
             _running(identity, told)
-            for identity, new, old in zip(identities, replies[::2], replies[1::2], strict=True)
+            for identity, new, old in zip(identities, replies[::3], replies[1::3], strict=True)
             for told in new or old or ()
         ]
-        return sorted(found, key=lambda one: one.since)
+        found += self._in_go(dict(zip(identities, replies[2::3], strict=True)))
+        return sorted(found, key=lambda one: one.order)
+
+    def _in_go(self, beats: Mapping[str, Sequence[bytes | None] | None]) -> list[Running]:
+        """The jobs that living processes of go-workers2 have fetched: it tells the names of its lists, and neither
+        which jobs its goroutines run nor since when. Of a process without a heartbeat nobody knows that it lives."""
+        now = time.time()
+        held = {
+            self._keys.own_queue(name): (identity, queue)
+            for identity, told in beats.items()
+            if told is not None and now - number(told[0]) < HEARD_OF_S
+            for queue, name in _lists_of_go(told[1])
+        }
+        listed = self._connections.answers([("LRANGE", key, -MOST_OF_A_LIST, -1) for key in held])
+        return [
+            Running(identity, queue, StoredJob(payload, queue), None)
+            for (identity, queue), payloads in zip(held.values(), listed, strict=True)
+            for payload in reversed(payloads or ())
+        ]
 
     def ask(self, identities: Sequence[str], command: Command) -> None:
         """Each process reads the command after its next beat, within five to ten seconds."""
@@ -73,10 +104,10 @@ class ProcessList:
 
 def _process(identity: str, told: Mapping[str, bytes | None]) -> Process:
     info = _object(told["info"])
-    queues = info.get("queues")
+    queues, version = info.get("queues"), _text(info.get("version"))
     return Process(
         identity=identity,
-        version=_text(info.get("version")),
+        version=version,
         tag=_text(info.get("tag")),
         queues=[str(queue) for queue in queues] if isinstance(queues, list) else [],
         # Sidekiq 8.1.2 and later have it in a field of its own, earlier versions in `info`.
@@ -93,11 +124,23 @@ def _process(identity: str, told: Mapping[str, bytes | None]) -> Process:
         config=config_of(info.get("pyworkers")),
         partition=_partition(info.get("pyworkers")),
         cpu_share=_share(told["cpu_share"]),
+        language=_language(version, info),
     )
 
 
+def _language(version: str, info: Mapping[str, Any]) -> Language:
+    """Sidekiq says its version, and before 7.0.2 none; go-workers2 says none, and spells one field in its own way."""
+    if version.startswith(OURS):
+        return "Python"
+    if "Pid" in info:
+        return "Go"
+    return "Ruby" if version[:1].isdigit() or (not version and "pid" in info) else ""
+
+
 def _is_shown_without_lease(process: Process, now: float) -> bool:
-    if not process.version.startswith(OURS):
+    if process.language == "Go":  # its hash never expires
+        return now - process.beat < HEARD_OF_S
+    if process.language != "Python":
         return True
     return bool(process.standby) and now - process.beat < STANDBY_SHOWN_FOR_S
 
@@ -108,6 +151,16 @@ def _running(identity: str, told: bytes) -> Running:
     # Before Sidekiq 6.0.2 the payload was a JSON object, not a text.
     text = payload if isinstance(payload, str) else simplejson.dumps(payload, allow_nan=True)
     return Running(identity, queue, StoredJob(text.encode("utf-8", "replace"), queue), number(work.get("run_at")))
+
+
+def _lists_of_go(told: bytes | None) -> Iterator[tuple[str, str]]:
+    """Each queue that a process of go-workers2 works, and the name of its list without the part before. The texts in
+    there are JSON once more. Every other program writes no list, or an empty one."""
+    with suppress(ValueError, KeyError, TypeError, RecursionError):  # other programs write there too
+        for one in simplejson.loads(told or b"[]"):
+            queue, name = simplejson.loads(one["queue"]), simplejson.loads(one["in_progress_queue"])
+            if is_name(queue) and is_name(name) and name.startswith(f"{queue}:"):
+                yield queue, name
 
 
 def _pools(capsules: object) -> list[ThreadPool]:

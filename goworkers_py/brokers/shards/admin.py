@@ -97,7 +97,7 @@ class ShardedAdmin(Admin):
     def running(self) -> list[Running]:
         told = self._shards.answers(lambda broker: broker.admin.running())
         once = {(one.identity, one.since, one.job.payload): one for several in told for one in several}
-        return sorted(once.values(), key=lambda one: one.since)
+        return sorted(once.values(), key=lambda one: one.order)
 
     def ask(self, identities: Sequence[str], command: Command) -> None:
         """Through one shard, so that a process obeys once."""

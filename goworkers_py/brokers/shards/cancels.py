@@ -55,3 +55,7 @@ class ShardedCancels(Cancels):
     def elsewhere(self, jids: Collection[str], shown: Collection[str] = ()) -> set[str]:
         told = self._shards.answers(lambda broker: broker.cancels.elsewhere(jids, shown))
         return {jid for several in told for jid in several}
+
+    def ask_sidekiq(self, jid: str) -> bool:
+        """On each shard: Ruby may work any of them."""
+        return any([*self._shards.answers(lambda broker: broker.cancels.ask_sidekiq(jid))])

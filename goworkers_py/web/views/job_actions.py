@@ -9,6 +9,7 @@ from typing import Any
 
 import simplejson
 
+from goworkers_py.admin.cancelling import not_obeyed
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.web.http.errors import Refused, bad_request
 from goworkers_py.web.http.params import JSON, SPAN, TIME, YES_NO, Kind, Param
@@ -35,6 +36,8 @@ _ANSWERS = {
     "too late": "had ended before",
     "not found": "is found nowhere",
     "not running": "does not run",
+    "runs in Ruby": f"runs in Ruby, which does not obey a cancel: {not_obeyed('runs in Ruby')}",
+    "runs in Go": f"runs in Go, which does not obey a cancel: {not_obeyed('runs in Go')}",
 }
 
 
@@ -73,7 +76,8 @@ def _text(value: Any) -> str:
 
 def _cancel(visit: Visit) -> Done:
     """Cancels a job, wherever it waits or runs. With `retry`, interrupts a running job only, which is then retried.
-    `answer` is cancelled, interrupted, requested, too late, not found or not running."""
+    `answer` is cancelled, interrupted, requested, too late, not found, not running, runs in Ruby or runs in Go. The
+    last two say that the job goes on."""
     jid = visit.args["jid"]
     timeout = min(max(0.0, visit.args["timeout"]), LONGEST_WAIT_S)
     answer = visit.inspector.cancel(jid, retry=visit.args["retry"], timeout=timeout)

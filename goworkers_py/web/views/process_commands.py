@@ -8,7 +8,7 @@ from typing import Any
 
 import simplejson
 
-from goworkers_py.admin.fleet_calls import SIGNALS
+from goworkers_py.admin.fleet_calls import SIGNALS, why_not_asked
 from goworkers_py.brokers.contracts.fleet import Process
 from goworkers_py.core import call as names
 from goworkers_py.core.call import Answer, Target
@@ -42,12 +42,10 @@ def _answer(visit: Visit, process: Process, name: str, arguments: Sequence[Any])
 
 
 def _asked_by_signal(visit: Visit, process: Process, name: str) -> Answer:
-    if name not in SIGNALS or process.standby:
-        why = "it stands by" if process.standby else f"{process.version or 'this program'} does not know {name}"
+    if why := "it stands by" if process.standby else why_not_asked(process, name):
         return Answer(process.identity, error=why)
-    if visit.inspector.ask([process], SIGNALS[name]):
-        return Answer(process.identity, "asked; it obeys after its next beat, and does not answer")
-    return Answer(process.identity, error=f"part of another program; only that program can {name} it")
+    visit.inspector.ask([process], SIGNALS[name])
+    return Answer(process.identity, "asked; it obeys after its next beat, and does not answer")
 
 
 def _process(visit: Visit) -> Process:
@@ -128,7 +126,7 @@ def _call(visit: Visit) -> Done:
 def _ask_quiet(visit: Visit) -> str:
     """A process that is asked by a signal cannot be asked to resume."""
     process = _process(visit)
-    asks = not process.commands and not process.embedded
+    asks = not process.commands and not why_not_asked(process, names.QUIET)
     return f"Quiet {process.identity}? Only a restart has it fetch jobs again." if asks else ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from goworkers_py.admin.fleet_calls import SIGNALS
+from goworkers_py.admin.fleet_calls import SIGNALS, why_not_asked
 from goworkers_py.brokers.contracts.fleet import Process
 from goworkers_py.core.call import BUILT_IN, QUIET, RESUME, STOP
 from goworkers_py.web.http.params import WHOLE, Param
@@ -21,19 +21,11 @@ MOST_SHOWN, MOST_RUNNING = 500, 200
 IDENTITY = Param("identity", "the process", needed=True)
 
 
-def language_of(process: Process) -> str:
-    """Sidekiq says its version alone, and none before version 7; go-workers says nothing of itself."""
-    version = process.version
-    if version.startswith(OURS):
-        return "Python"
-    return "Ruby" if version[:1].isdigit() else "Go" if "go" in version.lower() else "other"
-
-
 def _told_of(process: Process) -> dict[str, Any]:
     return {
         "process": process,
         "state": process.state,
-        "language": language_of(process),
+        "language": process.language or "other",
         "version": process.version.removeprefix(OURS),
         "utilisation": process.busy / process.concurrency if process.concurrency else 0.0,
     }
@@ -65,7 +57,7 @@ def _word(process: Process) -> str:
 COLUMNS = Columns(
     "identity", "busy", "cpu_share", "started_at", "beat", "partition", state=_word,
     queues=lambda one: ", ".join(one.queues), rss_kb=lambda one: one.rss_kb or None,
-    program=lambda one: f"{language_of(one)} {one.version}",
+    program=lambda one: f"{one.language} {one.version}",
 )  # fmt: skip
 
 
@@ -86,6 +78,7 @@ def one(visit: Visit) -> Data:
         ],
         "more": max(0, len(running) - MOST_RUNNING),
         "commands": _commands(found),
+        "obeys_none": "" if found.commands else why_not_asked(found, STOP),
         "own_commands": [name for name in found.commands if name not in BUILT_IN],
     }
 
@@ -95,7 +88,7 @@ def _commands(process: Process) -> Sequence[str]:
     if process.commands:
         # Only the program of which it is a part can end its work.
         return [name for name in process.commands if not (process.embedded and name in (QUIET, RESUME, STOP))]
-    return [] if process.embedded or process.standby else list(SIGNALS)
+    return [] if process.standby else [name for name in SIGNALS if not why_not_asked(process, name)]
 
 
 VIEWS = [

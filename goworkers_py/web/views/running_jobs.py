@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from goworkers_py.admin.cancelling import CancelCounts
+from goworkers_py.admin.cancelling import IN_OTHERS, CancelCounts
 from goworkers_py.admin.filter import Refined, Wanted, counted
 from goworkers_py.brokers.contracts.fleet import Running
 from goworkers_py.web.http.params import TEXTS, YES_NO, Param
@@ -41,7 +41,8 @@ def _cancel(visit: Visit) -> Done:
     told = [f"{counted(counts.cancelled)} cancelled"]
     told += [f"{counts.requested} to be cancelled: no process has confirmed it yet"] if counts.requested else []
     told += [f"{counts.too_late} had ended before"] if counts.too_late else []
-    result = {"requested": counts.requested, "too_late": counts.too_late}
+    told += [f"{counts.foreign} not cancelled: {IN_OTHERS}"] if counts.foreign else []
+    result = {"requested": counts.requested, "too_late": counts.too_late, "foreign": counts.foreign}
     return Done("; ".join(told), counts.cancelled, result=result)
 
 
@@ -49,7 +50,8 @@ def _ask(visit: Visit) -> str:
     found: CancelCounts = visit.inspector.cancel_all(_chosen(visit), dry_run=True, only_running=True)
     wanted = replace(filter_of(visit), queue=visit.args["queue"] or "")
     which = "" if visit.args["job"] or wanted.empty else f" {wanted}"
-    return f"Cancel {counted(found.cancelled)}{which} in the middle of their runs?"
+    foreign = f" {found.foreign} more stay: {IN_OTHERS}." if found.foreign else ""
+    return f"Cancel {counted(found.cancelled)}{which} in the middle of their runs?{foreign}"
 
 
 def _chosen(visit: Visit) -> Wanted:
@@ -69,6 +71,6 @@ FIELDS: Sequence[Param] = (
 )
 COUNT = {"type": "integer"}
 ACTIONS = [
-    Action("/jobs/cancel", _cancel, FIELDS, _ask, result={"requested": COUNT, "too_late": COUNT}),
+    Action("/jobs/cancel", _cancel, FIELDS, _ask, result={"requested": COUNT, "too_late": COUNT, "foreign": COUNT}),
 ]
 VIEWS: Sequence[View] = ()  # the list is part of `/jobs`

@@ -75,6 +75,25 @@ class SlowJob
   end
 end
 
+# Goes on until it is cancelled. Sidekiq has such jobs since 7.3.
+if defined?(Sidekiq::IterableJob)
+  class EndlessJob
+    include Sidekiq::IterableJob
+
+    def build_enumerator(*, cursor:)
+      array_enumerator((0..1_000_000).to_a, cursor: cursor)
+    end
+
+    def each_iteration(_number, *)
+      sleep 0.05
+    end
+
+    def on_cancel
+      Sidekiq.redis { |conn| conn.rpush("cancelled", jid) }
+    end
+  end
+end
+
 # Runs what `produce.rb activejob`, or Rails, pushed: without Rails there is nothing to deserialize it with.
 module ActiveJob
   module QueueAdapters
