@@ -70,7 +70,7 @@ class Broker:
     """
 
     name: str  # for people: "Redis". Sentences of the log begin with it
-    capabilities: Collection[Capability] = frozenset(Capability)
+    capabilities: Collection[Capability] = frozenset()
     # Whether its server delivers a job again by itself when the connection of the consumer has gone. Then a daemon does
     # without leases, control and a store: `brokers.absent` has stand-ins for these.
     redelivers: bool = False

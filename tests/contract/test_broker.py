@@ -16,11 +16,12 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ConfigError
 
 PARTS = {
-    Capability.STORE: "store",
-    Capability.LEASES: "recoverable",
-    Capability.CONTROL: "control",
-    Capability.ADMIN: "admin",
-}
+    "store": Capability.STORE, "recoverable": Capability.LEASES, "control": Capability.CONTROL,
+    "cancels": Capability.CONTROL, "calls": Capability.CALLS, "admin": Capability.ADMIN, "metrics": Capability.METRICS,
+    "locks": Capability.LOCKS, "limits": Capability.LIMITS, "periodic": Capability.PERIODIC,
+    "batches": Capability.BATCHES, "groups": Capability.GROUPS, "chains": Capability.CHAINS,
+    "leadership": Capability.LEADERSHIP,
+}  # fmt: skip
 
 
 def test_a_broker_has_a_transport_and_a_name(me: Process) -> None:
@@ -28,11 +29,19 @@ def test_a_broker_has_a_transport_and_a_name(me: Process) -> None:
     assert me.broker.name
 
 
-@pytest.mark.parametrize(("capability", "part"), PARTS.items(), ids=PARTS.values())
-def test_a_broker_has_the_parts_of_its_capabilities_and_no_others(
-    me: Process, capability: Capability, part: str
-) -> None:
-    assert hasattr(me.broker, part) == (capability in me.broker.capabilities)
+def test_a_broker_has_the_parts_of_its_capabilities_and_no_others(me: Process) -> None:
+    assert _wrong_parts(me.broker) == []
+
+
+def _wrong_parts(broker: Broker) -> list[str]:
+    told = []
+    for part, capability in PARTS.items():
+        has, says_so = getattr(broker, part, None) is not None, capability in broker.capabilities
+        if says_so and not has:
+            told.append(f"{broker.name} declares {capability.name}, but has no `{part}`: leave {capability.name} out")
+        elif has and not says_so:
+            told.append(f"{broker.name} has `{part}`, but does not declare {capability.name}: add it to `capabilities`")
+    return told
 
 
 @pytest.mark.parametrize("capability", Capability)
@@ -70,6 +79,24 @@ class OtherBroker(Broker):
     @classmethod
     def open(cls, config: Config) -> Broker:
         return cls()
+
+
+def test_a_capability_without_its_part_is_told() -> None:
+    broker = OtherBroker()
+    assert _wrong_parts(broker) == []
+    broker.capabilities = frozenset({Capability.LOCKS})
+    assert _wrong_parts(broker) == ["other declares LOCKS, but has no `locks`: leave LOCKS out"]
+    broker.store = None  # type: ignore[assignment]
+    broker.limits = object()  # type: ignore[assignment]
+    broker.locks = None  # type: ignore[assignment]
+    assert _wrong_parts(broker) == [
+        "other declares LOCKS, but has no `locks`: leave LOCKS out",
+        "other has `limits`, but does not declare LIMITS: add it to `capabilities`",
+    ]
+
+
+def test_a_broker_that_lists_no_capability_has_none() -> None:
+    assert not Broker.capabilities
 
 
 def test_an_installed_package_adds_a_scheme(monkeypatch: pytest.MonkeyPatch) -> None:

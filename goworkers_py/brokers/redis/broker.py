@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from goworkers_py.brokers.broker import Broker
+from collections.abc import Collection
+
+from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.redis import access
 from goworkers_py.brokers.redis.address import address_of
 from goworkers_py.brokers.redis.admin import RedisAdmin
@@ -37,6 +39,7 @@ from goworkers_py.policy.for_ruby import ForRuby
 
 class RedisBroker(Broker):
     name = "Redis"
+    capabilities: Collection[Capability] = frozenset(Capability)
     reliability = Reliability(
         "nothing: other processes recover its jobs",
         "nothing with appendonly yes; without, what came since the last snapshot",
