@@ -242,10 +242,12 @@ class App(
         self._declared.import_jobs(self.config)
 
     def checked_plans(self) -> list[Plan]:
-        """Those of `plans`. Checks the brokers' addresses too: for commands that open no broker."""
+        """Those of `plans`, if a daemon may start with them. Checks the brokers' addresses too: for commands that open
+        no broker."""
         plans = [plan for _, plan in self.plans()]
         for plan in plans:
             kind_of_broker(plan.config).check(plan.config)
+        self.check_code(plans)
         return plans
 
     def plan(self) -> Plan:
@@ -268,9 +270,9 @@ class App(
 
     def daemon(self, obey: Obey | None = None) -> Daemon:
         """The launchers of all partitions that this process works."""
-        launchers = {
-            plan.config.partition: self._launcher_of(partition, plan, obey) for partition, plan in self.plans()
-        }
+        plans = self.plans()
+        self.check_code([plan for _, plan in plans])
+        launchers = {plan.config.partition: self._launcher_of(partition, plan, obey) for partition, plan in plans}
         daemon = self._daemon_built = Daemon(launchers)
         return daemon
 

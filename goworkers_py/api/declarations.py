@@ -117,7 +117,7 @@ class Declarations:
         """The queues of the flags or the file, else of the calls of `process`, else of the registered jobs."""
         chosen = {queue.name: queue for queue in config.queues} or self.queues
         if not chosen:
-            chosen = {name: QueueConfig(name=name) for name in self.registry.queues() or ["default"]}
+            chosen = {name: QueueConfig(name=name) for name in self.registry.queues()}
         return list(chosen.values())
 
     def _all_links(self, config: Config) -> Links:

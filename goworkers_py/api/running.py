@@ -18,7 +18,7 @@ from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.command import Obey
-from goworkers_py.core.errors import BrokerError, UnknownJob
+from goworkers_py.core.errors import BrokerError, ConfigError, UnknownJob
 from goworkers_py.observe.health_report import STARTING, HealthReport, merged
 from goworkers_py.policy.aggregates import Aggregates
 from goworkers_py.policy.registry import Registry
@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 class Running:
     central: CentralSource | None = None  # of a command with --config-from
+    allow_no_jobs = False  # of a command with --allow-no-jobs
     inspector: Inspector
     registry: Registry
     _config: Config | None
@@ -122,10 +123,21 @@ class Running:
             broker = self.open_broker(self.central.home)
             daemon.config_taker = ConfigTaker(self.central, broker, self.config, daemon.launchers)
         log.info("jobs: %s; %s", ", ".join(self.registry.names()) or "none", _brokers(daemon))
-        if not self.registry.names() and not any(plan.registry.any_handlers for plan in daemon.plans):
-            log.warning("no jobs are registered, so every job will fail: name the modules with -r or `require`")
         self._warn_of_unworked(daemon)
         return daemon
+
+    def check_code(self, plans: Sequence[Plan]) -> None:
+        """Raises ConfigError for a queue whose jobs would all fail: no class is registered, and it has no handler. The
+        jobs may be those of others, who would find them in `retry`."""
+        if self.allow_no_jobs or self.registry.names():
+            return
+        queues = [queue.name for plan in plans for queue in plan.queues if not plan.registry.handled(queue.name)]
+        if queues or not any(plan.queues for plan in plans):
+            of = f", and every job of queue{'s' * (len(queues) > 1)} {', '.join(queues)} would fail" if queues else ""
+            raise ConfigError(
+                f"no jobs are registered{of}: name the modules that declare them, with -r MODULE or `require`, or give "
+                "the queue a handler: [queue:NAME] handler = MODULE:FUNCTION; to start all the same: --allow-no-jobs"
+            )
 
     def _open_pages(self, knows_code: bool) -> WebServer:
         from goworkers_py.web.port import WithoutCode, open_port  # a process without pages needs no jinja2

@@ -149,6 +149,21 @@ from_flag = click.option(
 )
 
 
+def _allow_no_jobs(context: click.Context, option: click.Parameter, value: bool) -> None:
+    _app().allow_no_jobs = value
+
+
+# For a command that runs jobs, or checks which ones would run.
+no_jobs_flag = click.option(
+    "--allow-no-jobs",
+    is_flag=True,
+    expose_value=False,
+    callback=_allow_no_jobs,
+    help="start although no job is registered: without -q, no queue is worked; with it, the jobs of a queue without a "
+    "handler fail",
+)
+
+
 def configured(command: Function, in_help: Container[str] = options_of(Config)) -> Function:
     """Adds `-c` and a flag for each row of the option table, and calls the command with the configured App. The
     command's help shows only the flags in `in_help`."""

@@ -17,6 +17,7 @@ from goworkers_py.cli.base import (
     connected,
     fail,
     from_flag,
+    no_jobs_flag,
     queue_flags,
     worked_flags,
 )
@@ -43,6 +44,7 @@ def config() -> None:
 @queue_flags
 @worked_flags
 @from_flag
+@no_jobs_flag
 @configured
 def check(app: App) -> None:
     """Checks the configuration and the modules that it names. Does not connect. Exit code 1 when registered jobs name a

@@ -17,6 +17,7 @@ from goworkers_py.cli.base import (
     configured,
     fail,
     from_flag,
+    no_jobs_flag,
     queue_flags,
     worked_flags,
 )
@@ -33,6 +34,7 @@ from goworkers_py.system import daemon
 @queue_flags
 @worked_flags
 @from_flag
+@no_jobs_flag
 @configured
 def start(app: App) -> None:
     """Starts in the background, and returns when it is ready. Needs `pidfile` and `logfile`."""
@@ -57,6 +59,7 @@ def stop(app: App) -> None:
 @queue_flags
 @worked_flags
 @from_flag
+@no_jobs_flag
 @configured
 def restart(app: App) -> None:
     """Stops, and starts again with new code. It goes on as it is if the new code cannot be imported."""
@@ -102,6 +105,7 @@ def _is_of(pid: int, identity: str) -> bool:
 
 @click.command()
 @from_flag
+@no_jobs_flag
 @_with_pidfile("processes", "max_jobs", "max_memory", "require", "user", "group")
 def reload(app: App) -> None:
     """Replaces all `processes` by new ones with new code. They are replaced one at a time, and only if the new code can

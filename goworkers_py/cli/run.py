@@ -7,7 +7,7 @@ import sys
 import click
 
 from goworkers_py.api.app import App
-from goworkers_py.cli.base import configured, from_flag, queue_flags, worked_flags
+from goworkers_py.cli.base import configured, from_flag, no_jobs_flag, queue_flags, worked_flags
 from goworkers_py.core.version import __version__
 
 
@@ -15,6 +15,7 @@ from goworkers_py.core.version import __version__
 @queue_flags
 @worked_flags
 @from_flag
+@no_jobs_flag
 @configured
 def run(app: App) -> None:
     """Runs jobs until TERM or Ctrl-C. TSTP quiets, TTIN logs every thread's stack, USR2 replaces all of `processes`."""

@@ -54,7 +54,7 @@ class Launcher:
 
     def __str__(self) -> str:
         queues = ", ".join(f"{manager.title} ({manager.concurrency} threads)" for manager in self.managers)
-        return f"{self.identity} is processing {queues}"
+        return f"{self.identity} is processing {queues or 'no queue'}"
 
     @property
     def identity(self) -> str:

@@ -191,8 +191,17 @@ def test_without_configured_queues_the_queues_of_the_jobs_are_used(app: App) -> 
     assert sorted(manager.name for manager in app.launcher().managers) == ["a", "b"]
 
 
-def test_without_any_job_the_queue_default_is_used(app: App) -> None:
-    assert [manager.name for manager in app.launcher().managers] == ["default"]
+def test_without_any_job_no_queue_is_worked(app: App) -> None:
+    """Those of `default` are the jobs of others."""
+    assert app.launcher().managers == []
+
+
+def test_no_daemon_starts_without_code_for_its_queues(app: App) -> None:
+    with pytest.raises(ConfigError, match="no jobs are registered: name the modules"):
+        app.start()
+    app.process("mail", print, 1)
+    app.start()
+    app.quit()
 
 
 def test_run_warns_of_a_job_whose_queue_is_not_configured(tmp_path: Path) -> None:
@@ -438,6 +447,7 @@ def test_quit_while_a_hook_of_the_start_runs_leaves_no_thread_behind(tmp_path: P
     conf.write_text(f"[pyworkers]\nbroker = memory://{tmp_path.name}\n[queue:q]\n{partitions}")
     app = App()
     app.configure(conf)
+    app.job("J", queue="q")(print)
     in_hook, go_on = threading.Event(), threading.Event()
 
     @app.before_start

@@ -32,12 +32,11 @@ NOWHERE = "redis://127.0.0.1:1/0"
 
 
 def last_line(text: str, starts: bool = True) -> str:
-    """The one line of stderr; with `starts`, the one after the lines that a daemon logs at its start."""
+    """The one line of stderr; with `starts`, the one after the line that a daemon logs at its start."""
     if starts:
         text = "\n".join(line for line in text.splitlines() if "INFO: running as root" not in line)
-        information, warning, text = text.split("\n", 2)
+        information, text = text.split("\n", 1)
         assert "INFO: jobs: none; broker: redis://" in information
-        assert "WARNING: no jobs are registered" in warning
     return one_line(text)
 
 
@@ -162,7 +161,8 @@ def test_a_push_to_a_full_broker_says_so_and_ends_with_exit_code_75(own_redis: R
 
 
 @pytest.mark.parametrize(
-    ("command", "password"), [(["run", "-q", "q"], ":wrong@"), (["run", "-q", "q"], ""), (["enqueue", "J"], ":wrong@")]
+    ("command", "password"),
+    [(["run", "--allow-no-jobs"], ":wrong@"), (["run", "--allow-no-jobs"], ""), (["enqueue", "J"], ":wrong@")],
 )
 def test_a_refused_login_ends_the_command_without_another_try(
     command: list[str], password: str, own_redis: RedisServer
@@ -174,7 +174,7 @@ def test_a_refused_login_ends_the_command_without_another_try(
     assert "wrong" not in done.stderr.replace("wrong number", "")
 
 
-@pytest.mark.parametrize("command", [["run", "-q", "q"], ["stats"], ["doctor"], ["enqueue", "J"]])
+@pytest.mark.parametrize("command", [["run", "--allow-no-jobs"], ["stats"], ["doctor"], ["enqueue", "J"]])
 def test_a_database_that_the_server_does_not_have_is_a_configuration_error(
     command: list[str], own_redis: RedisServer
 ) -> None:
@@ -340,7 +340,7 @@ def test_addresses_are_separated_from_the_other_words(
 def test_a_process_name_that_is_in_use_is_refused(here: Path, redis_url: str) -> None:
     with Daemon(here, redis_url, JOBS, "--process", "one") as daemon:
         daemon.ready()
-        done = pyworkers("run", "--redis", redis_url, "--process", "one", "-q", "q")
+        done = pyworkers("run", "--allow-no-jobs", "--redis", redis_url, "--process", "one")
         assert (done.returncode, done.stdout) == (1, "")
         assert "the process name 'one' is in use by " in last_line(done.stderr)
         assert daemon.stop() == 0
@@ -405,7 +405,7 @@ def test_config_check_shows_the_pools(here: Path, call: Call) -> None:
     (here / "conf.ini").write_text(
         "[pool:web]\nqueues = critical, q\nweights = 3, 1\nconcurrency = 7\n[pool:two]\nqueues = a, b\n[queue:own]\n"
     )
-    done = call("config", "check", "-c", "conf.ini")
+    done = call("config", "check", "-c", "conf.ini", "--allow-no-jobs")
     assert done.stdout.splitlines()[:3] == [
         "queue own: 10 threads",
         "pool web: critical 3, q 1 by weight: 7 threads",
@@ -817,10 +817,49 @@ def test_config_check_fails_when_a_job_names_a_queue_that_is_not_configured(
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_config_check_without_a_configuration_is_fine(call: Call) -> None:
-    assert call("config", "check").stdout.splitlines() == [
-        "queue default: 10 threads", "jobs: none registered", "the configuration is fine",
-    ]  # fmt: skip
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        ([], "no jobs are registered: name"),
+        (["-q", "mail"], "no jobs are registered, and every job of queue mail would fail: name"),
+        (["-c", "conf.ini"], "no jobs are registered, and every job of queues lost, invoices would fail: name"),
+        (["-c", "conf.ini", "--partition", "billing"], "every job of queue invoices would fail: name"),
+    ],
+)
+@pytest.mark.parametrize("command", [["run"], ["config", "check"]], ids=" ".join)
+def test_a_process_without_jobs_does_not_start(
+    command: list[str], flags: list[str], told: str, here: Path, call: Call
+) -> None:
+    """It would take the jobs of others, and fail them."""
+    (here / "conf.ini").write_text(
+        f"[pyworkers]\nredis = {NOWHERE}\n[queue:handled]\nhandler = jobs:perform\n[queue:lost]\n"
+        f"[partition:billing]\nbroker = {NOWHERE}\nqueues = invoices\n"
+    )
+    (here / "jobs.py").write_text("def perform(message): ...\n")
+    done = call(*command, *flags, PYWORKERS_REDIS=NOWHERE)
+    assert (done.returncode, done.stdout) == (2, "")
+    line = one_line(done.stderr)
+    assert told in line
+    assert line.endswith("handler = MODULE:FUNCTION; to start all the same: --allow-no-jobs")
+
+
+def test_a_process_whose_queues_have_handlers_needs_no_jobs(here: Path, call: Call) -> None:
+    (here / "conf.ini").write_text("[queue:handled]\nhandler = jobs:perform\npriorities = yes\n")
+    (here / "jobs.py").write_text("def perform(message): ...\n")
+    assert call("config", "check", "-c", "conf.ini").stdout.splitlines()[-1] == "the configuration is fine"
+
+
+def test_a_process_that_may_start_without_jobs_works_no_queue_that_nobody_named(call: Call) -> None:
+    done = call("config", "check", "--allow-no-jobs")
+    assert (done.stdout, done.stderr) == ("jobs: none registered\nthe configuration is fine\n", "")
+    done = call("config", "check", "--allow-no-jobs", "-q", "mail")
+    assert done.stdout.splitlines()[0] == "queue mail: 10 threads"
+
+
+def test_a_parent_tells_that_its_children_have_no_jobs(redis_url: str) -> None:
+    done = pyworkers("run", "--redis", redis_url, "-q", "mail", "--processes", "2")
+    assert done.returncode == 2
+    assert "pyworkers: no jobs are registered, and every job of queue mail would fail: " in done.stderr
 
 
 def test_flags_override_the_environment_and_the_environment_overrides_the_file(here: Path, call: Call) -> None:

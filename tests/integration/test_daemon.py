@@ -446,7 +446,8 @@ def test_a_daemon_that_is_started_without_standard_error_leaves_its_pidfile_alon
     redis_url: str, redis: redis_py.Redis, tmp_path: Path
 ) -> None:
     """The pidfile gets the number of the missing one."""
-    words = ["sh", "-c", 'exec "$@" 2>&-', "sh", *command("run", "--redis", redis_url, "-q", "q", "--pidfile", "pid")]
+    run = command("run", "--allow-no-jobs", "--redis", redis_url, "--pidfile", "pid")
+    words = ["sh", "-c", 'exec "$@" 2>&-', "sh", *run]
     with subprocess.Popen(words, cwd=tmp_path, env=environment(), stdin=subprocess.DEVNULL) as process:
         try:
             assert eventually(lambda: redis.scard("processes") == 1)

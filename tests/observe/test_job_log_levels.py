@@ -177,7 +177,7 @@ def test_there_are_colours_only_on_a_terminal(
     ours, theirs = opened()
     try:
         done = subprocess.Popen(
-            command("run", "--redis", "redis://127.0.0.1:1", "-t", "0"),
+            command("run", "--allow-no-jobs", "--redis", "redis://127.0.0.1:1", "-t", "0"),
             stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, cwd=tmp_path,
             env=environment(**{"NO_COLOR": "", **changes}),
         )  # fmt: skip

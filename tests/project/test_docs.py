@@ -208,6 +208,7 @@ def test_commands_of_docs_run(page: Path, redis_url: str, tmp_path: Path) -> Non
     lines = [line for block in _blocks_of(page) if block.language == "sh" for line in _commands(block)]
     if any("embedded" in line for line in lines):
         _needs_embedded_server()
+    (tmp_path / "jobs.py").write_text("import goworkers_py\n\ngoworkers_py.job(print)\n")  # the reader's
     _write_files_of(page, tmp_path)
     (tmp_path / "conf").symlink_to(ROOT / "conf")
     partitions = {name for block in _blocks_of(page) for name in re.findall(r"^\[partition:(\w+)\]", block.text, re.M)}

@@ -57,6 +57,7 @@ def own_app(redis_url: str, *queues: QueueConfig, timing: Timing = TIMING, **opt
     """An App that is not the default one. At the end of the block all its threads have ended."""
     app = App()
     app.timing = timing
+    app.allow_no_jobs = True
     app.configure(redis=redis_url, **{"timeout": 5, **options})
     app.use(dataclasses.replace(app.config, queues=queues))
     try:

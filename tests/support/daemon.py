@@ -49,7 +49,8 @@ def pyworkers(*arguments: str, cwd: Path | None = None, **changes: str) -> subpr
 
 
 class Daemon:
-    """`pyworkers run`, with a module of jobs written into `directory`. Killed at the end of its `with`."""
+    """`pyworkers run`, with a module of jobs written into `directory`, which may be empty. Killed at the end of its
+    `with`."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class Daemon:
         self._log = directory / f"daemon-{len(list(directory.glob('daemon-*.log')))}.log"
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                [*prefix, *command("run", "--redis", redis_url, "--require", "jobs", *flags)],
+                [*prefix, *command("run", "--allow-no-jobs", "--redis", redis_url, "--require", "jobs", *flags)],
                 cwd=directory,
                 env=environment(**(changes or {})),
                 stdin=subprocess.DEVNULL,

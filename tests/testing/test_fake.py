@@ -472,6 +472,7 @@ def test_clear_forgets_jobs_and_pushes(app: App, sandbox: Sandbox) -> None:
 
 
 def test_no_daemon_starts_inside_a_block_and_no_block_beside_a_daemon(app: App) -> None:
+    app.allow_no_jobs = True
     with testing.fake(app), pytest.raises(ConfigError, match="test block"):
         app.start()
     app.configure(broker="memory://beside-a-daemon")
