@@ -18,6 +18,7 @@ from goworkers_py.admin.filter import counted
 from goworkers_py.admin.group_findings import group_findings
 from goworkers_py.admin.holder_findings import lock_findings, place_findings
 from goworkers_py.admin.inspector import Inspector
+from goworkers_py.admin.late_queues import late_queues
 from goworkers_py.admin.long_runs import long_runs
 from goworkers_py.admin.old_batches import old_batches
 from goworkers_py.admin.places import DEAD, PARKED, RETRIES, SCHEDULED, waiting_in
@@ -98,6 +99,7 @@ class Doctor:
             "classes": self._classes,
             "processes": self._processes,
             "configuration": lambda: config_findings(self._inspector),
+            "threads": self._threads,
             "long-runs": self._long_runs,
             "failures": self._failures,
             "in-progress": self._dead_owners,
@@ -156,6 +158,10 @@ class Doctor:
                     continue
                 dump = f"`pyworkers processes dump {owner.identity}` and its log show where it hangs"
                 yield Advice(PROBLEM, f"process {owner.identity} {owner.trouble}", f"{dump}; then restart it")
+
+    def _threads(self) -> Iterator[Advice]:
+        for found in late_queues(self._inspector):
+            yield Advice(PROBLEM, str(found), found.todo)
 
     def _long_runs(self) -> Iterator[Advice]:
         for found in long_runs(self._inspector):
