@@ -20,6 +20,7 @@ from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.moments import moment
 from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
+from goworkers_py.config.partitions import settings_of_broker
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerUnreachable, DuplicateJob
 from goworkers_py.core.joining import JoinedBatch, joining
@@ -48,7 +49,7 @@ class Client:
         self._broker = broker
         self._links = links
         self._timestamps = Timestamps(config.timestamps)
-        self._address = without_password(config.broker)  # for the advice in an error
+        self._advice = without_password(config.broker), settings_of_broker(config)  # for an error
         self.home = config.home
         self._clock = clock or Clock()
         self._workers = WorkerCheck(lambda: broker().recoverable.live_processes())
@@ -237,7 +238,7 @@ class Client:
             elif pushes:
                 return self._publisher.push(pushes, firsts)
         except BrokerUnreachable as error:
-            raise error.with_advice(self._address) from error
+            raise error.with_advice(*self._advice) from error
         return [True] * len(pushes)
 
     def _check_workers(self, queues: Iterable[str], needs: frozenset[str]) -> None:

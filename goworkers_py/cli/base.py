@@ -26,7 +26,7 @@ from goworkers_py.config.ini_file import ConfigText, text_of
 from goworkers_py.config.loader import flag, load, variable
 from goworkers_py.config.options import Config, help_of, names_of, options_by_any_name, options_of
 from goworkers_py.config.parsers import without_password, words
-from goworkers_py.config.partitions import ALL, MAIN, of_connection, of_partition, working
+from goworkers_py.config.partitions import ALL, MAIN, of_connection, of_partition, settings_of_broker, working
 from goworkers_py.core.errors import (
     ArgumentError,
     BrokerFull,
@@ -73,7 +73,8 @@ class RootGroup(CommandGroup):
         except BrokerUnavailable as error:
             if isinstance(error, BrokerUnreachable):
                 app = ctx.find_object(App) or goworkers_py.app
-                error = error.with_advice(without_password(app.config.broker))
+                config = app.config
+                error = error.with_advice(without_password(config.broker), settings_of_broker(config))
             fail(f"no server: {error}", TEMPORARY)
         except (ConfigError, ArgumentError) as error:
             fail(str(error), USAGE)

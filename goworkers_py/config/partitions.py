@@ -42,6 +42,15 @@ def of_partition(config: Config, name: str) -> Config:
     )
 
 
+def settings_of_broker(config: Config) -> str:
+    """For people: what sets `broker` of this configuration. The flag and the variable of the main one do not reach a
+    partition that has a broker of its own."""
+    if not any(one.name == config.partition and "broker" in one.said for one in config.partitions):
+        return "PYWORKERS_BROKER, --broker or configure(broker=...)"
+    variable = f"PYWORKERS_{partition_variable(config.partition).upper()}BROKER"
+    return f"`broker` in [partition:{config.partition}], or {variable}"
+
+
 def of_connection(given: Mapping[str, str], spell: Callable[[str], str] = str) -> dict[str, str]:
     """Those of the given options that say where the main broker is. `spell` makes the name of an option in `given`."""
     names = [name for name, row in of_partitions().items() if row.name in (*_OF_BROKER, "data_dir")]

@@ -659,6 +659,27 @@ def test_enqueue_without_a_server_names_its_address_and_says_what_to_do(call: Ca
     )
 
 
+@pytest.mark.parametrize("command", [["enqueue", "J"], ["stats"]], ids=" ".join)
+@pytest.mark.parametrize(
+    ("partition", "setting"),
+    [
+        ("own-one", "`broker` in [partition:own-one], or PYWORKERS_PARTITION_OWN_ONE_BROKER: redis"),
+        ("shared", "PYWORKERS_BROKER, --broker or configure(broker=...): redis"),
+        ("main", "PYWORKERS_BROKER, --broker or configure(broker=...): redis"),
+    ],
+)
+def test_the_advice_for_a_partition_names_what_sets_its_broker(
+    command: list[str], partition: str, setting: str, here: Path, call: Call
+) -> None:
+    (here / "conf.ini").write_text(
+        f"[pyworkers]\nbroker = {NOWHERE}\n[partition:own-one]\nbroker = {NOWHERE}\nqueues = q\n"
+        "[partition:shared]\nnamespace = other\nqueues = q\n"
+    )
+    done = call(*command, "-c", "conf.ini", "--partition", partition)
+    assert done.returncode == 75
+    assert f"; start the server of {NOWHERE}, or set another address with {setting}" in one_line(done.stderr)
+
+
 def test_enqueue_with_in_or_at_schedules_the_job(call: Call, redis_url: str, redis: redis_py.Redis) -> None:
     began = time.time()
     assert call("enqueue", "--redis", redis_url, "--in", "90.5", "J").returncode == 0
