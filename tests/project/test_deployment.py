@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pytest
 import yaml
 
 from goworkers_py.brokers.contracts.fleet import Stats
@@ -55,8 +56,57 @@ def test_compose_gives_time_to_drain() -> None:
     assert "noeviction" in services["redis"]["command"]
 
 
+def kubernetes(name: str) -> dict[str, Any]:
+    """The objects of a file, by their kind."""
+    return {one["kind"]: one for one in yaml.safe_load_all((CONF / "kubernetes" / name).read_text("utf-8"))}
+
+
+@pytest.mark.parametrize(("name", "may_come_in"), [("deployment.yaml", "monitoring"), ("pages.yaml", "ingress-nginx")])
+def test_a_pod_has_no_rights_and_is_reached_from_one_namespace_only(name: str, may_come_in: str) -> None:
+    objects = kubernetes(name)
+    pod, account, policy = (
+        objects["Deployment"]["spec"]["template"],
+        objects["ServiceAccount"],
+        objects["NetworkPolicy"],
+    )
+    assert pod["spec"]["serviceAccountName"] == account["metadata"]["name"]
+    assert (pod["spec"]["automountServiceAccountToken"], account["automountServiceAccountToken"]) == (False, False)
+    assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+    (container,) = pod["spec"]["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
+    }  # fmt: skip
+    assert policy["spec"]["podSelector"]["matchLabels"] == pod["metadata"]["labels"]
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
+    (rule,) = policy["spec"]["ingress"]
+    (peer,) = rule["from"]
+    assert peer == {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": may_come_in}}}
+    ports = [port["containerPort"] for port in container["ports"]]
+    assert rule["ports"] == [{"protocol": "TCP", "port": port} for port in ports]
+
+
+def test_the_pages_are_behind_a_login_and_an_ingress_with_tls(tmp_path: Path) -> None:
+    objects = kubernetes("pages.yaml")
+    pod = objects["Deployment"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    parses([*container["command"], *container["args"]])
+    file = tmp_path / "conf.ini"
+    file.write_text(objects["ConfigMap"]["data"]["conf.ini"])
+    web = load(file).web
+    web.check()
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert web.access_file == f"{mounts['access']}/access"
+    assert [port["containerPort"] for port in container["ports"]] == [web.port]
+    (volume,) = [volume for volume in pod["volumes"] if "secret" in volume]
+    assert (volume["secret"]["defaultMode"], pod["securityContext"]["fsGroup"]) == (0o440, 10001)
+    assert objects["Service"]["spec"]["selector"] == objects["Deployment"]["spec"]["selector"]["matchLabels"]
+    ingress = objects["Ingress"]["spec"]
+    assert ingress["tls"][0]["hosts"] == [rule["host"] for rule in ingress["rules"]]
+
+
 def test_the_deployment_probes_existing_pages_and_gives_time_to_drain(tmp_path: Path) -> None:
-    conf, deployment = yaml.safe_load_all((CONF / "kubernetes/deployment.yaml").read_text("utf-8"))
+    objects = kubernetes("deployment.yaml")
+    conf, deployment = objects["ConfigMap"], objects["Deployment"]
     pod: dict[str, Any] = deployment["spec"]["template"]
     (container,) = pod["spec"]["containers"]
     parses([*container["command"], *container["args"]])
