@@ -153,7 +153,18 @@ def test_reload_tries_the_new_code_first(site: Site, redis_url: str) -> None:
         ("status", {"pidfile", "directory"}),
         (
             "reload",
-            {"pidfile", "directory", "processes", "max-jobs", "max-memory", "require", "user", "group", "config-from"},
+            {
+                "pidfile",
+                "directory",
+                "processes",
+                "max-jobs",
+                "max-memory",
+                "require",
+                "user",
+                "group",
+                "config-from",
+                "allow-no-jobs",
+            },  # fmt: skip
         ),
     ],
 )

@@ -259,6 +259,8 @@ def test_the_configuration_is_checked_with_all_partitions(folder: Path) -> None:
     )
     (folder / "jobs.py").write_text("def every(message): ...\n")
     check = pyworkers("config", "check", "-c", "conf.ini", "-r", "jobs", cwd=folder)
+    assert "every job of queues mail, invoices would fail" in check.stderr, "only audit has a handler"
+    check = pyworkers("config", "check", "--allow-no-jobs", "-c", "conf.ini", "-r", "jobs", cwd=folder)
     assert check.returncode == 0, check.stderr
     assert "partition billing, queue invoices: 2 threads\npartition audit, queue audit: 1 threads\n" in check.stdout
 

@@ -161,5 +161,5 @@ def test_an_outage_of_either_server_loses_no_job(
 )
 def test_a_store_that_cannot_be_one_is_refused(settings: dict[str, str], error: str) -> None:
     changes = {f"PYWORKERS_{name.upper()}": value for name, value in settings.items()}
-    told = pyworkers("run", "-q", "q", **changes)
+    told = pyworkers("run", "--allow-no-jobs", "-q", "q", **changes)
     assert (told.returncode, error in told.stderr) == (2, True), told.stderr
