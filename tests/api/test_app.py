@@ -197,6 +197,7 @@ def test_without_any_job_no_queue_is_worked(app: App) -> None:
 
 
 def test_no_daemon_starts_without_code_for_its_queues(app: App) -> None:
+    app.allow_no_jobs = False
     with pytest.raises(ConfigError, match="no jobs are registered: name the modules"):
         app.start()
     app.process("mail", print, 1)

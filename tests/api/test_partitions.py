@@ -179,6 +179,7 @@ def test_a_hook_that_fails_after_an_outage_stops_the_process(own_redis: RedisSer
     )
     app = App()
     app.configure(path)
+    app.job("J", queue="q")(print)
 
     @app.before_start
     def push() -> None:

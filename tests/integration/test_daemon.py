@@ -164,7 +164,7 @@ def test_reload_tries_the_new_code_first(site: Site, redis_url: str) -> None:
                 "group",
                 "config-from",
                 "allow-no-jobs",
-            },  # fmt: skip
+            },
         ),
     ],
 )
