@@ -92,8 +92,8 @@ def _refuse_unworked(app: App, plan: Plan) -> None:
 @dry_run
 @connected
 def push(app: App, file: str, name: str, dry_run: bool) -> None:
-    """Checks FILE and stores it as the newest version, which running processes take. It may hold queues, threads,
-    weights, limits, `log_level` and `poll_interval`; other options belong in a local file."""
+    """Checks FILE and stores it as the newest version. Running processes take it. It may hold queues, threads, weights,
+    limits, `log_level` and `poll_interval`; other options belong in a local file."""
     stored, text = app.inspector.configurations, text_of(Path(file))
     if dry_run:
         check_text(name, text, file)
