@@ -16,7 +16,7 @@ from goworkers_py.core.job_state import INDEXED, StateWord
 # Entries of the index that one call looks at.
 MOST_LOOKED_AT = 2_000
 AT_ONCE = 999
-_TIME = re.compile(r"\d{1,15}(\.\d{1,9})?")
+_TIME = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?")
 
 
 @dataclass(frozen=True, slots=True)

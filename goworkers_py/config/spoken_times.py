@@ -14,7 +14,7 @@ HOW_LONG = "5m, 2h, 1d or seconds"
 
 LONGEST_SPAN_S = 1e9
 _UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
-_SPAN = re.compile(r"([+-]?)(\d+(?:\.\d+)?)(s|m|min|h|d)").fullmatch
+_SPAN = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]+)?)(s|m|min|h|d)").fullmatch
 
 
 def spoken_time(text: str) -> float:
@@ -23,7 +23,7 @@ def spoken_time(text: str) -> float:
         sign = 1 if found[1] == "+" else -1
         return time.time() + sign * float(found[2]) * _UNITS_S[found[3]]
     with suppress(ValueError):
-        return float(text)
+        return _number(text)
     with suppress(ValueError):
         at = datetime.datetime.fromisoformat(text.removesuffix("Z"))
         return (at if at.tzinfo is not None else at.replace(tzinfo=datetime.timezone.utc)).timestamp()
@@ -34,7 +34,14 @@ def spoken_span(text: str) -> float:
     """`spoken_span("5m")`, in seconds. Raises ArgumentError for a text that is none."""
     found = _SPAN(text)
     with suppress(ValueError):
-        seconds = float(found[2]) * _UNITS_S[found[3]] if found and not found[1] else float(text)
+        seconds = float(found[2]) * _UNITS_S[found[3]] if found and not found[1] else _number(text)
         if 0 <= seconds <= LONGEST_SPAN_S:
             return seconds
     raise ArgumentError(f"{text!r} is no length of time; give {HOW_LONG}")
+
+
+def _number(text: str) -> float:
+    """Not as Python's own code writes numbers, with underscores and the digits of all scripts."""
+    if not text.isascii() or "_" in text:
+        raise ValueError
+    return float(text)

@@ -140,6 +140,13 @@ def test_reports_are_read_in_order_from_a_position_or_the_last_ones(calls: Calls
     assert [one.name for one in calls.reports(last[-1].position, 10)] == ["export"]
 
 
+@pytest.mark.parametrize("wrong", ["x", "-1", "1)", "- +", " 5", "\u0662", "9" * 5_000, "[" * 5_000, "null", "[1]"])
+def test_a_position_that_no_report_and_no_action_had_is_refused(calls: Calls, wrong: str) -> None:
+    for verb in (calls.reports, calls.actions):
+        with pytest.raises(ArgumentError, match="is not the position of an entry"):
+            verb(wrong, 10)
+
+
 def test_the_stream_of_reports_is_bounded(calls: Calls) -> None:
     for _ in range(5_300):
         calls.report("import", "host:1:a", "{}")
@@ -185,12 +192,6 @@ def test_an_action_that_this_release_cannot_read_is_left_out_and_a_field_that_it
     [found] = calls.actions("", 10)
     assert (found.who, found.count, found.source, found.more) == ("ada", None, "", {"why": "spam"})
     assert found.as_dict()["why"] == "spam"
-
-
-@pytest.mark.parametrize("wrong", ["x", "1)", "- +"])
-def test_a_position_that_no_action_had_is_refused(calls: Calls, wrong: str) -> None:
-    with pytest.raises(ArgumentError, match="is not the position of an entry"):
-        calls.actions(wrong, 10)
 
 
 def test_the_list_of_actions_is_bounded(calls: Calls) -> None:

@@ -48,7 +48,7 @@ class Calls(Protocol):
 
     def reports(self, after: str, limit: int) -> Sequence[Report]:
         """Returns the first reports after this position, the oldest first, `limit` at most; the last ones when it is
-        empty. Leaves out what this release cannot read."""
+        empty. Leaves out what this release cannot read. Raises ArgumentError for a position that no report had."""
 
     def note_action(self, entry: str) -> None:
         """Adds an entry to the audit list, which keeps the last 10,000 or more. `entry` is JSON, see

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from goworkers_py.brokers.contracts.calls import Calls
@@ -21,6 +22,8 @@ from goworkers_py.wire.call_record import (
 )
 
 ANSWERS_KEPT_S = 120.0
+
+_POSITION = re.compile(r"[0-9]{1,19}")
 
 
 class MemoryCalls(Calls):
@@ -69,6 +72,7 @@ class MemoryCalls(Calls):
             self._state.channels.reports.add(written)
 
     def reports(self, after: str, limit: int) -> Sequence[Report]:
+        _check("after", after)
         with self._state.lock:
             entries = self._state.channels.reports.after(after or "0")
         chosen = entries[:limit] if after else entries[-limit:]
@@ -80,8 +84,7 @@ class MemoryCalls(Calls):
             self._state.channels.actions.add(entry.encode())
 
     def actions(self, before: str, limit: int) -> Sequence[AuditEntry]:
-        if before and not before.isdecimal():
-            raise ArgumentError(f"before: {before!r} is not the position of an entry")
+        _check("before", before)
         with self._state.lock:
             entries = self._state.channels.actions.before(before)[:limit]
         found = [read_entry(entry.value, str(entry.number), entry.at) for entry in entries]
@@ -98,3 +101,8 @@ class MemoryCalls(Calls):
                     listeners.remove(changed)
 
         return end
+
+
+def _check(parameter: str, position: str) -> None:
+    if position and not _POSITION.fullmatch(position):
+        raise ArgumentError(f"{parameter}: {position[:100]!r} is not the position of an entry")

@@ -34,7 +34,7 @@ REPORTS_KEPT = 5_000
 ENTRY = "entry"
 ACTIONS_KEPT = 10_000
 AT_ONCE = 1_000  # entries that are read in one step
-_POSITION = re.compile(r"\d{1,19}-\d{1,19}")
+_POSITION = re.compile(r"[0-9]{1,19}(-[0-9]{1,19})?")
 
 
 class RedisCalls(Calls):
@@ -79,6 +79,7 @@ class RedisCalls(Calls):
         self._connections.call("XADD", self._keys.reports, "MAXLEN", "~", REPORTS_KEPT, "*", REPORT, told)
 
     def reports(self, after: str, limit: int) -> Sequence[Report]:
+        _check("after", after)
         if after:
             entries = self._listed("XRANGE", self._keys.reports, f"({after}", "+", limit)
         else:
@@ -90,8 +91,7 @@ class RedisCalls(Calls):
         self._connections.call("XADD", self._keys.audit, "MAXLEN", "~", ACTIONS_KEPT, "*", ENTRY, entry)
 
     def actions(self, before: str, limit: int) -> Sequence[AuditEntry]:
-        if before and not _POSITION.fullmatch(before):
-            raise ArgumentError(f"before: {before!r} is not the position of an entry")
+        _check("before", before)
         end = f"({before}" if before else "+"
         entries = self._listed("XREVRANGE", self._keys.audit, end, "-", limit)
         found = [read_entry(_field(fields, ENTRY), text(name), given_at(name)) for name, fields in entries]
@@ -110,6 +110,11 @@ class RedisCalls(Calls):
 
     def watch(self, call_id: str, changed: Callable[[], None]) -> Callable[[], None]:
         return self._listener.listen(self._keys.answers(call_id), lambda told: changed())
+
+
+def _check(parameter: str, position: str) -> None:
+    if position and not _POSITION.fullmatch(position):
+        raise ArgumentError(f"{parameter}: {position[:100]!r} is not the position of an entry")
 
 
 def given_at(name: bytes) -> float:

@@ -80,9 +80,8 @@ class ShardedCalls(Calls):
 
     def reports(self, after: str, limit: int) -> Sequence[Report]:
         """A position has those of all shards, of the reports until it."""
-        at: dict[Any, str] = simplejson.loads(after) if after else {}
-        of = {shard.broker: shard for shard in self._shards.all}
-        told = self._shards.each(lambda broker: broker.calls.reports(at.get(str(of[broker].number), ""), limit))
+        at, of = _positions("after", after), {shard.broker: str(shard.number) for shard in self._shards.all}
+        told = self._shards.each(lambda broker: broker.calls.reports(at.get(of[broker], ""), limit))
         entries = [(one.at, shard.number, one) for shard, several in told for one in several]
         found = sorted(entries, key=lambda entry: entry[:2])
         chosen = found[:limit] if after else found[-limit:]
@@ -100,7 +99,7 @@ class ShardedCalls(Calls):
 
     def actions(self, before: str, limit: int) -> Sequence[AuditEntry]:
         """A position has those of all shards, of the entries from it on."""
-        at, of = _positions(before), {shard.broker: str(shard.number) for shard in self._shards.all}
+        at, of = _positions("before", before), {shard.broker: str(shard.number) for shard in self._shards.all}
         told = self._shards.each(lambda broker: broker.calls.actions(at.get(of[broker], ""), limit))
         entries = [(str(shard.number), one) for shard, several in told for one in several]
         found: list[AuditEntry] = []
@@ -113,10 +112,10 @@ class ShardedCalls(Calls):
         return watch_all(self._shards, lambda broker, told: broker.calls.watch(call_id, told), changed)
 
 
-def _positions(told: str) -> dict[str, str]:
-    with suppress(ValueError, AttributeError):
+def _positions(parameter: str, told: str) -> dict[str, str]:
+    with suppress(ValueError, AttributeError, RecursionError):
         return {str(number): str(position) for number, position in simplejson.loads(told or "{}").items()}
-    raise ArgumentError(f"before: {told!r} is not the position of an entry")
+    raise ArgumentError(f"{parameter}: {told[:100]!r} is not the position of an entry")
 
 
 def _position(at: Any, read: Sequence[str]) -> str:

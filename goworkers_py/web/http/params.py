@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,10 @@ from goworkers_py.web.http.request import Values
 LONGEST = 10_000  # characters of a text
 MOST_WHOLE = 1_000_000_000
 LARGEST = 2**53  # a larger number loses digits in JavaScript
+MOST_DIGITS = 17  # of it, with a sign; int() refuses some thousand
 
+# As int() reads more: underscores, spaces, the digits of all scripts.
+_DECIMAL = re.compile(r"-?[0-9]+").fullmatch
 _YES = {"yes": True, "true": True, "on": True, "1": True, "no": False, "false": False, "off": False, "0": False}
 
 
@@ -32,11 +36,9 @@ def _text(value: Any) -> str:
 def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ArgumentError("must be a whole number")
-    try:
-        number = int(value)
-    except ValueError:
-        raise ArgumentError(f"must be a whole number, is {str(value)[:40]!r}") from None
-    if abs(number) > LARGEST:
+    if isinstance(value, str) and not _DECIMAL(value):
+        raise ArgumentError(f"must be a whole number, is {value[:40]!r}")
+    if (isinstance(value, str) and len(value) > MOST_DIGITS) or abs(number := int(value)) > LARGEST:
         raise ArgumentError(f"must be a whole number, and not as large as {str(value)[:40]}")
     return number
 
@@ -104,6 +106,7 @@ def whole_from(least: int, most: int = MOST_WHOLE) -> Kind:
 TEXT = Kind(_text, {"type": "string"})
 TEXTS = Kind(_text, {"type": "array", "items": {"type": "string"}}, several=True)
 WHOLE = Kind(_whole, {"type": "integer"})
+COUNT = whole_from(1)  # of what a page shows
 YES_NO = Kind(_yes_or_no, {"type": "boolean"})
 TIME = Kind(_time, {"type": ["string", "number"], "description": HOW})
 SPAN = Kind(_span, {"type": ["string", "number"], "description": HOW_LONG})

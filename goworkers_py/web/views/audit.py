@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from goworkers_py.brokers.broker import Capability
-from goworkers_py.web.http.params import WHOLE, Param
+from goworkers_py.web.http.params import COUNT, Param
 from goworkers_py.web.site.table import Action, Data, View
 from goworkers_py.web.site.visit import Visit
 
@@ -12,7 +12,7 @@ def listed(visit: Visit) -> Data:
     """The last changes, the newest first. `next` is the `before` of the next page."""
     if not visit.inspector.has(Capability.CALLS):
         return {"actions": [], "next": "", "offered": False}
-    limit = min(max(1, visit.args["limit"]), 500)
+    limit = min(visit.args["limit"], 500)
     found = visit.inspector.actions(limit, visit.args["after"] or "")
     return {
         "actions": [one.as_dict() for one in found],
@@ -27,7 +27,7 @@ VIEWS = [
         "Audit",
         "audit.html",
         listed,
-        (Param("after", "`next` of the former page"), Param("limit", "changes of a page, 500 at most", WHOLE, 50)),
+        (Param("after", "`next` of the former page"), Param("limit", "changes of a page, 500 at most", COUNT, 50)),
     )
 ]
 ACTIONS: list[Action] = []

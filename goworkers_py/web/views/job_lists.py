@@ -12,7 +12,7 @@ from goworkers_py.brokers.contracts.admin import Place
 from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.brokers.contracts.span import Reached
 from goworkers_py.core.job_state import JobState, StateWord
-from goworkers_py.web.http.params import TIME, WHOLE, Param
+from goworkers_py.web.http.params import COUNT, TIME, Param
 from goworkers_py.web.site.filters import clock
 from goworkers_py.web.site.sorting import param_of
 from goworkers_py.web.site.table import Action, Data, Done, View
@@ -186,7 +186,7 @@ VIEWS = [
             Param("order", "newest or oldest first", choices=("newest", "oldest")),
             param_of(PLACED_JOBS, RUNNING_JOBS, ENDED_JOBS),
             Param("after", "`next` of the former page"),
-            Param("limit", "jobs of a page, 500 at most; 200 of those that have ended", WHOLE, 50),
+            Param("limit", "jobs of a page, 500 at most; 200 of those that have ended", COUNT, 50),
         ),
     ),
 ]  # fmt: skip

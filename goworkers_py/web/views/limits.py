@@ -88,7 +88,7 @@ def _concurrent(text: str | None) -> int | None:
         return None
     if text == "any":
         return -1
-    if not (text.isascii() and text.isdigit() and int(text) <= MOST):
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) <= MOST):
         raise ArgumentError(f"concurrent must be a number, 0 to let no job begin, or any; is {text!r}")
     return int(text)
 

@@ -8,7 +8,7 @@ from typing import Any
 from goworkers_py.admin.fleet_calls import SIGNALS, why_not_asked
 from goworkers_py.brokers.contracts.fleet import Process
 from goworkers_py.core.call import BUILT_IN, QUIET, RESUME, STOP
-from goworkers_py.web.http.params import WHOLE, Param
+from goworkers_py.web.http.params import COUNT, Param
 from goworkers_py.web.site.sorting import Columns
 from goworkers_py.web.site.table import Action, Data, View
 from goworkers_py.web.site.visit import Visit
@@ -93,7 +93,7 @@ def _commands(process: Process) -> Sequence[str]:
 
 VIEWS = [
     View("/processes", "Processes", "processes.html", listed,
-         (COLUMNS.param, Param("limit", f"processes that are shown, {MOST_SHOWN} at most", WHOLE, MOST_SHOWN))),
+         (COLUMNS.param, Param("limit", f"processes that are shown, {MOST_SHOWN} at most", COUNT, MOST_SHOWN))),
     View("/process", "Process", "process.html", one, (IDENTITY,), "/processes"),
 ]  # fmt: skip
 ACTIONS: Sequence[Action] = []

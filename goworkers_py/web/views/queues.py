@@ -9,7 +9,7 @@ from goworkers_py.admin import places
 from goworkers_py.admin.filter import counted
 from goworkers_py.brokers.contracts.fleet import Process, QueueStats
 from goworkers_py.core.levels import base_of
-from goworkers_py.web.http.params import WHOLE, Param
+from goworkers_py.web.http.params import COUNT, Param
 from goworkers_py.web.site.sorting import Columns
 from goworkers_py.web.site.table import Action, Data, Done, View
 from goworkers_py.web.site.visit import Visit
@@ -130,7 +130,7 @@ def _ask_clear(visit: Visit) -> str:
 VIEWS = [
     View("/queues", "Queues", "queues.html", listed, (COLUMNS.param,)),
     View("/queue", "Queue", "queue.html", one,
-         (NAME, Param("limit", "jobs that are shown, 500 at most", WHOLE, 25)), "/queues"),
+         (NAME, Param("limit", "jobs that are shown, 500 at most", COUNT, 25)), "/queues"),
 ]  # fmt: skip
 ACTIONS = [
     Action("/queue/pause", _pause, (NAME,)),

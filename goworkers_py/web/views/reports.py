@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from goworkers_py.brokers.broker import Capability
-from goworkers_py.web.http.params import WHOLE, Param
+from goworkers_py.web.http.params import COUNT, Param
 from goworkers_py.web.site.table import Action, Data, View
 from goworkers_py.web.site.visit import Visit
 
@@ -16,7 +16,7 @@ def listed(visit: Visit) -> Data:
     if not visit.inspector.has(Capability.CALLS):
         return {"reports": [], "position": "", "offered": False}
     name, after = visit.args["name"] or "", visit.args["after"] or ""
-    found = visit.inspector.reports(name, after, min(max(1, visit.args["limit"]), MOST))
+    found = visit.inspector.reports(name, after, min(visit.args["limit"], MOST))
     rows = [one.as_dict() | {"body": visit.hiding.value(dict(one.body))} for one in found]
     return {
         "reports": rows if after else rows[::-1],
@@ -31,7 +31,7 @@ VIEWS = [
         (
             Param("name", "reports of this name"),
             Param("after", "`position` of a former answer"),
-            Param("limit", f"reports of a page, {MOST} at most", WHOLE, 50),
+            Param("limit", f"reports of a page, {MOST} at most", COUNT, 50),
         ),
     ),
 ]  # fmt: skip
