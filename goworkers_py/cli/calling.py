@@ -15,6 +15,7 @@ from goworkers_py.admin.fleet_calls import SIGNALS, fits, why_not_asked
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.fleet import Process
 from goworkers_py.cli.base import FAILED, Function, connected, fail, named_partition
+from goworkers_py.cli.noting import noted
 from goworkers_py.cli.selection import as_json, confirm
 from goworkers_py.core import call as names
 from goworkers_py.core.call import Answer, Target
@@ -89,14 +90,21 @@ class Caller:
         if not self._chosen:
             fail("there is no such process; `pyworkers processes list` shows all", FAILED)
         obeyed = lacking = 0
-        for answer in self._give(name, arguments):
-            self._print(answer)
-            obeyed += answer.ok
-            lacking += not answer.here
+        with noted(self._app.inspector, self._named(name)) as change:
+            for answer in self._give(name, arguments):
+                self._print(answer)
+                change.add(int(answer.ok))
+                obeyed += answer.ok
+                lacking += not answer.here
         if lacking == len(self._chosen):
             why = "all of them stand by" if all(one.standby for one in self._chosen) else "none has this pool or queue"
             fail(f"no process has obeyed: {why}", FAILED)
         sys.exit(0 if obeyed + lacking == len(self._chosen) else FAILED)
+
+    def _named(self, name: str) -> str:
+        """Without the arguments of a command of the program: they may be anything."""
+        whom = ", ".join(one.identity for one in self._chosen)
+        return f"{name}: {whom}"
 
     def _give(self, name: str, arguments: Sequence[Any]) -> Iterator[Answer]:
         yield from self._ask_by_signal(name, [one for one in self._chosen if not one.commands])

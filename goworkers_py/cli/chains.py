@@ -12,6 +12,7 @@ import simplejson
 from goworkers_py.api.app import App
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail
 from goworkers_py.cli.listing import show_all
+from goworkers_py.cli.noting import noted
 from goworkers_py.cli.selection import as_json, dry_run, limit
 from goworkers_py.cli.tables import Table, when
 from goworkers_py.core.chain import ChainStatus
@@ -64,15 +65,17 @@ def cancel(app: App, cids: Sequence[str], dry_run: bool) -> None:
     Exit code 1 when one of them has ended or is not there.
     """
     missing = False
-    for cid in cids:
-        if dry_run:
-            status = app.inspector.chains.status(cid)
-            there = status is not None and status.ended_at is None
-        else:
-            there = app.inspector.chains.cancel(cid)
-        missing = missing or not there
-        changed = "would be cancelled" if dry_run else "cancelled"
-        click.echo(f"{cid}: {changed if there else 'has ended or is not there'}")
+    with noted(app.inspector, f"chains {', '.join(cids)}", dry_run) as change:
+        for cid in cids:
+            if dry_run:
+                status = app.inspector.chains.status(cid)
+                there = status is not None and status.ended_at is None
+            else:
+                there = app.inspector.chains.cancel(cid)
+            change.add(int(there))
+            missing = missing or not there
+            changed = "would be cancelled" if dry_run else "cancelled"
+            click.echo(f"{cid}: {changed if there else 'has ended or is not there'}")
     if missing:
         raise SystemExit(FAILED)
 

@@ -22,6 +22,7 @@ from goworkers_py.cli.base import (
     worked_flags,
 )
 from goworkers_py.cli.listing import report_none
+from goworkers_py.cli.noting import noted
 from goworkers_py.cli.selection import as_json, confirm, dry_run, yes
 from goworkers_py.cli.tables import Table, clock_time
 from goworkers_py.config.ini_file import text_of
@@ -101,8 +102,10 @@ def push(app: App, file: str, name: str, dry_run: bool) -> None:
         _print_diff(before.text if before else "", text, str(before or "nothing"), file)
         return
     known = [one.version for one in stored.newest() if one.name == name]
-    now = stored.push(name, text, file)
-    click.echo(f"{now} has this text already" if now.version in known else f"{now} is stored")
+    with noted(app.inspector, f"configuration {name}") as change:
+        now = stored.push(name, text, file)
+        change.count, change.what = int(now.version not in known), f"configuration {now}"
+    click.echo(f"{now} is stored" if change.count else f"{now} has this text already")
 
 
 @config.command()
@@ -111,7 +114,9 @@ def push(app: App, file: str, name: str, dry_run: bool) -> None:
 @connected
 def rollback(app: App, name: str, version: int | None) -> None:
     """Goes back to VERSION: stores its text again, as the newest one. Without VERSION it goes back by one."""
-    now = app.inspector.configurations.rollback(name, version)
+    with noted(app.inspector, f"configuration {name}") as change:
+        now = app.inspector.configurations.rollback(name, version)
+        change.count, change.what = 1, f"configuration {now}, with the text of version {now.of}"
     click.echo(f"{now} is stored, with the text of version {now.of}")
 
 
@@ -177,5 +182,6 @@ def delete(app: App, name: str, yes: bool) -> None:
     stored = app.inspector.configurations
     found = stored.versions(name)
     confirm(f"delete {name} with its {len(found)} versions", yes)
-    stored.delete(name)
+    with noted(app.inspector, f"configuration {name}") as change:
+        change.count = stored.delete(name)
     click.echo(f"{name} is deleted")

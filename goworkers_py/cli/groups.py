@@ -12,6 +12,7 @@ from goworkers_py.admin.filter import counted
 from goworkers_py.api.app import App
 from goworkers_py.cli.base import FAILED, CommandGroup, Function, connected, fail
 from goworkers_py.cli.listing import IN_QUEUE, list_rows, show_all
+from goworkers_py.cli.noting import noted
 from goworkers_py.cli.selection import as_json, confirm, dry_run, limit, yes
 from goworkers_py.cli.tables import Table, exact_duration, when
 from goworkers_py.cli.times import span_of
@@ -90,7 +91,9 @@ def flush(app: App, group: Group, dry_run: bool) -> None:
 
     Exit code 1 when it has no members.
     """
-    there = bool(app.inspector.members(group, 1)) if dry_run else app.inspector.flush_group(group)
+    with noted(app.inspector, _entry(group), dry_run) as change:
+        there = bool(app.inspector.members(group, 1)) if dry_run else app.inspector.flush_group(group)
+        change.count = int(there)
     if not there:
         fail(f"no members in {_named(app, group)}", FAILED)
     click.echo(f"{group.name}: {'would be flushed' if dry_run else 'is due now'}")
@@ -124,7 +127,9 @@ def set_(
         _warn_of_unknown(app, group)
     changed = own._replace(**{name: value for name, value in given._asdict().items() if value is not None})
     if not dry_run:
-        app.inspector.set_group(group, changed)
+        with noted(app.inspector, f"{_entry(group)}: {_told(changed) or 'no settings of its own'}") as change:
+            app.inspector.set_group(group, changed)
+            change.count = 1
     click.echo(f"{group.name}: {'would have' if dry_run else 'has'} {_told(changed) or 'no settings of its own'}")
 
 
@@ -151,7 +156,9 @@ def delete(app: App, group: Group, yes: bool, dry_run: bool) -> None:
         click.echo(f"{counted(entry.size)} would be deleted")
         return
     confirm(f"delete {counted(entry.size)} of group {group.name}", yes)
-    click.echo(f"{counted(app.inspector.delete_group(group))} deleted")
+    with noted(app.inspector, _entry(group)) as change:
+        change.count = app.inspector.delete_group(group)
+    click.echo(f"{counted(change.count)} deleted")
 
 
 def _named(app: App, group: Group) -> str:
@@ -160,6 +167,10 @@ def _named(app: App, group: Group) -> str:
     sets = ", ".join(one.group.set for one in same)
     hint = f"; to see those whose aggregation job was pushed, add --set: {sets}" if sets else ""
     return f"group {group.name} of {group.job_class}{hint}"
+
+
+def _entry(group: Group) -> str:
+    return f"group {group.name} of {group.job_class} in queue {group.queue}{group.set and f', set {group.set}'}"
 
 
 def _told(own: OwnSettings) -> str:

@@ -17,7 +17,8 @@ from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.admin import PAGE
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail, json_of
 from goworkers_py.cli.listing import ENDED, list_rows
-from goworkers_py.cli.selection import as_json, dry_run, filtered, limit
+from goworkers_py.cli.noting import noted
+from goworkers_py.cli.selection import as_json, chosen, dry_run, filtered, limit
 from goworkers_py.cli.tables import clock_time, printable
 from goworkers_py.cli.times import HOW, time_of
 from goworkers_py.core.job_state import INDEXED, StateWord
@@ -96,7 +97,9 @@ def cancel(
         _cancel_each(app, jids, retry, wait)
     if retry:
         raise click.UsageError("--retry is for jids, not for a filter")
-    counts = app.inspector.cancel_all(wanted, timeout=wait, dry_run=dry_run, only_running=only_running)
+    with noted(app.inspector, chosen("jobs that run" if only_running else "jobs", wanted), dry_run) as change:
+        counts = app.inspector.cancel_all(wanted, timeout=wait, dry_run=dry_run, only_running=only_running)
+        change.count = counts.cancelled
     if as_json:
         click.echo(simplejson.dumps(asdict(counts)))
     else:
@@ -109,7 +112,11 @@ def cancel(
 
 
 def _cancel_each(app: App, jids: Sequence[str], retry: bool, wait: float) -> NoReturn:
-    answers = {jid: app.cancel(jid, retry=retry, timeout=wait) for jid in jids}
+    answers = {}
+    with noted(app.inspector, f"jobs {', '.join(jids)}") as change:
+        for jid in jids:
+            answers[jid] = answer = app.cancel(jid, retry=retry, timeout=wait)
+            change.add(int(answer in ("cancelled", "interrupted")))
     for jid, answer in answers.items():
         click.echo(f"{jid} {answer}{printable(_why(app, jid, answer))}")
     sys.exit(0 if set(answers.values()) == {"cancelled"} else FAILED)
@@ -138,7 +145,10 @@ def again(app: App, jid: str, args: str | None, named: str | None, to: str | Non
         fail(f"no job with jid {jid} is kept anywhere; `pyworkers job show {jid}` tells what is known of it", FAILED)
     others = None if args is None else json_of(args, list, "--args must be a JSON array, such as '[1, \"a\"]'")
     kwargs = None if named is None else json_of(named, dict, "--kwargs must be a JSON object, such as '{\"a\": 1}'")
-    click.echo(app.inspector.enqueue_again(found[1], args=others, kwargs=kwargs, queue=to, at=at))
+    with noted(app.inspector, f"job {jid}") as change:
+        new = app.inspector.enqueue_again(found[1], args=others, kwargs=kwargs, queue=to, at=at)
+        change.count, change.what = 1, f"job {jid}: as job {new}"
+    click.echo(new)
 
 
 def _lines(status: JobStatus) -> str:

@@ -12,7 +12,7 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.jobs import Steps
 from goworkers_py.admin.places import DEAD, OUTBOX, PARKED, RETRIES, SCHEDULED
 from goworkers_py.api.app import App
-from goworkers_py.brokers.contracts.admin import Changed, Place
+from goworkers_py.brokers.contracts.admin import Place
 from goworkers_py.cli import listing
 from goworkers_py.cli.base import FAILED, ListGroup, connected, fail
 from goworkers_py.cli.listing import KINDS, Columns, list_rows, show_job
@@ -20,6 +20,8 @@ from goworkers_py.cli.selection import (
     TrackingFilter,
     as_json,
     carry_out,
+    chosen,
+    cleared,
     confirm,
     dry_run,
     filtered,
@@ -88,7 +90,7 @@ def make_group(place: Place) -> click.Group:
     def clear(app: App, yes: bool) -> None:
         """Deletes all jobs of this state."""
         if may_clear(name, app.inspector.count(place), yes):
-            tell(Changed(app.inspector.clear(place)), "deleted")
+            tell(cleared(app.inspector, place, name), "deleted")
 
     _add_changes(group, place)
     return group
@@ -163,7 +165,8 @@ def _add(
         size = inspector.count(place)
         if everything and size and verb != "retry" and not dry_run:
             confirm(f"{verb} all of {counted(size)} in {name}", yes)
-        total = carry_out(change(inspector, place, tracking, dry_run=dry_run, **more), size)
+        steps = change(inspector, place, tracking, dry_run=dry_run, **more)
+        total = carry_out(inspector, chosen(name, wanted), steps, size, dry_run)
         tell(total, f"would be {done}" if dry_run else done, as_json)
         tracking.report_missing(name)
 

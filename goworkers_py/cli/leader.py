@@ -9,16 +9,18 @@ from typing import NamedTuple
 import click
 import simplejson
 
+from goworkers_py.admin.inspector import Inspector
 from goworkers_py.api.app import App
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.open_broker import open_broker
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail
+from goworkers_py.cli.noting import noted
 from goworkers_py.cli.selection import as_json, confirm, yes
 from goworkers_py.cli.tables import Table, duration
 from goworkers_py.config.options import Config
 from goworkers_py.config.partitions import of_partition
 from goworkers_py.core.clock import Clock
-from goworkers_py.core.election import Standing
+from goworkers_py.core.election import Leader, Standing
 
 
 @click.group(cls=CommandGroup)
@@ -78,13 +80,19 @@ def step_down(app: App, yes: bool) -> None:
         confirm(f"ask the leaders of {', '.join(one.config.election for one in found)} to step down", yes)
     for config, standing in found:
         assert standing.leader is not None
-        broker = open_broker(config)
-        try:
-            asked = broker.leadership.ask_to_step_down(config.election, standing.leader.epoch, _who())
-        finally:
-            broker.close()
-        told = "asked to step down" if asked else "leads no more"
+        told = "asked to step down" if _ask(config, standing.leader) else "leads no more"
         click.echo(f"{config.election}: {standing.leader.identity} {told}")
+
+
+def _ask(config: Config, leader: Leader) -> bool:
+    broker = open_broker(config)
+    try:
+        with noted(Inspector(lambda: broker), f"{leader.identity}, leader of {config.election}") as change:
+            asked = broker.leadership.ask_to_step_down(config.election, leader.epoch, _who())
+            change.count = int(asked)
+        return asked
+    finally:
+        broker.close()
 
 
 def _elections(app: App) -> list[Found]:

@@ -15,6 +15,7 @@ from goworkers_py.api.app import App
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail, with_jobs
 from goworkers_py.cli.limit_slots import as_fields, show_slots
 from goworkers_py.cli.listing import report_none
+from goworkers_py.cli.noting import noted
 from goworkers_py.cli.selection import as_json, dry_run, limit
 from goworkers_py.cli.tables import Table
 from goworkers_py.config.limits import known_limits
@@ -94,9 +95,11 @@ def set_(app: App, name: str, concurrent: str | None, rate: str | None, burst: i
     number, new_rate = _concurrent(concurrent), _rate(entry, rate, burst)
     if number is None and new_rate is None:
         raise ArgumentError("limits set: give --concurrent, --rate or --burst")
-    if not dry_run and not app.inspector.set_limit(name, number, new_rate):
-        app.inspector.declare_limit(entry.declared)
-        app.inspector.set_limit(name, number, new_rate)
+    with noted(app.inspector, f"limit {name}{_of_settings(number, new_rate)}", dry_run) as change:
+        if not dry_run and not app.inspector.set_limit(name, number, new_rate):
+            app.inspector.declare_limit(entry.declared)
+            app.inspector.set_limit(name, number, new_rate)
+        change.count = 1
     click.echo(f"{name}: {'would be set' if dry_run else 'set'}")
 
 
@@ -107,7 +110,8 @@ def set_(app: App, name: str, concurrent: str | None, rate: str | None, burst: i
 def unset(app: App, name: str, dry_run: bool) -> None:
     """Ends what `limits set` has set. Exit code 1 when nothing was set."""
     entry = _declared(app, name)
-    there = _is_set(entry) if dry_run else app.inspector.unset_limit(name)
+    with noted(app.inspector, f"limit {name}", dry_run) as change:
+        change.count = there = _is_set(entry) if dry_run else app.inspector.unset_limit(name)
     click.echo(f"{name}: {('would be unset' if dry_run else 'unset') if there else 'nothing is set'}")
     if not there:
         raise SystemExit(FAILED)
@@ -126,7 +130,9 @@ def forget(app: App, name: str, dry_run: bool) -> None:
     _declared(app, name)
     forget = app.inspector.check_unused_limit if dry_run else app.inspector.forget_limit
     try:
-        forget(name)
+        with noted(app.inspector, f"limit {name}", dry_run) as change:
+            forget(name)
+            change.count = 1
     except ArgumentError as error:
         fail(str(error), FAILED)
     click.echo(f"{name}: {'would be forgotten' if dry_run else 'forgotten'}")
@@ -188,6 +194,12 @@ def _rate(entry: LimitEntry, told: str | None, burst: int | None) -> Rate | None
         raise ArgumentError(f"--rate {error}") from None
     assert rate is not None
     return rate if burst is None else rate._replace(burst=burst)
+
+
+def _of_settings(number: int | None, rate: Rate | None) -> str:
+    told = [] if number is None else [f"concurrent {_ANY if number < 0 else number}"]
+    told += [] if rate is None else [f"rate {_ANY if rate == ANY_RATE else rate}, burst {rate.burst}"]
+    return f": {', '.join(told)}"
 
 
 def _is_set(entry: LimitEntry) -> bool:

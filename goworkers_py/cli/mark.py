@@ -8,6 +8,7 @@ import click
 
 from goworkers_py.api.app import App
 from goworkers_py.cli.base import FAILED, connected, fail
+from goworkers_py.cli.noting import noted
 
 
 @click.command()
@@ -19,7 +20,9 @@ def mark(app: App, label: str) -> None:
     LABEL stands at the current minute. A minute has one mark."""
     if not label.strip():
         raise click.UsageError("the label is empty")
-    has = app.inspector.neighbours.mark_deploy(label, time.time())
+    with noted(app.inspector, f"deploy {label}") as change:
+        has = app.inspector.neighbours.mark_deploy(label, time.time())
+        change.count = int(has is None)
     if has == label:
         click.echo("marked already")
     elif has is not None:

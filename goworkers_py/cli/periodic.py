@@ -12,6 +12,7 @@ from goworkers_py.api.app import App
 from goworkers_py.cli import schedule_details
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail, json_of
 from goworkers_py.cli.listing import show_all
+from goworkers_py.cli.noting import noted
 from goworkers_py.cli.selection import as_json, dry_run, limit
 from goworkers_py.cli.tables import Table, as_text, clock_time, duration, when
 from goworkers_py.core.periodic import ForeignSchedule, HistoryEntry
@@ -150,10 +151,12 @@ def _change(app: App, name: str, dry_run: bool, done: str, change: Callable[[str
     if dry_run:
         app.inspector.periodic_history(name)  # fails where there is none of this name
         click.echo(f"{name}: would be {done}")
-    elif change(name):
-        click.echo(f"{name}: {done}")
-    else:
+        return
+    with noted(app.inspector, f"periodic job {name}{'' if done != 'unset' else ': unset'}") as noting:
+        noting.count = changed = change(name)
+    if not changed:
         fail(f"{name} {why_not}", FAILED)
+    click.echo(f"{name}: {done}")
 
 
 def _show(found: Sequence[PeriodicJobStatus]) -> None:

@@ -12,15 +12,17 @@ from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.api.app import App
-from goworkers_py.brokers.contracts.admin import Changed
 from goworkers_py.brokers.contracts.fleet import QueueStats
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail
 from goworkers_py.cli.job_sets import PLACES, list_place
 from goworkers_py.cli.listing import IN_QUEUE, list_rows, show_all
+from goworkers_py.cli.noting import noted
 from goworkers_py.cli.selection import (
     TrackingFilter,
     as_json,
     carry_out,
+    chosen,
+    cleared,
     dry_run,
     filtered,
     limit,
@@ -81,7 +83,7 @@ def show(app: App, name: str, limit: int, as_json: bool) -> None:
 def clear(app: App, name: str, yes: bool) -> None:
     """Deletes all jobs that wait in the queue."""
     if may_clear(f"queue {name}", _existing(app.inspector, name).size, yes):
-        tell(Changed(app.inspector.clear(waiting_in(name))), "deleted")
+        tell(cleared(app.inspector, waiting_in(name), f"queue {name}"), "deleted")
 
 
 @queue.command()
@@ -95,7 +97,8 @@ def delete(app: App, name: str, wanted: Filter, dry_run: bool, as_json: bool) ->
     if wanted.empty:
         raise click.UsageError("choose the jobs to delete: by --jid or by a filter; `queue clear` deletes all")
     found, tracking = _existing(app.inspector, name), TrackingFilter(wanted)
-    total = carry_out(app.inspector.delete(waiting_in(name), tracking, dry_run), found.size)
+    steps = app.inspector.delete(waiting_in(name), tracking, dry_run)
+    total = carry_out(app.inspector, chosen(f"queue {name}", wanted), steps, found.size, dry_run)
     tell(total, "would be deleted" if dry_run else "deleted", as_json)
     tracking.report_missing(f"queue {name}")
 
@@ -114,7 +117,8 @@ def move(app: App, name: str, to: str, wanted: Filter, everything: bool, dry_run
         raise click.UsageError("choose the jobs to move: by --jid, by a filter, or --all")
     inspector, tracking = app.inspector, TrackingFilter(wanted)
     found, known = _existing(inspector, name), inspector.queue(to)
-    total = carry_out(inspector.move(name, to, tracking, dry_run), found.size)
+    what = chosen(f"queue {name} to queue {to}", wanted)
+    total = carry_out(inspector, what, inspector.move(name, to, tracking, dry_run), found.size, dry_run)
     tell(total, "would be moved" if dry_run else "moved", as_json)
     if known is None:
         click.echo(f"pyworkers: no job has been pushed to queue {to} before; check the name", err=True)
@@ -127,7 +131,8 @@ def move(app: App, name: str, to: str, wanted: Filter, everything: bool, dry_run
 def pause(app: App, name: str) -> None:
     """Pauses the queue until `resume`. No pyworkers process begins a job of it meanwhile. Running jobs go on."""
     known = app.inspector.queue(name)
-    changed = app.inspector.pause(name)
+    with noted(app.inspector, f"queue {name}") as change:
+        change.count = changed = app.inspector.pause(name)
     click.echo(f"{name} is paused" if changed else f"{name} was paused already")
     if known is None:
         click.echo(f"pyworkers: no job has been pushed to queue {name} yet; check the name", err=True)
@@ -138,7 +143,8 @@ def pause(app: App, name: str) -> None:
 @connected
 def resume(app: App, name: str) -> None:
     """Ends the pause of the queue."""
-    changed = app.inspector.resume(name)
+    with noted(app.inspector, f"queue {name}") as change:
+        change.count = changed = app.inspector.resume(name)
     click.echo(f"{name} is resumed" if changed else f"{name} was not paused")
 
 

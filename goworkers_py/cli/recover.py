@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import click
 
@@ -16,6 +16,7 @@ from goworkers_py.brokers.contracts.fleet import InProgressJob
 from goworkers_py.brokers.contracts.recoverable import Recovered
 from goworkers_py.cli.base import FAILED, connected, fail
 from goworkers_py.cli.listing import JOB, list_rows
+from goworkers_py.cli.noting import noted
 from goworkers_py.cli.selection import as_json, confirm, limit, tell, yes
 from goworkers_py.cli.tables import when
 from goworkers_py.core.escaping import one_line
@@ -81,9 +82,11 @@ def recover(app: App, go_process: str | None, plain_queue: str | None, yes: bool
     _wait_for_beats(app.inspector, app.timing.await_beat_s)
     policy, ruby, wall = PoisonPolicy.of(app.config), ForRuby.of(app.config.echo), app.clock.wall
     judge, count = judge_by(policy, Tracking(app.registry, app.config, wall), wall, ruby), 0
-    for job in app.broker.recoverable.recover("", judge, proof=""):
-        click.echo(one_line(_line(job)), err=as_json)
-        count += 1
+    with noted(app.inspector, "jobs of dead processes") as change:
+        for job in app.broker.recoverable.recover("", judge, proof=""):
+            click.echo(one_line(_line(job)), err=as_json)
+            change.add(1)
+            count += 1
     tell(Changed(count), "recovered", as_json)
 
 
@@ -116,7 +119,7 @@ def _take_over(inspector: Inspector, process: str, yes: bool, as_json: bool) -> 
     if neighbours.lives(process):
         fail(f"process {process} of go-workers is alive: its jobs would run twice; stop it first", FAILED)
     confirm(f"recover {counted(jobs)}, which run twice if process {process} of go-workers has not ended", yes)
-    tell(Changed(sum(neighbours.take_over(process))), "recovered", as_json)
+    _tell_recovered(inspector, f"process {process} of go-workers", neighbours.take_over(process), as_json)
 
 
 def _take_back(app: App, name: str, yes: bool, as_json: bool) -> None:
@@ -136,4 +139,14 @@ def _take_back(app: App, name: str, yes: bool, as_json: bool) -> None:
         f"take {counted(sum(found.values()))} of {told} back into {queue.list_}, which run twice if a consumer of "
         "these lists has not ended", yes,
     )  # fmt: skip
-    tell(Changed(sum(moved for key in found for moved in neighbours.take_back(key, queue.list_))), "recovered", as_json)
+    moved = (number for key in found for number in neighbours.take_back(key, queue.list_))
+    _tell_recovered(app.inspector, f"queue {name}", moved, as_json)
+
+
+def _tell_recovered(inspector: Inspector, what: str, moved: Iterable[int], as_json: bool) -> None:
+    total = 0
+    with noted(inspector, what) as change:
+        for number in moved:
+            change.add(number)
+            total += number
+    tell(Changed(total), "recovered", as_json)

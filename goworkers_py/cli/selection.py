@@ -10,10 +10,13 @@ from typing import Any
 import click
 import simplejson
 
+from goworkers_py.admin.audit import scope_of
 from goworkers_py.admin.filter import Filter, Refined, counted
+from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.jobs import Steps
-from goworkers_py.brokers.contracts.admin import PAGE, Changed
+from goworkers_py.brokers.contracts.admin import PAGE, Changed, Place
 from goworkers_py.cli.base import FAILED, Function, fail
+from goworkers_py.cli.noting import noted
 from goworkers_py.cli.times import HOW, time_of
 from goworkers_py.core.escaping import one_line
 from goworkers_py.wire.stored_job import StoredJob
@@ -121,11 +124,24 @@ def progress(length: int) -> Iterator[Advance]:
             yield bar.update
 
 
-def carry_out(steps: Steps, length: int) -> Changed:
-    """Runs the steps of a change. `length` is the number of jobs, for the bar."""
+def carry_out(inspector: Inspector, what: str, steps: Steps, length: int, dry_run: bool) -> Changed:
+    """Runs the steps of a change, and notes it. `length` is the number of jobs, for the bar."""
     total = Changed()
-    with progress(length) as advance:
+    with noted(inspector, what, dry_run) as change, progress(length) as advance:
+        change.count = 0
         for looked_at, changed in steps:
             total.add(changed)
+            change.add(changed.done)
             advance(looked_at)
     return total
+
+
+def cleared(inspector: Inspector, place: Place, name: str) -> Changed:
+    with noted(inspector, name) as change:
+        change.count = inspector.clear(place)
+    return Changed(change.count)
+
+
+def chosen(place: str, wanted: Filter) -> str:
+    """The jobs of a filter, for the audit."""
+    return f"{place}, {scope_of(wanted) or 'all'}"

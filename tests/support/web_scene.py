@@ -16,6 +16,7 @@ from web_fleet import fill_fleet
 import goworkers_py as workers
 from goworkers_py import App
 from goworkers_py.core.effect import Push
+from goworkers_py.core.election import Bid, Standing
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.core.periodic import Firing, Release, Rule
 from goworkers_py.wire.failure import pack_backtrace
@@ -96,6 +97,19 @@ def fill_all(app: App, redis: redis_py.Redis) -> Scene:
     scene = fill(app, redis)
     fill_fleet(redis, CLASSES)
     app.inspector.note_action("ada", "retry", "dead jobs, class MailJob", 12, source="10.0.0.7")
+    return scene
+
+
+def fill_for_changes(app: App, redis: redis_py.Redis) -> Scene:
+    """With something that each action and each command can change, and an empty audit list."""
+    scene = fill_all(app, redis)
+    redis.delete("pyworkers:audit")
+    app.broker.limits.declare([app.limit("spare", concurrent=2).spec.settings])
+    app.inspector.set_limit("spare", 1)
+    app.inspector.pause_periodic("heartbeat")
+    digest = redis.hget("pyworkers:periodic:shop:heartbeat", "digest").decode()  # type: ignore[union-attr]
+    redis.hset("pyworkers:periodic:shop:heartbeat", f"seen:{digest}", 1)  # no process has it any more
+    assert app.broker.leadership.win("main", Bid("host:1:aaaaaaaaaaaa", "token", False, Standing(None, 6, "")), 600)
     return scene
 
 

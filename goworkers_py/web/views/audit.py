@@ -1,4 +1,4 @@
-"""The audit: who has changed what, by these pages and their API."""
+"""The audit: who has changed what, by these pages, their API, or a command."""
 
 from __future__ import annotations
 
