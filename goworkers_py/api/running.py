@@ -30,6 +30,7 @@ from goworkers_py.system.run_process import run
 from goworkers_py.wire.message import Message
 
 if TYPE_CHECKING:
+    from goworkers_py.web.port import OpenPort
     from goworkers_py.web.server import WebServer
 
 log = logging.getLogger(__name__)
@@ -139,7 +140,7 @@ class Running:
                 "the queue a handler: [queue:NAME] handler = MODULE:FUNCTION; to start all the same: --allow-no-jobs"
             )
 
-    def _open_pages(self, knows_code: bool) -> WebServer:
+    def _open_pages(self, knows_code: bool) -> OpenPort:
         from goworkers_py.web.port import WithoutCode, open_port  # a process without pages needs no jinja2
 
         return open_port(self if knows_code else WithoutCode(self), self.config.web)

@@ -61,21 +61,17 @@ def serve(app: App, port: int | None, host: str | None, access_file: str | None,
     except ConfigError as error:
         click.echo(f"pyworkers: the pages cannot tell which classes have code: {error}", err=True)
     with _noted_signals() as signals:
-        server = open_port(app, web)
-        click.echo(f"pages: http://{_shown(web.host)}:{server.port}/")
+        pages = open_port(app, web)
+        click.echo(f"pages: {pages.address}")
         sys.stdout.flush()
         while signals.get() == signal.SIGHUP:
             reopen_log_files()
-        server.stop()
+        pages.stop()
 
 
 def _log_as_run_does(config: Config) -> None:
     """Logins and changes leave lines, which people look for in one place."""
     setup_logging(config.log_level, config.log_format, config.logfile and str(Path(config.directory, config.logfile)))
-
-
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 @contextmanager
@@ -93,16 +89,23 @@ def _noted_signals() -> Iterator[SimpleQueue[int]]:
 
 @web.command()
 @click.argument("name")
-@click.option("--role", type=click.Choice(["view", "act"]), default="view", show_default=True, help="what NAME may do")
+@click.option(
+    "--role", type=click.Choice(["view", "push", "act"]), default="view", show_default=True, help="what NAME may do"
+)
 @click.option("--password", is_flag=True, help="ask for a password, instead of making a token")
 def grant(name: str, role: str, password: bool) -> None:
     """Prints a line for the access file.
 
     \b
-    pyworkers web grant ci --role act >> access          makes a token, shown once
+    pyworkers web grant shop --role push >> access       makes a token, shown once
     pyworkers web grant ada --password >> access         asks for a password
     """
-    from goworkers_py.web.site.access_file import check_name, password_line, token_line  # needs no jinja2
+    from goworkers_py.web.site.access_file import (  # needs no jinja2
+        SHORTEST_PASSWORD,
+        check_name,
+        password_line,
+        token_line,
+    )
 
     try:
         check_name(name)
@@ -113,8 +116,12 @@ def grant(name: str, role: str, password: bool) -> None:
             given = click.prompt(f"password of {name}", hide_input=True, confirmation_prompt=True, err=True)
         else:
             given = sys.stdin.readline().rstrip("\r\n")
-        if len(given) < 8:
-            fail("a password needs at least 8 characters", USAGE)
+        if len(given) < SHORTEST_PASSWORD:
+            fail(
+                f"a password needs at least {SHORTEST_PASSWORD} characters: take some words that nobody would guess, "
+                "or let a password manager make one; without --password, this command makes a token",
+                USAGE,
+            )
         click.echo(password_line(name, role, given))
         return
     line, token = token_line(name, role)

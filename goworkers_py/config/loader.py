@@ -246,12 +246,12 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     ours = _ours(environment)
     rows = options_by_any_name(Config)
     # An unknown name is refused, as in a file. These are not options and are left alone: variables of the tests, of the
-    # command line, of a child's line to its parent, of partitions, and those that Kubernetes sets for a service called
-    # pyworkers.
+    # command line, of a child's line to its parent, of partitions, of the pages, and those that Kubernetes sets for a
+    # service called pyworkers.
     known = {
         name: value
         for name, value in ours.items()
-        if not re.match(r"test_|config(_from)?$|partition_|line_to_parent$|service_|port(_|$)", name)
+        if not re.match(r"test_|config(_from)?$|partition_|line_to_parent$|web_token$|service_|port(_|$)", name)
     }
     unknown = [name for name in known if name not in rows]
     if unknown:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import math
 import re
 from collections.abc import Callable, Iterable
@@ -44,6 +45,15 @@ def json_list(value: str) -> tuple[Any, ...]:
 
 def words(value: str) -> tuple[str, ...]:
     return tuple(value.replace(",", " ").split())
+
+
+def networks(value: str) -> tuple[str, ...]:
+    for word in words(value):
+        try:
+            ipaddress.ip_network(word)
+        except ValueError as error:
+            raise ValueError(f"must be addresses and networks, such as 10.0.0.0/8: {error}") from None
+    return words(value)
 
 
 def one_of(*choices: str) -> Callable[[str], str]:

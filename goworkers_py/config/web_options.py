@@ -6,7 +6,7 @@ import ipaddress
 from dataclasses import dataclass
 
 from goworkers_py.config.option_rows import option
-from goworkers_py.config.parsers import text, whole, words, yes_or_no
+from goworkers_py.config.parsers import networks, text, whole, words, yes_or_no
 from goworkers_py.core.errors import ConfigError
 
 # Values of arguments with such a name are masked. A part of a name counts too, in any case.
@@ -24,7 +24,7 @@ class WebConfig:
     host: str = option("127.0.0.1", text, "address of `port`; another one than loopback needs access_file")
     access_file: str = option(
         "", text, "file with who may see the pages and change something, written by `pyworkers web grant NAME`; empty: "
-        "everybody on this machine"
+        "who has the token of their start"
     )  # fmt: skip
     read_only: bool = option(False, yes_or_no, "the pages only show, for everybody: yes or no")
     title: str = option("", text, "title of the pages, such as the name of the fleet; empty: pyworkers")
@@ -34,6 +34,10 @@ class WebConfig:
         "further names, such as jobs.test, under which this machine may be asked: by stats_port, and by the pages "
         "without access_file",
     )
+    trusted_proxies: tuple[str, ...] = option(
+        (), networks, "addresses and networks of proxies before the pages, such as 10.0.0.0/8: their headers "
+        "X-Forwarded-For, -Host and -Proto are believed"
+    )  # fmt: skip
     hide: tuple[str, ...] = option(
         HIDDEN, words, "names of arguments whose values the pages and stats_port mask; a part of a name is enough"
     )

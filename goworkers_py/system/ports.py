@@ -12,11 +12,11 @@ from goworkers_py.config.options import Config
 from goworkers_py.observe.health_report import HealthReport
 
 if TYPE_CHECKING:
-    from goworkers_py.web.server import WebServer
+    from goworkers_py.web.port import OpenPort
 
 log = logging.getLogger(__name__)
 
-OpenPages = Callable[[bool], "WebServer"]  # is told whether the code of the jobs is known in this process
+OpenPages = Callable[[bool], "OpenPort"]  # is told whether the code of the jobs is known in this process
 
 
 class Ports:
@@ -46,9 +46,9 @@ class Ports:
         if not self._config.web.port:
             yield
             return
-        server = self._open_pages(knows_code)
-        log.info("pages: http://%s:%d/", self._config.web.host, server.port)
+        port = self._open_pages(knows_code)
+        log.info("pages: %s", port.address)
         try:
             yield
         finally:
-            server.stop()
+            port.stop()

@@ -18,13 +18,15 @@ def application(
     title: str | None = None,
     read_only: bool | None = None,
     access: Access | None = None,
+    asks_push: bool = False,
 ) -> Application:
     """The pages as a WSGI application, to be mounted under any path of yours: `application(authorize=may)`.
 
     `may(environ, "view")` says whether the request may see the pages, `may(environ, "act")` whether it may change
-    something; without it nobody may. `environ["REMOTE_USER"]` is who, for the audit. `title` and `read_only` stand in
+    something; without it nobody may. With `asks_push=True` it is asked whether the request may "push" too: look, and
+    push jobs. `environ["REMOTE_USER"]` is who, for the audit. `title` and `read_only` stand in
     the section [web] otherwise. docs/web.md mounts it in Django, Flask and FastAPI.
     """
     from goworkers_py.web.site.assembly import assemble  # imports jinja2
 
-    return assemble(app, authorize, title, read_only, access)
+    return assemble(app, authorize, title, read_only, access, asks_push)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from goworkers_py.admin.inspector import Inspector
@@ -12,24 +15,45 @@ from goworkers_py.config.web_options import WebConfig
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.web import application
 from goworkers_py.web.server import WebServer
-from goworkers_py.web.site.access import Access, OnLoopback
 from goworkers_py.web.site.by_file import ByFile
 from goworkers_py.web.site.host import Host, Part
+from goworkers_py.web.site.start_token import PARAMETER, VARIABLE, StartToken, checked
+from goworkers_py.web.site.trusted_proxies import TrustedProxies, Wsgi
 
 
-def open_port(host: Host, web: WebConfig) -> WebServer:
+@dataclass(frozen=True, slots=True)
+class OpenPort:
+    server: WebServer
+    address: str  # without an access file, with the token that lets in
+    close: Callable[[], None]
+
+    def stop(self) -> None:
+        self.server.stop()
+        self.close()
+
+
+def open_port(host: Host, web: WebConfig) -> OpenPort:
     """Raises ConfigError for an address in use, or for one on which everybody could change the fleet."""
     web.check()
-    access: Access = ByFile(web.access_file) if web.access_file else OnLoopback(web.hosts)
+    given = os.environ.get(VARIABLE)
+    token = checked(given) if given else secrets.token_urlsafe(32)
+    by_file = ByFile(web.access_file) if web.access_file else None
+    pages: Wsgi
     try:
-        pages = application(host, access=access)
+        pages = application(host, access=by_file or StartToken(token, web.hosts))
     except ModuleNotFoundError as error:
         if error.name not in ("jinja2", "markupsafe"):
             raise
         raise ConfigError("the pages need jinja2: pip install 'goworkers-py[web]'") from None
+    if web.trusted_proxies:
+        pages = TrustedProxies(pages, web.trusted_proxies)
     server = WebServer(web.host, web.port, pages, "web")
     server.start()
-    return server
+    address = f"http://{f'[{web.host}]' if ':' in web.host else web.host}:{server.port}/"
+    if by_file is not None:
+        return OpenPort(server, address, by_file.close)
+    # A token that somebody chose is written nowhere.
+    return OpenPort(server, f"{address}?{PARAMETER}={f'${VARIABLE}' if given else token}", lambda: None)
 
 
 class WithoutCode:

@@ -37,17 +37,18 @@ def get(address: str, **headers: str) -> tuple[int, str]:
 
 
 @contextmanager
-def pages(redis_url: str, *flags: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def pages(redis_url: str, *flags: str, **changes: str) -> Iterator[tuple[str, subprocess.Popen[str], str]]:
+    """Their address, their process, and the token of its start."""
     running = subprocess.Popen(
-        command("web", "--port", "0", "--broker", redis_url, *flags), env=environment(),
+        command("web", "--port", "0", "--broker", redis_url, *flags), env=environment(**changes),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
         assert running.stdout is not None
         said = running.stdout.readline()
-        found = re.fullmatch(r"pages: (http://\S+:\d+)/\n", said)
+        found = re.fullmatch(r"pages: (http://\S+:\d+)/(?:\?token=(\S+))?\n", said)
         assert found, (said, running.stderr.read() if running.stderr else "")
-        yield found[1], running
+        yield found[1], running, found[2]
     finally:
         running.terminate()
         running.communicate()
@@ -56,12 +57,12 @@ def pages(redis_url: str, *flags: str) -> Iterator[tuple[str, subprocess.Popen[s
 @pytest.mark.server
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
 def test_the_pages_are_served_until_a_signal(redis_url: str, ending: signal.Signals) -> None:
-    with own_app(redis_url) as app, pages(redis_url) as (address, running):
+    with own_app(redis_url) as app, pages(redis_url) as (address, running, token):
         app.enqueue("mail", "MailJob", ["ada"])
-        status, text = get(f"{address}/queues")
+        status, text = get(f"{address}/queues", Authorization=f"Bearer {token}")
         assert status == 200
         assert 'href="/queue?name=mail"' in text
-        assert get(f"{address}/queues", Host="evil.example")[0] == 403
+        assert get(f"{address}/queues", Host="evil.example", Authorization=f"Bearer {token}")[0] == 403
         running.send_signal(ending)
         assert running.wait(20) == 0
 
@@ -71,13 +72,13 @@ def test_each_change_and_push_is_logged_as_run_logs(redis_url: str, tmp_path: Pa
     file = tmp_path / "conf.ini"
     file.write_text(f"[pyworkers]\nlogfile = web.log\nlog_format = json\ndirectory = {tmp_path}\n")
     log, old = tmp_path / "web.log", tmp_path / "web.log.1"
-    with own_app(redis_url), pages(redis_url, "-c", str(file)) as (address, running):
-        assert change(f"{address}/api/enqueue", **{"class": "MailJob", "args": ["ada"]}) == 200
-        assert change(f"{address}/api/queue/pause", name="mail") == 200
+    with own_app(redis_url), pages(redis_url, "-c", str(file)) as (address, running, token):
+        assert change(token, f"{address}/api/enqueue", **{"class": "MailJob", "args": ["ada"]}) == 200
+        assert change(token, f"{address}/api/queue/pause", name="mail") == 200
         log.rename(old)
         running.send_signal(signal.SIGHUP)
         assert eventually(log.exists)
-        assert change(f"{address}/api/queue/resume", name="mail") == 200
+        assert change(token, f"{address}/api/queue/resume", name="mail") == 200
     told = [json.loads(line)["msg"] for line in (old.read_text() + log.read_text()).splitlines()]
     changes = [line for line in told if line.startswith("pages: ") and " who=" in line]
     assert [line.split(": ")[1] for line in changes] == ["enqueue", "queue pause", "queue resume"]
@@ -85,11 +86,30 @@ def test_each_change_and_push_is_logged_as_run_logs(redis_url: str, tmp_path: Pa
     assert " count=1 " in changes[0]
 
 
-def change(address: str, **fields: Any) -> int:
-    headers = {"Content-Type": "application/json"}
+def change(token: str, address: str, **fields: Any) -> int:
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
     asked = urllib.request.Request(address, json.dumps(fields).encode(), headers)
     with urllib.request.urlopen(asked, timeout=20) as answer:
         return int(answer.status)
+
+
+@pytest.mark.server
+def test_a_token_of_the_environment_lets_in_and_is_printed_nowhere(redis_url: str) -> None:
+    token = "a-token-that-somebody-has-made"
+    with pages(redis_url, PYWORKERS_WEB_TOKEN=token) as (address, running, printed):
+        assert printed == "$PYWORKERS_WEB_TOKEN"
+        assert get(f"{address}/api/queues", Authorization=f"Bearer {token}") == (200, '{"queues": []}')
+        assert get(f"{address}/api/queues", Authorization=f"Bearer {printed}")[0] == 401
+        running.terminate()
+        assert token not in "".join(running.communicate())
+
+
+@pytest.mark.server
+def test_a_weak_token_of_the_environment_is_refused(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYWORKERS_WEB_TOKEN", "secret")
+    code, _, told = run("serve", "--port", "0", "--broker", redis_url)
+    assert (code, told.count("\n")) == (2, 1)
+    assert "PYWORKERS_WEB_TOKEN must have 22 to 200" in told
 
 
 @pytest.mark.server
@@ -100,7 +120,7 @@ def test_with_an_access_file_a_token_is_needed(redis_url: str, tmp_path: Path) -
     file = tmp_path / "access"
     file.write_text(made.stdout)
     token = made.stderr.split()[-1]
-    with pages(redis_url, "--access-file", str(file)) as (address, _):
+    with pages(redis_url, "--access-file", str(file)) as (address, _, _):
         assert get(f"{address}/queues")[0] == 401
         assert get(f"{address}/api/queues")[0] == 401
         assert get(f"{address}/api/queues", Authorization=f"Bearer {token}") == (200, '{"queues": []}')
@@ -113,18 +133,23 @@ def run(*arguments: str, told: str = "") -> tuple[int, str, str]:
 
 
 def test_a_password_is_read_from_a_pipe_and_only_its_hash_is_printed(tmp_path: Path) -> None:
-    code, line, _ = run("grant", "ada", "--password", "--role", "act", told="correct horse\n")
+    code, line, _ = run("grant", "ada", "--password", "--role", "act", told="correct horse battery\n")
     assert code == 0
     assert "correct" not in line
     (tmp_path / "access").write_text(line)
     (found,) = read(tmp_path / "access").values()
-    assert (found.name, found.role, found.fits("correct horse"), found.fits("wrong")) == ("ada", "act", True, False)
+    assert (found.name, found.role, found.fits_password("correct horse battery"), found.fits_password("wrong")) == (
+        "ada",
+        "act",
+        True,
+        False,
+    )
 
 
 def test_a_short_password_and_a_broken_name_are_refused() -> None:
-    assert run("grant", "ada", "--password", told="short\n")[::2] == (
-        2, "pyworkers: a password needs at least 8 characters\n",
-    )  # fmt: skip
+    code, _, told = run("grant", "ada", "--password", told="fourteen chars\n")
+    assert (code, told.count("\n")) == (2, 1)
+    assert told.startswith("pyworkers: a password needs at least 15 characters: take some words")
     assert run("grant", "a b")[0] == 2
 
 
@@ -137,7 +162,7 @@ def test_pages_for_everybody_in_the_network_are_refused(redis_url: str) -> None:
 
 @pytest.mark.server
 def test_a_port_in_use_is_an_error_of_one_line(redis_url: str) -> None:
-    with pages(redis_url) as (address, _):
+    with pages(redis_url) as (address, _, _):
         code, _, told = run("serve", "--port", address.rpartition(":")[2], "--broker", redis_url)
     assert (code, told.count("\n")) == (2, 1)
     assert "cannot listen" in told
@@ -171,21 +196,25 @@ def test_the_pages_are_served_beside_the_jobs(redis_url: str, tmp_path: Path, fl
         app.enqueue("q", "Unknown", [])
         app.inspector.pause("q")
         with Daemon(tmp_path, redis_url, JOBS, "-q", "q=1", "-c", str(tmp_path / "conf.ini"), *flags) as running:
-            running.says("pages: http://127.0.0.1")
-            status, text = get(f"http://127.0.0.1:{port}/")
+            address, _, token = running.says("pages: http://127.0.0.1").rpartition("pages: ")[2].partition("?token=")
+            assert get(address)[0] == 401
+            bearer = f"Bearer {token}"
+            status, text = get(address, Authorization=bearer)
             assert status == 200
             assert "fleet of tests" in text
-            assert eventually(lambda: len(_processes(port)) == (2 if flags else 1))
+            assert eventually(lambda: len(_processes(port, bearer)) == (2 if flags else 1))
             told = "no code is registered for class Unknown"
             if not flags:  # a parent of processes does not know their code
-                assert eventually(lambda: told in get(f"http://127.0.0.1:{port}/")[1])
+                assert eventually(lambda: told in get(address, Authorization=bearer)[1])
+            assert running.output.count(token) == 1
             assert running.stop() == 0
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5)
 
 
-def _processes(port: int) -> str:
-    (found,) = re.findall(r'"processes": (\d+)', get(f"http://127.0.0.1:{port}/api/queues")[1]) or ["0"]
+def _processes(port: int, bearer: str) -> str:
+    text = get(f"http://127.0.0.1:{port}/api/queues", Authorization=bearer)[1]
+    (found,) = re.findall(r'"processes": (\d+)', text) or ["0"]
     return "x" * int(found)
 
 

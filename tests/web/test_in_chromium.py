@@ -40,16 +40,19 @@ def scene(app: App, redis: redis_py.Redis) -> Scene:
 
 @pytest.fixture
 def address(app: App, scene: Scene) -> Iterator[str]:
-    server = open_port(app, dataclasses.replace(WebConfig(), port=0))
+    pages = open_port(app, dataclasses.replace(WebConfig(), port=0))
     try:
-        yield f"http://127.0.0.1:{server.port}"
+        yield pages.address
     finally:
-        server.stop()
+        pages.stop()
 
 
 @pytest.fixture
 def browser(chromium: Browser, address: str) -> Browser:
-    return chromium.visit(address)
+    """Signed in."""
+    base, _, token = address.partition("/?")
+    chromium.visit(base).open(f"/?{token}")
+    return chromium
 
 
 def addresses(browser: Browser, scene: Scene) -> dict[str, str]:

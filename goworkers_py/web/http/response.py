@@ -31,7 +31,8 @@ _SAFE: list[Header] = [
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
 ]
-NOT_KEPT: Header = ("Cache-Control", "no-cache, private")
+# Of all that needs a login: not even the browser keeps it, so that nobody finds it there after the login has ended.
+NOT_KEPT: Header = ("Cache-Control", "no-store")
 
 
 @dataclass(slots=True)

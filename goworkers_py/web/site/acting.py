@@ -11,6 +11,7 @@ from goworkers_py.web.http.errors import Refused, bad_request
 from goworkers_py.web.http.params import read_all
 from goworkers_py.web.http.response import JSON_TYPE, Response, see_other
 from goworkers_py.web.site import csrf, notice
+from goworkers_py.web.site.access import ACT, PUSH
 from goworkers_py.web.site.page import Pages, back_of
 from goworkers_py.web.site.plain import as_json
 from goworkers_py.web.site.rates import Rates
@@ -36,7 +37,7 @@ class Acting:
         action = self._table.actions.get(path)
         if action is None:
             raise Refused(405 if path in self._table.views else 404, f"there is no action {path}")
-        self._check(visit)
+        self._check(visit, action)
         if visit.request.is_json:
             _refuse_unknown(action, visit)
         visit.args = read_all(action.fields, visit.request.form)
@@ -54,14 +55,15 @@ class Acting:
         _note(visit, action, done.noted or done.said, done.count, of_api)
         return self._told_as_json(visit, done) if of_api else self._told(visit, action, done)
 
-    def _check(self, visit: Visit) -> None:
+    def _check(self, visit: Visit, action: Action) -> None:
         if visit.request.method != "POST":
             raise Refused(405, "changes are made by POST", (("Allow", "POST"),))
         csrf.check(visit.request, visit.grant.by_token)
         if self._read_only:
             raise Refused(403, "these pages are read-only: nothing can be changed here")
-        if not visit.grant.act:
-            raise Refused(403, "you may look and not change: ask who runs these pages for the role `act`")
+        if not visit.grant.may(action.needs):
+            may = "look and push jobs" if visit.grant.may(PUSH) else "look"
+            raise Refused(403, f"you may {may}: to do this, ask who runs these pages for the role `{action.needs}`")
         self._rates.take(f"{visit.grant.who} {visit.request.environ.get('REMOTE_ADDR') or ''}")
 
     def _told_as_json(self, visit: Visit, done: Done) -> Response:
@@ -109,7 +111,7 @@ def _note(visit: Visit, action: Action, said: str, count: int | None, of_api: bo
     told = {"count": count, "who": who, "source": source, "partition": visit.partition, "change": trace.change}
     fields = " ".join(f"{name}={one_line(str(value))}" for name, value in told.items() if value not in (None, ""))
     log.info("pages: %s: %s %s", action.audit_name, one_line(what), fields)
-    if action.routine and (of_api or not visit.grant.act):
+    if action.routine and (of_api or not visit.grant.may(ACT)):
         return
     try:
         visit.inspector.note_action(who, action.audit_name, what, count, source=source, change=trace.change)

@@ -20,7 +20,7 @@ from goworkers_py.web.http.params import read_all
 from goworkers_py.web.http.request import Environ, Request
 from goworkers_py.web.http.response import JSON_TYPE, Response, StartResponse
 from goworkers_py.web.site import csrf
-from goworkers_py.web.site.access import Access, Grant
+from goworkers_py.web.site.access import VIEW, Access, Grant
 from goworkers_py.web.site.acting import Acting
 from goworkers_py.web.site.hiding import Hiding
 from goworkers_py.web.site.host import Host
@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 
 API, STATIC = "/api", "/static/"
 FOR_EVER = ("Cache-Control", "public, max-age=31536000, immutable")
+ASK_AGAIN = ("Cache-Control", "no-cache")
 
 
 class Application:
@@ -65,6 +66,8 @@ class Application:
         visit: Visit | None = None
         try:
             grant = self._access().decide(request.environ)
+            if isinstance(grant, Response):
+                return grant
             visit = Visit(request, self._host, grant, self._shared, Hiding(self._settings().hide))
             _check_view(grant)
             if request.changes:
@@ -130,7 +133,7 @@ def _has_broken_text(request: Request) -> bool:
 
 
 def _check_view(grant: Grant) -> None:
-    if not grant.view:
+    if not grant.may(VIEW):
         raise Refused(403, "you may not see these pages: ask who runs them for the role `view`")
 
 
@@ -145,4 +148,4 @@ def _file(request: Request) -> Response:
     if found is None or request.changes:
         return Response.of_text("no such file\n", "text/plain; charset=utf-8", 404)
     body, kind = found
-    return Response(body, kind, headers=[FOR_EVER] if request.query.get("v") else [])
+    return Response(body, kind, headers=[FOR_EVER if request.query.get("v") else ASK_AGAIN])

@@ -19,9 +19,10 @@ def assemble(
     title: str | None,
     read_only: bool | None,
     access: Access | None,
+    asks_push: bool,
 ) -> Application:
     host: Host = goworkers_py.app if app is None else app
-    decides = access or (ByFunction(authorize) if authorize is not None else Closed())
+    decides = access or (ByFunction(authorize, asks_push) if authorize is not None else Closed())
 
     def settings() -> Settings:
         """The configuration may change after the application was made, by `configure`."""

@@ -8,6 +8,7 @@ from goworkers_py.web.http.errors import Refused
 from goworkers_py.web.http.request import Request
 from goworkers_py.web.http.response import Response
 from goworkers_py.web.site import csrf, notice
+from goworkers_py.web.site.access import ACT, PUSH, VIEW
 from goworkers_py.web.site.rendering import render, version_of
 from goworkers_py.web.site.settings import Settings
 from goworkers_py.web.site.table import Action, Data, Table, View
@@ -40,7 +41,7 @@ class Pages:
         """`visit` is None for somebody who may see nothing."""
         data = {
             **self._shared(request),
-            "visit": visit if visit is not None and visit.grant.view else None,
+            "visit": visit if visit is not None and visit.grant.may(VIEW) else None,
             "status": error.status, "message": error.message, "title": "Error", "section": "",
         }  # fmt: skip
         return Response.of_text(render("error.html", data), status=error.status)
@@ -51,7 +52,8 @@ class Pages:
             "visit": visit,
             "title": title,
             "section": section,
-            "may_act": visit.grant.act and not self._settings.read_only,
+            "may_act": visit.grant.may(ACT) and not self._settings.read_only,
+            "may_push": visit.grant.may(PUSH) and not self._settings.read_only,
             "read_only": self._settings.read_only,
             "notice": notice.said_in(visit.request),
             "partitions": [one.name for one in visit.host.config.partitions],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from goworkers_py.web.http.params import Param
 from goworkers_py.web.http.response import Response
+from goworkers_py.web.site.access import ACT
 
 if TYPE_CHECKING:
     from goworkers_py.web.site.visit import Visit
@@ -63,6 +64,7 @@ class Action:
     # Programs do this all the time. What they do, or somebody who may do nothing else, is logged, and not added to the
     # audit list: it would leave no room for the other changes, or wash them away.
     routine: bool = False
+    needs: str = ACT  # the role
     result: Mapping[str, Data] = field(default_factory=dict)  # the schemas of what `Done.result` holds
 
     @property

@@ -12,6 +12,7 @@ from goworkers_py.config.parsers import did_you_mean
 from goworkers_py.core.errors import ArgumentError, BrokerError, DuplicateJob
 from goworkers_py.web.http.errors import Refused, bad_request
 from goworkers_py.web.http.params import ARRAY, OBJECT, TIME, Kind, Param
+from goworkers_py.web.site.access import PUSH
 from goworkers_py.web.site.openapi import object_of
 from goworkers_py.web.site.table import Action, Data, Done, View
 from goworkers_py.web.site.visit import Visit
@@ -116,12 +117,13 @@ def _form(visit: Visit) -> Data:
 
 VIEWS = [View("/enqueue-form", "Push a job", "enqueue.html", _form, section="/jobs")]
 ACTIONS = [
-    Action("/enqueue", _enqueue, JOB, routine=True, result={"jid": _JID}),
+    Action("/enqueue", _enqueue, JOB, routine=True, needs=PUSH, result={"jid": _JID}),
     Action(
         "/enqueue/bulk",
         _enqueue_many,
         (Param("jobs", "up to 1,000 jobs, a JSON array", JOBS, needed=True),),
         routine=True,
+        needs=PUSH,
         result={"jids": {"type": "array", "items": _JID}},
     ),
 ]
