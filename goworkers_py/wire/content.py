@@ -6,9 +6,8 @@ kombu do, where it names the character set. Both are read.
 
 from __future__ import annotations
 
-import gzip
-import io
 import zlib
+from collections.abc import Iterator
 from email.message import Message as Header
 from functools import cache, lru_cache
 from typing import Any
@@ -18,10 +17,12 @@ from goworkers_py.wire.codecs import NAMED, Codec, decoded
 from goworkers_py.wire.failure import error_text
 from goworkers_py.wire.properties import UNREADABLE, Properties
 
-# A small body may stand for a very large one. RabbitMQ itself takes messages of up to 128 MiB, as it is set up.
-LARGEST = 2**27
+# A small body may stand for a very large one, in each thread. RabbitMQ 4 takes messages of this size, as it is set up.
+LARGEST = 2**24
+AT_ONCE = 2**16  # bytes
 _AS_IT_IS = ("", "identity", "binary", "7bit", "8bit")
 _GZIP, _DEFLATE = ("gzip", "x-gzip"), ("deflate",)
+_OF_GZIP = 16 + zlib.MAX_WBITS  # for zlib: with gzip's header
 _BYTES = ("application/octet-stream", "application/protobuf", "application/x-protobuf")
 _MSGPACK = ("application/msgpack", "application/x-msgpack", "application/vnd.msgpack")
 
@@ -67,20 +68,31 @@ def uncompressed(body: bytes, properties: Properties | None) -> bytes:
     encoding = _text(properties.content_encoding if properties is not None else None)
     if encoding not in _GZIP + _DEFLATE:
         return body
+    whole, size = [], 0
     try:
-        if encoding in _GZIP:
-            with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
-                whole = file.read(LARGEST + 1)
-        else:
-            inflater = zlib.decompressobj()
-            whole = inflater.decompress(body, LARGEST + 1)
-            if len(whole) <= LARGEST and not inflater.eof:
-                raise EOFError("the compressed body ends too early")
-    except (OSError, EOFError, zlib.error) as error:
+        for part in _unpacked(body, _OF_GZIP if encoding in _GZIP else zlib.MAX_WBITS):
+            whole.append(part)
+            size += len(part)
+            if size > LARGEST:
+                raise UnreadableBody(f"content encoding {encoding}: the body has more than {LARGEST} bytes")
+    except (EOFError, zlib.error) as error:
         raise UnreadableBody(f"content encoding {encoding}: {error_text(error)}") from error
-    if len(whole) > LARGEST:
-        raise UnreadableBody(f"content encoding {encoding}: the body has more than {LARGEST} bytes")
-    return whole
+    return b"".join(whole)
+
+
+def _unpacked(body: bytes, wbits: int) -> Iterator[bytes]:
+    """In parts. Gzip may have several members, each of which begins anew."""
+    inflater = zlib.decompressobj(wbits)
+    for begin in range(0, len(body), AT_ONCE):  # as the unused rest is copied at each step
+        rest, part = body[begin : begin + AT_ONCE], b""
+        while rest or (len(part) == AT_ONCE and not inflater.eof):
+            if inflater.eof:
+                inflater = zlib.decompressobj(wbits)
+            part = inflater.decompress(rest, AT_ONCE)
+            rest = inflater.unused_data or inflater.unconsumed_tail
+            yield part
+    if not inflater.eof:
+        raise EOFError("the compressed body ends too early")
 
 
 @cache

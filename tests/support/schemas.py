@@ -10,7 +10,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "null": type(None),
 }  # fmt: skip
 _KNOWN = {"$ref", "allOf", "type", "enum", "required", "properties", "additionalProperties", "items", "minItems",
-          "maxItems", "description", "default"}  # fmt: skip
+          "maxItems", "minimum", "maximum", "description", "default"}  # fmt: skip
 
 
 def misfit(value: Any, schema: Mapping[str, Any], document: Mapping[str, Any], at: str = "$") -> str:
@@ -26,6 +26,8 @@ def misfit(value: Any, schema: Mapping[str, Any], document: Mapping[str, Any], a
         return f"{at} is no {types}"
     if "enum" in schema and value not in schema["enum"]:
         return f"{at} is none of {schema['enum']}"
+    if isinstance(value, int | float) and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
+        return f"{at} is out of range"
     if isinstance(value, list):
         return _misfit_of_list(value, schema, document, at)
     return _misfit_of_object(value, schema, document, at) if isinstance(value, dict) else ""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import random
+import tracemalloc
 import zlib
 from typing import Any
 
@@ -91,7 +93,7 @@ def test_the_codec_of_the_configuration_goes_before_the_content_type() -> None:
         (b"a", "text/plain; charset=klingon", None, "character set or content encoding klingon: .*unknown encoding"),
         (b"a", "text/plain; charset=rot13", None, "character set or content encoding rot13"),
         (b"[1]", "application/json", "zstd", "character set or content encoding zstd"),
-        (b"[1]", "application/json", "gzip", "content encoding gzip: .*Not a gzipped file"),
+        (b"[1]", "application/json", "gzip", "content encoding gzip: .*incorrect header check"),
         (gzipped(b"[1]")[:-4], "application/json", "gzip", "content encoding gzip: "),
         (zlib.compress(b"[1]")[:-2], "application/json", "deflate", "content encoding deflate: .*too early"),
         (b"[1]", "application/json", "deflate", "content encoding deflate: "),
@@ -106,11 +108,36 @@ def test_a_body_that_cannot_be_decoded_says_why(body: bytes, kind: str | None, e
 def test_a_small_body_that_stands_for_a_very_large_one_is_unreadable(
     encoding: str, compress: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(content, "LARGEST", 1000)
     told = Properties(content_encoding=encoding)
+    with pytest.raises(UnreadableBody, match="more than 16777216 bytes"):
+        uncompressed(compress(bytes(2**24 + 1)), told)
+    monkeypatch.setattr(content, "LARGEST", 1000)
     assert uncompressed(compress(bytes(1000)), told) == bytes(1000)
     with pytest.raises(UnreadableBody, match="more than 1000 bytes"):
         uncompressed(compress(bytes(1001)), told)
+
+
+@pytest.mark.parametrize("size", [0, 1, content.AT_ONCE - 1, content.AT_ONCE, 3 * content.AT_ONCE, 300_001])
+@pytest.mark.parametrize(("encoding", "compress"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
+def test_a_body_is_unpacked_to_its_last_byte(encoding: str, compress: Any, size: int) -> None:
+    for whole in (bytes(size), random.Random(size).randbytes(size)):
+        packed = compress(whole)
+        assert uncompressed(packed, Properties(content_encoding=encoding)) == whole
+        with pytest.raises(UnreadableBody, match="too early"):
+            uncompressed(packed[:-1], Properties(content_encoding=encoding))
+    if encoding == "gzip":
+        assert uncompressed(compress(whole) * 3, Properties(content_encoding=encoding)) == whole * 3
+
+
+def test_a_bomb_is_refused_before_it_takes_memory() -> None:
+    packed = gzip.compress(bytes(2**27), 1)
+    tracemalloc.start()
+    try:
+        with pytest.raises(UnreadableBody):
+            uncompressed(packed, Properties(content_encoding="gzip"))
+        assert tracemalloc.get_traced_memory()[1] < 1.2 * 2**24
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_message_whose_headers_cannot_be_read_is_unreadable() -> None:
