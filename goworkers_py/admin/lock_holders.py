@@ -7,6 +7,7 @@ holds its lock no more. The others are searched for, all of them at once. `missi
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -14,9 +15,12 @@ from collections.abc import Iterator, Sequence
 from goworkers_py.admin.job_lookup import BETWEEN_LOOKS_S, MOST_SEARCHED, JobLookup, is_job
 from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.lock import Holder
 from goworkers_py.wire.stored_job import StoredJob
+
+log = logging.getLogger(__name__)
 
 # A holder that was seen is not looked for again for so many times as long as that took.
 REST = 10
@@ -36,7 +40,14 @@ class LockHolders:
 
     def gone(self, held: Sequence[tuple[str, Holder]]) -> set[str]:
         """The names of those of these locks whose holders have ended, or are in no place. A search that cannot look at
-        all places finds a job there."""
+        all places finds a job there, also where the access rules do not allow to look, as for a producer."""
+        try:
+            return self._gone(held)
+        except BrokerRefused as error:
+            log.debug("not looked whether the holders of locks are gone: %s", error)
+            return set()
+
+    def _gone(self, held: Sequence[tuple[str, Holder]]) -> set[str]:
         began = time.monotonic()
         asked = {lock: holder for lock, holder in held if holder.jid and self._seen.get(holder.jid, 0.0) <= began}
         if self._lookup is None or not asked:

@@ -123,9 +123,10 @@ class Broker:
         """Raises ConfigError for an address or an option that cannot be right. Starts nothing and asks no server."""
 
     @classmethod
-    def access_rules(cls, config: Config) -> list[str]:
+    def access_rules(cls, config: Config, producer: bool = False) -> list[str]:
         """Returns the lines with which an administrator gives a user of the server the rights that this configuration
-        needs. Raises ConfigError for a broker without such rules."""
+        needs; for a `producer` those of a program that pushes and runs no jobs. Raises ConfigError for a broker without
+        such rules."""
         raise ConfigError(f"broker: {config.broker.partition('://')[0]} has no access rules")
 
     def require(self, *needed: Capability) -> None:

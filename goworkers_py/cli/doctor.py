@@ -23,12 +23,15 @@ from goworkers_py.core.errors import ConfigError
 @click.command()
 @click.option("--skip", multiple=True, metavar="CHECK", help="leave out the findings of this check; may be repeated")
 @click.option("--acl", is_flag=True, help="print the access rules that running and pushing need, without connecting")
+@click.option("--producer", is_flag=True, help="with --acl: the rules of a program that pushes jobs and runs none")
 @as_json
 @with_jobs
-def doctor(app: App, skip: tuple[str, ...], acl: bool, as_json: bool) -> None:
+def doctor(app: App, skip: tuple[str, ...], acl: bool, producer: bool, as_json: bool) -> None:
     """Looks for problems: one finding a line, with what to do. Exit code 1 when a finding is a problem, not a note."""
+    if producer and not acl:
+        raise click.UsageError("--producer needs --acl")
     if acl:
-        click.echo("\n".join(kind_of_broker(app.config).access_rules(app.config)))
+        click.echo("\n".join(kind_of_broker(app.config).access_rules(app.config, producer)))
         return
     findings = [one for one in _findings(app) if one.check not in skip]
     for one in findings:

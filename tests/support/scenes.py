@@ -107,7 +107,7 @@ def _wrong_with(walled: Walled, scenario: Scenario, *denied: str, memory: str = 
         walled.allow_all_but()
         done = done or any(_is_done(step) for _ in range(3))
         found = step.look()
-    assert not walled.redis.exists("pyworkers:none")
+    assert not walled.redis.keys("pyworkers:none*")
     return "" if done and found == step.expected else f"{done=}, {found=}, expected={step.expected}"
 
 

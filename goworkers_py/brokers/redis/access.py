@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
+from goworkers_py.brokers.redis.key_patterns import literally
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.cluster_address import is_cluster
 from goworkers_py.config.options import Config, QueueConfig
@@ -61,11 +62,75 @@ FEATURES = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a producer may do with some keys. No other command may touch these keys, and these commands no others: a
+    command that a lock needs, such as DEL or EXPIRE, would delete a queue."""
+
+    commands: str
+    patterns: str = ""  # without the namespace, as are the channels
+    channels: str = ""
+
+
+# Pushes of each kind, and the states and results of tracked jobs.
+PRODUCER = (
+    Grant("lpush llen", "queue:*"),
+    Grant("sadd", "queues"),
+    Grant("zadd zcard", "schedule"),
+    Grant("hget hset hlen hgetall del expire", "pyworkers:job:*"),
+    Grant("hget hset hmget hlen hexists ttl exists del expire", "pyworkers:lock:*"),
+    Grant("hget hset hdel hmget hlen hexists hsetnx hincrby expire", "pyworkers:batch:* pyworkers:chain:*"),
+    Grant("zadd zrem zcard zremrangebyscore", "pyworkers:batches pyworkers:chains"),
+    Grant("lrange expire", "pyworkers:deaths:*"),
+    # A block of a batch that fails cancels what it has pushed.
+    Grant("hset hdel expire publish", "pyworkers:tombstones", "pyworkers:tombstones"),
+    Grant("set", "pyworkers:tombstones:version"),
+    Grant("hget hset hdel hmget hlen del llen rpush renamenx", "pyworkers:group:* pyworkers:group-set:*"),
+    Grant("sadd srem", "pyworkers:groups"),
+    Grant("zadd zrem zcard", "pyworkers:groups:*"),
+    # Limits: a push reads what they allow, and takes a place or joins a line.
+    Grant("hmget hlen", "pyworkers:limit:*"),
+    Grant("hget hset hdel hmget hlen hexists persist expire del", "pyworkers:slot:*"),
+    Grant("lpush llen", "pyworkers:line:*"),
+    Grant("zadd zcard", "pyworkers:limits:due"),
+    Grant("sadd srem", "pyworkers:lines"),
+    # All commands of ties are tried on a key that is not there, before the first write of several pushes.
+    Grant(
+        "zadd lrem lpush rpush hmget hget hlen hexists hset hdel hincrby llen expire persist srem sadd",
+        "pyworkers:none:*",
+    ),
+)
+# Without scripts: which processes live and work a queue, and who waits for a result.
+_ASKED = (
+    Grant("hgetall exists", "pyworkers:owners pyworkers:gone pyworkers:lease:*"),
+    Grant("subscribe unsubscribe", channels="pyworkers:job:*"),
+)
+
+
+def producer_rules(config: Config) -> list[str]:
+    """The words after ACL SETUSER for a program that only pushes: first the commands without keys, then a selector for
+    each kind of key, which Redis knows since release 7."""
+    features = [one for one in FEATURES if one.name in ("another database", "a cluster") and one.wanted(config)]
+    keyless = ["client|setname multi exec time", *(one.commands for one in features)]
+    scripts = Grant("eval evalsha", " ".join(grant.patterns for grant in PRODUCER))
+    selectors = [_selector(grant, _prefix(config)) for grant in (*PRODUCER, *_ASKED, scripts)]
+    selectors += [_selector(Grant("lpush", literally(queue.list_)), "") for queue in config.queues if queue.list_]
+    return [*(f"+{command}" for words in keyless for command in words.split()), *selectors]
+
+
+def _selector(grant: Grant, prefix: str) -> str:
+    patterns = [
+        *(f"~{prefix}{one}" for one in grant.patterns.split()),
+        *(f"&{prefix}{one}" for one in grant.channels.split()),
+    ]
+    return f"({' '.join([*patterns, *(f'+{one}' for one in grant.commands.split())])})"
+
+
 def rules(config: Config) -> list[str]:
     """The words after ACL SETUSER, without the password: first the patterns of keys and channels, then the commands,
     each word once."""
     wanted = [feature for feature in FEATURES if feature.wanted(config)]
-    prefix = re.sub(r"([*?\[\]\\])", r"\\\1", Keys(config.namespace).prefix)
+    prefix = _prefix(config)
     patterns = [f"~{prefix}{pattern}" for feature in wanted for pattern in feature.patterns.split()]
     patterns += [f"&{prefix}{pattern}" for feature in wanted for pattern in feature.channels.split()]
     commands = [f"+{command}" for feature in wanted for command in feature.commands.split()]
@@ -77,21 +142,31 @@ def _of_plain_list(queue: QueueConfig) -> tuple[str, str]:
     return queue.list_, queue.in_progress.replace("{n}", "*")
 
 
-def lines(config: Config) -> Iterator[str]:
+def _prefix(config: Config) -> str:
+    return literally(Keys(config.namespace).prefix)
+
+
+def lines(config: Config, producer: bool = False) -> Iterator[str]:
     """The commands for an administrator to paste, who writes a password in place of PASSWORD."""
+    user, words = ("producer", producer_rules(config)) if producer else ("pyworkers", rules(config))
+    if producer:
+        yield (
+            "# for Redis 7 or later and Valkey. Redis 6.2 knows no brackets: leave them out there, and this user can "
+            "delete queues too"
+        )
     if is_cluster(config.broker):
         yield "# on each node of the cluster, also on the replicas, which may become masters:"
-    yield " ".join(["ACL SETUSER", _user(config.broker), "reset on >PASSWORD", *rules(config)])
+    yield " ".join(["ACL SETUSER", _user(config.broker) or user, "reset on >PASSWORD", *words])
     if config.broker.startswith("sentinel://"):
         yield (
             "# and on each sentinel, where it has users (?sentinel_username=...&sentinel_password=...):\n"
-            "ACL SETUSER pyworkers reset on >PASSWORD +sentinel|masters"
+            f"ACL SETUSER {user} reset on >PASSWORD +sentinel|masters"
         )
 
 
 def _user(address: str) -> str:
     login = urlsplit(address).netloc.rpartition("@")[0]
-    return unquote(login.partition(":")[0]) or "pyworkers"
+    return unquote(login.partition(":")[0])
 
 
 def _database(address: str) -> str:

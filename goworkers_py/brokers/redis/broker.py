@@ -93,8 +93,8 @@ class RedisBroker(Broker):
         Connections(address_of(config)).close()  # checks the address; only an exchange would connect
 
     @classmethod
-    def access_rules(cls, config: Config) -> list[str]:
-        return list(access.lines(config))
+    def access_rules(cls, config: Config, producer: bool = False) -> list[str]:
+        return list(access.lines(config, producer))
 
     def warn_at_start(self) -> None:
         warn_of_eviction(self._connections)

@@ -41,8 +41,8 @@ class ClusterBroker(RedisBroker):
         _tagged(config)
 
     @classmethod
-    def access_rules(cls, config: Config) -> list[str]:
-        return super().access_rules(_tagged(config))
+    def access_rules(cls, config: Config, producer: bool = False) -> list[str]:
+        return super().access_rules(_tagged(config), producer)
 
 
 def _tagged(config: Config) -> Config:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import secrets
 from collections.abc import Iterable
 
 from goworkers_py.brokers.redis.key_patterns import literally
@@ -48,7 +49,8 @@ class Keys(SidekiqMetricKeys):
         self.audit = f"{self.prefix}pyworkers:audit"
         self.configs = f"{self.prefix}pyworkers:configs"
         self.periodics = f"{self.prefix}pyworkers:periodics"
-        self.nothing = f"{self.prefix}pyworkers:none"  # never exists
+        # Never exists. Nobody can guess it: with a value of a wrong type, no push could try its commands there.
+        self.nothing = f"{self.prefix}pyworkers:none:{secrets.token_hex(8)}"
 
     @property
     def types(self) -> dict[str, str]:

@@ -86,10 +86,10 @@ class ShardsBroker(Broker):
                 raise ConfigError(f"broker: shard {name} cannot be one: {broker.name} serves no shards; use redis://")
 
     @classmethod
-    def access_rules(cls, config: Config) -> list[str]:
+    def access_rules(cls, config: Config, producer: bool = False) -> list[str]:
         """The same user on every shard."""
         first = next(iter(configs_of_shards(config).values()))
-        return kind_of_broker(first).access_rules(first)
+        return kind_of_broker(first).access_rules(first, producer)
 
     def warn_at_start(self) -> None:
         for shard in self._shards.all:

@@ -58,9 +58,9 @@ class TwoServers(Broker):
         kind.check(store)
 
     @classmethod
-    def access_rules(cls, config: Config) -> list[str]:
+    def access_rules(cls, config: Config, producer: bool = False) -> list[str]:
         _, store = _configs(config)
-        return kind_of_broker(store).access_rules(store)
+        return kind_of_broker(store).access_rules(store, producer)
 
     def warn_at_start(self) -> None:
         self._service.warn_at_start()

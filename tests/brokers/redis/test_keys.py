@@ -40,6 +40,7 @@ RUBY_LOCK = ("ruby_lock", "last", "queued", "primed", "info", "digests", "expiri
 def every_key(keys: Keys) -> dict[str, str]:
     fixed = {name: value for name, value in vars(keys).items() if name != "prefix"}
     return fixed | {
+        "nothing": re.sub("[0-9a-f]{16}$", "RANDOM", keys.nothing),
         "queue": keys.queue("QUEUE"),
         "inprogress": keys.inprogress("QUEUE", "OWNER"),
         "lease": keys.lease("OWNER"),
@@ -146,7 +147,7 @@ def test_keys_have_the_names_that_sidekiq_and_go_workers_use() -> None:
         "owners": "pyworkers:owners",
         "blocks": "pyworkers:blocks",
         "gone": "pyworkers:gone",
-        "nothing": "pyworkers:none",
+        "nothing": "pyworkers:none:RANDOM",
         "lease": "pyworkers:lease:OWNER",
         "holder": "pyworkers:process:PROCESS",
         "receipt": "pyworkers:receipt:SETTLER",
