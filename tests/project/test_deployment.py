@@ -94,6 +94,7 @@ def test_the_pages_are_behind_a_login_and_an_ingress_with_tls(tmp_path: Path) ->
     file.write_text(objects["ConfigMap"]["data"]["conf.ini"])
     web = load(file).web
     web.check()
+    assert web.trusted_proxies, "or all failed logins are those of the ingress controller"
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert web.access_file == f"{mounts['access']}/access"
     assert [port["containerPort"] for port in container["ports"]] == [web.port]
