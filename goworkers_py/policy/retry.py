@@ -147,6 +147,8 @@ class RetryPolicy:
             if name not in changes and isinstance(value, str):
                 at = epoch(value)
                 changes[name] = self.timestamps.write(at) if at is not None else None
+        if message.get("args") is None:
+            changes["args"] = []  # as we have run it; Sidekiq loses a job without arguments as it promotes it
         # The process survived this run, so the count of deaths (`recovered`, see `poison`) ends.
         return payload.splice(message.raw, changes, drop=("at", "recovered", _UNFIT_SINCE))
 
