@@ -93,3 +93,11 @@ def test_each_action_leaves_one_line_and_one_entry_with_its_count(
 
 def test_every_action_is_in_the_table() -> None:
     assert set(ACTIONS) == set(TABLE.actions)
+
+
+def test_an_entry_tells_which_jobs_were_meant_without_a_value_of_theirs(app: App, client: Client) -> None:
+    client.api("/api/jobs/cancel", {"all": True, "class": "Import", "argument": "s3cr3t", "queue": "mail"})
+    client.api("/api/jobs/delete", {"state": "waiting", "queue": "mail", "all": True, "match": "s3cr3t"})
+    delete, cancel = app.inspector.actions()
+    assert cancel.what == "all that run, of class Import, of queue mail, by argument: 0 jobs cancelled"
+    assert delete.what == "all by match in queue mail: jobs deleted"

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from goworkers_py.admin.audit import scope_of
 from goworkers_py.admin.cancelling import IN_OTHERS, CancelCounts
-from goworkers_py.admin.filter import Refined, Wanted, counted
+from goworkers_py.admin.filter import Filter, Refined, Wanted, counted
 from goworkers_py.brokers.contracts.fleet import Running
 from goworkers_py.web.http.params import TEXTS, YES_NO, Param
 from goworkers_py.web.site.table import Action, Done, View
@@ -37,6 +38,7 @@ def running(visit: Visit) -> dict[str, Any]:
 
 def _cancel(visit: Visit) -> Done:
     """Cancels the selected jobs that run, or all that run and fit. Those that wait stay."""
+    visit.trace.scope = _scope(visit)
     counts = visit.inspector.cancel_all(_chosen(visit), timeout=WAIT_S, only_running=True)
     told = [f"{counted(counts.cancelled)} cancelled"]
     told += [f"{counts.requested} to be cancelled: no process has confirmed it yet"] if counts.requested else []
@@ -46,9 +48,20 @@ def _cancel(visit: Visit) -> Done:
     return Done("; ".join(told), counts.cancelled, result=result)
 
 
+def _scope(visit: Visit) -> str:
+    if keys := set(visit.args["job"]):
+        return f"{counted(len(keys))} selected of those that run"
+    wanted = scope_of(_filter(visit))
+    return f"all that run, {wanted}" if wanted else "all that run"
+
+
+def _filter(visit: Visit) -> Filter:
+    return replace(filter_of(visit), queue=visit.args["queue"] or "")
+
+
 def _ask(visit: Visit) -> str:
     found: CancelCounts = visit.inspector.cancel_all(_chosen(visit), dry_run=True, only_running=True)
-    wanted = replace(filter_of(visit), queue=visit.args["queue"] or "")
+    wanted = _filter(visit)
     which = "" if visit.args["job"] or wanted.empty else f" {wanted}"
     foreign = f" {found.foreign} more stay: {IN_OTHERS}." if found.foreign else ""
     return f"Cancel {counted(found.cancelled)}{which} in the middle of their runs?{foreign}"
