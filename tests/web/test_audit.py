@@ -12,6 +12,7 @@ import web_scene
 from wsgi_client import Client
 
 from goworkers_py import App
+from goworkers_py.web import application
 from goworkers_py.web.views.all_views import TABLE
 
 GROUP = {"queue": "billing", "class": "Invoice", "name": "user:7"}
@@ -101,3 +102,14 @@ def test_an_entry_tells_which_jobs_were_meant_without_a_value_of_theirs(app: App
     delete, cancel = app.inspector.actions()
     assert cancel.what == "all that run, of class Import, of queue mail, by argument: 0 jobs cancelled"
     assert delete.what == "all by match in queue mail: jobs deleted"
+
+
+def test_who_may_only_push_cannot_wash_the_audit_away(app: App, client: Client) -> None:
+    may = {"view", "push"}
+    pusher = Client(application(app, authorize=lambda environ, action: action in may, asks_push=True))
+    assert pusher.post("/enqueue", {"class": "MailJob", "queue": "mail"}).status == 303
+    assert pusher.api("/api/enqueue", {"class": "MailJob", "queue": "mail"}).status == 200
+    assert pusher.post("/enqueue", {"class": "MailJob", "options": '{"nosuch": 1}'}).status == 400
+    assert app.inspector.actions() == []
+    assert client.post("/enqueue", {"class": "MailJob", "queue": "mail"}).status == 303
+    assert [one.action for one in app.inspector.actions()] == ["enqueue"]
