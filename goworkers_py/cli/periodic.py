@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 
 import click
@@ -16,9 +17,11 @@ from goworkers_py.cli.noting import noted
 from goworkers_py.cli.selection import as_json, dry_run, limit
 from goworkers_py.cli.tables import Table, as_text, clock_time, duration, when
 from goworkers_py.core.periodic import ForeignSchedule, HistoryEntry
+from goworkers_py.policy.slots import zone_of
 
 # Slots and firings of a schedule that `show` shows.
 SHOWN = 5
+_SEMICOLON = "\\u003b"  # in JSON; a comment would begin with the character itself
 
 
 @click.group(cls=CommandGroup)
@@ -137,12 +140,24 @@ def forget(app: App, name: str, dry_run: bool) -> None:
 
 
 @periodic.command("import")
+@click.option("--timezone", default="", help="time zone of the Ruby processes, for times that name none")
 @connected
-def import_(app: App) -> None:
-    """Prints schedules of Ruby gems as sections for the configuration. It reads sidekiq-cron and sidekiq-scheduler."""
+def import_(app: App, timezone: str) -> None:
+    """Prints schedules of Ruby gems as sections for the configuration. It reads sidekiq-cron and sidekiq-scheduler.
+
+    A schedule that would mean something else here is printed as a comment. The reason stands beside it, and on the
+    standard error output.
+    """
     found = app.inspector.neighbours.schedules()
+    if timezone:
+        zone_of(timezone)  # refuses one that nobody knows
     for one in found:
-        click.echo("\n".join(_section(one)))
+        if one.cron and not one.timezone:
+            one = dataclasses.replace(one, timezone=timezone)
+        obstacles = list(_obstacles(one))
+        click.echo("\n".join(_section(one, obstacles)))
+        for reason in (*obstacles, *one.remarks):
+            click.echo(f"pyworkers: {_one_line(one.name)}: {_one_line(reason)}", err=True)
     if not found:
         click.echo("pyworkers: no schedules of sidekiq-cron or sidekiq-scheduler", err=True)
 
@@ -191,19 +206,41 @@ def _of_foreign(one: ForeignSchedule) -> PeriodicJobStatus:
     return PeriodicJobStatus(one.program, one.name, one.told, one.job_class, one.queue, one.args, state)
 
 
-def _section(one: ForeignSchedule) -> Iterator[str]:
-    yield f"[periodic:{one.name}]"
-    yield f"; from {one.program}{'' if one.enabled else ', where it is disabled'}: remove it there"
-    if one.cron:
-        yield f"cron = {one.cron}"
-        yield f"timezone = {one.timezone}"
-    elif one.every:
-        yield f"every = {one.every}"
+def _obstacles(one: ForeignSchedule) -> Iterator[str]:
+    if not one.enabled:
+        yield f"it is disabled in {one.program}"
+    if one.cron and not one.timezone:
+        yield "its times are in the time zone of the Ruby processes: say --timezone"
+    if not all(map(_fits_a_line, (one.name, one.job_class, one.queue))):
+        yield "its name, class or queue has characters that a section cannot have"
+    yield from one.obstacles
+
+
+def _section(one: ForeignSchedule, obstacles: Sequence[str]) -> Iterator[str]:
+    """All of it is a comment where something is in the way."""
+    active = "; " if obstacles else ""
+    yield f"{active}[periodic:{_one_line(one.name)}]"
+    yield f"# from {one.program}: {_one_line(one.told)}. Remove it there"
+    for obstacle in obstacles:
+        yield f"# not active: {_one_line(obstacle)}"
+    for remark in one.remarks:
+        yield f"# {_one_line(remark)}"
+    if one.every:
+        yield f"{active}every = {one.every}"
     else:
-        yield f"; not translated: {one.told}"
-        yield "; cron ="
-    yield f"class = {one.job_class}"
-    yield f"queue = {one.queue}"
+        yield f"{active}cron = {one.cron}"
+        yield f"{active}timezone = {one.timezone}"
+    yield f"{active}class = {_one_line(one.job_class)}"
+    yield f"{active}queue = {_one_line(one.queue)}"
     if one.args:
-        yield f"args = {as_text(one.args)}"
+        yield f"{active}args = {as_text(one.args).replace(';', _SEMICOLON)}"
     yield ""
+
+
+def _fits_a_line(text: str) -> bool:
+    return text.isprintable() and text == text.strip() and not set(text) & set(";]")
+
+
+def _one_line(text: str) -> str:
+    """The text comes from Redis, and nobody who writes there may add lines to a configuration."""
+    return "".join(character if character.isprintable() else " " for character in text)

@@ -156,8 +156,10 @@ class ForeignSchedule:
     told: str  # its rule in its own words
     cron: str  # empty: its rule is no cron expression of ours
     every: int  # seconds; 0: its rule is no interval of whole seconds
-    timezone: str
+    timezone: str  # of `cron`; empty: that of the processes which fire it, and nobody knows which one that is
     job_class: str
-    queue: str
+    queue: str  # empty: not known
     args: list[Any]
     enabled: bool
+    obstacles: tuple[str, ...] = ()  # why a schedule of ours with these values would mean something else
+    remarks: tuple[str, ...] = ()  # what such a schedule would lack, or do a little differently

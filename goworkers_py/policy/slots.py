@@ -84,19 +84,24 @@ class CronSlots:
         return (slot for slot in slots if slot > at)
 
 
+def zone_of(name: str) -> ZoneInfo:
+    """Raises ConfigError for a name that nobody knows."""
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, LookupError):  # what ZoneInfo raises is a LookupError, and for a folder an OSError
+        raise ConfigError(
+            f"timezone: {name!r} is not known; write a name such as Europe/Berlin or UTC "
+            "(a machine without zone files needs `pip install tzdata`)"
+        ) from None
+
+
 def slots_of(rule: Rule) -> Slots:
     """Raises ConfigError for a rule that is none."""
     if not rule.cron:
         if rule.every < 1:
             raise ConfigError(f"every must be at least 1 second, is {rule.every}")
         return EverySlots(rule.every)
-    try:
-        zone = ZoneInfo(rule.timezone)
-    except (ValueError, OSError, LookupError):  # what ZoneInfo raises is a LookupError, and for a folder an OSError
-        raise ConfigError(
-            f"timezone: {rule.timezone!r} is not known; write a name such as Europe/Berlin or UTC "
-            "(a machine without zone files needs `pip install tzdata`)"
-        ) from None
+    zone = zone_of(rule.timezone)
     try:
         return CronSlots(rule.cron, zone)
     except ImportError:

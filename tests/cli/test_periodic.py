@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import time
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import redis as redis_py
 from apps import own_app
 from calls import Call, one_line
 
-from goworkers_py.api.app import App
+from goworkers_py.config.feature_options import PeriodicConfig
 from goworkers_py.config.loader import load
 from goworkers_py.core.periodic import Firing, Release, Rule
 from goworkers_py.wire.schedule import schedule
@@ -229,10 +230,12 @@ def foreign(redis: redis_py.Redis) -> redis_py.Redis:
         "schedules",
         mapping={
             "often": json.dumps({"every": ["1h30m", {"first_in": "5m"}], "class": "Often", "queue": "low"}),
-            "hourly": json.dumps({"cron": "0 * * * *", "class": "Hourly", "args": "x"}),
+            "hourly": json.dumps({"cron": "0 * * * *", "class": "Hourly", "args": "x ; y", "queue": "low"}),
+            "paused": json.dumps({"cron": "0 * * * * UTC", "class": "Paused", "queue": "low"}),
             "broken": "{no",
         },
     )
+    redis.hset("sidekiq-scheduler:states", "paused", '{"enabled":false}')
     return redis
 
 
@@ -250,27 +253,67 @@ def test_the_list_shows_the_schedules_of_other_programs(call: Call) -> None:
         ("sidekiq-scheduler", "broken", "{}", "foreign"),
         ("sidekiq-scheduler", "hourly", "0 * * * *", "foreign"),
         ("sidekiq-scheduler", "often", "every 1h30m", "foreign"),
+        ("sidekiq-scheduler", "paused", "0 * * * * UTC", "disabled"),
     ]
     assert "nightly" in call("periodic", "list").stdout
 
 
+def imported(done: subprocess.CompletedProcess[str], tmp_path: Path) -> dict[str, PeriodicConfig]:
+    """The sections of a file with what was printed."""
+    assert done.returncode == 0
+    file = tmp_path / "imported.ini"
+    file.write_text(done.stdout)
+    return {one.name: one for one in load(file, environment={}).periodic}
+
+
 @pytest.mark.usefixtures("foreign")
 def test_imported_schedules_are_sections_of_a_configuration_file(call: Call, tmp_path: Path) -> None:
-    printed = call("periodic", "import").stdout
-    assert printed.startswith("[periodic:nightly]\n; from sidekiq-cron: remove it there\ncron = 0 3 * * *\n")
-    assert "; from sidekiq-cron, where it is disabled: remove it there\n; not translated: every day at noon" in printed
-    file = tmp_path / "imported.ini"
-    file.write_text(printed)
-    sections = {one.name: one for one in load(file, environment={}).periodic}
+    done = call("periodic", "import", "--timezone", "Asia/Tokyo")
+    start = "[periodic:nightly]\n# from sidekiq-cron: 0 3 * * * Europe/Berlin. Remove it there\ncron = 0 3 * * *\n"
+    assert done.stdout.startswith(start)
+    sections = imported(done, tmp_path)
+    assert sections.keys() == {"nightly", "often", "hourly"}
     nightly = sections["nightly"]
     assert (nightly.cron, nightly.timezone, nightly.class_) == ("0 3 * * *", "Europe/Berlin", "Report::Job")
     assert (nightly.queue, nightly.args) == ("reports", ("eu", 7))
     assert (sections["often"].every, sections["often"].queue) == (5_400, "low")
-    assert (sections["hourly"].cron, sections["hourly"].args) == ("0 * * * *", ("x",))
-    app = App()
-    app.use(load(file, environment={}))
-    with pytest.raises(Exception, match=r"\[periodic:old\] needs cron or every"):
-        app.plan()
+    hourly = sections["hourly"]
+    assert (hourly.cron, hourly.timezone, hourly.args) == ("0 * * * *", "Asia/Tokyo", ("x ; y",))
+
+
+@pytest.mark.usefixtures("foreign")
+def test_what_would_mean_something_else_is_imported_as_a_comment_with_the_reason(call: Call, tmp_path: Path) -> None:
+    done = call("periodic", "import")
+    assert imported(done, tmp_path).keys() == {"nightly", "often"}
+    assert (
+        "; [periodic:paused]\n"
+        "# from sidekiq-scheduler: 0 * * * * UTC. Remove it there\n"
+        "# not active: it is disabled in sidekiq-scheduler\n"
+        "; cron = 0 * * * *\n; timezone = UTC\n; class = Paused\n; queue = low\n"
+    ) in done.stdout
+    for reason in (
+        "old: it is disabled in sidekiq-cron",
+        "old: its rule cannot be translated",
+        "hourly: its times are in the time zone of the Ruby processes: say --timezone",
+        "often: its rule has the option first_in, which does not exist here",
+    ):
+        assert f"pyworkers: {reason}\n" in done.stderr
+
+
+def test_nobody_who_writes_to_redis_adds_lines_to_a_configuration(
+    call: Call, redis: redis_py.Redis, tmp_path: Path
+) -> None:
+    evil = "x\n[pyworkers]\nrequire = evil"
+    for number, fields in enumerate(({"class": evil}, {"queue": evil}, {"cron": evil}, {"zzz\nrequire = evil": 1})):
+        told = {"cron": "0 * * * * UTC", "class": "A", "queue": "q", **fields}
+        redis.hset("schedules", f"job{number}", json.dumps(told))
+    redis.hset("schedules", evil, json.dumps({"cron": "0 * * * * UTC", "class": "A", "queue": "q"}))
+    assert imported(call("periodic", "import"), tmp_path).keys() == {"job3"}
+    assert not re.search(r"^(require|\[pyworkers)", call("periodic", "import").stdout, re.M)
+
+
+def test_a_zone_that_nobody_knows_is_refused(call: Call) -> None:
+    assert "'Mars' is not known" in call("periodic", "import", "--timezone", "Mars").stderr
 
 
 def test_without_foreign_schedules_nothing_is_imported(call: Call) -> None:

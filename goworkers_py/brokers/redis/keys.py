@@ -186,6 +186,11 @@ class Keys(SidekiqMetricKeys):
         """The gem sidekiq-scheduler's: its jobs."""
         return f"{self.prefix}schedules"
 
+    @property
+    def schedule_states(self) -> str:
+        """The same gem's: what people have set on its page."""
+        return f"{self.prefix}sidekiq-scheduler:states"
+
     def batch(self, bid: str) -> str:
         """Holds the record of a batch."""
         return f"{self.prefix}pyworkers:batch:{bid}"

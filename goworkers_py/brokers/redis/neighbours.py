@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from goworkers_py.brokers.contracts.admin import PAGE
@@ -107,10 +107,15 @@ class RedisNeighbours(Neighbours):
             text(one) for names in self._connections.answers([("SMEMBERS", key) for key in sets]) for one in names or ()
         }
         jobs = self._connections.answers([("HGETALL", self._keys.cron_job(member)) for member in sorted(members)])
-        told = (dict(zip(map(text, job[::2]), map(text, job[1::2]), strict=True)) for job in jobs if job)
-        [other] = self._connections.answers([("HGETALL", self._keys.schedules)])
-        by_name = dict(zip(map(text, (other or ())[::2]), map(text, (other or ())[1::2]), strict=True))
-        return [*map(of_sidekiq_cron, told), *(of_sidekiq_scheduler(*one) for one in sorted(by_name.items()))]
+        told = (_by_name(job) for job in jobs if job)
+        others, states = map(
+            _by_name,
+            self._connections.answers([("HGETALL", self._keys.schedules), ("HGETALL", self._keys.schedule_states)]),
+        )
+        return [
+            *map(of_sidekiq_cron, told),
+            *(of_sidekiq_scheduler(name, job, states.get(name, "")) for name, job in sorted(others.items())),
+        ]
 
     def mark_deploy(self, label: str, at: float) -> str | None:
         keys = self._keys
@@ -123,3 +128,9 @@ class RedisNeighbours(Neighbours):
             [("HSETNX", marks, field, label), ("HGET", marks, field), ("EXPIRE", marks, MARK_LIFE_S)]
         )
         return None if made else text(has)
+
+
+def _by_name(hash_: Sequence[bytes] | None) -> dict[str, str]:
+    """None for a key that is no hash."""
+    pairs = hash_ or ()
+    return dict(zip(map(text, pairs[::2]), map(text, pairs[1::2]), strict=True))
