@@ -151,3 +151,21 @@ def test_a_run_tells_what_is_wrong_with_its_central_configuration(push, call: Ca
     away = call("run", PYWORKERS_CONFIG_FROM="billing", PYWORKERS_BROKER="redis://127.0.0.1:1")
     assert away.returncode == 75
     assert "127.0.0.1:1" in away.stderr
+
+
+def test_what_a_stranger_has_written_hides_no_other_configuration(push, call: Call, redis: redis_py.Redis) -> None:  # type: ignore[no-untyped-def]
+    push(TEN)
+    push(TWENTY)
+    record = {"v": 1, "text": TEN, "by": "me", "of": 0}
+    for name, number, at in (("late", 1, 1e30), ("early", 1, -1), ("large", 1, 1)):
+        text = "x" * 4_000_000 if name == "large" else TEN
+        redis.hset(f"pyworkers:config:{name}", str(number), json.dumps({**record, "text": text, "at": at}))
+        redis.hset("pyworkers:configs", name, number)
+    redis.hset("pyworkers:configs", "word", "newest")
+    redis.hset("pyworkers:config:billing", "not a number", "x")
+    redis.hset("pyworkers:config:billing", "3", "broken")
+    listed = call("config", "list", "--json").stdout.splitlines()
+    assert [json.loads(line)["name"] for line in listed] == ["billing"]
+    redis.hset("pyworkers:configs", "billing", 3)
+    told = call("config", "rollback", "--name", "billing")
+    assert told.stdout == "billing version 4 is stored, with the text of version 2\n"

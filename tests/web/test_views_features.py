@@ -235,6 +235,21 @@ def test_versions_of_a_configuration_are_listed_and_one_of_them_is_shown(app: Ap
     assert client.sure("/configuration/rollback", {"name": "billing", "version": "9"}).status == 400
 
 
+def test_texts_of_a_stranger_are_shown_without_a_long_comparison_and_not_rolled_back_to(app: App) -> None:
+    stored = app.inspector.configurations._stored  # as everybody may who may write to Redis
+    stored.push("billing", "\n".join(str(number % 150) for number in range(70_000)), "me")
+    stored.push("billing", "\n".join(str(number % 151) for number in range(70_000)), "me")
+    stored.push("billing", "[pyworkers]\nrequire = evil\n", "me")
+    stored.push("billing", "[queue:a]\n", "me")
+    client = client_of(app)
+    shown = client.get("/api/configuration?name=billing&version=2").json
+    assert shown["diff"] == ["not compared, because a text has more than 5,000 lines"]
+    refused = client.sure("/configuration/rollback", {"name": "billing", "version": "3"})
+    assert refused.status == 400
+    assert "line 2 [pyworkers] require: local" in refused.text
+    assert app.inspector.configurations.current("billing").version == 4
+
+
 # --- reports
 
 

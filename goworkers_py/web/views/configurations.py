@@ -24,6 +24,8 @@ NAME = Param("name", "name of the configuration", needed=True)
 COLUMNS = Columns("name", "version", "at", "by", "processes", "behind")
 
 AGE_S = 5.0
+# Lines. The time for a comparison grows with their square: a stranger's text of 80,000 lines would take a minute.
+MOST_COMPARED = 5_000
 # The name of an option up to its sign, also of one that was made a comment.
 _OPTION = re.compile(r"[\s#;]*([^\s=:\[#;][^=:]*)[=:]").match
 
@@ -50,7 +52,7 @@ def one(visit: Visit) -> Data:
     diff: list[str] = []
     if before:
         old = masked(before[-1].text, visit.hiding)
-        diff = [*difflib.unified_diff(old.splitlines(), text.splitlines(), str(before[-1]), str(shown), lineterm="")]
+        diff = _diff(old.splitlines(), text.splitlines(), str(before[-1]), str(shown))
     processes = [
         {"identity": one.identity, "started": one.config.started, "applied": one.config.applied,
          "waiting": one.config.waiting}
@@ -61,6 +63,12 @@ def one(visit: Visit) -> Data:
         "newest": shown.version == max(by_number), "processes": processes,
         "versions": [_told(one) for one in reversed(versions)],
     }  # fmt: skip
+
+
+def _diff(old: list[str], new: list[str], of_old: str, of_new: str) -> list[str]:
+    if max(len(old), len(new)) > MOST_COMPARED:
+        return [f"not compared, because a text has more than {MOST_COMPARED:,} lines"]
+    return [*difflib.unified_diff(old, new, of_old, of_new, lineterm="")]
 
 
 def _versions(visit: Visit) -> Sequence[StoredConfig]:
