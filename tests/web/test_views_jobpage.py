@@ -304,7 +304,9 @@ def test_again_takes_other_arguments_another_queue_and_a_time(app: App, client: 
         2_100_000_000.0, [2], {"cc": "eve"}, "slow",
     )  # fmt: skip
     assert client.get("/api" + answer.location).json["row"]["jid"] == new.jid
-    made = client.api("/api/job/again", {**place, "args": ["a", "b"]}).json["jid"]
+    told = client.api("/api/job/again", {**place, "args": ["a", "b"]}).json
+    made = told["jid"]
+    assert told["said"] == f"job {made} is in queue mail"
     ((_, last),) = app.inspector.find(made)
     assert last.message is not None
     assert last.message.args == ["a", "b"]

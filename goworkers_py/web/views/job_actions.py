@@ -18,6 +18,7 @@ from goworkers_py.web.site.table import Action, Done
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.job_facts import is_wrapped
 from goworkers_py.web.views.job_finding import NAMED, WAITING, Finder
+from goworkers_py.web.views.rows import queue_of
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -102,7 +103,7 @@ def _again(visit: Visit) -> Done:
     jid = visit.inspector.enqueue_again(found.job, args=args, kwargs=kwargs, queue=visit.args["to"] or None, at=at)
     later = at is not None and at > time.time()
     where = {"state": "scheduled", "key": f"{at!r}|{jid}"} if later else {"state": WAITING}
-    queue = visit.args["to"] or found.queue
+    queue = visit.args["to"] or queue_of(found.job)
     to = visit.link("/job", jid=jid, queue=queue, **where)
     return Done(f"job {jid} is {'scheduled' if later else f'in queue {queue}'}", 1, to=to, result={"jid": jid})
 
