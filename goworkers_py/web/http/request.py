@@ -46,6 +46,8 @@ class Request:
         self.path = "/" + _text(environ.get("PATH_INFO") or "").strip("/")
 
     def close(self) -> None:
+        for held in ("_arrived", "json", "form"):
+            self.__dict__.pop(held, None)
         while self._taken:
             budget, size = self._taken.pop()
             budget.give(size)
@@ -117,7 +119,7 @@ class Request:
             body = self._read(self._length())
             self._take(VALUES, len(body) + VALUE_BYTES * sum(map(body.count, _BEFORE_VALUES)))
         except Refused as refusal:
-            return refusal
+            return refusal.with_traceback(None)  # whose frames hold this request, which would wait for the collector
         return body
 
     def _length(self) -> int:

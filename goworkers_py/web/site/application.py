@@ -74,7 +74,8 @@ class Application:
                 return Acting(self._table, pages, self._rates, self._settings().read_only).act(visit, path, of_api)
             return self._show(visit, path, of_api, pages)
         except Exception as fault:
-            error = _refused(fault, request, path)
+            # Without its frames: they hold the body, and `error`, so that only the collector would free them.
+            error = _refused(fault, request, path).with_traceback(None)
         if of_api:
             response = Response.of_text(as_json({"error": error.message}, Hiding()), JSON_TYPE, error.status)
         else:
