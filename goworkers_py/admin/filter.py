@@ -78,14 +78,14 @@ class Filter:
         if self.jids and not self._may_hold_a_jid(job.payload):
             return False
         for text in (self.job_class, self.error, self.tag, self.argument):
-            if text and _PLAIN(text) and not _FRACTION(text) and text.encode() not in job.payload:
+            if text and is_plain(text) and not _FRACTION(text) and text.encode() not in job.payload:
                 return False
         if self.jids and job.jid not in self.jids:
             return False
         return self._fits_times(job) and self._fits_fields(job)
 
     def _may_hold_a_jid(self, raw: bytes) -> bool:
-        return any(not _PLAIN(jid) or jid.startswith(DIGEST) or jid.encode() in raw for jid in self.jids)
+        return any(not is_plain(jid) or jid.startswith(DIGEST) or jid.encode() in raw for jid in self.jids)
 
     def _fits_as_shown(self, job: StoredJob) -> bool:
         """Lists show an unreadable payload escaped, as in `\\x1b`. Valid JSON has no `\\x`, so a `match` with `\\x` is
@@ -192,7 +192,7 @@ def _value(text: str) -> Any:
 
 
 # Every JSON encoder writes these characters in the same way, so a text of them stands in the payload's bytes unchanged.
-_PLAIN = re.compile(r"[A-Za-z0-9_.:-]+").fullmatch
+is_plain = re.compile(r"[A-Za-z0-9_.:-]+").fullmatch
 # But for such a number: 1.5 may stand there as 1.50 or 15e-1.
 _FRACTION = re.compile(r"-?[0-9]+[.eE][0-9.eE+-]*").fullmatch
 

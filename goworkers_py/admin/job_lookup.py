@@ -12,7 +12,7 @@ from goworkers_py.admin.job_pages import pages_in
 from goworkers_py.admin.job_status import PLACES, JobStatus, as_seen, as_told, check_jid
 from goworkers_py.admin.member_lookup import MemberLookup
 from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.brokers.contracts.admin import MOST_OF_ONE_TIME, Admin, Place
+from goworkers_py.brokers.contracts.admin import MOST_OF_ONE_TIME, Admin, Glance, Place
 from goworkers_py.brokers.contracts.fleet import InProgressJob
 from goworkers_py.brokers.contracts.span import Span
 from goworkers_py.core.errors import BrokerRefused
@@ -36,7 +36,9 @@ _WAITS = ("scheduled", "retry", "waiting")  # states of a job that a cancel dele
 
 
 class JobLookup:
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, glance: Glance | None = None) -> None:
+        """With `glance` it only looks, and removes nothing."""
+        self._glance = glance
         broker.require(Capability.ADMIN)
         self._admin: Admin = broker.admin
         self._members = MemberLookup(broker)
@@ -159,11 +161,11 @@ class JobLookup:
         so one among a great many of the same time may be left out."""
         if status.state in PLACES and due is not None:
             place = Place(PLACES[status.state])
-            yield from ((place, 0, job) for job in self._admin.jobs_in(place).at(due))
+            yield from ((place, 0, job) for job in self._admin.jobs_in(place, self._glance).at(due))
         elif status.state == "waiting" and status.queue:
             place = Place(JobState.WAITING, status.queue)
             since = status.since or 0.0
-            yield from ((place, number, job) for number, job in self._admin.jobs_in(place).around(since))
+            yield from ((place, number, job) for number, job in self._admin.jobs_in(place, self._glance).around(since))
 
     def _further(self, status: JobStatus) -> Iterator[tuple[Place, int, StoredJob]]:
         """All jobs of the time of this one, if `seen_at` yields only some. Reads any number of pages."""

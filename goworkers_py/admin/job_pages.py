@@ -14,6 +14,8 @@ from goworkers_py.brokers.contracts.span import Span
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.wire.stored_job import StoredJob
 
+LOOKS = 100
+
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
@@ -31,18 +33,24 @@ def pages_in(jobs: PlacedJobs, span: Span) -> Iterator[list[StoredJob]]:
             return
 
 
-def page_of(jobs: PlacedJobs, wanted: Wanted, span: Span, after: str, limit: int, most: int) -> JobPage:
-    """Looks at `most` jobs at most, so that a page comes soon, however few of a million jobs are wanted."""
+def page_of(
+    jobs: PlacedJobs, wanted: Wanted, span: Span, after: str, limit: int, most: int, most_bytes: int | None = None
+) -> JobPage:
+    """Looks at `most` jobs at most, so that a page comes soon, however few of a million jobs are wanted; with
+    `most_bytes`, the page ends behind jobs of so many bytes, or after a look at a hundred times as many."""
     start = _place_after(jobs, after, span.newest_first) if after else span.start(jobs.before)
     found: list[StoredJob] = []
-    looked_at = 0
+    looked_at = kept = seen = 0
     read = itertools.chain.from_iterable(jobs.pages(span.newest_first, start))
     for looked_at, job in enumerate(read, 1):
         if span.is_behind(job):
             return JobPage(found, "", looked_at)
         if wanted.fits(job):
             found.append(job)
-        if len(found) >= limit or looked_at >= most:
+            kept += len(job.payload)
+        seen += job.size
+        ends = most_bytes is not None and (kept >= most_bytes or seen >= LOOKS * most_bytes)
+        if len(found) >= limit or looked_at >= most or ends:
             return JobPage(found, _mark(start + looked_at, job), looked_at)
     return JobPage(found, "", looked_at)
 
@@ -60,7 +68,7 @@ def _place_after(jobs: PlacedJobs, mark: str, newest_first: bool) -> int:
         place, time = int(told), float(at) if at else None
     except ValueError:
         raise ArgumentError(f"after: {mark!r} is not what `next` of a page was") from None
-    for start in (max(0, place - PAGE), place):
+    for start in (max(0, place - 1), max(0, place - PAGE)):
         for number, job in enumerate(next(jobs.pages(newest_first, start), ()), start + 1):
             if job.at == time and _digest(job) == digest:
                 return number

@@ -21,7 +21,7 @@ from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.admin.retry_now import retry_now
 from goworkers_py.admin.summary import Kind, Sample, Summary, sample
 from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.brokers.contracts.admin import Admin, Change, Changed, Place
+from goworkers_py.brokers.contracts.admin import Admin, Change, Changed, Glance, Place
 from goworkers_py.brokers.contracts.span import BEGINNING, Reached, Span
 from goworkers_py.config.moments import Moment, moment
 from goworkers_py.core.errors import ArgumentError
@@ -37,6 +37,7 @@ ALL = Filter()
 # So many jobs are looked at for one page. It takes about a quarter of a second where few are wanted.
 MOST_FOR_A_PAGE = 20_000
 SAMPLE = 2_000
+MOST_BYTES = 1_000_000  # payloads of a page with a glance
 
 
 class Jobs:
@@ -128,10 +129,10 @@ class Jobs:
         """How many jobs a place holds: `inspector.count(inspector.DEAD)`."""
         return self._admin.jobs_in(place).count()
 
-    def first(self, place: Place, limit: int) -> list[StoredJob]:
+    def first(self, place: Place, limit: int, glance: Glance | None = None) -> list[StoredJob]:
         """The first jobs of a place: of a queue those that run next, of a state those that are due first or died first.
-        `inspector.first(inspector.waiting_in("mail"), 10)`."""
-        return self._admin.jobs_in(place).first(limit)
+        `inspector.first(inspector.waiting_in("mail"), 10)`. `glance` is as for `page`."""
+        return self._admin.jobs_in(place, glance).first(limit)
 
     def pages(self, place: Place, newest_first: bool = False) -> Iterator[list[StoredJob]]:
         """All jobs, some hundreds at a time: `for page in inspector.pages(inspector.RETRIES): ...`. A
@@ -146,7 +147,7 @@ class Jobs:
 
     def page(
         self, place: Place, wanted: Wanted = ALL, *, after: str = "", limit: int = 50, most: int = MOST_FOR_A_PAGE,
-        newest_first: bool | None = None,
+        newest_first: bool | None = None, glance: Glance | None = None,
     ) -> JobPage:  # fmt: skip
         """Up to `limit` wanted jobs in the order of `jobs`, for programs that show a page at each request:
         `page = inspector.page(place)`, then `inspector.page(place, after=page.next)`.
@@ -154,11 +155,13 @@ class Jobs:
         At most `most` jobs are looked at, so a page may hold fewer jobs than `limit`, even none, and not be the last.
         Jobs that come or go between two calls hide no other job while they are fewer than 500; beyond that, jobs of the
         same time, or of a queue, may be shown twice. `newest_first` turns the order of a place whose jobs have a time.
+        With `glance`, a page holds few large jobs, and something small stands in for payloads that are still larger.
         """
         if limit < 1 or most < 1:
             raise ArgumentError(f"limit and most must be at least 1, are {limit} and {most}")
         span = self._span(place, wanted, newest_first)
-        return page_of(self._admin.jobs_in(place), wanted, span, after, limit, most)
+        bound = None if glance is None else MOST_BYTES
+        return page_of(self._admin.jobs_in(place, glance), wanted, span, after, limit, most, bound)
 
     def _span(self, place: Place, wanted: Wanted, newest_first: bool | None = None) -> Span:
         """What to read of a place, whose jobs are in the order of their times."""
@@ -166,7 +169,7 @@ class Jobs:
             newest_first = place.state is JobState.DEAD
         if place not in places.TIMED:
             return Span(newest_first)
-        due = JobLookup(self._broker).due_in(place, wanted.jids[0]) if len(wanted.jids) == 1 else None
+        due = JobLookup(self._broker, Glance()).due_in(place, wanted.jids[0]) if len(wanted.jids) == 1 else None
         return Span.of(wanted.since, wanted.until, newest_first) if due is None else Span(newest_first, due, due)
 
     def summary(self, place: Place, advance: Callable[[int], object] = lambda jobs: None) -> list[Kind]:
@@ -181,7 +184,7 @@ class Jobs:
     def sample(self, place: Place, size: int = SAMPLE) -> Sample:
         """`summary` at once: estimated from jobs of a hundred parts of the place, chosen at random.
         `inspector.sample(inspector.RETRIES).kinds[0].job_class`."""
-        return sample(self._admin.jobs_in(place), size)
+        return sample(self._admin.jobs_in(place, Glance()), size)
 
     def failures(self) -> list[Kind]:
         """The jobs that wait for a retry or are dead, counted by class and error:

@@ -21,6 +21,7 @@ MOST_KINDS = 1_000
 LONGEST_TEXT = 300
 # A sample is read from so many parts of a place: neighbours have often failed for the same reason.
 PARTS = 100
+MOST_BYTES = 50_000_000  # of a sample: so many the server reads for it, although it sends less
 OTHERS, UNREADABLE, NAMELESS = "(others)", "(unreadable)", "(none)"
 HOURS, HOUR_S = 24, 3_600
 
@@ -106,13 +107,16 @@ def _failed_at(job: StoredJob) -> float | None:
 
 
 def sample(jobs: PlacedJobs, size: int) -> Sample:
-    total, summary, looked_at = jobs.count(), Summary(), 0
+    total, summary, looked_at, seen = jobs.count(), Summary(), 0, 0
     part = max(1, size // PARTS)
-    starts = range(0, total, part) if total <= size else sorted(random.sample(range(total - part), PARTS))
+    starts = [*range(0, total, part)] if total <= size else random.sample(range(total - part), PARTS)
     for start in starts:
         found = jobs.first(part, start)
         looked_at += len(found)
         summary.add(found)
+        seen += sum(job.size for job in found)
+        if seen >= MOST_BYTES:
+            break
     kinds = summary.kinds()
     for kind in kinds:
         kind.count = round(kind.count * max(total, looked_at) / looked_at)

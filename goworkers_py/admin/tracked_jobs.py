@@ -5,7 +5,7 @@ from __future__ import annotations
 from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.job_status import check_jid
 from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.brokers.contracts.admin import Place
+from goworkers_py.brokers.contracts.admin import Glance, Place
 from goworkers_py.wire.job_record import JobRecord
 from goworkers_py.wire.payload import encodable
 from goworkers_py.wire.stored_job import StoredJob
@@ -26,8 +26,8 @@ class TrackedJobs:
 
     def placed(self, jid: str) -> tuple[Place, StoredJob] | None:
         """`place, job = inspector.placed(jid)`: where a tracked job waits, found by its record. None for any other job,
-        and for one that is not where its record says."""
-        return JobLookup(self._broker).place_of(jid) if _may_be_tracked(jid) else None
+        and for one that is not where its record says. Something small stands in for a payload of megabytes."""
+        return JobLookup(self._broker, Glance(jid=jid)).place_of(jid) if _may_be_tracked(jid) else None
 
 
 def _may_be_tracked(jid: str) -> bool:

@@ -25,6 +25,11 @@ class StoredJob:
     queue: str = ""  # empty if only the payload names it
     at: float | None = None  # time at which the job is due, was parked, or died
     line: str = ""  # of a parked job; of a push in an outbox, the broker to which it goes
+    whole: int = 0  # bytes of a large payload for which `payload` stands in, see `stand_in`
+
+    @property
+    def size(self) -> int:
+        return self.whole or len(self.payload)
 
     @cached_property
     def message(self) -> Message | None:

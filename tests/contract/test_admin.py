@@ -25,7 +25,16 @@ from harness import (
     waiting,
 )  # fmt: skip
 
-from goworkers_py.brokers.contracts.admin import MOST_OF_ONE_TIME, PAGE, Admin, Advice, Change, Changed, Place
+from goworkers_py.brokers.contracts.admin import (
+    MOST_OF_ONE_TIME,
+    PAGE,
+    Admin,
+    Advice,
+    Change,
+    Changed,
+    Glance,
+    Place,
+)
 from goworkers_py.brokers.contracts.fleet import QueueStats
 from goworkers_py.brokers.contracts.recoverable import Recoverable
 from goworkers_py.brokers.contracts.span import Reached, Span
@@ -69,6 +78,21 @@ def sizes(admin: Admin) -> dict[str, int]:
 
 def seen(admin: Admin, place: Place, newest_first: bool = False) -> list[bytes]:
     return [one.payload for page in admin.jobs_in(place).pages(newest_first) for one in page]
+
+
+@pytest.mark.parametrize("place", [Q, *STATES.values()], ids=["queue", *STATES])
+def test_something_small_stands_in_for_a_large_payload(me: Process, admin: Admin, place: Place) -> None:
+    large, named = job(args=[3_000 * "x"], jid="large"), job(args=[2_000 * "x"], jid="named")
+    published = [job(jid="first"), large, named, job(jid="last")]
+    put(me, place, published)
+    glance = admin.jobs_in(place, Glance(longest=1_000, jid="named", longest_of_jid=2_500))
+    read = [one for page in glance.pages() for one in page]
+    assert sorted(one.jid for one in read) == ["first", "large", "last", "named"]
+    assert {one.jid: one.whole for one in read if one.whole} == {"large": len(large)}
+    assert [one.payload for one in read if one.jid == "named"] == [named]
+    first = [one.jid for one in glance.first(4)]
+    assert first == ["first", "large", "named", "last"] or (place is DEAD and sorted(first) == sorted(set(first)))
+    assert [one.jid for one in glance.first(2, 1)] == first[1:3]
 
 
 def delete(*chosen: bytes) -> Callable[[Sequence[StoredJob]], list[Change]]:

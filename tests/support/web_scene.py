@@ -88,6 +88,9 @@ def fill(app: App, redis: redis_py.Redis) -> Scene:
     for ahead in (60, 3_600, 86_400):
         app.enqueue_in("reports", "ReportJob", ahead, [2026, {"month": 11}])
     _history(redis, chance, now)
+    # Neither a cron expression nor whole seconds: the page shows all of it as its rule.
+    redis.hset("schedules", "sync", json.dumps({"class": "Sync", "args": [{"secret": "s3cr3t"}]}))
+    app.report("import", {"rows": 3, "token": "s3cr3t"})
     app.inspector.pause("imports")
     return Scene(_tracked(app), _batch(app), _chain(app), _features(app, now))
 
@@ -188,7 +191,8 @@ def _chain(app: App) -> str:
 
 def _features(app: App, now: float) -> str:
     joining = GroupMembership(GROUP, GroupSettings(grace_s=3_600))
-    members = [{"class": "Invoice", "args": [n], "jid": f"member{n}", "queue": GROUP.queue} for n in range(4)]
+    secret = {"token": "s3cr3t"}
+    members = [{"class": "Invoice", "args": [n, secret], "jid": f"member{n}", "queue": GROUP.queue} for n in range(4)]
     pushed = [Push(GROUP.queue, json.dumps(one).encode(), group=joining) for one in members]
     app.broker.transport.publish(pushed)
     limit = app.limit("stripe", concurrent=2)
@@ -196,7 +200,8 @@ def _features(app: App, now: float) -> str:
     app.job("ChargeJob", queue="billing", limits=[limit])(lambda number: None).enqueue_bulk([[n] for n in range(5)])
     app.job("SyncStockJob", queue="default", unique_for=600)(lambda number: None).enqueue(7)
     release = Release("shop", "7")
-    told = {"class": "ReportJob", "queue": "reports", "args": ["eu"], "catch_up": "latest", "overlap": "allow"}
+    args = ["eu", secret]
+    told = {"class": "ReportJob", "queue": "reports", "args": args, "catch_up": "latest", "overlap": "allow"}
     rules = {"nightly": Rule("0 3 * * *", 0, "Europe/Berlin"), "heartbeat": Rule("", 60, "")}
     known = [schedule(name, rule, told) for name, rule in rules.items()]
     for state in app.broker.periodic.register(release, known).states:

@@ -180,7 +180,7 @@ def test_a_result_progress_and_the_end_of_a_tracked_job_are_shown_with_hidden_va
 
 
 def test_long_arguments_are_cut_and_the_payload_is_a_file(client: Client, redis: redis_py.Redis) -> None:
-    raw = failed(args=["x" * 1_000_000, list(range(5_000))])
+    raw = failed(args=["x" * 900_000, list(range(5_000))])
     place = in_retry(redis, raw)
     page = client.get(where(**place)).text
     assert len(page) < 100_000
@@ -427,6 +427,13 @@ def test_a_process_obeys_a_command_of_its_own_program(redis_url: str) -> None:
             flushed.append(name)
             return f"{name} is empty"
 
+        @app.command("settings")
+        def settings(form: str) -> object:
+            told = {"rows": 3, "api_token": "s3cr3t"}
+            if form == "error":
+                raise ValueError("token s3cr3t is refused")
+            return {"dict": told, "json": json.dumps(told), "text": "token: s3cr3t"}[form]
+
         with started(app, lambda command, who: None):
             client = Client(application(app, authorize=lambda environ, action: True))
             assert eventually(lambda: len(app.inspector.processes()) == 1)
@@ -437,6 +444,13 @@ def test_a_process_obeys_a_command_of_its_own_program(redis_url: str) -> None:
             assert (told["count"], told["answers"][0]["value"], flushed) == (1, "prices is empty", ["prices"])
             client.post("/process/call", {**one, "name": "flush-cache", "args": '["all"]'})
             assert flushed == ["prices", "all"]
+            for form in ("dict", "json", "text", "error"):
+                given = {**one, "name": "settings"}
+                told = client.api("/api/process/call", {**given, "args": [form]})
+                assert ("s3cr3t" in told.text, "(hidden)" in told.text) == (False, True)
+                client.post("/process/call", {**given, "args": json.dumps([form])})
+                assert "(hidden)" in (page := client.get("/process?" + urlencode(one)).text)
+                assert "s3cr3t" not in page + client.get("/audit").text
             assert client.api("/api/process/call", {**one, "name": "stop"}).status == 400
             assert "Let a new process with new code replace" in client.post("/process/reload", one).text
             told = client.api("/api/process/reload", one).json

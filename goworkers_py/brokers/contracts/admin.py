@@ -13,7 +13,7 @@ Every verb may be called again after that.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from goworkers_py.brokers.contracts.fleet import (
@@ -30,6 +30,7 @@ from goworkers_py.brokers.contracts.fleet import (
 from goworkers_py.brokers.contracts.span import BEGINNING, EVERY_JOB, Reached, Span
 from goworkers_py.core.command import Command
 from goworkers_py.core.job_state import JobState
+from goworkers_py.wire.stand_in import stand_in_for
 from goworkers_py.wire.stored_job import StoredJob
 
 # Jobs that are read in one step.
@@ -73,6 +74,21 @@ class Changed:
         """Adds up the counts and the problems. The jobs are left out, because there may be millions."""
         self.done += other.done
         self.problems += other.problems
+
+
+class Glance(NamedTuple):
+    """How people look at many jobs: something small stands in for a large payload, see `stand_in`."""
+
+    longest: int = 100_000  # bytes of a payload that comes whole
+    jid: str = ""  # a payload that holds this text comes whole up to
+    longest_of_jid: int = 1_000_000
+
+    def of(self, job: StoredJob) -> StoredJob:
+        """The job as it comes then."""
+        most = self.longest_of_jid if self.jid and self.jid.encode() in job.payload else self.longest
+        if job.whole or len(job.payload) <= most:
+            return job
+        return replace(job, payload=stand_in_for(job.payload), whole=len(job.payload))
 
 
 # Called with a page of jobs. Returns the changes of those jobs that are to be changed.
@@ -175,9 +191,9 @@ class Admin(Protocol):
     def outboxes(self) -> list[LineStats]:
         """Returns the outboxes that hold pushes, by name."""
 
-    def jobs_in(self, place: Place) -> PlacedJobs:
+    def jobs_in(self, place: Place, glance: Glance | None = None) -> PlacedJobs:
         """Returns the jobs of a place, and asks the broker nothing yet. Raises ArgumentError for jobs in progress:
-        `in_progress` lists them."""
+        `in_progress` lists them. With `glance` they can be read only."""
 
     # --- the fleet
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from goworkers_py.brokers.contracts.admin import Admin, Checks, Place
+from goworkers_py.brokers.contracts.admin import Admin, Checks, Glance, Place
 from goworkers_py.brokers.contracts.fleet import (
     Counts,
     Day,
@@ -65,10 +65,10 @@ class MemoryAdmin(Admin):
 
     # --- jobs
 
-    def jobs_in(self, place: Place) -> MemoryJobs:
+    def jobs_in(self, place: Place, glance: Glance | None = None) -> MemoryJobs:
         if place.state is JobState.IN_PROGRESS:
             raise ArgumentError("jobs in progress cannot be listed as a place: call in_progress")
-        return MemoryJobs(self._state, place, self._dead_limits)
+        return MemoryJobs(self._state, place, self._dead_limits, glance)
 
     def lines(self) -> list[LineStats]:
         return self._line_stats(self._state.lines)

@@ -19,6 +19,7 @@ from goworkers_py.brokers.contracts.admin import (
     Change,
     Changed,
     Decide,
+    Glance,
     Place,
     PlacedJobs,
 )
@@ -47,7 +48,8 @@ class Stay(NamedTuple):
 class MemoryJobs(PlacedJobs):
     """The jobs of a queue, or of one of the states SCHEDULED, PARKED, OUTBOX, RETRY and DEAD."""
 
-    def __init__(self, state: State, place: Place, dead_limits: DeadLimits) -> None:
+    def __init__(self, state: State, place: Place, dead_limits: DeadLimits, glance: Glance | None = None) -> None:
+        self._glance = glance
         self._state = state
         self._place = place
         self._dead_limits = dead_limits
@@ -217,4 +219,5 @@ class MemoryJobs(PlacedJobs):
         return self._state.timed[self._place.state].remove(TimedJob(stay.at, stay.number, stay.payload))
 
     def _stored(self, stay: Stay) -> StoredJob:
-        return StoredJob(stay.payload, stay.queue or self._place.queue, stay.at, stay.line)
+        job = StoredJob(stay.payload, stay.queue or self._place.queue, stay.at, stay.line)
+        return job if self._glance is None else self._glance.of(job)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Collection, Iterator, Sequence
 
-from goworkers_py.brokers.contracts.admin import Admin, Checks, Place, PlacedJobs
+from goworkers_py.brokers.contracts.admin import Admin, Checks, Glance, Place, PlacedJobs
 from goworkers_py.brokers.contracts.fleet import (
     Day,
     InProgressJob,
@@ -68,16 +68,16 @@ class RedisAdmin(Admin):
 
     # --- jobs
 
-    def jobs_in(self, place: Place) -> PlacedJobs:
+    def jobs_in(self, place: Place, glance: Glance | None = None) -> PlacedJobs:
         if place.state is JobState.WAITING:
-            return QueueJobs(self._connections, self._keys, place.queue, self._ruby)
+            return QueueJobs(self._connections, self._keys, place.queue, self._ruby, glance)
         if place.state is JobState.IN_PROGRESS:
             raise ArgumentError("jobs in progress cannot be listed as a place: call in_progress")
         if place.state is JobState.PARKED:
-            return LineJobs(self._lines, place.state)
+            return LineJobs(self._lines, place.state, glance)
         if place.state is JobState.OUTBOX:
-            return LineJobs(self._outboxes, place.state)
-        return SetJobs(self._connections, self._keys, place.state, self._dead_limits, self._ruby)
+            return LineJobs(self._outboxes, place.state, glance)
+        return SetJobs(self._connections, self._keys, place.state, self._dead_limits, self._ruby, glance)
 
     def lines(self) -> list[LineStats]:
         return self._lines.all()

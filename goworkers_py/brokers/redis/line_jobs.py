@@ -6,10 +6,11 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from goworkers_py.brokers.contracts.admin import DELETED, PAGE, Change, Changed, Decide, PlacedJobs
+from goworkers_py.brokers.contracts.admin import DELETED, PAGE, Change, Changed, Decide, Glance, PlacedJobs
 from goworkers_py.brokers.contracts.span import EVERY_JOB, Span
 from goworkers_py.brokers.redis.line_entry import LineEntry
 from goworkers_py.brokers.redis.lines import Lines, Move
+from goworkers_py.brokers.redis.list_pages import fresh_pages
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.wire import enclosure
@@ -19,7 +20,8 @@ from goworkers_py.wire.stored_job import StoredJob
 
 
 class LineJobs(PlacedJobs):
-    def __init__(self, lines: Lines, state: JobState) -> None:
+    def __init__(self, lines: Lines, state: JobState, glance: Glance | None = None) -> None:
+        self._glance = glance
         self._lines = lines
         self._state = state
 
@@ -31,7 +33,10 @@ class LineJobs(PlacedJobs):
         for line in self._lines.all():
             if len(found) >= limit:
                 break
-            if start < line.size:
+            if start < line.size and self._glance is not None:
+                pages = self._lines.glances(line.name, self._glance, -start - 1, limit - len(found))
+                found += [_stored(one, line.name, whole) for page in pages for one, whole in page]
+            elif start < line.size:
                 found += [_stored(one, line.name) for one in self._lines.oldest(line.name, limit - len(found), start)]
             start = max(0, start - line.size)
         return found
@@ -56,10 +61,19 @@ class LineJobs(PlacedJobs):
 
     def pages(self, newest_first: bool = True, start: int = 0) -> Iterator[list[StoredJob]]:
         for line in self._lines.all():
-            if start < line.size:
+            if start < line.size and (glance := self._glance) is not None:
+                yield from self._glanced(line.name, glance, start)
+            elif start < line.size:
                 for page in self._lines.pages(line.name, PAGE, start):
                     yield [_stored(one, line.name) for one in page]
             start = max(0, start - line.size)
+
+    def _glanced(self, line: str, glance: Glance, start: int) -> Iterator[list[StoredJob]]:
+        def read(first: int) -> list[StoredJob]:
+            page = next(self._lines.glances(line, glance, first, PAGE), [])
+            return [_stored(one, line, whole) for one, whole in page]
+
+        return fresh_pages(read, start)
 
     def change(self, decide: Decide, span: Span = EVERY_JOB) -> Iterator[tuple[int, Changed]]:
         start = span.start(self.before)
@@ -94,8 +108,8 @@ class LineJobs(PlacedJobs):
         return self._lines.clear()
 
 
-def _stored(one: LineEntry, line: str) -> StoredJob:
-    return StoredJob(one.payload, one.queue, one.at, line)
+def _stored(one: LineEntry, line: str, whole: int = 0) -> StoredJob:
+    return StoredJob(one.payload, one.queue, one.at, line, whole)
 
 
 def _changed(moves: Sequence[tuple[StoredJob, Move]], answer: Sequence[int | str]) -> Changed:

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from goworkers_py.brokers.contracts.admin import Glance
 from goworkers_py.brokers.contracts.fleet import LineStats
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, RedisCommand, Script, text
+from goworkers_py.brokers.redis.glances import glances
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.line_entry import LineEntry, read
 from goworkers_py.brokers.redis.list_pages import pages_of_list, ranges
@@ -101,6 +103,11 @@ class Lines:
         """All entries, the newest first: those that leave meanwhile leave at the other end."""
         for page in pages_of_list(self._connections, self._key(line), at_once, start):
             yield [*map(read, page)]
+
+    def glances(self, line: str, glance: Glance, start: int, count: int) -> Iterator[list[tuple[LineEntry, int]]]:
+        """Each entry with the bytes of a large payload, for which something stands in; 0 for another one."""
+        for page in glances(self._connections, glance, "list", self._key(line), start, count, headed=True):
+            yield [(read(one.raw), one.whole) for one in page]
 
     def move(self, line: str, moves: Sequence[Move]) -> list[int | str]:
         """For each move 1, 0 when the entry had left the line, or the text of the error for which it stays there."""

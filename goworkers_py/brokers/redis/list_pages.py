@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from goworkers_py.brokers.contracts.admin import PAGE
 from goworkers_py.brokers.redis.connection import Connections
+
+T = TypeVar("T")
 
 
 def ranges(start: int, count: int, size: Callable[[], int]) -> list[tuple[int, int]]:
@@ -18,8 +21,12 @@ def ranges(start: int, count: int, size: Callable[[], int]) -> list[tuple[int, i
 
 def pages_of_list(connections: Connections, key: str, at_once: int, start: int = 0) -> Iterator[list[bytes]]:
     """The newest entry first, while others push to the list and take from its end."""
-    before = set[bytes]()
-    while listed := connections.call("LRANGE", key, start, start + at_once - 1):
+    return fresh_pages(lambda first: connections.call("LRANGE", key, first, first + at_once - 1), start)
+
+
+def fresh_pages(read: Callable[[int], list[T]], start: int) -> Iterator[list[T]]:
+    before = set[T]()
+    while listed := read(start):
         start += len(listed)
         # A push moves all entries by one position, so the next page begins with entries of this page.
         fresh = list(listed)

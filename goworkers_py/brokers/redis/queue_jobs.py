@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from goworkers_py.brokers.contracts.admin import DELETED, MOVED, PAGE, Change, Changed, Decide, PlacedJobs
+from goworkers_py.brokers.contracts.admin import DELETED, MOVED, PAGE, Change, Changed, Decide, Glance, PlacedJobs
 from goworkers_py.brokers.contracts.span import EVERY_JOB, Reached, Span
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script
+from goworkers_py.brokers.redis.glances import glances
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.list_pages import pages_of_list, ranges
+from goworkers_py.brokers.redis.list_pages import fresh_pages, pages_of_list, ranges
 from goworkers_py.brokers.redis.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.core.errors import ArgumentError
@@ -33,7 +34,9 @@ _PICK = Script(Path(__file__).parent / "lua" / "pick.lua", list_of(int))
 
 
 class QueueJobs(PlacedJobs):
-    def __init__(self, connections: Connections, keys: Keys, queue: str, ruby: ForRuby | None = None) -> None:
+    def __init__(self, connections: Connections, keys: Keys, queue: str, ruby: ForRuby | None = None,
+                 glance: Glance | None = None) -> None:  # fmt: skip
+        self._glance = glance
         self._connections = connections
         self._keys = keys
         self._queue = queue
@@ -45,6 +48,8 @@ class QueueJobs(PlacedJobs):
 
     def first(self, limit: int, start: int = 0) -> list[StoredJob]:
         """In the order in which they are fetched."""
+        if self._glance is not None:
+            return [job for page in self._glances(self._glance, -start - 1, limit) for job in page]
         pieces = ranges(start, limit, self.count)
         listed = self._connections.exchange([("LRANGE", self._key, -last - 1, -first - 1) for first, last in pieces])
         return [StoredJob(payload, self._queue) for piece in listed for payload in reversed(piece)]
@@ -61,9 +66,7 @@ class QueueJobs(PlacedJobs):
         # Jobs of one bulk push have the same time, so the place of one may be far before the last of them.
         near = range(middle, max(0, middle - PAGES_NEAR * NEAR) - NEAR, -NEAR)
         for start in dict.fromkeys(max(0, place) for place in (middle, 0, size - NEAR, *near)):
-            listed = self._connections.call("LRANGE", self._key, -start - NEAR, -start - 1)
-            for place, payload in enumerate(reversed(listed), start):
-                yield place, StoredJob(payload, self._queue)
+            yield from enumerate(self.first(NEAR, start), start)
 
     def _place_of(self, time: float, size: int) -> int:
         """How many jobs came into the queue before this time. Most queues are in the order of these times, so it is
@@ -83,8 +86,15 @@ class QueueJobs(PlacedJobs):
     def pages(self, newest_first: bool = True, start: int = 0) -> Iterator[list[StoredJob]]:
         """All jobs, always the newest first: jobs that are fetched meanwhile leave at the other end, and the positions
         of the other jobs stay."""
+        if (glance := self._glance) is not None:
+            yield from fresh_pages(lambda first: next(self._glances(glance, first, PAGE), []), start)
+            return
         for page in pages_of_list(self._connections, self._key, PAGE, start):
             yield [StoredJob(payload, self._queue) for payload in page]
+
+    def _glances(self, glance: Glance, start: int, count: int) -> Iterator[list[StoredJob]]:
+        for page in glances(self._connections, glance, "list", self._key, start, count):
+            yield [StoredJob(one.raw, self._queue, whole=one.whole) for one in page]
 
     def change(self, decide: Decide, span: Span = EVERY_JOB) -> Iterator[tuple[int, Changed]]:
         yield from self._from_next(decide, span) if span.next_first else self._from_newest(decide, span)

@@ -11,10 +11,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from goworkers_py.brokers.contracts.admin import DELETED, MOST_OF_ONE_TIME, PAGE, Change, Changed, Decide, PlacedJobs
+from goworkers_py.brokers.contracts.admin import (
+    DELETED,
+    MOST_OF_ONE_TIME,
+    PAGE,
+    Change,
+    Changed,
+    Decide,
+    Glance,
+    PlacedJobs,
+)
 from goworkers_py.brokers.contracts.span import EVERY_JOB, Span
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
+from goworkers_py.brokers.redis.glances import Order, glances
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.list_pages import ranges
 from goworkers_py.brokers.redis.moved_jobs import MovedJobs
@@ -48,6 +58,7 @@ class SetJobs(PlacedJobs):
         state: JobState,
         dead_limits: tuple[int, float],
         ruby: ForRuby | None = None,
+        glance: Glance | None = None,
     ) -> None:
         """`dead_limits`: how many jobs the dead set keeps at most, and for how many seconds."""
         self._connections = connections
@@ -55,12 +66,15 @@ class SetJobs(PlacedJobs):
         self._state = state
         self._key = {JobState.SCHEDULED: keys.schedule, JobState.RETRY: keys.retry, JobState.DEAD: keys.dead}[state]
         self._dead_limits = dead_limits
+        self._glance = glance
         self._ruby = None if state is JobState.DEAD else ruby  # a dead job had its echo when it died
 
     def count(self) -> int:
         return int(self._connections.call("ZCARD", self._key))
 
     def first(self, limit: int, start: int = 0) -> list[StoredJob]:
+        if self._glance is not None:
+            return list(itertools.chain.from_iterable(self._glances(self._glance, False, start, limit)))
         pieces = ranges(start, limit, self.count)
         listed = self._connections.exchange([("ZRANGE", self._key, *piece, "WITHSCORES") for piece in pieces])
         return [job for piece in listed for job in _stored(piece)]
@@ -70,6 +84,9 @@ class SetJobs(PlacedJobs):
         return int(self._connections.call("ZCOUNT", self._key, *limits))
 
     def at(self, time: float) -> list[StoredJob]:
+        if self._glance is not None:
+            pages = self._glances(self._glance, False, self.before(time), MOST_OF_ONE_TIME)
+            return list(itertools.takewhile(lambda job: job.at == time, itertools.chain.from_iterable(pages)))
         asked = ("ZRANGE", self._key, time, time, "BYSCORE", "LIMIT", 0, MOST_OF_ONE_TIME)
         return [StoredJob(member, at=time) for member in self._connections.call(*asked)]
 
@@ -82,13 +99,29 @@ class SetJobs(PlacedJobs):
     def pages(self, newest_first: bool = False, start: int = 0) -> Iterator[list[StoredJob]]:
         """All entries by their time. Entries that come or go meanwhile hide no other entry."""
         reverse = "REV" if newest_first else ""
-        while listed := self._connections.call(f"Z{reverse}RANGE", self._key, start, start + PAGE - 1, "WITHSCORES"):
-            yield (page := _stored(listed))
+        while page := self._page(newest_first, start):
+            yield page
             # The next page begins after the last entry of this page that is still in its place, at its present rank:
             # all entries before it have been seen. If all have left, what comes before the time of the first was seen,
             # or came meanwhile.
-            left = self._ranks(page[-1:], reverse) or self._ranks(page, reverse)
-            start = max(left) + 1 if left else self.before(page[0].at or 0.0, newest_first)
+            known = [number for number, job in enumerate(page) if not job.whole]
+            if not known:
+                start += len(page)  # without their bytes, they cannot be looked up
+                continue
+            left = self._ranks([page[known[-1]]], reverse) or self._ranks([page[at] for at in known], reverse)
+            behind = len(page) - known[-1] - 1  # large ones
+            start = max(left) + 1 + behind if left else self.before(page[0].at or 0.0, newest_first)
+
+    def _page(self, newest_first: bool, start: int) -> list[StoredJob]:
+        if self._glance is not None:
+            return next(self._glances(self._glance, newest_first, start, PAGE), [])
+        command = "ZREVRANGE" if newest_first else "ZRANGE"
+        return _stored(self._connections.call(command, self._key, start, start + PAGE - 1, "WITHSCORES"))
+
+    def _glances(self, glance: Glance, newest_first: bool, start: int, count: int) -> Iterator[list[StoredJob]]:
+        order: Order = "falling" if newest_first else "rising"
+        for page in glances(self._connections, glance, order, self._key, start, count):
+            yield [StoredJob(one.raw, at=one.at, whole=one.whole) for one in page]
 
     def _ranks(self, page: Sequence[StoredJob], reverse: str) -> list[int]:
         """The ranks of those entries that are still in the set, and have the time that they had."""

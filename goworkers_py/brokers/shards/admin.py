@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeVar
 
-from goworkers_py.brokers.contracts.admin import Admin, Advice, Checks, Place, PlacedJobs
+from goworkers_py.brokers.contracts.admin import Admin, Advice, Checks, Glance, Place, PlacedJobs
 from goworkers_py.brokers.contracts.fleet import (
     Counts,
     Day,
@@ -56,8 +56,8 @@ class ShardedAdmin(Admin):
     def outboxes(self) -> list[LineStats]:
         return _by_name(self._shards.answers(lambda broker: broker.admin.outboxes()), _one_line)
 
-    def jobs_in(self, place: Place) -> PlacedJobs:
-        return ShardedJobs(self._shards, place)
+    def jobs_in(self, place: Place, glance: Glance | None = None) -> PlacedJobs:
+        return ShardedJobs(self._shards, place, glance)
 
     # --- the fleet
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from goworkers_py.brokers.broker import Broker
-from goworkers_py.brokers.contracts.admin import DELETED, PAGE, Changed, Decide, Place, PlacedJobs
+from goworkers_py.brokers.contracts.admin import DELETED, PAGE, Changed, Decide, Glance, Place, PlacedJobs
 from goworkers_py.brokers.contracts.span import BEGINNING, EVERY_JOB, Span
 from goworkers_py.brokers.shards.merging import merged
 from goworkers_py.brokers.shards.shard import Shard
@@ -22,9 +22,10 @@ from goworkers_py.wire.stored_job import StoredJob
 class ShardedJobs(PlacedJobs):
     """Any thread asks it. A shard that is away is left out."""
 
-    def __init__(self, shards: ShardList, place: Place) -> None:
+    def __init__(self, shards: ShardList, place: Place, glance: Glance | None = None) -> None:
         self._shards = shards
         self._place = place
+        self._glance = glance
         for shard in shards.all:
             shard.broker.admin.jobs_in(place)  # raises for a place that is none
 
@@ -97,7 +98,7 @@ class ShardedJobs(PlacedJobs):
         return sum(self._shards.every(lambda broker: self._of(broker).clear()))
 
     def _of(self, broker: Broker) -> PlacedJobs:
-        return broker.admin.jobs_in(self._place)
+        return broker.admin.jobs_in(self._place, self._glance)
 
     def _order(self, job: StoredJob) -> float:
         if job.at is not None:

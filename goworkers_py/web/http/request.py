@@ -19,7 +19,7 @@ AT_ONCE = 65_536  # bytes that are read before more memory is asked for: a slow 
 # What all requests of this process hold at once: bodies, and the values in them.
 BODIES, VALUES = Budget(16_000_000), Budget(32_000_000)
 VALUE_BYTES = 80  # of an empty list of JSON and its place in another one; most other values take less
-_BEFORE_VALUES = b",[{&%"  # in JSON; in a form, of which each escaped byte is one for a moment
+BEFORE_VALUES = b",[{&%"  # in JSON; in a form, of which each escaped byte is one for a moment
 MOST_FIELDS = 2_000  # of a query or a form
 
 WITHOUT_PREFIX = {"CONTENT_TYPE", "CONTENT_LENGTH"}  # headers that an environ names so
@@ -117,7 +117,7 @@ class Request:
         """The refusal of a body is kept too: it cannot be read once more."""
         try:
             body = self._read(self._length())
-            self._take(VALUES, len(body) + VALUE_BYTES * sum(map(body.count, _BEFORE_VALUES)))
+            self.take(VALUES, len(body) + VALUE_BYTES * sum(map(body.count, BEFORE_VALUES)))
         except Refused as refusal:
             return refusal.with_traceback(None)  # whose frames hold this request, which would wait for the collector
         return body
@@ -139,7 +139,7 @@ class Request:
         parts: list[bytes] = []
         while length:
             size = min(length, AT_ONCE)
-            self._take(BODIES, size)
+            self.take(BODIES, size)
             part: bytes = self.environ["wsgi.input"].read(size)
             if not part:
                 raise bad_request("the body ended before its Content-Length: nothing was done")
@@ -147,7 +147,8 @@ class Request:
             length -= len(part)
         return b"".join(parts)
 
-    def _take(self, budget: Budget, size: int) -> None:
+    def take(self, budget: Budget, size: int) -> None:
+        """Until the request is closed."""
         budget.take(size)
         self._taken.append((budget, size))
 

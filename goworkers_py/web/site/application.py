@@ -65,6 +65,7 @@ class Application:
         pages = Pages(self._table, self._settings())
         visit: Visit | None = None
         try:
+            _check_site(request)
             grant = self._access().decide(request.environ)
             if isinstance(grant, Response):
                 return grant
@@ -131,6 +132,15 @@ def _has_broken_text(request: Request) -> bool:
     except UnicodeEncodeError:
         return True
     return False
+
+
+def _check_site(request: Request) -> None:
+    """A page of another site may link here. It gets nothing else, and so costs nothing: no picture, no frame, no call
+    of its script. A change has a check of its own, see `csrf`."""
+    if request.changes or request.header("Sec-Fetch-Site") != "cross-site":
+        return
+    if (request.header("Sec-Fetch-Mode"), request.header("Sec-Fetch-Dest")) != ("navigate", "document"):
+        raise Refused(403, "a page of another site may only link to these pages")
 
 
 def _check_view(grant: Grant) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from typing import Any
 
 import simplejson
@@ -41,6 +42,16 @@ class Hiding:
             return [self.value(one, depth + 1) for one in value]
         return value
 
+    def text(self, text: str) -> str:
+        """A text of which nobody knows the form: JSON is masked; any other one with such a name is not shown."""
+        if not self.hides(text) and "\\u" not in text:
+            return text
+        with suppress(ValueError, RecursionError):
+            if isinstance(read := simplejson.loads(text), dict | list):
+                masked = self.value(read)
+                return text if masked == read else simplejson.dumps(masked, ignore_nan=True)
+        return f"{MASK}: {len(text):,} characters with a name that is hidden" if self.hides(text) else text
+
     def may_hide(self, raw: bytes) -> bool:
         """False: nothing in these bytes of JSON is to be hidden."""
         return b"\\u" in raw or self._is_named_in(folded(raw.decode("utf-8", "replace")))
@@ -55,7 +66,7 @@ class Hiding:
     def masked_job(self, job: StoredJob) -> StoredJob:
         """The job as it is shown; the job itself where nothing is to be hidden."""
         masked = self.masked(job)
-        return job if masked is job.payload else StoredJob(masked, job.queue, job.at, job.line)
+        return job if masked is job.payload else StoredJob(masked, job.queue, job.at, job.line, job.whole)
 
     def masked(self, job: StoredJob) -> bytes:
         """The payload without what is to be hidden: the same bytes where there is nothing of that."""

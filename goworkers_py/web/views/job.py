@@ -17,7 +17,7 @@ from goworkers_py.web.views import job_facts as facts
 from goworkers_py.web.views.job_actions import ACTIONS, edited_form
 from goworkers_py.web.views.job_finding import NAMED, WAITING, Finder, Found, Spot
 from goworkers_py.web.views.job_lists import OFFERED
-from goworkers_py.web.views.rows import key_of, row_of
+from goworkers_py.web.views.rows import held, key_of, refuse_large, row_of
 from goworkers_py.wire.job_record import JobRecord, Move
 
 __all__ = ["ACTIONS", "VIEWS"]
@@ -48,6 +48,7 @@ def one(visit: Visit) -> Data:
 
 
 def _of_found(visit: Visit, found: Found) -> Data:
+    held(visit, [found.job])
     job, hiding = found.job, visit.hiding
     args, kwargs = facts.arguments(found, hiding)
     row = row_of(job, hiding)
@@ -57,7 +58,8 @@ def _of_found(visit: Visit, found: Found) -> Data:
         "args": args,
         "kwargs": kwargs,
         "unreadable": facts.unreadable_text(found, hiding),
-        "size": len(job.payload),
+        "size": job.size,
+        "whole": not job.whole,
         "times": facts.times(found),
         "error": facts.error_of(job.message),
         "retries": facts.retries(job.message),
@@ -95,6 +97,8 @@ def raw(visit: Visit) -> Response:
     found = Finder(visit, waits=True).found()
     if found is None:
         raise Refused(404, f"no job with jid {visit.args['jid']} was seen there: it may have moved")
+    refuse_large(found.job)
+    held(visit, [found.job])
     name = re.sub(r"[^A-Za-z0-9]", "-", visit.args["jid"])[:60]
     headers = [("Content-Disposition", f'attachment; filename="job-{name}.txt"')]
     return Response(visit.hiding.masked(found.job), TEXT_TYPE, headers=headers)

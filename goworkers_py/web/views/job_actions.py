@@ -18,7 +18,7 @@ from goworkers_py.web.site.table import Action, Done
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.job_facts import is_wrapped
 from goworkers_py.web.views.job_finding import NAMED, WAITING, Finder
-from goworkers_py.web.views.rows import queue_of
+from goworkers_py.web.views.rows import queue_of, refuse_large
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -53,7 +53,7 @@ class EditedForm:
 
 def edited_form(job: StoredJob, hiding: Hiding) -> EditedForm:
     message = job.message
-    if message is None or job.original is not None or is_wrapped(message):
+    if message is None or job.whole or job.original is not None or is_wrapped(message):
         return EditedForm(None, None, False)
     args, kwargs = _text(hiding.value(message.args)), _text(hiding.value(message.kwargs)) if message.kwargs else ""
     if len(args) + len(kwargs) > LONGEST_EDITED:
@@ -97,6 +97,7 @@ def _again(visit: Visit) -> Done:
     found = finder.found()
     if found is None:
         raise Refused(404, f"no job with jid {finder.jid} was seen there: it may have moved")
+    refuse_large(found.job)
     form = edited_form(found.job, visit.hiding)
     args, kwargs = _given(visit, form, "args", list), _given(visit, form, "kwargs", dict)
     at = visit.args["at"]

@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from goworkers_py.admin.filter import Filter, Refined, Wanted
+from goworkers_py.admin.filter import Filter, Refined, Wanted, is_plain
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import TIMED, waiting_in
-from goworkers_py.brokers.contracts.admin import Place
+from goworkers_py.brokers.contracts.admin import Glance, Place
 from goworkers_py.core.job_state import JobState
 from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import Param
@@ -111,8 +111,13 @@ class Finder:
         found = self._visit.snapshot("running", 2, self._inspector.running)
         for one in found:
             if one.job.jid == self.jid:
-                return Found(RUNNING, one.job, one.queue, one.identity, one.since)
+                return Found(RUNNING, glance_of(self.jid).of(one.job), one.queue, one.identity, one.since)
         return None
+
+
+def glance_of(jid: str) -> Glance:
+    """Where the jid stands in its payload as it is, the payload comes up to a megabyte."""
+    return Glance(jid=jid if is_plain(jid) else "")
 
 
 def word_of(place: Place) -> str:
@@ -131,16 +136,17 @@ def _wanted(jid: str, place: Place, key: str, hiding: Hiding) -> Wanted:
 
 
 def _looked_for(inspector: Inspector, place: Place, wanted: Wanted) -> Iterator[StoredJob]:
-    yield from inspector.page(place, wanted, limit=1, most=MOST_LOOKED_AT).jobs
+    glance = glance_of(wanted.jids[0])
+    yield from inspector.page(place, wanted, limit=1, most=MOST_LOOKED_AT, glance=glance).jobs
     if place not in TIMED:
-        yield from filter(wanted.fits, inspector.first(place, NEXT_ONES))
+        yield from filter(wanted.fits, inspector.first(place, NEXT_ONES, glance))
 
 
 def _fetched(inspector: Inspector, jid: str) -> Iterator[Found]:
     """Jobs in progress that no process reports as running: not begun, or their process is dead."""
     for one in itertools.islice(inspector.in_progress(), MOST_LOOKED_AT):
         if one.job.jid == jid and (one.running_since is None or not one.owner.alive):
-            yield Found(FETCHED, one.job, one.queue, one.owner.identity, one.running_since)
+            yield Found(FETCHED, glance_of(jid).of(one.job), one.queue, one.owner.identity, one.running_since)
 
 
 def search(inspector: Inspector, jid: str, hiding: Hiding) -> Search:
@@ -164,13 +170,17 @@ def _search_in(inspector: Inspector, word: str, place: Place, jid: str, made: Se
         made.complete = False
         return
     wanted = Filter(jids=[jid])
-    page = inspector.page(place, wanted, limit=MOST_COPIES, most=most)
+    page = inspector.page(place, wanted, limit=MOST_COPIES, most=most, glance=Glance())
     made.looked_at += page.looked_at
     jobs = list(page.jobs)
     if page.next:
         made.complete = False
         if place not in TIMED:
             known = {job.payload for job in jobs}
-            jobs += [job for job in inspector.first(place, NEXT_ONES) if wanted.fits(job) and job.payload not in known]
+            jobs += [
+                job
+                for job in inspector.first(place, NEXT_ONES, Glance())
+                if wanted.fits(job) and job.payload not in known
+            ]
             made.looked_at += NEXT_ONES
     made.spots += [Spot(word, place.queue or job.queue, key_of(job, hiding)) for job in jobs]

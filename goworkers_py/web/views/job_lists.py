@@ -8,7 +8,7 @@ from typing import Any
 from goworkers_py.admin.filter import Wanted
 from goworkers_py.admin.jobs import Steps
 from goworkers_py.brokers.broker import Capability
-from goworkers_py.brokers.contracts.admin import Place
+from goworkers_py.brokers.contracts.admin import Glance, Place
 from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.brokers.contracts.span import Reached
 from goworkers_py.core.job_state import JobState, StateWord
@@ -29,7 +29,7 @@ from goworkers_py.web.views.job_sorting import (
     window,
 )
 from goworkers_py.web.views.questions import question
-from goworkers_py.web.views.rows import row_of
+from goworkers_py.web.views.rows import held, row_of
 from goworkers_py.web.views.running_jobs import running
 from goworkers_py.web.views.shared import fleet_stats
 
@@ -45,9 +45,10 @@ WAITING = JobState.WAITING.value
 
 def listed(visit: Visit) -> Data:
     """The jobs of a state, in pages. `next` of a page is the `after` of the next one. At most some thousand jobs are
-    looked at for one page, so that a page may hold fewer jobs than `limit`, even none, and not be the last. `at` is an
-    order of all scheduled jobs, retries and dead jobs. By other columns the first 1,000 that fit are sorted, and
-    `sorted_among` is their number if there are more."""
+    looked at for one page, and few are told where they are large: so a page may hold fewer jobs than `limit`, even
+    none, and not be the last. Of a payload of more than 100 kB only small fields are told. `at` is an order of all
+    scheduled jobs, retries and dead jobs. By other columns the first 1,000 that fit are sorted, or fewer if they are
+    large, and `sorted_among` is their number if there are more."""
     args = visit.args
     state = args["state"]
     stats = fleet_stats(visit)
@@ -93,9 +94,10 @@ def _placed(visit: Visit, place: Place) -> dict[str, Any]:
     page = visit.inspector.page(
         place, wanted, after="" if sorting else args["after"] or "", most=_most(wanted),
         limit=MOST_SORTED if sorting else min(args["limit"], MOST_PLACED), newest_first=newest_first(visit, place),
+        glance=Glance(),
     )  # fmt: skip
     total = visit.inspector.count(place)
-    jobs, after, among = page.jobs, page.next, 0
+    jobs, after, among = held(visit, page.jobs), page.next, 0
     if sorting:
         jobs, after = window(visit, PLACED_JOBS.sorted(page.jobs, args["sort"]), MOST_PLACED)
         among = len(page.jobs) if page.next and page.looked_at < total else 0

@@ -49,6 +49,7 @@ def one(visit: Visit) -> Data:
 
 def _shown(visit: Visit, job: PeriodicJobStatus) -> dict[str, object]:
     told = asdict(job) | {"last": job.last, "full_name": f"{job.source}:{job.name}"}
+    told["rule"] = visit.hiding.text(job.rule)  # that of a gem may be the whole schedule, as JSON
     told["args"], told["args_of_code"] = visit.hiding.value(job.args), visit.hiding.value(job.args_of_code)
     return told
 

@@ -14,6 +14,7 @@ from goworkers_py.core import call as names
 from goworkers_py.core.call import Answer, Target
 from goworkers_py.web.http.errors import Refused, bad_request
 from goworkers_py.web.http.params import ARRAY, WHOLE, Param
+from goworkers_py.web.site.hiding import Hiding
 from goworkers_py.web.site.table import Action, Done, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.processes import IDENTITY
@@ -25,10 +26,18 @@ QUEUE = Param("queue", "name of the queue", needed=True)
 
 def _give(visit: Visit, name: str, *arguments: Any) -> Done:
     answer = _answer(visit, _process(visit), name, arguments)
+    if name not in names.BUILT_IN:
+        answer = _masked(answer, visit.hiding)
     value = answer.value if isinstance(answer.value, str) else simplejson.dumps(answer.value, default=str)
     said = f"{name}: {value}" if answer.ok else f"{name}: not done: {answer.error}"
     noted = f"{answer.identity}: {name}" + ("" if answer.ok else ": not done")  # an answer may hold anything
     return Done(f"{answer.identity}: {said}", int(answer.ok), result={"answers": [answer.as_dict()]}, noted=noted)
+
+
+def _masked(answer: Answer, hiding: Hiding) -> Answer:
+    """Of a command of the user's program, which may answer anything."""
+    value = hiding.text(answer.value) if isinstance(answer.value, str) else hiding.value(answer.value)
+    return replace(answer, value=value, error=hiding.text(answer.error))
 
 
 def _answer(visit: Visit, process: Process, name: str, arguments: Sequence[Any]) -> Answer:

@@ -4,16 +4,26 @@ could be read."""
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from goworkers_py.admin.filter import time_of
+from goworkers_py.admin.jobs import MOST_BYTES
+from goworkers_py.brokers.contracts.admin import Glance
+from goworkers_py.web.http.budget import Budget
+from goworkers_py.web.http.errors import Refused
+from goworkers_py.web.http.request import BEFORE_VALUES, VALUE_BYTES
 from goworkers_py.web.site.hiding import Hiding
+from goworkers_py.web.site.visit import Visit
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import Message, epoch, whole_number
 from goworkers_py.wire.stored_job import StoredJob
+
+# What the values of payloads take at once, in all requests; a payload of fewer bytes does not wait.
+PAYLOADS, SMALL = Budget(32_000_000), 1_000_000
 
 NAMELESS, UNREADABLE = "(none)", "(unreadable)"
 
@@ -35,7 +45,30 @@ class JobRow:
     job: StoredJob
 
 
+def few(jobs: Sequence[StoredJob]) -> list[StoredJob]:
+    """The first ones, of few bytes together."""
+    ends = itertools.accumulate(len(Glance().of(job).payload) for job in jobs)
+    return [job for job, end in zip(jobs, ends, strict=True) if end <= MOST_BYTES]
+
+
+def held(visit: Visit, jobs: Sequence[StoredJob]) -> Sequence[StoredJob]:
+    """The jobs, which this request is going to parse. Large ones wait for those of other requests."""
+    cost = sum(len(job.payload) + VALUE_BYTES * sum(map(job.payload.count, BEFORE_VALUES)) for job in jobs)
+    if cost > SMALL:
+        visit.request.take(PAYLOADS, cost)
+    return jobs
+
+
+def refuse_large(job: StoredJob) -> None:
+    if job.whole:
+        raise Refused(
+            413, f"this job has {job.whole:,} bytes, too many for a page: `pyworkers` shows it and changes it, and "
+            "programs read it by `workers.inspector.find(jid)`",
+        )  # fmt: skip
+
+
 def row_of(job: StoredJob, hiding: Hiding) -> JobRow:
+    job = Glance().of(job)
     message = job.message
     return JobRow(
         jid=job.jid,
@@ -72,6 +105,8 @@ def text_of(job: StoredJob, field: str) -> str:
 
 
 def key_of(job: StoredJob, hiding: Hiding) -> str:
+    if job.size > Glance().longest:
+        return short_key_of(job)
     # Of the job as it is shown: from a digest of all its bytes, a short value that is hidden could be guessed.
     digest = hashlib.sha1(hiding.masked(job), usedforsecurity=False).hexdigest()[:12]
     return f"{'' if job.at is None else repr(job.at)}~{digest}|{job.jid}"

@@ -18,8 +18,10 @@ from waiting import eventually
 
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
+from goworkers_py.admin.places import DEAD as DEAD_JOBS
 from goworkers_py.admin.places import PARKED, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.brokers.broker import Broker
+from goworkers_py.brokers.contracts.admin import Glance
 from goworkers_py.brokers.contracts.limits import SlotWish
 from goworkers_py.brokers.contracts.periodic import Periodic
 from goworkers_py.brokers.contracts.transport import Batch
@@ -182,6 +184,7 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         broker.configurations.push("billing", "[pyworkers]", "me")
         broker.configurations.read("billing")
         broker.configurations.delete("billing")
+        broker.admin.jobs_in(DEAD_JOBS, Glance()).first(1)
         called, undeclared = watch.undeclared()
     assert called == set(SCRIPTS.values()) - INCLUDED
     assert undeclared == set()
