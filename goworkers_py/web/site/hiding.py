@@ -14,13 +14,14 @@ from goworkers_py.wire.stored_job import StoredJob
 
 MASK = "(hidden)"
 DEEPEST = 100
+_DOTTED, _DOTLESS = "\u0130", "\u0131"
 
 
 def folded(text: str) -> str:
     """Equal for texts that differ only in case. Hundreds of times as fast as a search that ignores the case.
 
     The four letters i of Turkish are one, as in such a search: `casefold` keeps them apart."""
-    return text.lower() if text.isascii() else text.replace("İ", "i").casefold().replace("ı", "i")  # noqa: RUF001
+    return text.lower() if text.isascii() else text.replace(_DOTTED, "i").casefold().replace(_DOTLESS, "i")
 
 
 class Hiding:
