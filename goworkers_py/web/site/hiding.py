@@ -14,7 +14,8 @@ from goworkers_py.wire.stored_job import StoredJob
 
 MASK = "(hidden)"
 DEEPEST = 100
-_DOTTED, _DOTLESS = "\u0130", "\u0131"
+_DOTTED = "\u0130"
+_DOTLESS = "\u0131"
 
 
 def folded(text: str) -> str:
