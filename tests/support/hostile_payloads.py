@@ -53,7 +53,7 @@ _OPTIONS = {
     "dead": True, "backtrace": 3, "error_class": "E", "error_message": "e", "error_backtrace": "", "failed_at": _TIME,
     "retried_at": _TIME, "unfit_since": _TIME, "expires_at": 4e9, "expiry": 4e9, "expires_in": 60, "tags": ["a"],
     "timeout": 60, "deadline": 4e9, "log_level": "warning", "display_class": "D", "client_class": "C", "cattr": {},
-    "track": True, "retain": 60, "bid": "b", "unique_for": 60, "unique_until": "start", "lock_digest": "d",
+    "track": True, "retain": 60, "bid": "b", "unique_for": 60, "unique_until": "start", "lock_digest": "{jid}",
     "lock": "until_executed", "lock_limit": 1, "lock_ttl": 60, "on_conflict": "reject",
     "on_server_conflict": "reject", "pyworkers_echo": {"v": 1, "end": "dead", "error": "e"},
 }  # fmt: skip
@@ -81,7 +81,7 @@ TEMPLATES: dict[str, dict[str, Any]] = {
         **_ORDINARY, "retry": 0, "pyworkers": {"v": 1, "needs": ["batch", "chain"], **_TIES},
     },
     "under a lock of Ruby": {
-        **_ORDINARY, "lock_digest": "d", "lock": "until_executed", "lock_limit": 1, "lock_ttl": 60,
+        **_ORDINARY, "lock_digest": "{jid}", "lock": "until_executed", "lock_limit": 1, "lock_ttl": 60,
         "on_conflict": "reject", "on_server_conflict": {"server": "reject"},
     },
     "member of a group": {
