@@ -81,17 +81,22 @@ def uncompressed(body: bytes, properties: Properties | None) -> bytes:
 
 
 def _unpacked(body: bytes, wbits: int) -> Iterator[bytes]:
-    """In parts. Gzip may have several members, each of which begins anew."""
+    """In parts. Gzip may have several members, each of which begins anew, and zeros that fill up a block behind them.
+    What stands behind the end of deflate is passed over."""
     inflater = zlib.decompressobj(wbits)
     for begin in range(0, len(body), AT_ONCE):  # as the unused rest is copied at each step
         rest, part = body[begin : begin + AT_ONCE], b""
         while rest or (len(part) == AT_ONCE and not inflater.eof):
             if inflater.eof:
+                if wbits != _OF_GZIP:
+                    return
+                if not (rest := rest.lstrip(b"\0")):
+                    break
                 inflater = zlib.decompressobj(wbits)
             part = inflater.decompress(rest, AT_ONCE)
             rest = inflater.unused_data or inflater.unconsumed_tail
             yield part
-    if not inflater.eof:
+    if body and not inflater.eof:
         raise EOFError("the compressed body ends too early")
 
 

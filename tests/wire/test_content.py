@@ -64,7 +64,10 @@ GRUSS = "grüße"
         (b"\xff", "application/octet-stream", "utf-8", b"\xff"),
         (gzipped(b"[1]"), "application/json", "gzip", [1]),
         (gzipped(b"[1") + gzipped(b"]"), "application/json", "GZIP", [1]),
+        (gzipped(b"[1") + bytes(content.AT_ONCE) + gzipped(b"]") + bytes(9), "application/json", "gzip", [1]),
+        (b"", "application/octet-stream", "gzip", b""),
         (zlib.compress(b"[1]"), "application/json", "deflate", [1]),
+        (zlib.compress(b"[1]") + b"\r\n", "application/json", "deflate", [1]),
         (gzipped(GRUSS.encode("latin-1")), "text/plain; charset=latin-1", "gzip", GRUSS),
     ],
 )
@@ -95,6 +98,7 @@ def test_the_codec_of_the_configuration_goes_before_the_content_type() -> None:
         (b"[1]", "application/json", "zstd", "character set or content encoding zstd"),
         (b"[1]", "application/json", "gzip", "content encoding gzip: .*incorrect header check"),
         (gzipped(b"[1]")[:-4], "application/json", "gzip", "content encoding gzip: "),
+        (gzipped(b"[1]") + bytes(9) + b"[1]", "application/json", "gzip", "content encoding gzip: .*incorrect header"),
         (zlib.compress(b"[1]")[:-2], "application/json", "deflate", "content encoding deflate: .*too early"),
         (b"[1]", "application/json", "deflate", "content encoding deflate: "),
     ],
