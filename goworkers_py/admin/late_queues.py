@@ -5,8 +5,9 @@ single look. A queue is in order, so the jobs that have come since the oldest on
 How long jobs of their classes run, the minutes of the last hour tell.
 
 Only the later half of the time that the oldest job has waited counts for the rate. So a burst, or what an outage has
-left behind, is no finding: nothing comes after it, or less than the threads run, and the queue becomes shorter. Jobs
-that wait for a limit are in its line, not in the queue.
+left behind, is no finding: nothing comes after it, or less than the threads run, and the queue becomes shorter. In a
+long queue the newest jobs are read, and the later half of the time that these have waited counts. Jobs that wait for a
+limit are in its line, not in the queue.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.long_runs import Pool
 from goworkers_py.admin.metrics import ClassMetrics
 from goworkers_py.admin.places import waiting_in
+from goworkers_py.brokers.contracts.admin import Glance
 from goworkers_py.brokers.contracts.fleet import Process, QueueStats
 from goworkers_py.wire.process_record import OURS
 from goworkers_py.wire.stored_job import StoredJob
 
 LATE_S = 120.0  # while the oldest job has waited for less, a queue is not late
+MOST_READ = 5_000  # jobs of a queue
 LEAST_ARRIVALS = 3  # fewer tell no rate
 SPARE = 1.25  # with threads for the rate alone, what waits now would wait for ever
 WHOLE_CORE = 0.9  # the CPU share of a process whose threads wait for each other
@@ -80,9 +83,11 @@ def late_queues(inspector: Inspector) -> Iterator[LateQueue]:
     now = inspector.now()
     for queue in late:
         serving = [pool for pool in pools if queue.name in pool.queues and pool.threads > 0]
-        jobs = next(inspector.pages(waiting_in(queue.name), newest_first=True), [])
+        if not serving:
+            continue
+        jobs = inspector.page(waiting_in(queue.name), limit=MOST_READ, glance=Glance()).jobs
         rate, run_s = _rate(jobs, queue, now), _mean_s(jobs, runs)
-        if not serving or rate is None or run_s is None:
+        if rate is None or run_s is None:
             continue
         threads = sum(pool.threads for pool in serving)
         of_others = sum(running[pool.identity, other] for pool in serving for other in {*pool.queues} - {queue.name})
@@ -96,12 +101,12 @@ def late_queues(inspector: Inspector) -> Iterator[LateQueue]:
 
 
 def _rate(newest: Sequence[StoredJob], queue: QueueStats, now: float) -> float | None:
-    """The jobs that come by the second, from a page of the newest ones."""
+    """The jobs that come by the second, from the newest ones."""
     messages = [job.message for job in newest if job.message is not None]
     ages = [now - at for message in messages if (at := message.enqueued_at or message.created_at) is not None]
     span_s = queue.latency_s / 2
-    if ages and len(newest) < queue.size:  # the page may not reach back so far
-        span_s = min(span_s, max(*ages, 1.0))
+    if ages and len(newest) < queue.size:  # they may not reach back so far
+        span_s = min(span_s, max(*ages, 2.0) / 2)
     came = sum(age <= span_s for age in ages)
     return came / span_s if came >= LEAST_ARRIVALS else None
 

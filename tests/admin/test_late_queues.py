@@ -11,6 +11,7 @@ import pytest
 import redis as redis_py
 from apps import job, own_app
 
+from goworkers_py.admin import late_queues
 from goworkers_py.admin.doctor import Doctor
 from goworkers_py.admin.inspector import Inspector
 
@@ -43,13 +44,13 @@ def show(
         redis.hset(f"{identity}:work", str(number), json.dumps(work))
 
 
-def wait(redis: redis_py.Redis, *ages_s: float, job_class: str = "Report") -> None:
+def wait(redis: redis_py.Redis, *ages_s: float, job_class: str = "Report", size: int = 0) -> None:
     """Jobs that wait in the queue, the oldest first."""
     redis.sadd("queues", "reports")
     now = time.time()
     for age_s in ages_s:
-        told = {"class": job_class, "args": [], "jid": "a", "created_at": now - 9_000, "enqueued_at": now - age_s}
-        redis.lpush("queue:reports", json.dumps(told))
+        told = {"class": job_class, "args": ["x" * size], "created_at": now - 9_000, "enqueued_at": now - age_s}
+        redis.lpush("queue:reports", json.dumps({**told, "jid": "a"}))
 
 
 def ran(redis: redis_py.Redis, runs: int = 40, mean_s: float = 7.4, job_class: str = "Report") -> None:
@@ -116,6 +117,30 @@ def test_the_newest_page_of_a_long_queue_tells_the_rate(redis: redis_py.Redis, i
     ran(redis)
     [(_, what, _)] = found(inspector)
     assert re.search(r" [56]\d\d jobs a minute come", what)
+
+
+def test_a_burst_is_none_where_more_jobs_wait_than_are_read(
+    redis: redis_py.Redis, inspector: Inspector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_queues, "MOST_READ", 100)
+    show(redis)
+    wait(redis, *[125.0] * 100, *[25.0] * 200)
+    ran(redis)
+    assert found(inspector) == []
+    redis.delete("queue:reports")
+    wait(redis, *[300 - number / 10 for number in range(3_000)])
+    [(_, what, _)] = found(inspector)
+    assert re.search(r" [3-6]\d\d jobs a minute come", what)
+
+
+def test_large_jobs_are_not_read_as_a_whole(redis: redis_py.Redis, inspector: Inspector) -> None:
+    show(redis)
+    wait(redis, *STEADY, size=500_000)
+    ran(redis)
+    before = int(redis.info("stats")["total_net_output_bytes"])
+    [late] = late_queues.late_queues(inspector)
+    assert re.search(r" 1[12] jobs a minute come", str(late))
+    assert int(redis.info("stats")["total_net_output_bytes"]) - before < 3_000_000
 
 
 def test_no_thread_is_missing_where_the_queue_is_paused_or_nobody_works_it(
