@@ -118,6 +118,16 @@ def test_one_job_of_30_megabytes_takes_little_memory(client: Client, redis: redi
         tracemalloc.stop()
 
 
+def test_jobs_of_many_small_values_have_a_list_and_pages(client: Client, redis: redis_py.Redis) -> None:
+    def job(jid: str, values: int) -> str:
+        return f'{{"class":"C","jid":"{jid}","args":[{(values - 1) * "1,"}1]}}'
+
+    redis.zadd("dead", {job(jid, 45_000): 5.0 for jid in "abcdefghijkl"})
+    redis.zadd("dead", {job("most", 490_000): 6.0})
+    assert client.get("/jobs?state=dead").status == 200
+    assert client.get("/job?jid=most&state=dead").status == 200
+
+
 def test_another_site_may_only_link_to_the_pages(client: Client) -> None:
     other = {"Sec_Fetch_Site": "cross-site"}
     linked = {**other, "Sec_Fetch_Mode": "navigate"}

@@ -1,4 +1,4 @@
-"""How much memory the bodies of requests take at once, whoever sends them."""
+"""How much memory the requests of all clients take at once: for their bodies, and for payloads on their pages."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ class Budget:
     """Threads share it."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self.most = most  # bytes
         self._changed = threading.Condition()
         self._taken = 0  # bytes, under `_changed`
 
     def take(self, size: int) -> None:
         """Waits until other requests have given back enough, but not for long. Raises Refused."""
-        if size > self._most:
+        if size > self.most:
             raise Refused(413, "the body holds too many values: send it in parts")
         with self._changed:
-            if not self._changed.wait_for(lambda: self._taken + size <= self._most, PATIENCE_S):
+            if not self._changed.wait_for(lambda: self._taken + size <= self.most, PATIENCE_S):
                 raise Refused(503, "too many large requests at once: wait a moment", (("Retry-After", "1"),))
             self._taken += size
 

@@ -22,7 +22,7 @@ from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import Message, epoch, whole_number
 from goworkers_py.wire.stored_job import StoredJob
 
-# What the values of payloads take at once, in all requests; a payload of fewer bytes does not wait.
+# Bytes that the values of payloads take at once, in all requests; payloads that take less than SMALL do not wait.
 PAYLOADS, SMALL = Budget(32_000_000), 1_000_000
 
 NAMELESS, UNREADABLE = "(none)", "(unreadable)"
@@ -52,10 +52,11 @@ def few(jobs: Sequence[StoredJob]) -> list[StoredJob]:
 
 
 def held(visit: Visit, jobs: Sequence[StoredJob]) -> Sequence[StoredJob]:
-    """The jobs, which this request is going to parse. Large ones wait for those of other requests."""
+    """The jobs, which this request is going to parse. Large ones wait for those of other requests. The estimate for a
+    page of many small values may be above the whole budget: such a page takes all of it."""
     cost = sum(len(job.payload) + VALUE_BYTES * sum(map(job.payload.count, BEFORE_VALUES)) for job in jobs)
     if cost > SMALL:
-        visit.request.take(PAYLOADS, cost)
+        visit.request.take(PAYLOADS, min(cost, PAYLOADS.most))
     return jobs
 
 
