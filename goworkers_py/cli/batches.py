@@ -14,8 +14,7 @@ from goworkers_py.admin.filter import counted
 from goworkers_py.api.app import App
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail
 from goworkers_py.cli.listing import show_all
-from goworkers_py.cli.noting import noted
-from goworkers_py.cli.selection import as_json, dry_run, limit
+from goworkers_py.cli.selection import as_json, change_each, dry_run, limit
 from goworkers_py.cli.tables import Table, when
 from goworkers_py.core.batch import BatchStatus
 
@@ -84,20 +83,12 @@ def close(app: App, bids: Sequence[str], force: bool, dry_run: bool) -> None:
 
 
 def _change(app: App, bids: Sequence[str], dry_run: bool, change: Callable[[str], bool], done: str) -> None:
-    missing = False
-    with noted(app.inspector, f"batches {', '.join(bids)}", dry_run) as noting:
-        for bid in bids:
-            if dry_run:
-                status = app.inspector.batches.status(bid)
-                there = status is not None and status.ended_at is None
-            else:
-                there = change(bid)
-            noting.add(int(there))
-            missing = missing or not there
-            changed = f"would be {done}" if dry_run else done
-            click.echo(f"{bid}: {changed if there else 'has ended or is not there'}")
-    if missing:
-        raise SystemExit(FAILED)
+    def is_open(bid: str) -> bool:
+        status = app.inspector.batches.status(bid)
+        return status is not None and status.ended_at is None
+
+    could = is_open if dry_run else None
+    change_each(app.inspector, "batches", bids, done, change, could, "has ended or is not there")
 
 
 def _fields(status: BatchStatus) -> dict[str, Any]:

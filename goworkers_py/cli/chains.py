@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Sequence
+from functools import partial
 
 import click
 import simplejson
@@ -12,8 +13,7 @@ import simplejson
 from goworkers_py.api.app import App
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail
 from goworkers_py.cli.listing import show_all
-from goworkers_py.cli.noting import noted
-from goworkers_py.cli.selection import as_json, dry_run, limit
+from goworkers_py.cli.selection import as_json, change_each, dry_run, limit
 from goworkers_py.cli.tables import Table, when
 from goworkers_py.core.chain import ChainStatus
 
@@ -64,20 +64,15 @@ def cancel(app: App, cids: Sequence[str], dry_run: bool) -> None:
 
     Exit code 1 when one of them has ended or is not there.
     """
-    missing = False
-    with noted(app.inspector, f"chains {', '.join(cids)}", dry_run) as change:
-        for cid in cids:
-            if dry_run:
-                status = app.inspector.chains.status(cid)
-                there = status is not None and status.ended_at is None
-            else:
-                there = app.inspector.chains.cancel(cid)
-            change.add(int(there))
-            missing = missing or not there
-            changed = "would be cancelled" if dry_run else "cancelled"
-            click.echo(f"{cid}: {changed if there else 'has ended or is not there'}")
-    if missing:
-        raise SystemExit(FAILED)
+    could = partial(_is_open, app) if dry_run else None
+    change_each(
+        app.inspector, "chains", cids, "cancelled", app.inspector.chains.cancel, could, "has ended or is not there"
+    )
+
+
+def _is_open(app: App, cid: str) -> bool:
+    status = app.inspector.chains.status(cid)
+    return status is not None and status.ended_at is None
 
 
 def _show(found: Sequence[ChainStatus]) -> None:

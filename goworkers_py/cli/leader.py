@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
 from typing import NamedTuple
 
 import click
 import simplejson
 
+from goworkers_py.admin.asker import asker
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.api.app import App
 from goworkers_py.brokers.broker import Capability
@@ -88,7 +87,7 @@ def _ask(config: Config, leader: Leader) -> bool:
     broker = open_broker(config)
     try:
         with noted(Inspector(lambda: broker), f"{leader.identity}, leader of {config.election}") as change:
-            asked = broker.leadership.ask_to_step_down(config.election, leader.epoch, _who())
+            asked = broker.leadership.ask_to_step_down(config.election, leader.epoch, asker())
             change.count = int(asked)
         return asked
     finally:
@@ -113,10 +112,3 @@ def _look(config: Config) -> Found | None:
         return Found(config, broker.leadership.look(config.election))
     finally:
         broker.close()
-
-
-def _who() -> str:
-    try:
-        return f"{getpass.getuser()}@{socket.gethostname()}"
-    except (KeyError, OSError):  # a container without an entry for its user
-        return f"somebody@{socket.gethostname()}"

@@ -13,8 +13,7 @@ import simplejson
 from goworkers_py.api.app import App
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail
 from goworkers_py.cli.listing import show_all
-from goworkers_py.cli.noting import noted
-from goworkers_py.cli.selection import as_json, dry_run, limit
+from goworkers_py.cli.selection import as_json, change_each, dry_run, limit
 from goworkers_py.cli.tables import Table, when
 from goworkers_py.core.lock import LockEntry
 
@@ -61,15 +60,8 @@ def free(app: App, names: Sequence[str], dry_run: bool) -> None:
 
     Exit code 1 when no job holds one of them.
     """
-    with noted(app.inspector, f"locks {', '.join(names)}", dry_run) as change:
-        missing = False
-        for name in names:
-            there = app.inspector.lock(name) is not None if dry_run else app.inspector.free_lock(name)
-            change.add(int(there))
-            missing = missing or not there
-            click.echo(f"{name}: {('would be freed' if dry_run else 'freed') if there else 'no job holds it'}")
-    if missing:
-        raise SystemExit(FAILED)
+    could = (lambda name: app.inspector.lock(name) is not None) if dry_run else None
+    change_each(app.inspector, "locks", names, "freed", app.inspector.free_lock, could, "no job holds it")
 
 
 def _why_not(name: str) -> str:

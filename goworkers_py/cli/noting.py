@@ -19,7 +19,7 @@ from goworkers_py.core.escaping import one_line
 STEP_S = 2.0
 
 
-class Change:
+class NotedChange:
     """`count` is set by a command that changes all in one step, `add` is called by one that makes many."""
 
     def __init__(self, inspector: Inspector, what: str, dry_run: bool) -> None:
@@ -50,10 +50,10 @@ class Change:
 
 
 @contextmanager
-def noted(inspector: Inspector, what: str, dry_run: bool = False) -> Iterator[Change]:
+def noted(inspector: Inspector, what: str, dry_run: bool = False) -> Iterator[NotedChange]:
     """Around the calls that change something. Notes it also where they fail, or somebody ends the command. `what` names
     the things and not what is done to them, which the name of the command says; it holds no value from a job."""
-    change = Change(inspector, what, dry_run)
+    change = NotedChange(inspector, what, dry_run)
     try:
         yield change
     except BaseException as error:

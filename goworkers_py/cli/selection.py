@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -134,6 +134,29 @@ def carry_out(inspector: Inspector, what: str, steps: Steps, length: int, dry_ru
             change.add(changed.done)
             advance(looked_at)
     return total
+
+
+def change_each(
+    inspector: Inspector,
+    kind: str,
+    names: Sequence[str],
+    done: str,
+    change: Callable[[str], bool],
+    could: Callable[[str], bool] | None,
+    why_not: str,
+) -> None:
+    """Changes things by their names, and prints a line for each. With `could`, for a dry run, it only asks that.
+    Exit code 1 when one of them could not be changed."""
+    missing = False
+    with noted(inspector, f"{kind} {', '.join(names)}", dry_run=could is not None) as noting:
+        for name in names:
+            there = change(name) if could is None else could(name)
+            noting.add(int(there))
+            missing = missing or not there
+            told = done if could is None else f"would be {done}"
+            click.echo(f"{name}: {told if there else why_not}")
+    if missing:
+        raise SystemExit(FAILED)
 
 
 def cleared(inspector: Inspector, place: Place, name: str) -> Changed:

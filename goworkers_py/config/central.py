@@ -11,7 +11,7 @@ from __future__ import annotations
 import configparser
 import dataclasses
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,7 @@ from goworkers_py.core.stored_config import LONGEST
 
 # In one process, of all queues and pools of a text together. A slip or a stranger must not fill a machine's memory.
 MOST_THREADS = 1_000
-_MOST_NAMED = 20  # in a warning
+_MOST_NAMED = 20  # in a log line
 _KINDS = {
     SECTION: options_by_any_name(Config),
     "queue": options_by_any_name(QueueConfig),
@@ -132,14 +132,19 @@ def refuse_local(stored: ConfigText) -> None:
 
 def ignored(stored: ConfigText) -> str:
     """A warning that names the local options of a text; empty where it has none."""
-    names = [one_line(_title(*one)) for one in _local(read(stored))]
+    names = [_title(*one) for one in _local(read(stored))]
     if not names:
         return ""
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return (
-        f"{stored}: ignored, because these options are local: {', '.join(names[:_MOST_NAMED])}{more}. Set them in a "
-        "file where the processes run, and name it by -c beside --config-from"
+        f"{stored}: ignored, because these options are local: {in_few_words(names)}. Set them in a file where the "
+        "processes run, and name it by -c beside --config-from"
     )
+
+
+def in_few_words(names: Sequence[str]) -> str:
+    """Names of a text that a stranger may have written, for the log."""
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(map(one_line, names[:_MOST_NAMED])) + more
 
 
 def _title(section: str, name: str) -> str:

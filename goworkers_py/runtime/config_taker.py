@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from goworkers_py.brokers.broker import Broker
-from goworkers_py.config.central import CentralSource, ignored
+from goworkers_py.config.central import CentralSource, ignored, in_few_words
 from goworkers_py.config.differences import differences
 from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.options import Config
@@ -26,8 +26,6 @@ from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.service import Service
 
 log = logging.getLogger(__name__)
-
-_MOST_NAMED = 20
 
 
 class ConfigTaker(Service):
@@ -109,11 +107,13 @@ class ConfigTaker(Service):
         self.in_force = ConfigInForce(
             found.name, self._source.version, found.version, tuple(sorted(waiting)), found.digest
         )
-        log.info("%s by %s is in force: %s", found, one_line(found.by), _named(differing & done) or "no change")
+        log.info(
+            "%s by %s is in force: %s", found, one_line(found.by), in_few_words(sorted(differing & done)) or "no change"
+        )
         if warning:
             log.warning("%s", warning)
         if waiting:
-            log.warning("%s: this waits for the next start of this process: %s", found, _named(waiting))
+            log.warning("%s: this waits for the next start of this process: %s", found, in_few_words(sorted(waiting)))
         self._tell()
 
     def _tell(self) -> None:
@@ -140,9 +140,3 @@ def log_start(source: CentralSource) -> None:
         )  # fmt: skip
     if source.ignored:
         log.warning("%s", source.ignored)
-
-
-def _named(names: set[str]) -> str:
-    shown = [one_line(name) for name in sorted(names)]
-    more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
-    return ", ".join(shown[:_MOST_NAMED]) + more

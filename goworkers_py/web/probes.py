@@ -26,6 +26,7 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.observe.health_report import HealthReport, in_words, not_live, not_ready
 from goworkers_py.observe.running_jobs import Running
+from goworkers_py.web.http.request import name_in
 from goworkers_py.web.prometheus import CONTENT_TYPE, exposition
 from goworkers_py.web.server import WebServer
 from goworkers_py.web.site.hiding import Hiding
@@ -60,7 +61,7 @@ class Probes:
         self._hosts = {host.lower() for host in (*hosts, socket.gethostname())}
 
     def __call__(self, environ: Mapping[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
-        answer = self._answer(environ["PATH_INFO"], _name_in(environ.get("HTTP_HOST") or ""))
+        answer = self._answer(environ["PATH_INFO"], name_in(environ.get("HTTP_HOST") or ""))
         body = answer.text.encode("utf-8", "replace")
         headers = [("Content-Type", answer.kind), ("Content-Length", str(len(body)))]
         start_response(f"{answer.status} {HTTPStatus(answer.status).phrase}", headers)
@@ -81,11 +82,6 @@ class Probes:
             log.exception("page %s failed", path)
             answer = as_json({"error": str(error)}, 500)
         return answer if is_own else answer._replace(text="")
-
-
-def _name_in(host: str) -> str:
-    """Without the port, and the brackets of an address of IPv6."""
-    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0].lower()
 
 
 def _is_of_nobody(host: str) -> bool:

@@ -63,7 +63,7 @@ FEATURES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class ProducerRight:
     """What a producer may do with some keys. No other command may touch these keys, and these commands no others: a
     command that a lock needs, such as DEL or EXPIRE, would delete a queue."""
 
@@ -74,36 +74,36 @@ class Grant:
 
 # Pushes of each kind, and the states and results of tracked jobs.
 PRODUCER = (
-    Grant("lpush llen", "queue:*"),
-    Grant("sadd", "queues"),
-    Grant("zadd zcard", "schedule"),
-    Grant("hget hset hlen hgetall del expire", "pyworkers:job:*"),
-    Grant("hget hset hmget hlen hexists ttl exists del expire", "pyworkers:lock:*"),
-    Grant("hget hset hdel hmget hlen hexists hsetnx hincrby expire", "pyworkers:batch:* pyworkers:chain:*"),
-    Grant("zadd zrem zcard zremrangebyscore", "pyworkers:batches pyworkers:chains"),
-    Grant("lrange expire", "pyworkers:deaths:*"),
+    ProducerRight("lpush llen", "queue:*"),
+    ProducerRight("sadd", "queues"),
+    ProducerRight("zadd zcard", "schedule"),
+    ProducerRight("hget hset hlen hgetall del expire", "pyworkers:job:*"),
+    ProducerRight("hget hset hmget hlen hexists ttl exists del expire", "pyworkers:lock:*"),
+    ProducerRight("hget hset hdel hmget hlen hexists hsetnx hincrby expire", "pyworkers:batch:* pyworkers:chain:*"),
+    ProducerRight("zadd zrem zcard zremrangebyscore", "pyworkers:batches pyworkers:chains"),
+    ProducerRight("lrange expire", "pyworkers:deaths:*"),
     # A block of a batch that fails cancels what it has pushed.
-    Grant("hset hdel expire publish", "pyworkers:tombstones", "pyworkers:tombstones"),
-    Grant("set", "pyworkers:tombstones:version"),
-    Grant("hget hset hdel hmget hlen del llen rpush renamenx", "pyworkers:group:* pyworkers:group-set:*"),
-    Grant("sadd srem", "pyworkers:groups"),
-    Grant("zadd zrem zcard", "pyworkers:groups:*"),
+    ProducerRight("hset hdel expire publish", "pyworkers:tombstones", "pyworkers:tombstones"),
+    ProducerRight("set", "pyworkers:tombstones:version"),
+    ProducerRight("hget hset hdel hmget hlen del llen rpush renamenx", "pyworkers:group:* pyworkers:group-set:*"),
+    ProducerRight("sadd srem", "pyworkers:groups"),
+    ProducerRight("zadd zrem zcard", "pyworkers:groups:*"),
     # Limits: a push reads what they allow, and takes a place or joins a line.
-    Grant("hmget hlen", "pyworkers:limit:*"),
-    Grant("hget hset hdel hmget hlen hexists persist expire del", "pyworkers:slot:*"),
-    Grant("lpush llen", "pyworkers:line:*"),
-    Grant("zadd zcard", "pyworkers:limits:due"),
-    Grant("sadd srem", "pyworkers:lines"),
+    ProducerRight("hmget hlen", "pyworkers:limit:*"),
+    ProducerRight("hget hset hdel hmget hlen hexists persist expire del", "pyworkers:slot:*"),
+    ProducerRight("lpush llen", "pyworkers:line:*"),
+    ProducerRight("zadd zcard", "pyworkers:limits:due"),
+    ProducerRight("sadd srem", "pyworkers:lines"),
     # All commands of ties are tried on a key that is not there, before the first write of several pushes.
-    Grant(
+    ProducerRight(
         "zadd lrem lpush rpush hmget hget hlen hexists hset hdel hincrby llen expire persist srem sadd",
         "pyworkers:none:*",
     ),
 )
 # Without scripts: which processes live and work a queue, and who waits for a result.
 _ASKED = (
-    Grant("hgetall exists", "pyworkers:owners pyworkers:gone pyworkers:lease:*"),
-    Grant("subscribe unsubscribe", channels="pyworkers:job:*"),
+    ProducerRight("hgetall exists", "pyworkers:owners pyworkers:gone pyworkers:lease:*"),
+    ProducerRight("subscribe unsubscribe", channels="pyworkers:job:*"),
 )
 
 
@@ -112,18 +112,20 @@ def producer_rules(config: Config) -> list[str]:
     each kind of key, which Redis knows since release 7."""
     features = [one for one in FEATURES if one.name in ("another database", "a cluster") and one.wanted(config)]
     keyless = ["client|setname multi exec time", *(one.commands for one in features)]
-    scripts = Grant("eval evalsha", " ".join(grant.patterns for grant in PRODUCER))
-    selectors = [_selector(grant, _prefix(config)) for grant in (*PRODUCER, *_ASKED, scripts)]
-    selectors += [_selector(Grant("lpush", literally(queue.list_)), "") for queue in config.queues if queue.list_]
+    scripts = ProducerRight("eval evalsha", " ".join(right.patterns for right in PRODUCER))
+    selectors = [_selector(right, _prefix(config)) for right in (*PRODUCER, *_ASKED, scripts)]
+    selectors += [
+        _selector(ProducerRight("lpush", literally(queue.list_)), "") for queue in config.queues if queue.list_
+    ]
     return [*(f"+{command}" for words in keyless for command in words.split()), *selectors]
 
 
-def _selector(grant: Grant, prefix: str) -> str:
+def _selector(right: ProducerRight, prefix: str) -> str:
     patterns = [
-        *(f"~{prefix}{one}" for one in grant.patterns.split()),
-        *(f"&{prefix}{one}" for one in grant.channels.split()),
+        *(f"~{prefix}{one}" for one in right.patterns.split()),
+        *(f"&{prefix}{one}" for one in right.channels.split()),
     ]
-    return f"({' '.join([*patterns, *(f'+{one}' for one in grant.commands.split())])})"
+    return f"({' '.join([*patterns, *(f'+{one}' for one in right.commands.split())])})"
 
 
 def rules(config: Config) -> list[str]:

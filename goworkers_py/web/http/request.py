@@ -153,6 +153,11 @@ class Request:
         self._taken.append((budget, size))
 
 
+def name_in(host: str) -> str:
+    """The name or the address in a header `Host`: without the port, and the brackets of an address of IPv6."""
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0].lower()
+
+
 def _text(path: str) -> str:
     """WSGI gives the bytes of a path as characters of Latin-1."""
     return path.encode("latin-1", "replace").decode("utf-8", "replace")

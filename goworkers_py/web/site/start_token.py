@@ -21,12 +21,13 @@ from goworkers_py.config.web_options import is_loopback
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.escaping import one_line
 from goworkers_py.web.http.errors import Refused
-from goworkers_py.web.http.request import Environ, Request
+from goworkers_py.web.http.request import Environ, Request, name_in
 from goworkers_py.web.http.response import Header, Response, see_other
 from goworkers_py.web.site import csrf
 from goworkers_py.web.site.access import ACT, Grant
 from goworkers_py.web.site.failed_logins import FailedLogins
 from goworkers_py.web.site.remembered import Remembered
+from goworkers_py.web.site.trusted_proxies import OF_PROXIES
 
 log = logging.getLogger(__name__)
 
@@ -37,10 +38,6 @@ MOST_SESSIONS = 1_000
 WHO = "start token"
 
 _SAFE = re.compile(r"[A-Za-z0-9._~-]{22,200}").fullmatch  # at least 128 bits, if chosen by chance
-_OF_PROXIES = {
-    "HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_HOST", "HTTP_X_FORWARDED_PROTO", "HTTP_X_REAL_IP",
-    "HTTP_VIA",
-}  # fmt: skip
 _CLOSED = (
     "these pages let in who has the token of their start. Open the address that `pyworkers web` has printed, with "
     f"?token= at its end; of pages beside jobs, it is in the log of `pyworkers run`, in the line that begins with "
@@ -93,12 +90,12 @@ class StartToken:
         raise Refused(401, _CLOSED, (("WWW-Authenticate", 'Bearer realm="pyworkers"'),))
 
     def _check_way(self, environ: Environ) -> None:
-        if any(environ.get(name) for name in _OF_PROXIES):
+        if any(environ.get(name) for name in OF_PROXIES):
             raise Refused(
                 403, "a proxy has sent this request, so it may come from anywhere: name an access_file in [web], which "
                 "`pyworkers web grant NAME` writes"
             )  # fmt: skip
-        host = _name_in(str(environ.get("HTTP_HOST") or ""))
+        host = name_in(str(environ.get("HTTP_HOST") or ""))
         if host not in self._hosts and not is_loopback(host):
             raise Refused(
                 403,
@@ -182,10 +179,3 @@ def _cookie(request: Request, value: str, age: str = "") -> Header:
     secure = "; Secure" if request.is_secure else ""
     path = f"{request.root}/"
     return "Set-Cookie", f"{_cookie_name(request)}={value}; Path={path}; HttpOnly; SameSite=Strict{secure}{age}"
-
-
-def _name_in(host: str) -> str:
-    """Without the port, and the brackets of an address of IPv6."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].lower()

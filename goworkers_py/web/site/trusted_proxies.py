@@ -12,7 +12,8 @@ from goworkers_py.web.http.request import Environ
 FOR = "HTTP_X_FORWARDED_FOR"
 HOST = "HTTP_X_FORWARDED_HOST"
 PROTO = "HTTP_X_FORWARDED_PROTO"
-_OTHERS = {"HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA"}  # not read
+_NOT_READ = {"HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA"}
+OF_PROXIES = {FOR, HOST, PROTO, *_NOT_READ}
 
 Wsgi = Callable[[Environ, Any], Iterable[bytes]]
 
@@ -45,7 +46,7 @@ class TrustedProxies:
         if schemes:
             scheme = schemes[-min(max(hops, 1), len(schemes))].lower()
             environ["wsgi.url_scheme"] = "https" if scheme == "https" else "http"
-        for name in _OTHERS:
+        for name in _NOT_READ:
             environ.pop(name, None)
 
     def _trusts(self, address: str) -> bool:

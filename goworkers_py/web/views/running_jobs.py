@@ -82,8 +82,8 @@ FIELDS: Sequence[Param] = (
     Param("all", "all that run and fit the filter", YES_NO, False),
     *FILTER,
 )
-COUNT = {"type": "integer"}
+_JOBS = {"type": "integer"}
 ACTIONS = [
-    Action("/jobs/cancel", _cancel, FIELDS, _ask, result={"requested": COUNT, "too_late": COUNT, "foreign": COUNT}),
+    Action("/jobs/cancel", _cancel, FIELDS, _ask, result={"requested": _JOBS, "too_late": _JOBS, "foreign": _JOBS}),
 ]
 VIEWS: Sequence[View] = ()  # the list is part of `/jobs`
