@@ -102,6 +102,7 @@ def test_a_broken_header_is_asked_again(file: Path, header: str) -> None:
     with pytest.raises(Refused) as caught:
         access.decide({"HTTP_AUTHORIZATION": header})
     assert caught.value.status == 401
+    assert "`Authorization: Bearer NAME.SECRET`" in caught.value.message, "the API says so too"
     assert dict(caught.value.headers)["WWW-Authenticate"].startswith("Basic")
 
 
@@ -441,6 +442,7 @@ def test_without_the_token_nobody_gets_in_and_is_told_where_it_is() -> None:
         assert refused.value.status == 401
         assert not dict(refused.value.headers)["WWW-Authenticate"].startswith("Basic")
         assert "that `pyworkers web` has printed" in refused.value.message
+        assert "`Authorization: Bearer TOKEN`" in refused.value.message, "the API says so too"
 
 
 def test_the_address_with_the_token_begins_a_session_and_leads_to_the_page_without_it() -> None:

@@ -110,6 +110,18 @@ def test_each_page_is_without_faults_in_each_look(
     assert len(pages) > 15
 
 
+@pytest.mark.parametrize(("width", "dark"), [(1440, False), (375, True)])
+def test_whoever_is_not_signed_in_is_told_how_in_the_middle_of_the_window(
+    chromium: Browser, address: str, width: int, dark: bool
+) -> None:
+    chromium.visit(address.partition("/?")[0]).look(width, dark=dark, calm=True)
+    chromium.open("/jobs")
+    assert "Not signed in" in chromium.text
+    off = "const box = document.querySelector('.trouble').getBoundingClientRect();"
+    assert abs(chromium.run(f"{off} return box.left - (document.documentElement.clientWidth - box.right)")) <= 1
+    assert (chromium.overflow, chromium.faults()) == (0, [])
+
+
 def test_a_page_follows_what_happens_without_a_reload(browser: Browser, app: App) -> None:
     browser.open("/queues")
     browser.run("window.stayed = true")

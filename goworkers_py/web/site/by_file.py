@@ -57,7 +57,10 @@ class ByFile:
         header = str(environ.get("HTTP_AUTHORIZATION") or "")
         told = _told(header)
         if told is None:
-            raise Refused(401, "who are you? These pages need a name and a password, or a token", (_CHALLENGE,))
+            raise Refused(
+                401, "these pages need a name and a password. A program sends the header `Authorization: Bearer "
+                "NAME.SECRET`", (_CHALLENGE,)
+            )  # fmt: skip
         name, secret = told
         source = str(environ.get("REMOTE_ADDR") or "")
         line = lines.get(name)

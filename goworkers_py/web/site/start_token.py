@@ -39,10 +39,10 @@ WHO = "start token"
 
 _SAFE = re.compile(r"[A-Za-z0-9._~-]{22,200}").fullmatch  # at least 128 bits, if chosen by chance
 _CLOSED = (
-    "these pages let in who has the token of their start. Open the address that `pyworkers web` has printed, with "
-    f"?token= at its end; of pages beside jobs, it is in the log of `pyworkers run`, in the line that begins with "
-    f"`pages:`. Where {VARIABLE} is set, its value is the token. To let people in by name: pyworkers web grant NAME "
-    "--role act --password >> access, and `access_file = access` in the section [web]"
+    "sign in by the address that `pyworkers web` has printed at its last start, with ?token= at its end. Pages beside "
+    "jobs log it at the start of `pyworkers run`, in the line `pages:` of level INFO. A program sends the header "
+    f"`Authorization: Bearer TOKEN`. Where {VARIABLE} is set, its value is the token. To let people in by name: "
+    "pyworkers web grant NAME --role act --password >> access, and `access_file = access` in the section [web]"
 )
 
 
