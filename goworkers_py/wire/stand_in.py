@@ -24,7 +24,7 @@ _SPACE = " \t\r\n"
 def stand_in(head: bytes, tail: bytes, size: int) -> bytes:
     """`size`: bytes of the whole payload."""
     fields = _first(head.decode("utf-8", "replace")) | _last(tail.decode("utf-8", "replace"))
-    fields.setdefault("args", [f"(too large for a list: {size:,} bytes)"])
+    fields.setdefault("args", [f"(too large to show here: {size:,} bytes)"])
     return simplejson.dumps(fields, ignore_nan=True).encode()
 
 

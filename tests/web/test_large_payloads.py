@@ -56,6 +56,9 @@ def test_a_large_job_has_a_page_and_buttons_and_no_file(client: Client, redis: r
     page = client.get(f"/job?{place}")
     assert (page.status, "too many for a page" in page.text, jid in page.text) == (200, True, True)
     assert client.get(f"/job?jid={jid}").text.count("too many for a page") == 1
+    assert "pyworkers dead show JID" in page.text
+    assert "pyworkers job again JID" in page.text
+    assert "/job/again" not in page.text, "a button that is always refused"
     assert client.get(f"/job/raw?{place}").status == 413
     assert client.post("/job/again", {"jid": jid, "state": "dead"}).status == 413
     client.sure("/jobs/delete", {"state": "dead", "job": next(key_of(client, jid))})
