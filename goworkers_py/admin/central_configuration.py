@@ -9,12 +9,12 @@ from contextlib import suppress
 from goworkers_py.admin.asker import asker
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.configurations import Configurations
-from goworkers_py.config.central import refuse_local
+from goworkers_py.config.central import check_form, refuse_local
 from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import load
 from goworkers_py.config.parsers import has_password
 from goworkers_py.core.errors import ArgumentError, BrokerRefused, ConfigError
-from goworkers_py.core.stored_config import LONGEST, StoredConfig
+from goworkers_py.core.stored_config import StoredConfig
 
 MOST_SHOWN = 1_000  # configurations in a list
 
@@ -100,8 +100,8 @@ def check(name: str, text: str, where: str) -> None:
     """Raises an error if no process could take this text, or if it has a secret or a local option."""
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,100}", name):
         raise ArgumentError(f"the name of a configuration has letters, digits and _.- only, not {name!r}")
-    if len(text) > LONGEST:
-        raise ArgumentError(f"{where} has more than {LONGEST:,} characters")
+    source = ConfigText(text, where)
+    check_form(source)
     for number, line in enumerate(text.splitlines(), 1):
         if has_password(line):
             raise ConfigError(
@@ -109,7 +109,6 @@ def check(name: str, text: str, where: str) -> None:
                 "read: delete it there, and where the processes run set PYWORKERS_BROKER, or name a file with the "
                 "password as broker_password_file"
             )
-    source = ConfigText(text, where)
     load(source, environment={})  # first: it knows the name that was meant
     refuse_local(source)
     load(environment={}, central=source)

@@ -32,6 +32,10 @@ from goworkers_py.core.stored_config import LONGEST
 
 # In one process, of all queues and pools of a text together. A slip or a stranger must not fill a machine's memory.
 MOST_THREADS = 1_000
+# ConfigParser takes the square of the blanks in a row and of the lines that it cannot read. The longest text could keep
+# it busy for half an hour, and all threads of a process, because a regular expression lets no other thread run.
+MOST_LINES = 5_000
+_many_blanks = re.compile(r"\S[^\S\n]{100}").search
 _MOST_NAMED = 20  # in a log line
 _KINDS = {
     SECTION: options_by_any_name(Config),
@@ -60,10 +64,25 @@ def kind_and_name(section: str) -> tuple[str, str]:
     return kind, name.strip()
 
 
-def central_part(stored: ConfigText) -> configparser.ConfigParser:
-    """The text without its local options."""
+def check_form(stored: ConfigText) -> None:
+    """Raises ConfigError for a text that nobody could parse in a short time, or no broker could hold."""
     if len(stored.text) > LONGEST:
         raise ConfigError(f"{stored} has more than {LONGEST:,} characters")
+    if stored.text.count("\n") > MOST_LINES:
+        raise ConfigError(f"{stored} has more than {MOST_LINES:,} lines")
+    if found := _many_blanks(stored.text):
+        line = stored.text.count("\n", 0, found.start()) + 1
+        raise ConfigError(f"{stored}: line {line} has 100 blanks in a row: leave some out")
+    try:
+        stored.text.encode()
+    except UnicodeEncodeError as error:
+        line = stored.text.count("\n", 0, error.start) + 1
+        raise ConfigError(f"{stored}: line {line} has half a character, which no name can have") from None
+
+
+def central_part(stored: ConfigText) -> configparser.ConfigParser:
+    """The text without its local options."""
+    check_form(stored)
     parser = read(stored)
     for section, name in _local(parser):
         parser.remove_option(section, name)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from goworkers_py.core.errors import ConfigError
 
+LONGEST_ERROR = 1_000  # characters; it could name each line
+
 
 @dataclass(frozen=True, slots=True)
 class ConfigText:
@@ -27,7 +29,7 @@ def read(source: str | Path | ConfigText) -> configparser.ConfigParser:
     try:
         parser.read_string(source.text if isinstance(source, ConfigText) else text_of(source), str(source))
     except configparser.Error as error:
-        raise ConfigError(f"{source}: {' '.join(str(error).split())}") from None
+        raise ConfigError(f"{source}: {' '.join(str(error)[:LONGEST_ERROR].split())}") from None
     return parser
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goworkers_py.config.central import MOST_THREADS, ignored, refuse_local
+from goworkers_py.config.central import MOST_LINES, MOST_THREADS, ignored, refuse_local
 from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import load
 from goworkers_py.config.options import (
@@ -121,11 +121,27 @@ def test_a_section_is_the_same_whatever_blanks_its_title_has() -> None:
         (f"[pool:w]\nqueues = {' '.join(map(str, range(2_000)))}\n", "2,000 queues"),
         (f"[partition:w]\nqueues = {', '.join(f'q{one} 9' for one in range(200))}\n", "1,800 threads"),
         ("; " + "x" * LONGEST, "more than 256,000 characters"),
+        ("\n" * (MOST_LINES + 1), "more than 5,000 lines"),
+        (f"[pyworkers]\na{' ' * 101}b", "line 2 has 100 blanks in a row"),
+        ("[pool:w]\nqueues = \ud800\n", "line 2 has half a character"),
         ("[queue:a\n", "billing version 2: "),
         ("[queue:]\n", "needs the queue's name"),
         ("[limit:a]\nrate = 1e400/second\n", "rate "),
     ],
-    ids=["threads", "bound", "queues", "pool", "partition", "long", "broken", "nameless", "rate"],
+    ids=[
+        "threads",
+        "bound",
+        "queues",
+        "pool",
+        "partition",
+        "long",
+        "lines",
+        "blanks",
+        "half",
+        "broken",
+        "nameless",
+        "rate",
+    ],
 )
 def test_what_would_fill_a_machine_or_is_broken_is_refused(text: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
