@@ -338,6 +338,10 @@ def told(server: WebServer, *parts: bytes) -> bytes:
 
 
 GET = b"GET /stats HTTP/1.0\r\n"
+NO_HEADERS = [
+    b"a b: c\r\n", b"a : b\r\n", b"a\r\n", b": a\r\n", b"\xe9: a\r\n", b"a: b\r\n c\r\n", b"a: b\rVia: c\r\n",
+    b"a: \0\r\n", b"From a\r\n", b"\r \r\n",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -348,10 +352,12 @@ GET = b"GET /stats HTTP/1.0\r\n"
         ([GET, *[b"A%d: %s\r\n" % (n, b"a" * 1_000) for n in range(66)], b"\r\n"], b"431"),
         ([GET, b"a:\r\n" * 99, b"\r\n"], b"200"),
         ([GET, b"a:\r\n" * 100, b"\r\n"], b"431"),
+        ([GET, b"A~1: \xe9\tb: c \r\nb:\n\r\n"], b"200"),
+        *(([GET, line, b"Via: 1.1 a\r\n\r\n"], b"400") for line in NO_HEADERS),
         ([b"GET /stats?" + b"a" * 66_000], b"414"),
     ],
 )
-def test_the_first_line_and_the_headers_of_a_request_share_64_kb(
+def test_the_first_line_and_the_headers_share_64_kb_and_are_as_http_has_them(
     serve: Callable[[Source], WebServer], parts: list[bytes], status: bytes
 ) -> None:
     assert told(serve(dict), *parts).split()[1] == status
