@@ -4,13 +4,14 @@ has passed, and suspects."""
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import UnreadablePayload
-from goworkers_py.core.outcome import Outcome
+from goworkers_py.core.outcome import Outcome, Reschedule
 from goworkers_py.links.chain import Run
 from goworkers_py.links.expiry import Expiry
 from goworkers_py.policy import poison
@@ -23,6 +24,7 @@ from goworkers_py.wire import job_record, needs
 from goworkers_py.wire.group import group_of
 from goworkers_py.wire.lock import JobLock, lock_of
 from goworkers_py.wire.message import EXPIRES_AT, EXPIRY, Message, reset_current, set_current
+from goworkers_py.wire.ruby import ruby_flaw
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +32,9 @@ log = logging.getLogger(__name__)
 _NEEDS, _POISON, _EXPIRES_AT, _EXPIRY, _TRACK, _RETAIN = (
     needs.FIELD, poison.FIELD, EXPIRES_AT, EXPIRY, job_record.TRACK, job_record.RETAIN,
 )  # fmt: skip
+
+# Between two looks at a job that can wait in its queue only.
+BACK_AGAIN_S = 1.0
 
 
 class RunSuspect(Protocol):
@@ -182,4 +187,8 @@ class Guard:
 
 
 def _answer(outcome: Outcome, message: Message) -> Outcome:
+    """Of a job that does not begin now. One that Ruby cannot read does not wait in the schedule, which Ruby reads: it
+    goes to the back of its queue, and would come again at once, thousands of times a second."""
+    if isinstance(outcome, Reschedule) and ruby_flaw(outcome.payload):
+        time.sleep(BACK_AGAIN_S)  # no Event: an exception thrown into its `wait` could leave its lock locked
     return outcome

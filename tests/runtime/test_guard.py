@@ -212,3 +212,28 @@ def test_a_job_of_a_batch_that_is_discarded_is_counted_as_failed() -> None:
     [end] = run(in_batch(), lambda message: DISCARD).effects
     assert isinstance(end, EndInBatch)
     assert end.way == "failed"
+
+
+class HeldByAnother:
+    """In the place of `RubyJobs`: another job has the lock."""
+
+    def marked(self, fields: object) -> bool:
+        return True
+
+    def begin(self, message: Message) -> Outcome:
+        return Reschedule(9.0, message.raw)
+
+    def ended(self, message: Message, outcome: Outcome) -> tuple[()]:
+        return ()
+
+
+@pytest.mark.parametrize(("fields", "pauses"), [({}, []), ({"tags": "eu"}, [1.0])])
+def test_a_job_that_cannot_wait_in_the_schedule_does_not_come_again_at_once(
+    fields: dict[str, Any], pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("goworkers_py.runtime.guard.time.sleep", slept.append)
+    guard = Guard(never, net(), Needs(), open_quarantine(fresh_lease()), expiry(), special_runs())
+    monkeypatch.setattr(guard, "_ruby", HeldByAnother())
+    assert isinstance(guard.run(Delivery(job(**fields), "q", "me")), Reschedule)
+    assert slept == pauses
