@@ -9,6 +9,7 @@ import click
 import simplejson
 
 from goworkers_py.admin.central_configuration import check as check_text
+from goworkers_py.admin.filter import counted
 from goworkers_py.api.app import App
 from goworkers_py.cli.base import (
     FAILED,
@@ -181,7 +182,7 @@ def delete(app: App, name: str, yes: bool) -> None:
     """Deletes all versions. Processes that run go on as they are."""
     stored = app.inspector.configurations
     found = stored.versions(name)
-    confirm(f"delete {name} with its {len(found)} versions", yes)
+    confirm(f"delete {name} with its {counted(len(found), 'version', 'versions')}", yes)
     with noted(app.inspector, f"configuration {name}") as change:
         change.count = stored.delete(name)
     click.echo(f"{name} is deleted")

@@ -71,7 +71,7 @@ def test_a_rollback_stores_the_old_text_as_the_newest_version(push, call: Call) 
 
 def test_a_number_never_returns_after_a_delete(push, call: Call) -> None:  # type: ignore[no-untyped-def]
     push(TEN)
-    assert "add --yes" in call("config", "delete", "--name", "billing").stderr
+    assert "to delete billing with its 1 version, add --yes" in call("config", "delete", "--name", "billing").stderr
     assert call("config", "delete", "--name", "billing", "--yes").stdout == "billing is deleted\n"
     assert (
         "there is no central configuration 'billing'; there are: none; `pyworkers config push FILE --name billing`"

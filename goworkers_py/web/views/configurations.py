@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from goworkers_py.admin.central_configuration import CentralConfiguration
+from goworkers_py.admin.filter import counted
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.stored_config import StoredConfig
 from goworkers_py.web.http.errors import Refused
@@ -125,7 +126,8 @@ def _ask_rollback(visit: Visit) -> str:
 
 def _ask_delete(visit: Visit) -> str:
     versions = _versions(visit)
-    return f"Delete {visit.args['name']} with its {len(versions)} versions? No process can start from it then."
+    told = counted(len(versions), "version", "versions")
+    return f"Delete {visit.args['name']} with its {told}? No process can start from it then."
 
 
 def _configurations(visit: Visit) -> CentralConfiguration:
