@@ -10,7 +10,7 @@ import datetime
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from goworkers_py.brokers.redis.key_patterns import literally
 from goworkers_py.brokers.redis.keys import Keys
@@ -172,9 +172,11 @@ def _user(address: str) -> str:
 
 
 def _database(address: str) -> str:
-    if "://" not in address or address.startswith("unix") or is_cluster(address):
+    if "://" not in address or is_cluster(address):
         return ""
-    return urlsplit(address).path.rpartition("/")[2]
+    parts = urlsplit(address)
+    told = parse_qs(parts.query).get("db", [""])[0]  # goes before that in the path
+    return told or ("" if parts.scheme == "unix" else parts.path.rpartition("/")[2])
 
 
 # A day and an hour of one digit: Sidekiq 7 and 8 write them in different ways.

@@ -205,6 +205,9 @@ def test_the_rules_of_a_configuration_are_the_smallest_that_it_needs() -> None:
     assert every == set(access.rules(Config(metrics="8")))  # the runs of others are read in both layouts
     assert set(access.rules(Config(broker="redis://h/3"))) - every == {"+select"}
     assert set(access.rules(Config(broker="sentinel://h:1/service/3"))) - every == {"+select"}
+    assert set(access.rules(Config(broker="unix:///run/redis.sock?db=3"))) - every == {"+select"}
+    assert set(access.rules(Config(broker="redis://h?db=3"))) - every == {"+select"}
+    assert "+select" not in access.rules(Config(broker="unix:///run/redis.sock"))
     assert " ~a\\[b:queue:* " in told(namespace="a[b")
     assert " ~queue:* " not in told(namespace="a[b")
     assert told(broker="redis://some%20body:secret@h/0").startswith("ACL SETUSER some body reset on >PASSWORD ")
