@@ -17,10 +17,11 @@ from goworkers_py.cli.base import USAGE, CommandGroup, Function, fail, with_jobs
 from goworkers_py.config.options import Config
 from goworkers_py.config.user_code import import_from_here
 from goworkers_py.core.errors import ConfigError
-from goworkers_py.system.logs import log_files, reopen_log_files, setup_logging
+from goworkers_py.system.logs import everybody_reads, log_files, reopen_log_files, setup_logging
 from goworkers_py.web.port import open_port
 
 DEFAULT_PORT = 8080
+STANDARD_OUTPUT = 1
 
 
 class _Web(CommandGroup):
@@ -62,7 +63,7 @@ def serve(app: App, port: int | None, host: str | None, access_file: str | None,
         click.echo(f"pyworkers: the pages cannot tell which classes have code: {error}", err=True)
     with _noted_signals() as signals:
         pages = open_port(app, web)
-        click.echo(f"pages: {pages.address}")
+        click.echo(f"pages: {pages.told(everybody_reads(STANDARD_OUTPUT))}")
         sys.stdout.flush()
         while signals.get() == signal.SIGHUP:
             reopen_log_files()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 import sys
 from contextlib import suppress
 from contextvars import Context
@@ -47,6 +48,7 @@ class Handler(logging.Handler):
 
     def __init__(self, descriptor: int) -> None:
         super().__init__()
+        self.descriptor = descriptor
         self._output = Output(descriptor, self._dropped)
 
     def handle(self, record: logging.LogRecord) -> Any:
@@ -122,6 +124,20 @@ class LogFile(Handler):
             with suppress(OSError):  # the stream is closed
                 if os.path.sameopenfile(standard, of):
                     os.dup2(self._file, standard)
+
+
+def is_for_everybody() -> bool:
+    """Whether the log is a file that every user of this machine may read."""
+    return any(everybody_reads(one.descriptor) for one in logging.getLogger().handlers if isinstance(one, Handler))
+
+
+def everybody_reads(descriptor: int) -> bool:
+    """False for what is no file, such as a terminal or a pipe."""
+    try:
+        mode = os.fstat(descriptor).st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) and bool(mode & stat.S_IROTH)
 
 
 def log_files() -> list[LogFile]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.config.options import Config
 from goworkers_py.observe.health_report import HealthReport
+from goworkers_py.system.logs import is_for_everybody
 
 if TYPE_CHECKING:
     from goworkers_py.web.port import OpenPort
@@ -47,7 +48,7 @@ class Ports:
             yield
             return
         port = self._open_pages(knows_code)
-        log.info("pages: %s", port.address)
+        log.info("pages: %s", port.told(is_for_everybody()))
         try:
             yield
         finally:

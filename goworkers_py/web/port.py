@@ -27,6 +27,16 @@ class OpenPort:
     address: str  # without an access file, with the token that lets in
     close: Callable[[], None]
 
+    def told(self, to_everybody: bool) -> str:
+        """For people. A file that every user of this machine may read does not get the token."""
+        without, login, _ = self.address.partition("?")
+        if not to_everybody or not login or os.environ.get(VARIABLE):
+            return self.address
+        return (
+            f"{without} (without its token, as every user of this machine may read this file: chmod o-r, or set "
+            f"{VARIABLE}, or name an access_file in [web])"
+        )
+
     def stop(self) -> None:
         self.server.stop()
         self.close()

@@ -55,6 +55,27 @@ def pages(redis_url: str, *flags: str, **changes: str) -> Iterator[tuple[str, su
 
 
 @pytest.mark.server
+@pytest.mark.parametrize("for_everybody", [False, True], ids=["own", "everybody"])
+def test_the_token_is_written_into_no_file_that_everybody_may_read(
+    redis_url: str, tmp_path: Path, for_everybody: bool
+) -> None:
+    said = tmp_path / "said"
+    said.touch()
+    said.chmod(0o644 if for_everybody else 0o600)
+    with said.open("w") as file:
+        running = subprocess.Popen(
+            command("web", "--port", "0", "--broker", redis_url), env=environment(), stdout=file, stderr=file
+        )
+    try:
+        assert eventually(lambda: "pages: http" in said.read_text())
+    finally:
+        running.terminate()
+        running.wait()
+    assert ("?token=" in said.read_text()) is not for_everybody
+    assert ("chmod o-r" in said.read_text()) is for_everybody
+
+
+@pytest.mark.server
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
 def test_the_pages_are_served_until_a_signal(redis_url: str, ending: signal.Signals) -> None:
     with own_app(redis_url) as app, pages(redis_url) as (address, running, token):

@@ -65,6 +65,7 @@ class Daemon:
         if not module.exists() or module.read_text() != text:  # another daemon may be reading it
             module.write_text(text)
         self._log = directory / f"daemon-{len(list(directory.glob('daemon-*.log')))}.log"
+        self._log.touch(0o600)  # pages write their token into no file that everybody may read
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
                 [*prefix, *command("run", "--allow-no-jobs", "--redis", redis_url, "--require", "jobs", *flags)],
