@@ -75,7 +75,7 @@ def test_another_user_of_this_machine_and_a_bare_proxy_on_it_get_nothing(app: Ap
             push = json.dumps({"class": "A", "queue": "q"}).encode()
             assert ask(f"{address}/api/enqueue", push, Content_Type="application/json", **headers)[0] == 401
         text = ask(f"{address}/queues")[1]
-        assert "in the line that begins with" in text
+        assert "with ?token= at its end" in text
         assert "web grant NAME" in text
         assert app.inspector.queues() == []
         assert ask(f"{address}/api/queues", Authorization=f"Bearer {token}")[0] == 200
