@@ -109,10 +109,6 @@ def test_what_is_no_job_goes_from_a_waiting_set_to_the_dead_set_too(
         (b'{"class":null,"jid":"x","args":[]}', "goworkers_py.UnknownJob", "the job names no class"),
         (b'{"class":["J"],"jid":"x","args":[]}', "goworkers_py.UnknownJob", "the job names no class"),
         (b'{"class":"Nobody","jid":"x","args":[]}', "goworkers_py.UnknownJob", "registered as 'Nobody'"),
-        (b'{"class":"J","jid":"x","args":{"a":1}}', "goworkers_py.ArgumentError", "must be an array, is dict"),
-        (b'{"class":"J","jid":"x","args":"ab"}', "goworkers_py.ArgumentError", "must be an array, is str"),
-        (b'{"class":"J","jid":"x","args":7}', "goworkers_py.ArgumentError", "must be an array, is int"),
-        (b'{"class":"J","jid":"x","args":false}', "goworkers_py.ArgumentError", "must be an array, is bool"),
     ],
 )
 def test_a_job_that_cannot_be_run_is_retried_with_a_clear_error(
@@ -124,6 +120,19 @@ def test_a_job_that_cannot_be_run_is_retried_with_a_clear_error(
     assert (entry["jid"], entry["error_class"], entry["retry_count"]) == ("x", error_class, 0)
     assert message in entry["error_message"]
     assert not redis.exists("dead")
+
+
+@pytest.mark.parametrize(("args", "kind"), [('{"a":1}', "dict"), ('"ab"', "str"), ("7", "int"), ("false", "bool")])
+def test_a_job_whose_args_are_no_list_is_dead_at_once_as_no_ruby_could_promote_its_retry(
+    args: str, kind: str, app: App, redis: redis_py.Redis, ran: list[Any]
+) -> None:
+    raw = b'{"class":"J","jid":"x","args":%s}' % args.encode()
+    run_between_neighbours(app, redis, ran, raw)
+    assert ran == [["before"], ["after"]]
+    (entry,) = map(json.loads, redis.zrange("dead", 0, -1))
+    assert (entry["jid"], entry["error_class"]) == ("x", "goworkers_py.ArgumentError")
+    assert f"must be an array, is {kind}" in entry["error_message"]
+    assert not redis.exists("retry")
 
 
 @pytest.mark.parametrize(

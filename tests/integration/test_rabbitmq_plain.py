@@ -104,6 +104,7 @@ def noted(folder: Path, word: str = "ran") -> list[Any]:
 
 
 def left(channel: Channel, queue: str) -> int:
+    """A quorum queue may count a message for a moment that was acknowledged already."""
     return int(channel.queue_declare(queue, passive=True).method.message_count)
 
 
@@ -137,7 +138,7 @@ def test_a_body_is_read_by_its_content_type_where_no_codec_is_named(
     assert eventually(lambda: len(noted(tmp_path)) == len(wanted)), daemon.output
     assert sorted(map(repr, noted(tmp_path))) == sorted(map(repr, wanted))
     assert daemon.stop() == 0
-    assert left(channel, "orders") == 0, "all are acknowledged"
+    assert eventually(lambda: left(channel, "orders") == 0), "all are acknowledged"
     assert not errors(daemon.output), daemon.output
 
 
@@ -166,7 +167,7 @@ def test_a_handler_sees_the_properties_and_a_retry_sees_them_too(
     assert eventually(lambda: len(noted(tmp_path, "told")) == 2), daemon.output
     assert noted(tmp_path, "told") == [[[1], False, *told], [[1], True, *told]]
     assert daemon.stop() == 0
-    assert left(channel, "orders") == left(channel, "pyworkers.jobs.orders") == 0
+    assert eventually(lambda: left(channel, "orders") == left(channel, "pyworkers.jobs.orders") == 0)
 
 
 def test_a_retry_never_comes_into_the_queue_of_the_other_programs(
@@ -177,7 +178,7 @@ def test_a_retry_never_comes_into_the_queue_of_the_other_programs(
     assert eventually(lambda: len(noted(tmp_path, "told")) == 1), daemon.output
     assert daemon.stop() == 0  # before the retry is due
     assert eventually(lambda: left(channel, "pyworkers.jobs.orders") == 1, 40)
-    assert left(channel, "orders") == 0
+    assert eventually(lambda: left(channel, "orders") == 0)
     daemon = start("tell")
     assert eventually(lambda: len(noted(tmp_path, "told")) == 2), daemon.output
     assert [failed for _, failed, *_ in noted(tmp_path, "told")] == [False, True]
@@ -201,7 +202,7 @@ def test_a_body_that_dies_keeps_every_byte_and_its_properties(start: Start, chan
         (b"{broken", {}, "no content type, so it was read as JSON"),
         (b"\xff\x00", {"content_type": "text/plain"}, "TextCodec cannot decode the body"),
         (b"<a/>", {"content_type": "application/xml"}, "there is no codec for the content type application/xml"),
-        (b"no gzip", {"content_encoding": "gzip"}, "content encoding gzip: Not a gzipped file"),
+        (b"no gzip", {"content_encoding": "gzip"}, "content encoding gzip: Error -3"),
         (b"[1]", {"content_encoding": "br"}, "character set or content encoding br"),
     ],
 )
@@ -217,7 +218,7 @@ def test_an_unreadable_body_goes_to_dead_at_once_with_every_byte_and_blocks_nobo
     assert body_of(job) == body
     assert told in job["error_message"]
     assert job["error_class"] == "goworkers_py.UnreadableBody"
-    assert left(channel, "orders") == 0
+    assert eventually(lambda: left(channel, "orders") == 0)
 
 
 class StrangeHeaders(pika.BasicProperties):  # type: ignore[misc]
@@ -283,7 +284,7 @@ def test_bodies_of_a_daemon_that_is_killed_run_in_another(start: Start, channel:
     daemon = start("slow")
     assert eventually(lambda: {*noted(tmp_path)} == {*range(200)}), daemon.output
     assert daemon.stop() == 0
-    assert left(channel, "orders") == 0
+    assert eventually(lambda: left(channel, "orders") == 0)
     # The acknowledgements may lag behind a bit.
     assert len(noted(tmp_path)) < 250, "only those that ran at the kill run twice"
 
@@ -351,7 +352,7 @@ def test_a_queue_of_another_name_and_a_namespace(start: Start, channel: Channel,
     publish(channel, b"1", "shop.orders")
     assert eventually(lambda: len(noted(tmp_path, "told")) == 2), daemon.output
     assert daemon.stop() == 0
-    assert left(channel, "app:pyworkers.jobs.orders") == 0
+    assert eventually(lambda: left(channel, "app:pyworkers.jobs.orders") == 0)
 
 
 def test_bodies_run_in_a_partition_beside_redis(
@@ -404,7 +405,7 @@ def test_a_typed_message_reads_and_publishes_bare_bodies(tmp_path: Path, rabbit_
         daemon.says("resolved 2 None")
         daemon.says("resolved 3 None")
         assert daemon.stop() == 0
-        assert left(channel, "orders") == left(channel, "pyworkers.jobs.orders") == 0
+        assert eventually(lambda: left(channel, "orders") == left(channel, "pyworkers.jobs.orders") == 0)
 
 
 # --- with a store beside it
@@ -425,7 +426,7 @@ def test_with_a_store_retries_and_dead_bodies_are_in_redis(
     [job] = map(json.loads, redis.zrange("dead", 0, -1))
     assert body_of(job) == b"{broken"
     assert daemon.stop() == 0
-    assert left(channel, "orders") == 0
+    assert eventually(lambda: left(channel, "orders") == 0)
     assert redis.lrange("orders", 0, -1) == [b"of somebody else"], "a list of Redis with the name of the queue"
     assert "demo@plain" not in str(redis.smembers("queues"))
 
@@ -444,4 +445,4 @@ def test_with_a_store_a_killed_daemon_loses_no_body(
     daemon = start("slow", main=store)
     assert eventually(lambda: {*noted(tmp_path)} == {*range(150)}), daemon.output
     assert daemon.stop() == 0
-    assert left(channel, "orders") == 0
+    assert eventually(lambda: left(channel, "orders") == 0)
