@@ -85,7 +85,7 @@ def daemon_flooded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flooded
 
 @pytest.fixture(scope="module")
 def flooded(server_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flooded]:
-    """One for all floods but that of logins: the C library keeps the memory of a hash, and after it that of bodies."""
+    """One for all floods but that of logins, after which the memory of two hashes is kept."""
     with daemon_flooded(tmp_path_factory) as running:
         yield running
 
@@ -142,9 +142,16 @@ def logins(client: socket.socket) -> None:
     client.recv(1_000)
 
 
-def test_a_flood_of_logins(server_program: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_flood_of_logins_and_then_of_bodies(server_program: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """After the first hash, glibc would keep the memory of bodies for each thread."""
     with daemon_flooded(tmp_path_factory) as fresh:
-        check(fresh, fresh.pages, logins)
+
+        def bodies(client: socket.socket) -> None:
+            client.sendall(post(b'{"jobs": %s}' % FILLINGS["text"], fresh.token))
+            client.recv(1_000)
+
+        for send in (logins, bodies, bodies):
+            check(fresh, fresh.pages, send)
 
 
 @pytest.mark.parametrize("send", [large_headers, slow_headers, many_headers, cookies])
