@@ -172,6 +172,7 @@ def test_a_browser_signs_in_by_the_address_and_out_by_a_button(app: App) -> None
         assert "Sign out" in text
         assert token not in text
         form = f"_csrf={text.partition('sign-out')[2].partition('value=')[2][1:33]}".encode()
-        with pytest.raises(urllib.error.HTTPError, match="401"):
+        with pytest.raises(urllib.error.HTTPError, match="401") as signed_out:
             browser.open(f"{address}/sign-out", form)
+        signed_out.value.close()
         assert {cookie.name for cookie in jar.cookiejar} == {"pyworkers-csrf"}
