@@ -23,7 +23,7 @@ from goworkers_py.admin.long_runs import long_runs
 from goworkers_py.admin.old_batches import old_batches
 from goworkers_py.admin.places import DEAD, PARKED, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.admin.summary import Summary
-from goworkers_py.brokers.contracts.admin import Advice, Checks, Place
+from goworkers_py.brokers.contracts.admin import Advice, Checks, Glance, Place
 from goworkers_py.brokers.contracts.fleet import QueueStats
 from goworkers_py.core.errors import BrokerRefused, ConfigError, NoSuchDatabase, WrongType
 from goworkers_py.core.limit import slot_of_line
@@ -141,11 +141,13 @@ class Doctor:
         for queue in self._inspector.queues():
             if queue.name not in self._work.queues:
                 continue
-            messages = [job.message for job in self._next_jobs(queue) if job.message is not None]
+            jobs = self._next_jobs(queue)
+            # What stands in for a large payload may lack the class.
+            messages = [job.message for job in jobs if job.message and (job.message.job_class or not job.whole)]
             unknown = Counter(message.job_class for message in messages if not self._work.knows(message))
             for name, count in unknown.items():
-                jobs = f"{counted(count)} waiting in queue {queue.name}"
-                what = f"no code is registered for class {name or '(none)'}: {jobs}"
+                waiting = f"{counted(count)} waiting in queue {queue.name}"
+                what = f"no code is registered for class {name or '(none)'}: {waiting}"
                 yield Advice(PROBLEM, what, "add its module to `require`, or push this class to another queue")
 
     def _processes(self) -> Iterator[Advice]:
@@ -175,7 +177,7 @@ class Doctor:
 
     def _failures_in(self, place: Place) -> Iterator[Advice]:
         summary, read, name = Summary(), 0, place.state.value
-        for page in self._inspector.pages(place, newest_first=True):
+        for page in self._inspector.pages(place, newest_first=True, glance=Glance()):
             summary.add(page)
             read += len(page)
             if read >= self._most_failures:
@@ -278,14 +280,14 @@ class Doctor:
                 yield from self._unreadable_in(place)
 
     def _unreadable_in(self, place: Place) -> Iterator[Advice]:
-        page = next(self._inspector.pages(place, newest_first=place == DEAD), [])
+        page = next(self._inspector.pages(place, newest_first=place == DEAD, glance=Glance()), [])
         count, name = sum(job.message is None for job in page), place.state.value
         if count:
             what = f"{name} holds {_unreadable_jobs(count)}"
             yield Advice(place != DEAD, what, f"fix their producer; to see them: pyworkers {name} list")
 
     def _next_jobs(self, queue: QueueStats) -> list[StoredJob]:
-        return self._inspector.first(waiting_in(queue.name), min(queue.size, self._sample))
+        return self._inspector.first(waiting_in(queue.name), min(queue.size, self._sample), Glance())
 
 
 def _unreadable_jobs(count: int) -> str:

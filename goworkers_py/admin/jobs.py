@@ -37,7 +37,7 @@ ALL = Filter()
 # So many jobs are looked at for one page. It takes about a quarter of a second where few are wanted.
 MOST_FOR_A_PAGE = 20_000
 SAMPLE = 2_000
-MOST_BYTES = 1_000_000  # payloads of a page with a glance
+MOST_BYTES = 500_000  # of payloads in a page
 
 
 class Jobs:
@@ -134,10 +134,12 @@ class Jobs:
         `inspector.first(inspector.waiting_in("mail"), 10)`. `glance` is as for `page`."""
         return self._admin.jobs_in(place, glance).first(limit)
 
-    def pages(self, place: Place, newest_first: bool = False) -> Iterator[list[StoredJob]]:
+    def pages(
+        self, place: Place, newest_first: bool = False, glance: Glance | None = None
+    ) -> Iterator[list[StoredJob]]:
         """All jobs, some hundreds at a time: `for page in inspector.pages(inspector.RETRIES): ...`. A
-        queue always comes newest first, a state by time."""
-        return self._admin.jobs_in(place).pages(newest_first)
+        queue always comes newest first, a state by time. `glance` is as for `page`."""
+        return self._admin.jobs_in(place, glance).pages(newest_first)
 
     def jobs(self, place: Place, wanted: Wanted = ALL) -> Iterator[StoredJob]:
         """The wanted jobs, most interesting first: due first, died last, pushed last. They are read while you iterate:

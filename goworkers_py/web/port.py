@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ from goworkers_py.web.site.by_file import ByFile
 from goworkers_py.web.site.host import Host, Part
 from goworkers_py.web.site.start_token import PARAMETER, VARIABLE, StartToken, checked
 from goworkers_py.web.site.trusted_proxies import TrustedProxies, Wsgi
+
+M_MMAP_THRESHOLD, LARGEST_KEPT = -3, 200_000  # bytes; the first one is a constant of glibc
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ def open_port(host: Host, web: WebConfig) -> OpenPort:
         raise ConfigError("the pages need jinja2: pip install 'goworkers-py[web]'") from None
     if web.trusted_proxies:
         pages = TrustedProxies(pages, web.trusted_proxies)
+    _give_memory_back()
     server = WebServer(web.host, web.port, pages, "web")
     server.start()
     address = f"http://{f'[{web.host}]' if ':' in web.host else web.host}:{server.port}/"
@@ -64,6 +68,15 @@ def open_port(host: Host, web: WebConfig) -> OpenPort:
         return OpenPort(server, address, by_file.close)
     # A token that somebody chose is written nowhere.
     return OpenPort(server, f"{address}?{PARAMETER}={f'${VARIABLE}' if given else token}", lambda: None)
+
+
+def _give_memory_back() -> None:
+    """Each large block that is freed raises the size up to which glibc keeps blocks for each thread, to 32 MB at most.
+    Then the threads of requests would keep what they have read: 100 MB beside the jobs. A size that is set stays."""
+    with suppress(ImportError, OSError, AttributeError):  # another C library than glibc, or none to be called
+        import ctypes
+
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT)
 
 
 class WithoutCode:

@@ -11,6 +11,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+import redis as redis_py
 from apps import own_app
 from daemon import Daemon
 from servers import RedisServer, free_port
@@ -174,6 +175,35 @@ def test_a_flood_of_bodies(flooded: Flooded, filling: str, whole: bool) -> None:
             client.recv(1_000)
 
     check(flooded, flooded.pages, send)
+
+
+LOOKS = ["/", "/jobs?state=dead", "/api/jobs?state=dead&limit=500", "/queue?name=slow"]
+
+
+@pytest.mark.parametrize("path", LOOKS)
+def test_a_flood_of_looks_at_large_jobs(flooded: Flooded, path: str) -> None:
+    jobs = {large_job(number, b"a" * 1_000_000): float(number) for number in range(1, 60)}
+    jobs |= {large_job(number, b'",[],"' * 15_000): float(number) for number in range(60, 120)}
+    jobs[large_job(120, b'",[],"' * 5_000_000)] = 120.0
+    with closing(redis_py.Redis.from_url(flooded.app.config.broker)) as redis:
+        redis.zadd("dead", jobs)
+        redis.sadd("queues", "slow")
+        redis.rpush("queue:slow", *jobs)
+
+        def look(client: socket.socket) -> None:
+            told = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {flooded.token}\r\n\r\n"
+            client.sendall(told.encode())
+            while client.recv(100_000):
+                pass
+
+        try:
+            check(flooded, flooded.pages, look)
+        finally:
+            redis.delete("dead", "queue:slow")
+
+
+def large_job(number: int, text: bytes) -> bytes:
+    return b'{"class":"Large","args":["%s"],"jid":"%024x","queue":"slow","error_class":"E"}' % (text, number)
 
 
 def check(flooded: Flooded, port: int, send: Send) -> None:

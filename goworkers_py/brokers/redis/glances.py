@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -13,6 +13,8 @@ from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.wire.stand_in import HEAD, TAIL, stand_in
 
 _GLANCE = Script(Path(__file__).parent / "lua" / "glance.lua", list_of(bytes, int))
+_OLDEST = Script(Path(__file__).parent / "lua" / "oldest.lua", list_of(bytes, int))
+LISTS = 100  # that are looked at in one script, which holds up the server
 # Bytes of one answer, and of the entries that the server looks at for it, which takes about a millisecond for each MB.
 MOST_ANSWERED, MOST_LOOKED_AT = 500_000, 8_000_000
 
@@ -39,6 +41,16 @@ def glances(
         yield page
         start += -len(page) if start < 0 else len(page)
         count -= len(page)
+
+
+def oldest_of(connections: Connections, lists: Iterable[str]) -> Iterator[tuple[int, bytes]]:
+    """Of each list its size, -1 for a key of another type, and its oldest job, or what stands in for that."""
+    keys = list(lists)
+    for first in range(0, len(keys), LISTS):
+        told = connections.script(_OLDEST, keys[first : first + LISTS], (Glance().longest, HEAD, TAIL))
+        for at in range(0, len(told), 4):
+            size, job, whole, tail = told[at : at + 4]
+            yield size, stand_in(job, tail, whole) if tail else job
 
 
 def _seen(told: list[Any], headed: bool) -> Seen:

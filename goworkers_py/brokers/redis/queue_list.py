@@ -9,6 +9,7 @@ from goworkers_py.brokers.contracts.fleet import QueueStats
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.damage import of_another_type
 from goworkers_py.brokers.redis.exchange import text
+from goworkers_py.brokers.redis.glances import oldest_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.levels import base_of, is_paused
@@ -41,12 +42,11 @@ class QueueList:
     def look_at(self, queues: Iterable[str], paused: Collection[str]) -> list[QueueStats]:
         """The stats of these queues, sorted by name."""
         names = sorted(queues)
-        lists = [self._keys.queue(name) for name in names]
-        replies = self._connections.answers([ask for key in lists for ask in (("LLEN", key), ("LINDEX", key, -1))])
+        found = oldest_of(self._connections, map(self._keys.queue, names))
         return [
             QueueStats(name, size, _latency_s(oldest, name), is_paused(name, paused))
-            for name, size, oldest in zip(names, replies[::2], replies[1::2], strict=True)
-            if size is not None  # the key is no list
+            for name, (size, oldest) in zip(names, found, strict=True)
+            if size >= 0  # the key is a list
         ]
 
     def pause(self, name: str) -> bool:
@@ -68,8 +68,8 @@ class QueueList:
         return {*map(text, known), *map(text, paused)}, {*map(text, paused)}
 
 
-def _latency_s(oldest: bytes | None, queue: str) -> float:
-    if oldest is None:
+def _latency_s(oldest: bytes, queue: str) -> float:
+    if not oldest:
         return 0.0
     try:
         message = Message(oldest, queue)

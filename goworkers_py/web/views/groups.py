@@ -11,7 +11,7 @@ from goworkers_py.web.site.sorting import Columns
 from goworkers_py.web.site.table import Action, Data, Done, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.offered import MOST, entries
-from goworkers_py.web.views.rows import few, held, row_of
+from goworkers_py.web.views.rows import begin_reading, few, held, row_of
 
 CLASS = Param("class", "only groups of this class")
 OPEN_GROUP = (
@@ -44,6 +44,7 @@ def one(visit: Visit) -> Data:
     """One group: its settings, and the members that joined first."""
     group = _group(visit)
     entry = visit.inspector.group(group) or GroupEntry(group, 0)
+    begin_reading(visit)
     members = [row_of(job, visit.hiding) for job in held(visit, few(visit.inspector.members(group, MEMBERS)))]
     return {"group": _told(entry), "members": members}
 

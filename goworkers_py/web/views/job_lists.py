@@ -29,7 +29,7 @@ from goworkers_py.web.views.job_sorting import (
     window,
 )
 from goworkers_py.web.views.questions import question
-from goworkers_py.web.views.rows import held, row_of
+from goworkers_py.web.views.rows import begin_reading, held, row_of
 from goworkers_py.web.views.running_jobs import running
 from goworkers_py.web.views.shared import fleet_stats
 
@@ -91,6 +91,7 @@ def _ended(visit: Visit, state: StateWord) -> dict[str, Any]:
 
 def _placed(visit: Visit, place: Place) -> dict[str, Any]:
     args, wanted, sorting = visit.args, wanted_of(visit), sorts(visit, place)
+    begin_reading(visit)
     page = visit.inspector.page(
         place, wanted, after="" if sorting else args["after"] or "", most=_most(wanted),
         limit=MOST_SORTED if sorting else min(args["limit"], MOST_PLACED), newest_first=newest_first(visit, place),

@@ -14,7 +14,7 @@ from goworkers_py.web.http.params import COUNT, Param
 from goworkers_py.web.site.sorting import Columns
 from goworkers_py.web.site.table import Action, Data, Done, View
 from goworkers_py.web.site.visit import Visit
-from goworkers_py.web.views.rows import few, held, row_of
+from goworkers_py.web.views.rows import begin_reading, few, held, row_of
 from goworkers_py.web.views.shared import fleet_history, fleet_processes, fleet_stats
 
 NAME = Param("name", "name of the queue", needed=True)
@@ -92,6 +92,7 @@ def one(visit: Visit) -> Data:
     name = visit.args["name"]
     found = visit.inspector.queue(name) or QueueStats(name, 0, 0.0)
     processes = [one for one in fleet_processes(visit) if name in one.queues]
+    begin_reading(visit)
     page = visit.inspector.first(places.waiting_in(name), min(visit.args["limit"], 500), Glance())
     jobs = held(visit, few(page))
     days = fleet_history(visit)[:14]

@@ -23,7 +23,9 @@ from goworkers_py.wire.message import Message, epoch, whole_number
 from goworkers_py.wire.stored_job import StoredJob
 
 # Bytes that the values of payloads take at once, in all requests; payloads that take less than SMALL do not wait.
-PAYLOADS, SMALL = Budget(32_000_000), 1_000_000
+PAYLOADS, SMALL = Budget(16_000_000), 1_000_000
+# Requests that read lists of payloads at once: each has some megabytes before it can tell what their values take.
+READERS = Budget(2)
 
 NAMELESS, UNREADABLE = "(none)", "(unreadable)"
 
@@ -49,6 +51,11 @@ def few(jobs: Sequence[StoredJob]) -> list[StoredJob]:
     """The first ones, of few bytes together."""
     ends = itertools.accumulate(len(Glance().of(job).payload) for job in jobs)
     return [job for job, end in zip(jobs, ends, strict=True) if end <= MOST_BYTES]
+
+
+def begin_reading(visit: Visit) -> None:
+    """Waits for the other requests that read lists of payloads."""
+    visit.request.take(READERS, 1)
 
 
 def held(visit: Visit, jobs: Sequence[StoredJob]) -> Sequence[StoredJob]:

@@ -185,6 +185,7 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         broker.configurations.read("billing")
         broker.configurations.delete("billing")
         broker.admin.jobs_in(DEAD_JOBS, Glance()).first(1)
+        assert broker.admin.queues()
         called, undeclared = watch.undeclared()
     assert called == set(SCRIPTS.values()) - INCLUDED
     assert undeclared == set()
