@@ -1,4 +1,4 @@
-"""Who gives a command, for the logs of the processes that obey it, and for the audit."""
+"""Names the person who gives a command, for the logs of the processes that obey it, and for the audit."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ class Canceller:
 
 
 def not_obeyed(answer: CancelAnswer) -> str:
-    """What people can do about a job that runs in Ruby or Go."""
+    """Tells people how to end a job that runs in Ruby or Go."""
     if answer == "runs in Go":
         return "only the end of its process ends this run, and a process that is started in its place runs it again"
     return (

@@ -142,7 +142,7 @@ class Doctor:
             if queue.name not in self._work.queues:
                 continue
             jobs = self._next_jobs(queue)
-            # What stands in for a large payload may lack the class.
+            # A large payload has something that stands in for it, and that may lack the class.
             messages = [job.message for job in jobs if job.message and (job.message.job_class or not job.whole)]
             unknown = Counter(message.job_class for message in messages if not self._work.knows(message))
             for name, count in unknown.items():

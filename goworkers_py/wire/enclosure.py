@@ -32,7 +32,7 @@ def readable(raw: bytes, queue: str, at: float) -> bytes:
     fields: dict[str, Any] = {}
     try:
         fields = payload.read(raw)
-        why = ruby_flaw(raw)
+        why = ruby_flaw(raw, fields)
     except UnreadablePayload as error:
         why = str(error)
     return _enclosed(raw, queue, at, fields, why) if why else raw

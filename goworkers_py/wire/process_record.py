@@ -158,7 +158,8 @@ def work(running: Mapping[str, Delivery]) -> dict[str, str]:
 def shortened(raw: bytes, longest: int) -> bytes:
     """The payload itself if it has at most `longest` bytes and Ruby can read it, else a few of its fields. Raises
     UnreadablePayload for bytes that are no job."""
-    fields, flaw = read(raw), ruby_flaw(raw)
+    fields = read(raw)
+    flaw = ruby_flaw(raw, fields)
     if len(raw) <= longest and not flaw:
         return raw
     shown: dict[str, Any] = {name: fields[name] for name in _SHOWN_OF_LONG if _can_be_shown(fields.get(name))}

@@ -12,10 +12,11 @@ import simplejson
 from goworkers_py.wire.payload import read, skip_space
 
 
-def ruby_flaw(raw: bytes) -> str:
+def ruby_flaw(raw: bytes, fields: Mapping[str, Any] | None = None) -> str:
     """Why Ruby or Sidekiq cannot cope with a payload that `read` accepts; empty if it can: its JSON can be read and
-    written again, Sidekiq's pages can show it, and its client can push it from `retry` into its queue."""
-    return _json_flaw(raw) or _field_flaw(read(raw))
+    written again, Sidekiq's pages can show it, and its client can push it from `retry` into its queue. `fields`: the
+    payload, where the caller has read it."""
+    return _json_flaw(raw) or _field_flaw(read(raw) if fields is None else fields)
 
 
 def _json_flaw(raw: bytes) -> str:
