@@ -178,7 +178,7 @@ class App(
         backtrace, tags, timeout, interrupt, atomic, track, retain, expires_in, expires_at, time_slice, checkpoint,
         sidekiq_status, unique_for, unique_by, unique_until, on_conflict, limits, group_grace, group_max_delay,
         group_max_size, log_level.
-        docs/getting-started.md explains them. The options of a push override them, see `Job.set`.
+        docs/jobs.md explains them. The options of a push override them, see `Job.set`.
         """
 
         def add(function: Callable[P, R]) -> Job[P, R]:

@@ -91,7 +91,7 @@ class Job(Generic[P, R]):
     def set(self, **options: Unpack[SetOptions]) -> Job[P, R]:
         """Returns the same job with other options for its pushes: `invoice.set(queue="slow", retry=1).enqueue(42)`.
 
-        These options override the decorator's. None removes an option of an earlier `set`. docs/getting-started.md
+        These options override the decorator's. None removes an option of an earlier `set`. docs/jobs.md
         lists all options.
         """
         checked(options, SetOptions)

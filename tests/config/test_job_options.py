@@ -298,7 +298,7 @@ def test_the_table_in_the_docs_is_up_to_date() -> None:
     assert spec is not None
     reference = importlib.util.module_from_spec(spec)
     loader.exec_module(reference)
-    page = (ROOT / "docs/getting-started.md").read_text("utf-8")
+    page = (ROOT / "docs/jobs.md").read_text("utf-8")
     assert reference.with_job_options(page) == page
     for name in options_of(CodeOptions) | options_of(SetOptions) | options_of(PushOptions):
         assert f"| `{name}` |" in page
