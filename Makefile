@@ -12,6 +12,8 @@ SEED ?=
 
 VENV ?= .venv
 BIN := $(VENV)/bin
+# The site has an environment of its own: it needs nothing of the package, and the tests nothing of the site.
+DOCS ?= .docs
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 SITE_PACKAGES := $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))'
 
@@ -23,7 +25,7 @@ COMPILE_TESTS := @ls tests/__pycache__/*pytest* >/dev/null 2>&1 || $(BIN)/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test test-fast matrix newest upgrade chaos standby-chaos bench bench-quick lint format types coverage ci clean chaos-rabbitmq chaos-cluster chaos-shards
+.PHONY: help setup run test test-fast matrix newest upgrade chaos standby-chaos bench bench-quick lint format types coverage docs ci clean chaos-rabbitmq chaos-cluster chaos-shards
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -92,11 +94,14 @@ coverage: setup ## run the tests, measure branch coverage and fail if it is too 
 	$(COMPILE_TESTS)
 	$(BIN)/python -m pytest $(PARALLEL) --cov $(ARGS)
 
+docs: $(DOCS)/.installed ## build the site in build/docs; dead links, pages without a group and warnings are errors
+	@exec $(DOCS)/bin/python bin/docs
+
 # Without the coverage, which takes half as long again as the tests: it is for a change of what is tested, and a release.
 ci: lint types test ## what .ci/run runs: style, types and the tests
 
 clean: ## remove .venv and whatever else was made
-	rm -rf $(VENV) .matrix .newest .bench .demo build dist *.egg-info examples/dir-broker/*.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(DOCS) .matrix .newest .bench .demo build dist *.egg-info examples/dir-broker/*.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The steps of setup, each with a stamp file that says it is done.
@@ -144,4 +149,11 @@ $(VENV)/.server: $(VENV)/.installed
 	             "Install one (Debian and Ubuntu: apt-get install redis-server) and run make again." >&2; exit 1; \
 	    fi; \
 	fi
+	@touch $@
+
+# It has no pip of its own: that of .venv installs into it.
+$(DOCS)/.installed: docs/requirements.txt $(VENV)/.created
+	@echo "docs: installing Sphinx and its theme into $(DOCS)"
+	@$(BIN)/python -m venv --clear --without-pip $(DOCS)
+	@$(PIP) --python $(DOCS)/bin/python install --requirement $<
 	@touch $@

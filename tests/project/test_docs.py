@@ -185,6 +185,18 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
 
 
+# --- the site: `make docs` holds the rest, with Sphinx
+
+
+def test_every_page_stands_once_in_the_navigation() -> None:
+    """docs/index.md is the navigation of the site and of a code host. Each page is a line of its lists."""
+    index = ROOT / "docs/index.md"
+    listed = re.findall(r"^ *- \[.+?\]\((.+?)\)", index.read_text("utf-8"), re.MULTILINE)
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if page != index]
+    pages += [ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
+    assert sorted(listed) == sorted(os.path.relpath(page, index.parent) for page in pages)
+
+
 # --- the quick start and the commands of the pages, run as written
 
 
