@@ -1,0 +1,155 @@
+"""Plays each tutorial of docs/ as a reader does: writes its files, types its commands, and sees what it shows.
+
+A page is played from top to bottom:
+
+- a block whose first line names a file, such as `# shop.py`, is written into it;
+- of a `console` block, each line that begins with `$ ` is typed, and the lines below it are what it prints;
+- a `text` block is what the worker prints, which runs in the first terminal.
+
+Lines that are shown must be printed in this order, others may stand between them. Spaces, times, and names that each
+run makes anew do not count.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from daemon import environment
+from servers import RedisServer, do_without, free_port
+from waiting import eventually
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+STOP_S = 30
+# They make an environment and need an index. `make dist` checks what they install.
+INSTALLS = re.compile(r"python3 -m venv |pip install |bundle add |go (mod|get) ")
+LOOKS = re.compile(r"pyworkers (stats|[a-z]+ list|jobs )")
+GOES_ON = re.compile(r"pyworkers run |bundle exec sidekiq")
+ANEW = [
+    (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME"),
+    (r"\b[0-9a-f]{24}\b", "JID"),
+    (r"\b[\w.-]+:\d+:[0-9a-f]{9,}", "IDENTITY"),
+    (r"(pid|elapsed)=[\d.]+", r"\1="),
+    (r"worker:(\w+):\d+", r"worker:\1"),
+    (r"token=[\w-]+", "token="),
+    (r"\d[\d.]* (s|MB|KB)\b", r"N \1"),
+    (r"\d+\.\d+s\b", "Ns"),
+    (r"File \"\S+/", 'File "'),
+    (r"pyworkers \d+\.\d+\.\d+", "pyworkers VERSION"),
+]
+
+
+@pytest.mark.timeout(120)
+def test_the_tutorial_from_python_plays(server_program: str, tmp_path: Path) -> None:
+    with _reader(tmp_path, {"8080": str(free_port())}) as reader:
+        reader.play(DOCS / "start-python.md")
+
+
+@contextmanager
+def _reader(folder: Path, instead: Mapping[str, str], **variables: str) -> Iterator[Reader]:
+    with ExitStack() as programs:
+        yield Reader(folder, instead, variables, programs)
+
+
+class Reader:
+    """Sits before several terminals in one folder. The first one shows the worker."""
+
+    def __init__(
+        self, folder: Path, instead: Mapping[str, str], variables: Mapping[str, str], programs: ExitStack
+    ) -> None:
+        """`instead` replaces addresses of the page by those of this test. `variables` each terminal has."""
+        self._folder = folder
+        self._instead = instead
+        self._plain = environment(
+            PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            PYTHONDONTWRITEBYTECODE="1",  # the page changes a module within the second in which it was compiled
+            **variables,
+        )
+        self._terminal = self._plain
+        self._programs = programs
+        self._log = folder / "worker.log"
+
+    def play(self, page: Path) -> None:
+        for language, text in _blocks_of(page):
+            text = re.sub("|".join(map(re.escape, self._instead)), lambda found: self._instead[found[0]], text)
+            named = re.match(r"(?:#|;|//) (\S+\.\w+)\n", text)
+            if named:
+                file = self._folder / named[1]
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text, "utf-8")
+            elif language == "console":
+                for typed in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+                    self._type(*typed.split("\n", 1))
+            elif language == "text":
+                self._see(text)
+
+    def _type(self, line: str, shown: str) -> None:
+        if line == ". venv/bin/activate":
+            self._terminal = self._plain  # a new one
+        elif line.startswith("export "):
+            self._terminal = self._terminal | dict(word.split("=", 1) for word in shlex.split(line)[1:])
+        elif GOES_ON.match(line):
+            self._run(line)
+            self._see(shown)
+        elif not INSTALLS.match(line):
+            if LOOKS.match(line):  # the worker may not have recorded yet what it has logged
+                assert eventually(lambda: _shows(self._output(line), shown)), f"{line}: {self._output(line)}"
+            else:
+                printed = self._output(line)
+                assert _shows(printed, shown), f"{line}: {printed}"
+
+    def _output(self, line: str) -> str:
+        done = subprocess.run(
+            shlex.split(line), cwd=self._folder, env=self._terminal, capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def _run(self, line: str) -> None:
+        """In the first terminal. A worker that runs there is stopped by Ctrl-C before."""
+        self._programs.close()
+        descriptor = os.open(self._log, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)  # it gets the token of the pages
+        with open(descriptor, "w") as log:
+            worker = subprocess.Popen(
+                shlex.split(line), cwd=self._folder, env=self._terminal, stdout=log, stderr=subprocess.STDOUT
+            )
+        self._programs.callback(_stop, worker)
+        self._see("; stop it with TERM or Ctrl-C")
+
+    def _see(self, shown: str) -> None:
+        assert eventually(lambda: _shows(self._log.read_text("utf-8"), shown)), self._log.read_text("utf-8")
+
+
+def _stop(worker: subprocess.Popen[bytes]) -> None:
+    worker.send_signal(signal.SIGINT)  # Ctrl-C
+    try:
+        assert worker.wait(STOP_S) == 0
+    finally:
+        worker.kill()
+        worker.wait()
+
+
+def _shows(printed: str, shown: str) -> bool:
+    """Are the lines that are shown among those that were printed, in their order?"""
+    lines = iter(_plain(printed))
+    return all(any(line in one for one in lines) for line in _plain(shown))
+
+
+def _plain(text: str) -> list[str]:
+    for pattern, name in ANEW:
+        text = re.sub(pattern, name, text)
+    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+
+
+def _blocks_of(page: Path) -> list[tuple[str, str]]:
+    return re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
