@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -34,8 +35,9 @@ from goworkers_py.config.options import Config, MiddlewareConfig, PoolConfig, Qu
 from goworkers_py.core.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
+README, BENCHMARKS = ROOT / "README.md", ROOT / "docs/benchmarks.md"
 EXAMPLES = ROOT / "examples"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), EXAMPLES / "README.md"]
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md")), EXAMPLES / "README.md"]
 SAMPLES = sorted((ROOT / "conf").glob("*.ini"))
 SAMPLE = ROOT / "conf/pyworkers.ini"
 
@@ -92,7 +94,7 @@ def _words(line: str) -> Iterator[list[str]]:
 def test_no_page_installs_the_package_from_a_registry() -> None:
     """There is no release: a line works in a fresh environment only if it names a path."""
     files = [
-        *PAGES,
+        *PAGES[1:],  # README names the index, and says that the release is not there yet
         *(ROOT / "docs/internals").glob("*.md"),
         *(path for path in (ROOT / "conf").rglob("*") if path.is_file()),
     ]
@@ -109,7 +111,7 @@ def test_every_command_that_is_shown_exists(block: Block) -> None:
 
 
 def _assert_exists(words: list[str]) -> None:
-    program, arguments = words[0], words[1:]
+    program, *arguments = itertools.dropwhile(lambda word: re.match(r"\w+=", word), words)
     if program == "pyworkers":
         _assert_parses(arguments)
     elif program == "make":
@@ -137,7 +139,7 @@ def _assert_parses(arguments: list[str]) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_pyworkers_command_in_the_text_exists(page: Path) -> None:
     for words in map(shlex.split, re.findall(r"`pyworkers ([a-z][^`>]*)[`>]", page.read_text("utf-8"))):
-        if words not in (["processes"], ["completion", "SHELL"]):
+        if words not in (["processes"], ["web"], ["completion", "SHELL"]):
             _assert_parses(words)
 
 
@@ -200,31 +202,66 @@ def test_every_page_stands_once_in_the_navigation() -> None:
 # --- the quick start and the commands of the pages, run as written
 
 
+def test_readme_is_short() -> None:
+    """It is for somebody who decides in a minute. Each table has a page of its own."""
+    assert len(README.read_text("utf-8").splitlines()) <= 130
+
+
+def test_readme_tells_the_figures_of_the_benchmarks() -> None:
+    """To two digits: the third is noise."""
+    text, table = README.read_text("utf-8"), BENCHMARKS.read_text("utf-8")
+    told = re.search(
+        r"([\d,]+) empty jobs a second on two cores; Sidekiq 6.4 ran ([\d,]+) there, Celery ([\d,]+)", text
+    )
+    assert told is not None
+    for system, figure in zip(("goworkers-py", "sidekiq 6.4", "celery"), told.groups(), strict=True):
+        measured = re.search(rf"^\| \**{system}[^|]*\| \**([\d,]+)", table, re.MULTILINE)
+        assert measured is not None, system
+        assert float(figure.replace(",", "")) == float(f"{int(measured[1].replace(',', '')):.1e}"), system
+
+
 @pytest.mark.parametrize("server", ["a server", "the embedded one"])
 def test_quick_start_runs_as_it_stands(server: str, redis_url: str, tmp_path: Path) -> None:
     """Each terminal gets only the commands and variables that the page shows for it."""
-    page = ROOT / "README.md"
-    section = page.read_text("utf-8").partition("## Quick start\n")[2].partition("\n## ")[0]
-    blocks = [block for block in _blocks_of(page) if block.text in section]
+    blocks = _blocks_of(README)
     lines = [line for block in blocks if block.language == "sh" for line in _commands(block)]
-    worker = lines.index("pyworkers run -r jobs")
-    activate, *producers = lines[worker + 1 :]
-    assert activate == ". venv/bin/activate"
-    producers = [line for line in producers if not line.startswith("ruby") or _ruby_has_sidekiq()]
-    _write_files_of(page, tmp_path)
+    _venv, activate, _install, choice, worker, activate_again, choice_again, *producers = lines
+    assert (worker, activate_again, choice_again) == ("pyworkers run -r jobs", activate, choice)
+    of_ruby = producers.pop()
+    assert of_ruby.startswith("REDIS_URL=unix:")
+    orders = [41, 42, 43]
+    _write_files_of(README, tmp_path)
     if server == "a server":
         terminal = _environment(redis_url)
     else:
         _needs_embedded_server()
-        [export] = [line for line in lines[:worker] if line.startswith("export")]
-        terminal = _after(export, tmp_path)
-    with _daemon(lines[worker], tmp_path, tmp_path / "log", terminal) as log:
+        terminal = _after(choice, tmp_path)
+        if _ruby_has_sidekiq():
+            producers.append(of_ruby)
+            orders.append(44)
+    with _daemon(worker, tmp_path, tmp_path / "log", terminal) as log:
         for line in producers:
             _run(line, tmp_path, terminal)
-        for order in (41, 42, 43, 44)[: None if _ruby_has_sidekiq() else 3]:
+        for order in orders:
             _await(log, f"invoice for order {order}, ")
-    shown = next(block.text for block in blocks if block.language == "")
+    [shown] = [block.text for block in blocks if block.language == "text"]
     assert shown.splitlines()[1] in log.read_text("utf-8").splitlines()
+
+
+@pytest.mark.interop
+@pytest.mark.timeout(300)  # it compiles
+def test_the_program_of_go_in_the_readme_runs(own_redis: RedisServer, tmp_path: Path) -> None:
+    _needs("go")
+    [program] = [block.text for block in _blocks_of(README) if block.language == "go"]
+    assert '"localhost:6379"' in program
+    for file in ("go.mod", "go.sum"):
+        shutil.copy(EXAMPLES / "go" / file, tmp_path)
+    env = _environment(own_redis.url)
+    (tmp_path / "main.go").write_text(program.replace("localhost:6379", env["REDIS_ADDR"]), "utf-8")
+    _write_files_of(README, tmp_path)
+    with _daemon("pyworkers run -r jobs", tmp_path, tmp_path / "log", env) as log:
+        _run("go run .", tmp_path, env)
+        _await(log, "invoice for order 45, {'pdf': True}")
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name == "docs"], ids=lambda page: page.name)
