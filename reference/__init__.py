@@ -1,0 +1,1 @@
+"""The pages, tables and files that are generated from the program. `make reference` writes them."""
