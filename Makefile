@@ -25,7 +25,7 @@ COMPILE_TESTS := @ls tests/__pycache__/*pytest* >/dev/null 2>&1 || $(BIN)/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test test-fast matrix newest upgrade chaos standby-chaos bench bench-quick lint format types coverage docs ci clean chaos-rabbitmq chaos-cluster chaos-shards
+.PHONY: help setup run test test-fast matrix newest upgrade chaos standby-chaos bench bench-quick lint format types coverage docs dist ci clean chaos-rabbitmq chaos-cluster chaos-shards
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -100,8 +100,11 @@ docs: $(DOCS)/.installed ## build the site in build/docs; dead links, pages with
 # Without the coverage, which takes half as long again as the tests: it is for a change of what is tested, and a release.
 ci: lint types test ## what .ci/run runs: style, types and the tests
 
+dist: ## build sdist and wheel in dist/, check them, and run the README's first job on every Python of this machine
+	@$(PYTHON) bin/dist
+
 clean: ## remove .venv and whatever else was made
-	rm -rf $(VENV) $(DOCS) .matrix .newest .bench .demo build dist *.egg-info examples/dir-broker/*.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(DOCS) .dist .matrix .newest .bench .demo build dist *.egg-info examples/dir-broker/*.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The steps of setup, each with a stamp file that says it is done.
