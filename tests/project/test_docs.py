@@ -37,7 +37,9 @@ from goworkers_py.core.errors import ConfigError
 ROOT = Path(__file__).resolve().parents[2]
 README, BENCHMARKS = ROOT / "README.md", ROOT / "docs/benchmarks.md"
 EXAMPLES = ROOT / "examples"
-PAGES = [README, *sorted((ROOT / "docs").glob("*.md")), EXAMPLES / "README.md"]
+# The history tells of former versions: its names and commands need not exist any more.
+HISTORY = ROOT / "docs/history.md"
+PAGES = [README, *sorted({*(ROOT / "docs").glob("*.md")} - {HISTORY}), EXAMPLES / "README.md"]
 SAMPLES = sorted((ROOT / "conf").glob("*.ini"))
 SAMPLE = ROOT / "conf/pyworkers.ini"
 
