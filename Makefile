@@ -25,7 +25,7 @@ COMPILE_TESTS := @ls tests/__pycache__/*pytest* >/dev/null 2>&1 || $(BIN)/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test test-fast matrix newest upgrade chaos standby-chaos bench bench-quick lint format types coverage docs dist ci clean chaos-rabbitmq chaos-cluster chaos-shards
+.PHONY: help setup run test test-fast matrix newest upgrade chaos standby-chaos bench bench-quick lint format types coverage docs reference dist ci clean chaos-rabbitmq chaos-cluster chaos-shards
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -96,6 +96,9 @@ coverage: setup ## run the tests, measure branch coverage and fail if it is too 
 
 docs: $(DOCS)/.installed ## build the site in build/docs; dead links, pages without a group and warnings are errors
 	@exec $(DOCS)/bin/python bin/docs
+
+reference: setup ## write what the docs and samples show of options, commands, metrics, names: after a change of these
+	@exec $(BIN)/python bin/reference
 
 # Without the coverage, which takes half as long again as the tests: it is for a change of what is tested, and a release.
 ci: lint types test ## what .ci/run runs: style, types and the tests

@@ -74,6 +74,7 @@ class Inspector(Jobs, TrackedJobs, EndedJobs, GroupedJobs, PeriodicSchedules, Fl
 
     @property
     def knows_batches(self) -> bool:
+        """Whether the broker keeps batches: without them the methods of `batches` raise ConfigError."""
         return Capability.BATCHES in self._broker.capabilities
 
     # --- queues

@@ -29,29 +29,31 @@ class JobStatus:
     """Where a job is. Fields that do not apply, or that nobody knows, are empty."""
 
     jid: str
-    state: StateWord
+    state: StateWord  # such as "waiting", see docs/job-states.md
     verified: bool  # the job was seen there; False: last known, or not found in a bounded search
     tracked: bool  # it has a record; without one it was searched for
     job_class: str = ""
     queue: str = ""
     place: int | None = None  # waiting: about how many jobs are before it
-    since: float | None = None  # epoch seconds
-    due: float | None = None  # scheduled, retry
+    since: float | None = None  # when it came into this state, in epoch seconds
+    due: float | None = None  # scheduled, retry: when it will run, in epoch seconds
     group: str = ""  # grouped: the name of the group
     line: str = ""  # waiting: the line of a limit in which it waits
     owner: str = ""  # running, or fetched: the identity of the process
-    error_class: str = ""
+    error_class: str = ""  # that of the last failure, and its message
     error_message: str = ""
-    progress: Progress | None = None
-    has_result: bool = False
-    timeline: Sequence[Move] = ()
+    progress: Progress | None = None  # what the job told last
+    has_result: bool = False  # `workers.result(jid)` returns it
+    timeline: Sequence[Move] = ()  # its former states, the oldest first
     absent: bool = False  # every place was searched to its end, and the job is in none
 
     def as_dict(self) -> dict[str, Any]:
+        """The fields by their names, those of `progress` and `timeline` too."""
         return asdict(self)
 
     @property
     def as_json(self) -> str:
+        """The same as `as_dict`, as one line of JSON: what `pyworkers job show --json` prints."""
         return one_json_line(simplejson.dumps(self.as_dict()))
 
 

@@ -74,6 +74,7 @@ class ExecutionMetrics:
 
     @property
     def knows_metrics(self) -> bool:
+        """Whether the broker keeps figures of runs: without them `metrics` raises ConfigError."""
         return {Capability.METRICS, Capability.ADMIN} <= set(self._broker.capabilities)
 
     def metrics(self, hours: int = 1) -> list[ClassMetrics]:

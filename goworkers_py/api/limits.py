@@ -32,6 +32,7 @@ class Limit:
 
     @property
     def name(self) -> str:
+        """The name that the limit has in the whole fleet."""
         return self.spec.name
 
     @contextmanager

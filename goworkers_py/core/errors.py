@@ -93,7 +93,7 @@ class PoisonPill(WorkersError):
 
 
 class BrokenOff(WorkersError):
-    """By a fault in code around the job's, or by an exception that was thrown into the thread there."""
+    """The cause is a fault in code around the job, such as a middleware, or an exception that was thrown into it."""
 
 
 class NeedsNewerRelease(WorkersError):

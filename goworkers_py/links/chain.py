@@ -28,8 +28,14 @@ Wrap = Callable[[Run], Run]
 
 @runtime_checkable
 class Middleware(Protocol):
+    """Code around each run of a job: `workers.middleware.append(Timing())` for an object with this method."""
+
     def call(self, queue: str, message: Message, call_next: Callable[[], bool]) -> bool | None:
-        """False leaves the job unacknowledged: in progress until this process stops, then back in its queue."""
+        """`call_next()` runs the job and the links inside of this one: return its value.
+
+        False leaves the job unacknowledged: in progress until this process stops, then back in its queue. A link that
+        does not call `call_next()` skips the job: with True the job counts as done.
+        """
 
 
 @dataclass

@@ -27,22 +27,27 @@ class EnqueuedJob:
 
     @property
     def job_class(self) -> str:
+        """The class on the wire, such as `Billing::InvoiceJob`."""
         return self.message.job_class
 
     @property
     def args(self) -> Any:
+        """The positional arguments, as JSON."""
         return self.message.args
 
     @property
     def kwargs(self) -> dict[str, Any]:
+        """The keyword arguments, as JSON; empty if there are none."""
         return self.message.get("kwargs") or {}
 
     @property
     def queue(self) -> str:
+        """The queue in which the job waits, or will wait when it is due."""
         return self.message.queue or str(self.message.get("queue") or "")
 
     @property
     def jid(self) -> str:
+        """The id of the job."""
         return self.message.jid
 
     @property

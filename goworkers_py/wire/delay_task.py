@@ -47,6 +47,7 @@ class DelayTask(NamedTuple):
 
     @property
     def is_dead(self) -> bool:
+        """Whether the task has failed for good: it is kept, shown by `pending()`, and never runs again."""
         return self.notes is not None and DEAD_AT in self.notes
 
     def with_notes(self, changes: Notes, due: float | None = None) -> DelayTask:

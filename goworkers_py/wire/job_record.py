@@ -61,9 +61,11 @@ class Progress:
 
     @property
     def percent(self) -> float | None:
+        """From 0 to 100; None if the job gave no total."""
         return 100 * self.at / self.total if self.total else None
 
     def as_json(self) -> str:
+        """As the record of a tracked job keeps it: a list of at, total, text and time."""
         return payload.encode([self.at, self.total, self.text, self.time])
 
 

@@ -79,6 +79,7 @@ class Message:
 
     @property
     def jid(self) -> str:
+        """The id of the job; empty for a payload without one."""
         return payload.jid_of(self.fields)
 
     @property
@@ -136,19 +137,23 @@ class Message:
 
     @property
     def tags(self) -> list[str]:
+        """The tags of the job. Values that are no texts are left out."""
         tags = self.fields.get("tags")
         return [tag for tag in map(_tag, tags) if tag] if isinstance(tags, list) else []
 
     @property
     def created_at(self) -> float | None:
+        """When the job was first pushed, in epoch seconds."""
         return epoch(self.fields.get("created_at"))
 
     @property
     def enqueued_at(self) -> float | None:
+        """When the job came into its queue the last time, in epoch seconds."""
         return epoch(self.fields.get("enqueued_at"))
 
     @property
     def failed_at(self) -> float | None:
+        """When the job failed for the first time, in epoch seconds; None before that."""
         return epoch(self.fields.get("failed_at"))
 
     @property
@@ -170,6 +175,7 @@ class Message:
         return self.fields[field]
 
     def get(self, field: str, default: Any = None) -> Any:
+        """The value of a field of the payload: `message.get("error_class")`."""
         return self.fields.get(field, default)
 
     def __contains__(self, field: object) -> bool:

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 import json
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -13,19 +10,6 @@ from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.open_broker import our_brokers
 from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.cli.pyworkers import main
-
-ROOT = Path(__file__).parents[2]
-
-
-def test_the_page_of_brokers_is_what_they_say_of_themselves() -> None:
-    """If this fails: .venv/bin/python bin/broker-tables."""
-    loader = importlib.machinery.SourceFileLoader("broker_tables", str(ROOT / "bin/broker-tables"))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    tables = importlib.util.module_from_spec(spec)
-    loader.exec_module(tables)
-    page = (ROOT / "docs/brokers.md").read_text("utf-8")
-    assert tables.page(page) == page
 
 
 @pytest.mark.parametrize("row", broker_rows(our_brokers()), ids=lambda row: row.title)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 import json
 import re
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +21,6 @@ from goworkers_py.core.outcome import Dead, Retry
 from goworkers_py.policy.retry import RetryPolicy
 from goworkers_py.wire.message import Message
 
-ROOT = Path(__file__).resolve().parents[2]
 NOW = 1_700_000_000.0
 
 # A value of each option in WireOptions, and its form in the payload.
@@ -289,19 +285,6 @@ def test_the_decorators_docstring_names_every_option() -> None:
     assert App.job.__doc__ is not None
     [named] = re.findall(r"Options: ([\w,\s]+)\.", App.job.__doc__)
     assert sorted(re.split(r",\s+", named)) == sorted(options_of(CodeOptions))
-
-
-def test_the_table_in_the_docs_is_up_to_date() -> None:
-    """If this fails, run: .venv/bin/python bin/config-reference."""
-    loader = importlib.machinery.SourceFileLoader("config_reference", str(ROOT / "bin/config-reference"))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    reference = importlib.util.module_from_spec(spec)
-    loader.exec_module(reference)
-    page = (ROOT / "docs/jobs.md").read_text("utf-8")
-    assert reference.with_job_options(page) == page
-    for name in options_of(CodeOptions) | options_of(SetOptions) | options_of(PushOptions):
-        assert f"| `{name}` |" in page
 
 
 @pytest.mark.parametrize("name", ["a\ud800", "x" * 1_001])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 import itertools
 import json
 import os
@@ -17,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 
 import click
 import pytest
@@ -560,22 +557,6 @@ def test_sample_shows_a_pool_as_a_comment_that_may_be_taken_out(tmp_path: Path) 
     settings = [line for line in pool[0].replace("; ", "").splitlines() if re.match(r"\[|\w+ =", line)]
     (tmp_path / "pool.ini").write_text("\n".join(settings).replace("weights =", ""))
     assert load(tmp_path / "pool.ini", {}).pools == (PoolConfig("web", ("critical", "default", "low")),)
-
-
-def test_reference_and_sample_are_up_to_date() -> None:
-    """If this fails: .venv/bin/python bin/config-reference."""
-    reference = _config_reference()
-    assert reference.page(reference.PAGE.read_text("utf-8")) == reference.PAGE.read_text("utf-8")
-    assert reference.sample() == SAMPLE.read_text("utf-8")
-
-
-def _config_reference() -> ModuleType:
-    loader = importlib.machinery.SourceFileLoader("config_reference", str(ROOT / "bin/config-reference"))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
 
 
 # --- names

@@ -23,6 +23,8 @@ from goworkers_py.wire.delay_task import DelayTask
 
 
 class Persistence(Protocol):
+    """Keeps the tasks of a delay queue. Any object with these three methods will do."""
+
     def save(self, task: DelayTask) -> None:
         """Keeps the task, in one step: after a crash it is there as a whole or not at all. It replaces a task of the
         same id. `task.to_json()` is a text to keep, and `DelayTask.from_json(text)` reads it."""

@@ -20,6 +20,8 @@ Authorize = Callable[[Environ, str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Grant:
+    """What a request may do: `Grant("ada", "act")`. The roles are view, push and act."""
+
     who: str  # for the audit
     role: str  # empty: may see nothing
     by_token: bool = False  # which no browser sends by itself, so that no other site can use it
@@ -31,7 +33,7 @@ class Grant:
 
 
 class Access(Protocol):
-    """Threads share it."""
+    """Decides for each request who sends it and what it may do. Many threads call it at once."""
 
     def decide(self, environ: Environ) -> Grant | Response:
         """A Response answers the request: a login begins or ends. Raises Refused for somebody who may see nothing."""

@@ -1,0 +1,25 @@
+"""What is generated from the program is as the program is now."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT))
+
+from reference import api, pages  # noqa: E402
+
+
+@pytest.mark.parametrize(("path", "text"), pages.generated(ROOT).items(), ids=lambda value: value.rpartition("/")[2])
+def test_the_reference_is_up_to_date(path: str, text: str) -> None:
+    assert (ROOT / path).read_text("utf-8") == text, "run: make reference"
+
+
+def test_a_public_name_without_a_docstring_is_an_error() -> None:
+    def bare() -> None: ...
+
+    with pytest.raises(api.Missing, match=r"workers\.bare has no docstring"):
+        "".join(api._name("workers.bare", bare))
