@@ -76,7 +76,7 @@ _HEAD = f"""\
 # Options
 
 Every option of the configuration, by section of the file, with its default. [Configuration](configuration.md) says \
-how files, environment and flags go together; [jobs](jobs.md#options) has the options of a job.
+how files, environment and flags go together; [jobs](jobs.md#options-of-a-job) has the options of a job.
 
 An option of `[pyworkers]` is a flag and an environment variable too: `log_level` is `--log-level` and \
 `PYWORKERS_LOG_LEVEL`. A short flag stands in parentheses. The other sections exist in the file only. \

@@ -53,7 +53,7 @@ class JobStatus:
 
     @property
     def as_json(self) -> str:
-        """The same as `as_dict`, as one line of JSON: what `pyworkers job show --json` prints."""
+        """The same as `as_dict`, as one line of JSON: what `pyworkers job show JID --json` prints."""
         return one_json_line(simplejson.dumps(self.as_dict()))
 
 
