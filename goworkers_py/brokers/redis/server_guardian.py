@@ -88,6 +88,7 @@ class ServerGuardian:
         options = {
             "dir": ".", "port": "0", "unixsocket": SOCKET, "unixsocketperm": "600",
             "appendonly": "yes", "appendfsync": "everysec", "save": "",
+            "aof-use-rdb-preamble": "no",  # so that another server can read the file, see `embedded_server`
         }  # fmt: skip
         command = [self._binary, *(word for name, value in options.items() for word in (f"--{name}", value))]
         try:
