@@ -25,7 +25,7 @@ from goworkers_py.admin.places import DEAD, PARKED, RETRIES, SCHEDULED, waiting_
 from goworkers_py.admin.summary import Summary
 from goworkers_py.brokers.contracts.admin import Advice, Checks, Glance, Place
 from goworkers_py.brokers.contracts.fleet import QueueStats
-from goworkers_py.core.errors import BrokerRefused, ConfigError, NoSuchDatabase, WrongType
+from goworkers_py.core.errors import BrokerFull, BrokerRefused, ConfigError, NoSuchDatabase, WrongType
 from goworkers_py.core.limit import slot_of_line
 from goworkers_py.observe.health_report import OF_SUSPECT, QUIET, STARTING, STOPPING
 from goworkers_py.wire import payload
@@ -92,6 +92,8 @@ class Doctor:
             except BrokerRefused as error:
                 todo = f"grant the command, or use --skip {name}"
                 yield Finding(name, False, f"this check could not run: {error}", todo)
+            except BrokerFull as error:  # only checks that write, or that open a transaction; the others say more
+                yield Finding(name, False, f"this check could not run: {error}", "make room in the server first")
 
     def _checks(self) -> Checks:
         return {

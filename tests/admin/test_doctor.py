@@ -72,6 +72,28 @@ def test_a_server_that_evicts_is_a_problem(own_redis: RedisServer, call: Call) -
     )
 
 
+def test_a_full_server_is_a_problem_and_hides_no_other_check(own_redis: RedisServer, call: Call) -> None:
+    client = own_redis.client()
+    client.rpush("queue:mail", "not json")
+    client.sadd("queues", "mail")
+    client.config_set("maxmemory", 1)  # of a server that needs a megabyte for itself
+    done = call("doctor", "--redis", own_redis.url)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert re.search(
+        r"^problem \(memory\): the server uses [\d,]+% of its memory \(maxmemory 1 byte", done.stdout, re.M
+    )
+    assert "note (permissions): this check could not run: command not allowed when used memory" in done.stdout
+    assert "queue mail holds 1 unreadable job" in done.stdout
+
+
+def test_a_server_with_room_or_without_a_limit_is_no_finding(own_redis: RedisServer) -> None:
+    client = own_redis.client()
+    with own_app(own_redis.url) as app:
+        for limit in ("0", "1gb"):
+            client.config_set("maxmemory", limit)
+            assert findings(app.inspector, "memory") == []
+
+
 def test_a_server_without_an_append_only_file_is_found(own_redis: RedisServer) -> None:
     client = own_redis.client()
     with own_app(own_redis.url) as app:

@@ -23,6 +23,7 @@ OLDEST_SERVER = (6, 2)
 PINGS = 9
 SLOW_PING_S = 0.010
 MOST_SKEW_S = 2.0
+NEARLY_FULL = 0.9
 
 _PROBLEM, _NOTE = True, False
 _RULES = "grant what `pyworkers doctor --acl` prints"
@@ -38,6 +39,7 @@ class ServerChecks:
         return {
             "version": self._version,
             "eviction": self._eviction,
+            "memory": self._memory,
             "persistence": self._persistence,
             "round-trip": self._round_trip,
             "clock": self._clock,
@@ -58,6 +60,14 @@ class ServerChecks:
         if policy != "noeviction":
             what = f"the server evicts jobs when its memory is full (maxmemory-policy {policy})"
             yield Advice(_PROBLEM, what, "set maxmemory-policy noeviction")
+
+    def _memory(self) -> Iterator[Advice]:
+        info = info_of(self._connections, "memory")
+        used, limit = int(info.get("used_memory", 0)), int(info.get("maxmemory", 0))  # 0 is no limit
+        if limit and used > NEARLY_FULL * limit:
+            what = f"the server uses {used / limit:,.0%} of its memory (maxmemory {limit:,} bytes)"
+            what += ": a full server refuses pushes"
+            yield Advice(_PROBLEM, what, "raise maxmemory; `pyworkers stats` shows where jobs wait")
 
     def _persistence(self) -> Iterator[Advice]:
         info = info_of(self._connections, "persistence")
