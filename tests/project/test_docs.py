@@ -9,82 +9,29 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import click
 import pytest
 import redis as redis_py
 from calls import Call
-from daemon import environment
+from pages import EXAMPLES, PAGES, README, ROOT, blocks_of, reader, write_files_of
 from servers import RedisServer, do_without
 from waiting import eventually
 
 import goworkers_py
 from goworkers_py.brokers.redis.embedded_server import find_server
-from goworkers_py.cli import main
 from goworkers_py.config.loader import load
 from goworkers_py.config.options import Config, MiddlewareConfig, PoolConfig, QueueConfig, help_of, options_of
 from goworkers_py.core.errors import ConfigError
 
-ROOT = Path(__file__).resolve().parents[2]
-README, BENCHMARKS = ROOT / "README.md", ROOT / "docs/benchmarks.md"
-EXAMPLES = ROOT / "examples"
-# The history tells of former versions: its names and commands need not exist any more.
-HISTORY = ROOT / "docs/history.md"
-PAGES = [README, *sorted({*(ROOT / "docs").glob("*.md")} - {HISTORY}), EXAMPLES / "README.md"]
+BENCHMARKS = ROOT / "docs/benchmarks.md"
 SAMPLES = sorted((ROOT / "conf").glob("*.ini"))
 SAMPLE = ROOT / "conf/pyworkers.ini"
 
-# Programs in the pages' commands that are not of this package.
-FOREIGN = {"python3", "python", "pip", ".", "cd", "export", "ruby", "go"}
-
 STOP_S = 30
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block of a page. Its first line may name a file: `# jobs.py`, `; conf.ini`."""
-
-    page: Path
-    line: int
-    language: str
-    text: str
-
-    @property
-    def file(self) -> str | None:
-        named = re.match(r"[#;] (\S+\.\w+)\n", self.text)
-        return named[1] if named else None
-
-    def __str__(self) -> str:
-        return f"{self.page.name}:{self.line}"
-
-
-def _blocks_of(page: Path) -> list[Block]:
-    text = page.read_text("utf-8")
-    found = re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return [Block(page, text.count("\n", 0, block.start()) + 1, block[1], block[2]) for block in found]
-
-
-BLOCKS = [block for page in PAGES for block in _blocks_of(page)]
-
-
-def _written_in(*languages: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("block", [block for block in BLOCKS if block.language in languages], ids=str)
-
-
-def _commands(block: Block) -> list[str]:
-    return [line for line in block.text.splitlines() if shlex.split(line, comments=True)]
-
-
-def _words(line: str) -> Iterator[list[str]]:
-    """The words of each command in the line."""
-    for command in line.split("&&"):
-        yield shlex.split(command, comments=True)
 
 
 # --- commands, code and links of the pages
@@ -100,75 +47,6 @@ def test_no_page_installs_the_package_from_a_registry() -> None:
     lines = [(path.name, line) for path in files for line in path.read_text("utf-8").splitlines() if "pip " in line]
     assert len(lines) > 10
     assert [one for one in lines if re.search(r"(?<![/\w])goworkers[-_]py\b(?!-\*)", one[1].partition("pip ")[2])] == []
-
-
-@_written_in("sh")
-def test_every_command_that_is_shown_exists(block: Block) -> None:
-    for line in _commands(block):
-        for words in _words(line):
-            _assert_exists(words)
-
-
-def _assert_exists(words: list[str]) -> None:
-    program, *arguments = itertools.dropwhile(lambda word: re.match(r"\w+=", word), words)
-    if program == "pyworkers":
-        _assert_parses(arguments)
-    elif program == "make":
-        targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-        assert {word for word in arguments if "=" not in word} <= targets
-    elif program == ".venv/bin/python":
-        assert os.access(ROOT / arguments[0], os.X_OK)
-    else:
-        assert program in FOREIGN, f"unknown program {program}: is it in FOREIGN?"
-
-
-def _assert_parses(arguments: list[str]) -> None:
-    """Fails unless the command and its options exist. Runs nothing."""
-    command: click.Command = main
-    context = click.Context(main, **main.context_settings)
-    words = list(arguments)
-    while isinstance(command, click.Group):
-        name = words.pop(0)
-        found = command.get_command(context, name)
-        assert found is not None, name
-        command = found
-    command.make_context(command.name, words, parent=context)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_pyworkers_command_in_the_text_exists(page: Path) -> None:
-    for words in map(shlex.split, re.findall(r"`pyworkers ([a-z][^`>]*)[`>]", page.read_text("utf-8"))):
-        if words not in (["processes"], ["web"], ["completion", "SHELL"]):
-            _assert_parses(words)
-
-
-@_written_in("python")
-def test_python_that_is_shown_runs(block: Block, redis_url: str, tmp_path: Path) -> None:
-    _write_files_of(block.page, tmp_path)
-    words = [sys.executable, "-c", block.text]
-    done = subprocess.run(words, cwd=tmp_path, env=_environment(redis_url), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-@_written_in("ini")
-def test_configuration_that_is_shown_loads(block: Block, tmp_path: Path) -> None:
-    file = tmp_path / "conf.ini"
-    file.write_text(block.text, "utf-8")
-    load(file, environment={})
-
-
-@_written_in("ruby")
-@pytest.mark.interop
-def test_ruby_that_is_shown_has_valid_syntax(block: Block) -> None:
-    _needs("ruby")
-    subprocess.run(["ruby", "-c"], input=block.text, text=True, check=True, stdout=subprocess.DEVNULL)
-
-
-@_written_in("go")
-@pytest.mark.interop
-def test_go_that_is_shown_has_valid_syntax(block: Block) -> None:
-    _needs("gofmt")
-    subprocess.run(["gofmt", "-e"], input=block.text, text=True, check=True, stdout=subprocess.DEVNULL)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -222,16 +100,16 @@ def test_readme_tells_the_figures_of_the_benchmarks() -> None:
 @pytest.mark.parametrize("server", ["a server", "the embedded one"])
 def test_quick_start_runs_as_it_stands(server: str, redis_url: str, tmp_path: Path) -> None:
     """Each terminal gets only the commands and variables that the page shows for it."""
-    blocks = _blocks_of(README)
-    lines = [line for block in blocks if block.language == "sh" for line in _commands(block)]
+    blocks = blocks_of(README)
+    lines = [line for block in blocks if block.language == "sh" for line in block.commands]
     _venv, activate, _install, choice, worker, activate_again, choice_again, *producers = lines
     assert (worker, activate_again, choice_again) == ("pyworkers run -r jobs", activate, choice)
     of_ruby = producers.pop()
     assert of_ruby.startswith("REDIS_URL=unix:")
     orders = [41, 42, 43]
-    _write_files_of(README, tmp_path)
+    write_files_of(README, tmp_path)
     if server == "a server":
-        terminal = _environment(redis_url)
+        terminal = reader(redis_url)
     else:
         _needs_embedded_server()
         terminal = _after(choice, tmp_path)
@@ -251,13 +129,13 @@ def test_quick_start_runs_as_it_stands(server: str, redis_url: str, tmp_path: Pa
 @pytest.mark.timeout(300)  # it compiles
 def test_the_program_of_go_in_the_readme_runs(own_redis: RedisServer, tmp_path: Path) -> None:
     _needs("go")
-    [program] = [block.text for block in _blocks_of(README) if block.language == "go"]
+    [program] = [block.text for block in blocks_of(README) if block.language == "go"]
     assert '"localhost:6379"' in program
     for file in ("go.mod", "go.sum"):
         shutil.copy(EXAMPLES / "go" / file, tmp_path)
-    env = _environment(own_redis.url)
+    env = reader(own_redis.url)
     (tmp_path / "main.go").write_text(program.replace("localhost:6379", env["REDIS_ADDR"]), "utf-8")
-    _write_files_of(README, tmp_path)
+    write_files_of(README, tmp_path)
     with _daemon("pyworkers run -r jobs", tmp_path, tmp_path / "log", env) as log:
         _run("go run .", tmp_path, env)
         _await(log, "invoice for order 45, {'pdf': True}")
@@ -265,29 +143,29 @@ def test_the_program_of_go_in_the_readme_runs(own_redis: RedisServer, tmp_path: 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name == "docs"], ids=lambda page: page.name)
 def test_commands_of_docs_run(page: Path, redis_url: str, tmp_path: Path) -> None:
-    lines = [line for block in _blocks_of(page) if block.language == "sh" for line in _commands(block)]
+    lines = [line for block in blocks_of(page) if block.language == "sh" for line in block.commands]
     if any("embedded" in line for line in lines):
         _needs_embedded_server()
     (tmp_path / "jobs.py").write_text("import goworkers_py\n\ngoworkers_py.job(print)\n")  # the reader's
-    _write_files_of(page, tmp_path)
+    write_files_of(page, tmp_path)
     (tmp_path / "conf").symlink_to(ROOT / "conf")
-    partitions = {name for block in _blocks_of(page) for name in re.findall(r"^\[partition:(\w+)\]", block.text, re.M)}
+    partitions = {name for block in blocks_of(page) for name in re.findall(r"^\[partition:(\w+)\]", block.text, re.M)}
     brokers = {f"PYWORKERS_PARTITION_{name.upper()}_BROKER": redis_url for name in partitions}
     for line in lines:
         if line.startswith("pyworkers run"):
-            with _daemon(line, tmp_path, tmp_path / "log", _environment(redis_url) | brokers):
+            with _daemon(line, tmp_path, tmp_path / "log", reader(redis_url) | brokers):
                 pass
         else:
-            _run(line, tmp_path, _environment(redis_url) | brokers)
+            _run(line, tmp_path, reader(redis_url) | brokers)
 
 
 def test_commands_of_operations_answer_as_shown(redis_url: str, redis: redis_py.Redis, here: Path, call: Call) -> None:
     """Runs each line that begins with $, in order, beside a worker, and compares the first line of its output."""
     page = ROOT / "docs/operations.md"
-    blocks = _blocks_of(page)
-    [scene] = [_commands(block) for block in blocks if block.language == "sh"]
+    blocks = blocks_of(page)
+    [scene] = [block.commands for block in blocks if block.language == "sh"]
     shown = re.findall(r"^\$ pyworkers (.+)\n(.+)$", "".join(block.text for block in blocks), re.MULTILINE)
-    _write_files_of(page, here)
+    write_files_of(page, here)
 
     def answer(line: str) -> str:
         done = call(*shlex.split(line), PYWORKERS_BROKER=redis_url, PYWORKERS_CONFIG="conf.ini")
@@ -296,7 +174,7 @@ def test_commands_of_operations_answer_as_shown(redis_url: str, redis: redis_py.
 
     for line in scene[:-1]:
         answer(line.removeprefix("pyworkers "))
-    with _daemon(f"{scene[-1]} --timeout 0", here, here / "log", _environment(redis_url)):
+    with _daemon(f"{scene[-1]} --timeout 0", here, here / "log", reader(redis_url)):
         assert eventually(lambda: redis.zcard("retry") == 2 and redis.zcard("dead") == 1)
         [dead] = redis.zrange("dead", 0, -1)
         for line, first in shown:
@@ -315,15 +193,15 @@ def test_commands_of_operations_answer_as_shown(redis_url: str, redis: redis_py.
 )
 def test_examples_run(program: str, jobs: int, own_redis: RedisServer, tmp_path: Path) -> None:
     """Each producer of examples/README.md, with the worker beside it, until the last of its jobs has run."""
-    worker, producers = (_commands(block) for block in _blocks_of(EXAMPLES / "README.md"))
+    worker, producers = (block.commands for block in blocks_of(EXAMPLES / "README.md"))
     lines = [line for line in producers if line.split("&& ")[1].startswith(f"{program} ")]
     _needs(program)
     if program == "ruby" and not _ruby_has_sidekiq():
         do_without("Ruby has no sidekiq")
     client = own_redis.client()
-    with _daemon(worker[0], EXAMPLES / "python", tmp_path / "log", _environment(own_redis.url)) as log:
+    with _daemon(worker[0], EXAMPLES / "python", tmp_path / "log", reader(own_redis.url)) as log:
         for number, line in enumerate(lines, 1):
-            _run(line, EXAMPLES, _environment(own_redis.url))
+            _run(line, EXAMPLES, reader(own_redis.url))
             done = number * jobs
             assert eventually(lambda: int(client.get("stat:processed") or 0) == done), log.read_text("utf-8")  # noqa: B023
     assert lines
@@ -331,7 +209,7 @@ def test_examples_run(program: str, jobs: int, own_redis: RedisServer, tmp_path:
 
 
 def test_the_example_of_typed_arguments_runs(own_redis: RedisServer, tmp_path: Path) -> None:
-    env = _environment(own_redis.url)
+    env = reader(own_redis.url)
     with _daemon("pyworkers run -r orders", EXAMPLES / "python", tmp_path / "log", env) as log:
         _run("python orders.py", EXAMPLES / "python", env)
         _await(log, "2 lines for 17.00 go by BIKE until 2030-01-31")
@@ -340,7 +218,7 @@ def test_the_example_of_typed_arguments_runs(own_redis: RedisServer, tmp_path: P
 
 
 def test_the_example_of_unique_jobs_runs(own_redis: RedisServer, tmp_path: Path) -> None:
-    env = _environment(own_redis.url)
+    env = reader(own_redis.url)
     with _daemon("pyworkers run -r sync", EXAMPLES / "python", tmp_path / "log", env) as log:
         said = _run("python sync.py", EXAMPLES / "python", env)
         _await(log, "indexed page home: last draft")
@@ -351,7 +229,7 @@ def test_the_example_of_unique_jobs_runs(own_redis: RedisServer, tmp_path: Path)
 
 
 def test_the_example_of_limits_runs(own_redis: RedisServer, tmp_path: Path) -> None:
-    env = _environment(own_redis.url)
+    env = reader(own_redis.url)
     with _daemon("pyworkers run -r payments", EXAMPLES / "python", tmp_path / "log", env) as log:
         said = _run("python payments.py", EXAMPLES / "python", env)
         for account in range(6):
@@ -364,7 +242,7 @@ def test_the_example_of_limits_runs(own_redis: RedisServer, tmp_path: Path) -> N
 
 
 def test_the_example_of_a_chain_runs(own_redis: RedisServer, tmp_path: Path) -> None:
-    env = _environment(own_redis.url)
+    env = reader(own_redis.url)
     with _daemon("pyworkers run -r pages", EXAMPLES / "python", tmp_path / "log", env) as log:
         cid = _run("python pages.py", EXAMPLES / "python", env).strip()
         _await(log, "the words were found [1, 2, 3] times")
@@ -372,7 +250,7 @@ def test_the_example_of_a_chain_runs(own_redis: RedisServer, tmp_path: Path) -> 
 
 
 def test_the_example_of_priorities_runs(own_redis: RedisServer, tmp_path: Path) -> None:
-    env = _environment(own_redis.url)
+    env = reader(own_redis.url)
     with _daemon("pyworkers run -r mailing -q mailing=1", EXAMPLES / "python", tmp_path / "log", env) as log:
         said = _run("python mailing.py", EXAMPLES / "python", env)
         _await(log, "a code for ada")
@@ -383,7 +261,7 @@ def test_the_example_of_priorities_runs(own_redis: RedisServer, tmp_path: Path) 
 
 
 def test_the_example_of_periodic_jobs_runs(own_redis: RedisServer, tmp_path: Path) -> None:
-    env = _environment(own_redis.url)
+    env = reader(own_redis.url)
     with _daemon("pyworkers run -r periodic", EXAMPLES / "python", tmp_path / "log", env) as log:
         _await(log, "checked")
         assert _run("python periodic.py", EXAMPLES / "python", env) == "True\n"
@@ -395,7 +273,7 @@ def test_the_example_of_periodic_jobs_runs(own_redis: RedisServer, tmp_path: Pat
 
 
 def test_the_example_of_a_batch_runs(own_redis: RedisServer, tmp_path: Path) -> None:
-    env = _environment(own_redis.url)
+    env = reader(own_redis.url)
     with _daemon("pyworkers run -r exports", EXAMPLES / "python", tmp_path / "log", env) as log:
         bid = _run("python exports.py", EXAMPLES / "python", env).strip()
         _await(log, "nightly exports: 10 of 10 jobs have succeeded")
@@ -403,12 +281,12 @@ def test_the_example_of_a_batch_runs(own_redis: RedisServer, tmp_path: Path) -> 
 
 
 def test_the_example_of_a_delay_queue_runs(own_redis: RedisServer) -> None:
-    said = _run("python reminders.py", EXAMPLES / "python", _environment(own_redis.url))
+    said = _run("python reminders.py", EXAMPLES / "python", reader(own_redis.url))
     assert said.splitlines() == ["reminding ada: tea is ready", "reminding bob: call ada"]
 
 
 def test_the_example_of_groups_runs(own_redis: RedisServer, tmp_path: Path) -> None:
-    env = _environment(own_redis.url)
+    env = reader(own_redis.url)
     with _daemon("pyworkers run -r digest", EXAMPLES / "python", tmp_path / "log", env) as log:
         _run("python digest.py", EXAMPLES / "python", env)
         _await(log, "mailed ada: a comment, a like, a follower")
@@ -417,7 +295,7 @@ def test_the_example_of_groups_runs(own_redis: RedisServer, tmp_path: Path) -> N
 
 
 def test_the_example_of_results_and_cancels_runs(own_redis: RedisServer, tmp_path: Path) -> None:
-    env = _environment(own_redis.url)
+    env = reader(own_redis.url)
     with _daemon("pyworkers run -r reports", EXAMPLES / "python", tmp_path / "log", env) as log:
         said = _run("python reports.py", EXAMPLES / "python", env)
         _await(log, "watch_for_ever was cancelled")
@@ -426,7 +304,7 @@ def test_the_example_of_results_and_cancels_runs(own_redis: RedisServer, tmp_pat
 
 
 def test_the_example_of_dead_jobs_that_are_corrected_runs(own_redis: RedisServer, tmp_path: Path) -> None:
-    env = _environment(own_redis.url)
+    env = reader(own_redis.url)
     with _daemon("pyworkers run -r cleanup", EXAMPLES / "python", tmp_path / "log", env) as log:
         said = _run("python cleanup.py", EXAMPLES / "python", env)
         _await(log, "loaded GB")
@@ -435,7 +313,7 @@ def test_the_example_of_dead_jobs_that_are_corrected_runs(own_redis: RedisServer
 
 
 def test_the_example_of_jobs_that_expire_runs(own_redis: RedisServer, tmp_path: Path) -> None:
-    env = _environment(own_redis.url)
+    env = reader(own_redis.url)
     with _daemon("pyworkers run -r alerts", EXAMPLES / "python", tmp_path / "log", env) as log:
         _run("python alerts.py", EXAMPLES / "python", env)
         _await(log, "code 4711 for +49 30 1 of acme")
@@ -446,7 +324,7 @@ def test_the_example_of_jobs_that_expire_runs(own_redis: RedisServer, tmp_path: 
 
 
 def test_the_example_of_an_iterable_job_goes_on_after_its_time_slice(own_redis: RedisServer, tmp_path: Path) -> None:
-    env = _environment(own_redis.url)
+    env = reader(own_redis.url)
     with _daemon("pyworkers run -r reindex", EXAMPLES / "python", tmp_path / "log", env) as log:
         _run("python reindex.py", EXAMPLES / "python", env)
         _await(log, "going on with example.org after page ")
@@ -463,31 +341,12 @@ def _run(line: str, folder: Path, env: dict[str, str]) -> str:
     return done.stdout
 
 
-def _environment(redis_url: str) -> dict[str, str]:
-    """The environment with the address of the server, for the pages' commands, Ruby and Go."""
-    return environment(
-        PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        PYTHONDONTWRITEBYTECODE="1",  # no files beside the examples
-        PYWORKERS_BROKER=redis_url,
-        REDIS_URL=redis_url,
-        REDIS_ADDR=redis_url.partition("://")[2].partition("/")[0],
-    )
-
-
 def _after(line: str, folder: Path) -> dict[str, str]:
     """The environment of a terminal after this line was typed, without any other variable for a server."""
     names = ("PYWORKERS_BROKER", "REDIS_URL", "REDIS_ADDR")
-    plain = {name: value for name, value in _environment("").items() if name not in names}
+    plain = {name: value for name, value in reader("").items() if name not in names}
     told = subprocess.run(f"{line}; env -0", shell=True, cwd=folder, env=plain, capture_output=True, text=True)
     return dict(variable.split("=", 1) for variable in told.stdout.split("\0") if variable)
-
-
-def _write_files_of(page: Path, folder: Path) -> None:
-    for block in _blocks_of(page):
-        if block.file:
-            file = folder / block.file
-            file.parent.mkdir(exist_ok=True)
-            file.write_text(block.text, "utf-8")
 
 
 @contextmanager
@@ -518,7 +377,7 @@ def _ruby_has_sidekiq() -> bool:
 
 
 def _needs(program: str) -> None:
-    if not shutil.which(program, path=_environment("")["PATH"]):
+    if not shutil.which(program, path=reader("")["PATH"]):
         do_without(f"{program} is missing")
 
 
@@ -563,7 +422,7 @@ def test_sample_shows_a_pool_as_a_comment_that_may_be_taken_out(tmp_path: Path) 
 
 
 def test_python_that_is_shown_uses_public_names_only() -> None:
-    for block in BLOCKS:
+    for block in itertools.chain.from_iterable(map(blocks_of, PAGES)):
         if block.language == "python":
             used = set(re.findall(r"\bworkers\.([a-zA-Z_]\w*)", block.text))
             assert used <= set(goworkers_py.__all__), str(block)
