@@ -1,4 +1,4 @@
-"""What an index shows of the distribution, and who may publish it. `bin/dist` builds the distribution and runs it."""
+"""How the distribution is named, shown and published. `bin/dist` builds it and runs it."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def test_links_and_pictures_of_the_long_description_are_absolute(tmp_path: Path)
     )
 
 
-def test_the_long_description_leads_to_files_of_this_version() -> None:
-    files = re.findall(rf"{re.escape(HOME)}/(?:blob|raw)/v{re.escape(__version__)}/([^)\s\"#]+)", described(ROOT))
-    assert files
-    assert [file for file in files if not (ROOT / file).exists()] == []
+def test_the_readme_has_no_link_that_leads_nowhere_on_an_index() -> None:
+    targets = re.findall(r"\]\(([^)\s]+)|\b(?:href|src|srcset)=\"([^\"]+)", described(ROOT))
+    assert len(targets) > 5
+    assert [one for one in targets if not "".join(one).startswith("https://")] == []
 
 
 def test_the_metadata_names_the_licence_and_the_home() -> None:
@@ -57,8 +57,36 @@ def test_the_metadata_names_the_licence_and_the_home() -> None:
     urls = dict(line.split(" = ") for line in metadata["project_urls"].strip().splitlines())
     assert {*urls} == {"Documentation", "Source", "Issues", "Changelog"}
     assert all(url.startswith(HOME) for url in urls.values())
+    assert f"({HOME}/security/advisories/new)" in (ROOT / "SECURITY.md").read_text("utf-8")
     oldest = options["python_requires"].removeprefix(">=")
     assert f"Python :: {oldest}\n" in metadata["classifiers"]
+
+
+def read_everywhere() -> list[str]:
+    """The lines of all files that may tell somebody what to install."""
+    files = [*ROOT.glob("*.md"), *(path for path in (ROOT / "conf").rglob("*") if path.is_file())]
+    for folder, name in (("docs", "*.md"), ("examples", "*.md"), ("goworkers_py", "*.py")):
+        files += (ROOT / folder).rglob(name)
+    return [line for path in files for line in path.read_text("utf-8").splitlines()]
+
+
+def test_every_extra_that_somebody_is_told_to_install_exists() -> None:
+    extras = {extra for line in read_everywhere() for extra in re.findall(r"goworkers-py\[([^]]+)\]", line)}
+    named = {name for extra in extras for name in extra.split(",")}
+    assert {"embedded", "web", "rabbitmq", "cron", "msgpack", "protobuf"} <= named
+    assert named <= {*METADATA["options.extras_require"]}
+
+
+def test_nobody_is_told_to_install_the_strangers_program_that_has_the_commands_name() -> None:
+    strangers = re.compile(r"\b(pip install|uvx|uv add|pipx install) pyworkers\b")
+    lines = [line for line in read_everywhere() if strangers.search(line)]
+    assert lines, "README warns of it"
+    assert [line for line in lines if "uvx --from goworkers-py pyworkers" not in line] == []
+
+
+def test_the_pages_install_by_name_and_not_from_a_path_that_a_reader_lacks() -> None:
+    lines = [line for line in read_everywhere() if re.search(r"pip (install|wheel)\b.*/goworkers[-_]py", line)]
+    assert [line for line in lines if "Until 0.9.0 is on the package index" not in line] == []
 
 
 def workflow(path: Path) -> dict[str, Any]:

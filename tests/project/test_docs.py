@@ -37,18 +37,6 @@ STOP_S = 30
 # --- commands, code and links of the pages
 
 
-def test_no_page_installs_the_package_from_a_registry() -> None:
-    """There is no release: a line works in a fresh environment only if it names a path."""
-    files = [
-        *PAGES[1:],  # README names the index, and says that the release is not there yet
-        *(ROOT / "docs/internals").glob("*.md"),
-        *(path for path in (ROOT / "conf").rglob("*") if path.is_file()),
-    ]
-    lines = [(path.name, line) for path in files for line in path.read_text("utf-8").splitlines() if "pip " in line]
-    assert len(lines) > 10
-    assert [one for one in lines if re.search(r"(?<![/\w])goworkers[-_]py\b(?!-\*)", one[1].partition("pip ")[2])] == []
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_have_targets(page: Path) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
