@@ -180,7 +180,7 @@ def _assert_parses(arguments: list[str], whole: bool = True) -> None:
     command: click.Command = main
     context = click.Context(main, **main.context_settings)
     words = list(arguments)
-    while words and isinstance(command, click.Group):
+    while words and not words[0].startswith("-") and isinstance(command, click.Group):
         name = words.pop(0)
         found = command.get_command(context, name)
         assert found is not None, name
