@@ -64,6 +64,20 @@ def test_every_page_stands_once_in_the_navigation() -> None:
     assert sorted(listed) == sorted(os.path.relpath(page, index.parent) for page in pages)
 
 
+def test_a_page_of_a_need_and_the_pages_of_its_features_link_to_each_other() -> None:
+    """By the lists of docs/index.md: somebody who opened the wrong feature finds the page that compares them."""
+    docs = ROOT / "docs"
+    needs = (docs / "index.md").read_text("utf-8").partition("## By need\n")[2].partition("\n## ")[0]
+    pairs, need = [], ""
+    for indent, page in re.findall(r"^( *)- \[.+?\]\((.+?)\)", needs, re.MULTILINE):
+        if not indent:
+            need = page
+        else:
+            pairs += [(need, page), (page, need)]
+    assert len(pairs) > 20
+    assert [(page, to) for page, to in pairs if f"]({to}" not in (docs / page).read_text("utf-8")] == []
+
+
 # --- the quick start and the commands of the pages, run as written
 
 
