@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from reference import api, brokers, commands, http_paths, metrics, options
+from reference import api, brokers, commands, comparison, http_paths, metrics, options
 from reference.markdown import filled
 
 
@@ -22,6 +22,7 @@ def generated(root: Path) -> Mapping[str, str]:
         "docs/jobs.md": with_tables("docs/jobs.md", {"job options": options.of_jobs()}),
         "docs/brokers.md": with_tables("docs/brokers.md", brokers.tables()),
         "docs/commands.md": commands.page(),
+        "docs/comparison.md": with_tables("docs/comparison.md", comparison.tables()),
         "docs/metrics.md": metrics.page(),
         "docs/openapi.json": http_paths.openapi(),
         "docs/http-paths.md": http_paths.page(),
