@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import redis as redis_py
 from calls import Call
-from pages import EXAMPLES, PAGES, README, ROOT, blocks_of, reader, write_files_of
+from pages import ALL_PAGES, EXAMPLES, PAGES, README, ROOT, blocks_of, reader, write_files_of
 from servers import RedisServer, do_without
 from waiting import eventually
 
@@ -37,7 +37,7 @@ STOP_S = 30
 # --- commands, code and links of the pages
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.name)
 def test_links_have_targets(page: Path) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
         if not link.startswith("http"):
