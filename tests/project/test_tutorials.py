@@ -33,7 +33,7 @@ DOCS = ROOT / "docs"
 STOP_S = 30
 # They make an environment and need an index. `make dist` checks what they install.
 INSTALLS = re.compile(r"python3 -m venv |pip install |bundle add |go (mod|get) ")
-LOOKS = re.compile(r"pyworkers (stats|[a-z]+ list|jobs )")
+LOOKS = re.compile(r"pyworkers (stats|[a-z]+ list)|.*sidekiq/api")
 GOES_ON = re.compile(r"pyworkers run |bundle exec sidekiq")
 ANEW = [
     (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME"),
@@ -53,6 +53,30 @@ ANEW = [
 def test_the_tutorial_from_python_plays(server_program: str, tmp_path: Path) -> None:
     with _reader(tmp_path, {"8080": str(free_port())}) as reader:
         reader.play(DOCS / "start-python.md")
+
+
+@pytest.mark.interop
+@pytest.mark.timeout(180)
+def test_the_tutorial_from_rails_plays(own_redis: RedisServer, tmp_path: Path) -> None:
+    if subprocess.run(["ruby", "-rsidekiq", "-e", "1"], capture_output=True).returncode:
+        do_without("Ruby has no sidekiq")
+    rails = tmp_path / "bin/rails"
+    rails.parent.mkdir()
+    rails.symlink_to(Path(__file__).with_name("rails_without_rails.rb"))
+    with _reader(tmp_path, {"localhost:6379": f"127.0.0.1:{own_redis.port}"}) as reader:
+        reader.play(DOCS / "start-rails.md")
+
+
+@pytest.mark.interop
+@pytest.mark.timeout(300)  # it compiles
+def test_the_tutorial_from_go_plays(own_redis: RedisServer, tmp_path: Path) -> None:
+    if not shutil.which("go"):
+        do_without("no go on PATH")
+    for name in ("go.mod", "go.sum"):
+        text = (ROOT / "examples/go" / name).read_text("utf-8")
+        (tmp_path / name).write_text(text.replace("module goworkers.example/producers", "module shop"))
+    with _reader(tmp_path, {"localhost:6379": f"127.0.0.1:{own_redis.port}"}) as reader:
+        reader.play(DOCS / "start-go.md")
 
 
 @contextmanager
@@ -109,17 +133,15 @@ class Reader:
                 assert _shows(printed, shown), f"{line}: {printed}"
 
     def _output(self, line: str) -> str:
-        done = subprocess.run(
-            shlex.split(line), cwd=self._folder, env=self._terminal, capture_output=True, text=True
-        )
+        done = subprocess.run(shlex.split(line), cwd=self._folder, env=self._terminal, capture_output=True, text=True)
         assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
         return done.stdout
 
     def _run(self, line: str) -> None:
         """In the first terminal. A worker that runs there is stopped by Ctrl-C before."""
         self._programs.close()
-        descriptor = os.open(self._log, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)  # it gets the token of the pages
-        with open(descriptor, "w") as log:
+        self._log.touch(0o600)  # pages write their token into no file that everybody may read
+        with self._log.open("w") as log:
             worker = subprocess.Popen(
                 shlex.split(line), cwd=self._folder, env=self._terminal, stdout=log, stderr=subprocess.STDOUT
             )
