@@ -25,10 +25,10 @@ from pathlib import Path
 
 import pytest
 from daemon import environment
+from pages import ROOT, blocks_of
 from servers import RedisServer, do_without, free_port
 from waiting import eventually
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 STOP_S = 30
 # They make an environment and need an index. `make dist` checks what they install.
@@ -104,17 +104,18 @@ class Reader:
         self._log = folder / "worker.log"
 
     def play(self, page: Path) -> None:
-        for language, text in _blocks_of(page):
-            text = re.sub("|".join(map(re.escape, self._instead)), lambda found: self._instead[found[0]], text)
+        addresses = "|".join(map(re.escape, self._instead))
+        for block in blocks_of(page):
+            text = re.sub(addresses, lambda found: self._instead[found[0]], block.text)
             named = re.match(r"(?:#|;|//) (\S+\.\w+)\n", text)
             if named:
                 file = self._folder / named[1]
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text, "utf-8")
-            elif language == "console":
+            elif block.language == "console":
                 for typed in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
                     self._type(*typed.split("\n", 1))
-            elif language == "text":
+            elif block.language == "text":
                 self._see(text)
 
     def _type(self, line: str, shown: str) -> None:
@@ -171,7 +172,3 @@ def _plain(text: str) -> list[str]:
     for pattern, name in ANEW:
         text = re.sub(pattern, name, text)
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
-
-
-def _blocks_of(page: Path) -> list[tuple[str, str]]:
-    return re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)

@@ -54,7 +54,7 @@ def write_files_of(page: Path, folder: Path) -> None:
     for block in blocks_of(page):
         if block.file:
             file = folder / block.file
-            file.parent.mkdir(exist_ok=True)
+            file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(block.text, "utf-8")
 
 
