@@ -146,3 +146,10 @@ $(VENV)/.server: $(VENV)/.installed
 	    cat $$log >&2; echo "setup: no Redis server: install one (Debian and Ubuntu: apt-get install redis-server)" \
 	    "and run make again." >&2; exit 1; }
 	@touch $@
+
+# It has no pip of its own: that of .venv installs into it.
+$(DOCS)/.installed: docs/requirements.txt $(VENV)/.created
+	@echo "docs: installing Sphinx and its theme into $(DOCS)"
+	@$(BIN)/python -m venv --clear --without-pip $(DOCS)
+	@$(PIP) --python $(DOCS)/bin/python install --requirement $<
+	@touch $@
