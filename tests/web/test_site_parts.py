@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 import time
@@ -226,6 +227,18 @@ def test_after_a_change_a_value_is_computed_anew() -> None:
     snapshots.forget()
     assert snapshots.get("a", 5, lambda: next(counted), 20).value == 1
     assert snapshots.get("b", 60, lambda: next(slow), 20).value == 0  # what takes long is not counted anew
+
+
+def test_a_value_that_is_computed_quickly_is_kept_for_seconds_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("goworkers_py.web.site.snapshots.SOON_S", 0.0)
+    snapshots, quick, slow = Snapshots(), itertools.count(), itertools.count()
+
+    def slowly() -> int:
+        time.sleep(0.1)
+        return next(slow)
+
+    assert eventually(lambda: snapshots.get("quick", 60, lambda: next(quick), 20).value)
+    assert [snapshots.get("slow", 60, slowly, 20).value for _ in range(2)] == [0, 0]
 
 
 def test_after_a_change_no_value_is_shown_whose_computation_had_begun_before() -> None:

@@ -19,6 +19,7 @@ T = TypeVar("T")
 MOST = 500
 MOST_AT_ONCE = 50  # computations: who looks for many jids at once must not fill the process with threads
 SOON_S = 5.0  # values of this age are cheap to compute
+KEPT_BY_COST = 100  # a value is kept for so many times what it took to compute: that is one percent of a thread
 FORGOTTEN = -1e9  # a time before all others
 
 
@@ -40,6 +41,7 @@ class _Computation(Generic[T]):
         self.last: Snapshot[T] = Snapshot()
         self.tried_at = FORGOTTEN  # monotonic
         self.max_age_s = 0.0
+        self.took_s = 0.0
         self.ended: threading.Event | None = None  # of the computation that runs
 
 
@@ -53,7 +55,8 @@ class Snapshots:
         self._running = 0  # computations
 
     def get(self, name: str, max_age_s: float, compute: Callable[[], T], wait_s: float = 10.0) -> Snapshot[T]:
-        """The value, at most `max_age_s` old if it can be computed within `wait_s`; else the last one."""
+        """The value, at most `max_age_s` old if it can be computed within `wait_s`; else the last one. One that is
+        computed quickly is newer: a page must not say for a minute that nothing has failed, when ten jobs have."""
         self._check_pid()
         until = time.monotonic() + wait_s
         known, is_of_before = self._await(name, max_age_s, compute, until)
@@ -76,7 +79,8 @@ class Snapshots:
 
     def _begin(self, known: _Computation[object], name: str, compute: Callable[[], object]) -> None:
         """Under the lock. Each name has one thread at a time, also after a change."""
-        is_old = time.monotonic() - known.tried_at > known.max_age_s
+        max_age_s = min(known.max_age_s, max(SOON_S, KEPT_BY_COST * known.took_s))
+        is_old = time.monotonic() - known.tried_at > max_age_s
         if is_old and known.ended is None and self._running < MOST_AT_ONCE:
             ended = threading.Event()
             threading.Thread(
@@ -106,11 +110,12 @@ class Snapshots:
         return known
 
     def _compute(self, known: _Computation[object], compute: Callable[[], object], ended: threading.Event) -> None:
+        began = time.monotonic()
         try:
             made = Snapshot(compute(), time.time())
         except Exception as error:
             made = Snapshot(known.last.value, known.last.at, error)
         with self._lock:
-            known.last, known.ended = made, None
+            known.last, known.ended, known.took_s = made, None, time.monotonic() - began
             self._running -= 1
         ended.set()
