@@ -35,8 +35,8 @@ help: ## list these targets
 setup: $(VENV)/.server ## make .venv with everything in it, a Redis server too (fast when nothing changed)
 	@:
 
-run: setup ## run the demo on an embedded Redis server; Ctrl-C drains and ends it
-	@exec $(BIN)/pyworkers run -c conf/demo.ini
+run: setup ## open a demo: a shop whose jobs keep coming, its own Redis server, and the pages; Ctrl-C ends it
+	@exec $(BIN)/python -m examples.demo
 
 test: setup ## run the tests
 	$(COMPILE_TESTS)

@@ -1,0 +1,90 @@
+"""Starts the demo: `make run`, or `python -m examples.demo` where goworkers-py is installed with its extra `web`."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import secrets
+import shlex
+import socket
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import goworkers_py as workers
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = "conf/demo.ini"
+
+OPENED = """
+  The demo shop is open, and its jobs keep coming.
+
+    Pages    {address}
+             Open this address: its token is your login.{elsewhere}
+    Server   a Redis of its own, which keeps its data in {data}
+    Log      {log}
+
+  Look at Overview first, then at Failures, Limits, Batches and Chains. Click a job: its page tells what became of it.
+  The code of the jobs is in examples/demo/jobs.py. To see them in another terminal:
+    {python} -m goworkers_py.cli top -c {config}
+
+  Ctrl-C ends the demo. The data stays, and the next start goes on with it. `make clean` deletes it.
+"""
+STOPPING = """
+  Stopping: running jobs get {timeout:g} seconds. What is left runs at the next start. Ctrl-C again does not wait."""
+STOPPED = """  Stopped. The data is in {data}: `make run` goes on with it, `make clean` deletes it.
+"""
+
+
+def main() -> int:
+    os.chdir(ROOT)
+    ignore_environment()
+    workers.configure(CONFIG)
+    config = workers.app.config
+    data = ROOT / config.data_dir
+    data.mkdir(mode=0o700, exist_ok=True)
+    token = os.environ["PYWORKERS_WEB_TOKEN"] = secrets.token_urlsafe()
+    wanted, port = config.web.port, free_port(config.web.port)
+    workers.app.use(dataclasses.replace(config, web=dataclasses.replace(config.web, port=port)))
+    opened = OPENED.format(
+        address=f"http://127.0.0.1:{port}/?token={token}",
+        elsewhere="" if port == wanted else f"\n             Port {wanted} is in use, so this is another one.",
+        data=data,
+        log=ROOT / config.logfile,
+        python=shlex.quote(os.path.relpath(sys.executable)),
+        config=CONFIG,
+    )
+    workers.during_drain(lambda: say(STOPPING.format(timeout=config.timeout)))
+    code = workers.run(ready=lambda: say(opened))
+    say(STOPPED.format(data=data))
+    return code
+
+
+def ignore_environment() -> None:
+    """The demo pushes thousands of jobs. If PYWORKERS_BROKER names a server, it is somebody's own."""
+    for name in [name for name in os.environ if name.startswith("PYWORKERS_")]:
+        del os.environ[name]
+
+
+def free_port(wanted: int) -> int:
+    """`wanted`, or any other one if a program listens there."""
+    for port in (wanted, 0):
+        with closing(socket.socket()) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise OSError("no port is free on 127.0.0.1")
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (workers.WorkersError, OSError) as error:
+        sys.exit(f"demo: {error}")
