@@ -1,6 +1,6 @@
 """The server's access rules (ACL): the commands and key patterns that each feature needs.
 
-`pyworkers doctor --acl` prints the rules for a configuration; docs/reliability.md has the rules for all features. When
+`pyworkers doctor --acl` prints the rules for a configuration; docs/access.md has the rules for all features. When
 the server refuses a command, the error names the missing rule, see `refusal`.
 """
 
