@@ -54,8 +54,9 @@ OPENING = ("drain", "latency")  # their pictures stand at the top
 INTRO = """\
 # Benchmarks
 
-This page helps you decide whether goworkers-py is fast enough for you, and what it would cost or save beside the system
-that you have. It compares job systems that keep their jobs in Redis and, in a part of its own, in RabbitMQ.
+How fast goworkers-py is beside other job systems, and what a job costs in processor time and memory. The systems keep
+their jobs in Redis and, in a part of its own, in RabbitMQ. They are of one machine: compare figures within a table, and not with
+those of another machine.
 
 """
 
