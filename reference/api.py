@@ -276,8 +276,8 @@ def _contracts() -> Iterator[str]:
         yield _doc(module, module.__name__)
         for cls in _classes_of(module):
             yield f"### {cls.__name__}\n"
-            if own := cls.__dict__.get("__doc__"):
-                yield "" if own.startswith(f"{cls.__name__}(") else prose(inspect.cleandoc(own)) + "\n"
+            if own := _own_doc(cls):
+                yield prose(inspect.cleandoc(own)) + "\n"
             if rows := _fields(cls):
                 yield table(["field", "type", "what it is"], rows) + "\n"
             if stubs := [_stub(member, name) for name, member in _methods(cls)]:
@@ -308,10 +308,16 @@ def _first_line(value: Any) -> str:
 
 
 def _doc(value: Any, shown: str) -> str:
-    text = value.__dict__.get("__doc__") if inspect.isclass(value) else value.__doc__
-    if not text or text.startswith(f"{getattr(value, '__name__', '')}("):  # that of a dataclass
+    text = _own_doc(value)
+    if not text:
         raise Missing(f"{shown} has no docstring")
     return prose(inspect.cleandoc(text)) + "\n"
+
+
+def _own_doc(value: Any) -> str:
+    """Empty for a class that has none but that of its base, or one that Python has made for it."""
+    text = (value.__dict__.get("__doc__") if inspect.isclass(value) else value.__doc__) or ""
+    return "" if text == "An enumeration." or text.startswith(f"{getattr(value, '__name__', '')}(") else text
 
 
 def _signature_of(function: Callable[..., Any], name: str, of_class: bool = False, is_property: bool = False) -> str:
@@ -332,7 +338,7 @@ def _signature(function: Any, name: str, of_class: bool, is_property: bool) -> s
         returns = re.sub(r"^(?:Async)?Iterator\[(.*)\]$", r"ContextManager[\1]", returns)
     if is_property:
         return f"{name}: {returns}"
-    given = _split(ast.unparse(arguments))
+    given = _split(ast.unparse(arguments).replace("lambda :", "lambda:"))  # as Python 3.10 writes it
     result = f" -> {returns}" if returns and node.name != "__init__" else ""
     word = "async def" if isinstance(node, ast.AsyncFunctionDef) else "class" if node.name == "__init__" else "def"
     line = f"{word} {name}({', '.join(given)}){result}"

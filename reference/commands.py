@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import textwrap
 from collections.abc import Iterator
 
 import click
@@ -96,8 +97,8 @@ def _about(command: click.Command) -> str:
 
 
 def _paragraph(text: str) -> str:
-    if text.startswith("\b"):
-        return f"```text\n{text.lstrip(chr(8)).strip(chr(10))}\n```"
+    if "\b" in text:
+        return f"```text\n{textwrap.dedent(text.partition(chr(8))[2].strip(chr(10)))}\n```"
     return prose(" ".join(text.split())).replace("<", "\\<").replace("*", "\\*")
 
 
