@@ -13,7 +13,10 @@ sys.path.append(str(ROOT))
 from reference import api, pages  # noqa: E402
 
 
-@pytest.mark.parametrize(("path", "text"), pages.generated(ROOT).items(), ids=lambda value: value.rpartition("/")[2])
+GENERATED = pages.generated(ROOT)
+
+
+@pytest.mark.parametrize(("path", "text"), GENERATED.items(), ids=GENERATED)
 def test_the_reference_is_up_to_date(path: str, text: str) -> None:
     assert (ROOT / path).read_text("utf-8") == text, "run: make reference"
 
