@@ -12,7 +12,6 @@ sys.path.append(str(ROOT))
 
 from reference import api, pages  # noqa: E402
 
-
 GENERATED = pages.generated(ROOT)
 
 
