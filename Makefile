@@ -25,7 +25,7 @@ COMPILE_TESTS := @ls tests/__pycache__/*pytest* >/dev/null 2>&1 || $(BIN)/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test test-fast matrix newest upgrade chaos standby-chaos bench bench-quick lint format types coverage docs reference dist ci clean chaos-rabbitmq chaos-cluster chaos-shards
+.PHONY: help setup run test test-fast matrix newest oldest upgrade chaos standby-chaos bench bench-quick lint format types coverage docs reference dist ci clean chaos-rabbitmq chaos-cluster chaos-shards
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -55,6 +55,11 @@ matrix: ## run the tests on every Python of this machine, pyenv's too, each in .
 
 newest: ## run the tests with the newest versions (Python, Redis, Valkey, RabbitMQ, Sidekiq), see bin/newest; as root on Debian
 	@ARGS='$(ARGS)' bin/newest
+
+# Not on a cluster, whose nodes the tests start with an option of 7.0.
+oldest: setup ## run the contract suite with the oldest Redis that is supported, 6.2
+	PATH="`PYTHONPATH=tests/support $(BIN)/python -m oldest_redis`:$$PATH" \
+	    $(BIN)/python -m pytest $(PARALLEL) tests/contract -k redis $(ARGS)
 
 upgrade: setup ## run the long form of the tests of a fleet with the former release in it, forward and back
 	$(BIN)/python -m pytest -m '' tests/integration/upgrade $(ARGS)

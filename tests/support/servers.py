@@ -57,11 +57,12 @@ class RedisServer(Killable):
     kill(). Options are the server's own: RedisServer(appendonly="no", maxmemory="5mb", notify_keyspace_events="KEA").
     """
 
+    program = ""  # empty: the one that an embedded server would be
     variables: Mapping[str, str] = {}  # of the environment of the server, beside ours
 
     def __init__(self, **options: str) -> None:
         check_allowed()
-        self._binary = find_server()
+        self._binary = self.program or find_server()
         # With "everysec" the server delays writes to the file while it waits for a busy disk: a kill would lose up to
         # two seconds of acknowledged commands. Without fsync the kernel has them at once.
         self._options = {"appendonly": "yes", "appendfsync": "no", "save": "", **options}

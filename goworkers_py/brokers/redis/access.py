@@ -107,6 +107,10 @@ _ASKED = (
 )
 
 
+# Redis 6.2 gives a new user all channels, and refuses to add patterns to them. Since 7.0 a new user has no channels.
+_NO_CHANNELS = "resetchannels"
+
+
 def producer_rules(config: Config) -> list[str]:
     """The words after ACL SETUSER for a program that only pushes: first the commands without keys, then a selector for
     each kind of key, which Redis knows since release 7."""
@@ -117,7 +121,7 @@ def producer_rules(config: Config) -> list[str]:
     selectors += [
         _selector(ProducerRight("lpush", literally(queue.list_)), "") for queue in config.queues if queue.list_
     ]
-    return [*(f"+{command}" for words in keyless for command in words.split()), *selectors]
+    return [*(f"+{command}" for words in keyless for command in words.split()), _NO_CHANNELS, *selectors]
 
 
 def _selector(right: ProducerRight, prefix: str) -> str:
@@ -134,7 +138,7 @@ def rules(config: Config) -> list[str]:
     wanted = [feature for feature in FEATURES if feature.wanted(config)]
     prefix = _prefix(config)
     patterns = [f"~{prefix}{pattern}" for feature in wanted for pattern in feature.patterns.split()]
-    patterns += [f"&{prefix}{pattern}" for feature in wanted for pattern in feature.channels.split()]
+    patterns += [_NO_CHANNELS, *(f"&{prefix}{pattern}" for feature in wanted for pattern in feature.channels.split())]
     commands = [f"+{command}" for feature in wanted for command in feature.commands.split()]
     lists = [f"~{pattern}" for queue in config.queues for pattern in _of_plain_list(queue) if pattern]
     return list(dict.fromkeys([*patterns, *lists, *commands]))
