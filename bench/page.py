@@ -55,8 +55,8 @@ INTRO = """\
 # Benchmarks
 
 How fast goworkers-py is beside other job systems, and what a job costs in processor time and memory. The systems keep
-their jobs in Redis and, in a part of its own, in RabbitMQ. They are of one machine: compare figures within a table, and not with
-those of another machine.
+their jobs in Redis and, in a part of its own, in RabbitMQ. The figures of a table are of one machine: compare them with
+each other, and not with those of another one.
 
 """
 

@@ -19,10 +19,11 @@ ROW = 3
 LEAST_COVERED = 0.55
 # What Redis, Ruby, Python or the system say.
 _FOREIGN = re.compile(
-    r"NameError: uninitialized constant|Error -?\d+ connecting to [\w.:]+|Connection refused|Name or service not known"
+    r"NameError: uninitialized constant|Error -?\d+ connecting to [\w.:]+|Error while reading from [\w.:]+"
+    r"|Connection refused|Connection reset by peer|Name or service not known|Address already in use"
     r"|(?:Timeout connecting to|Connection closed by) server|max number of clients reached|Authentication required"
     r"|command not allowed when used memory > 'maxmemory'|self-signed certificate in certificate chain"
-    r"|invalid username-password pair or user is disabled|Address already in use|too many positional arguments"
+    r"|invalid username-password pair or user is disabled|too many positional arguments"
 )
 
 _PREFIX = re.compile(r"^(?:INFO|WARNING|ERROR|CRITICAL|pyworkers|problem \([\w-]+\)|note \([\w-]+\)): ")
