@@ -8,7 +8,7 @@ import secrets
 import shlex
 import socket
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import goworkers_py as workers
@@ -80,7 +80,8 @@ def free_port(wanted: int) -> int:
 
 
 def say(text: str) -> None:
-    print(text, flush=True)
+    with suppress(OSError):  # the terminal was closed
+        print(text, flush=True)
 
 
 if __name__ == "__main__":

@@ -23,8 +23,10 @@ log = logging.getLogger(__name__)
 
 MOST_WAITING = 500  # while more jobs wait, because somebody has paused a queue, say, customers stay away
 LARGEST_LOG = 5_000_000
+STANDARD_INPUT = 0
 
 _stopping = threading.Event()
+_has_terminal = os.isatty(STANDARD_INPUT)
 _orders = itertools.count(int(time.time()) % 100_000 // 10 * 10)  # the card of the first order is refused
 _exports: collections.deque[str] = collections.deque()
 
@@ -91,6 +93,12 @@ def turn_log_over() -> None:
         os.kill(os.getpid(), signal.SIGHUP)
 
 
+def end_with_the_terminal() -> None:
+    """To a daemon with a log file, HUP means its file only, also the HUP of a terminal that was closed."""
+    if _has_terminal and not os.isatty(STANDARD_INPUT):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
 # How often each of them happens, in seconds. At the start all of them happen at once.
 DAY = [
     (1, order),
@@ -133,6 +141,7 @@ def close_shop() -> None:
 
 def _live() -> None:
     for second in itertools.count():
+        end_with_the_terminal()
         try:
             if _waiting() < MOST_WAITING:
                 for every_s, happens in DAY:
