@@ -32,8 +32,15 @@ def place(tmp_path: Path, server_program: str) -> Path:
     place = tmp_path / "a clone"
     shutil.copytree(ROOT / "examples/demo", place / "examples/demo", ignore=shutil.ignore_patterns("__pycache__"))
     (place / "conf").mkdir()
-    shutil.copy(ROOT / "conf/demo.ini", place / "conf")
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:  # 8080 may be taken just now, by another test
+        give_port(place, free.getsockname()[1])
     return place
+
+
+def give_port(place: Path, port: int) -> None:
+    text = (ROOT / "conf/demo.ini").read_text("utf-8")
+    assert "port = 8080\n" in text
+    (place / "conf/demo.ini").write_text(text.replace("port = 8080\n", f"port = {port}\n"), "utf-8")
 
 
 class Demo:
@@ -116,8 +123,7 @@ def test_the_demo_goes_on_with_its_data_after_a_kill_and_ends_by_ctrl_c(place: P
         batch = re.findall(r"prices of [\d:]+", shop.page("/batches"))[0]
     with closing(socket.create_server(("127.0.0.1", 0))) as other:
         port = other.getsockname()[1]
-        conf = place / "conf/demo.ini"
-        conf.write_text(conf.read_text().replace("port = 8080", f"port = {port}"))
+        give_port(place, port)
         with demo(place) as shop:
             assert batch in shop.page("/batches")
             assert f"Port {port} is in use" in shop.printed
