@@ -49,7 +49,7 @@ ANEW = [
 ]
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(180)
 def test_the_tutorial_from_python_plays(server_program: str, tmp_path: Path) -> None:
     with _reader(tmp_path, {"8080": str(free_port())}) as reader:
         reader.play(DOCS / "start-python.md")
