@@ -71,7 +71,7 @@ def test_a_run_measures_the_processor_time_of_a_job_in_the_worker_and_in_redis(t
 @pytest.mark.parametrize(
     ("bar", "jobs", "titles"),
     [
-        (
+        pytest.param(
             "pools",
             "3000",
             (
@@ -81,6 +81,7 @@ def test_a_run_measures_the_processor_time_of_a_job_in_the_worker_and_in_redis(t
                 "idle, push to first line, p50",
                 "no-op jobs, 10 threads",
             ),
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             "durable",
@@ -97,7 +98,7 @@ def test_a_run_measures_the_processor_time_of_a_job_in_the_worker_and_in_redis(t
             ),
             marks=pytest.mark.slow,
         ),
-        (
+        pytest.param(
             "payload",
             "400",
             (
@@ -106,6 +107,7 @@ def test_a_run_measures_the_processor_time_of_a_job_in_the_worker_and_in_redis(t
                 "settling with 100 in flight, the call, p99",
                 "settling with 100 in flight, from a job's end, p99",
             ),
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             "shapes",
@@ -113,7 +115,12 @@ def test_a_run_measures_the_processor_time_of_a_job_in_the_worker_and_in_redis(t
             ("no-op jobs, 10 threads, by their shape", "links of one chain", "push of one job, p50"),
             marks=pytest.mark.slow,
         ),
-        ("processes", "30000", ("no-op jobs, 10 threads each", "a no-op job: processor time of the workers")),
+        pytest.param(
+            "processes",
+            "30000",
+            ("no-op jobs, 10 threads each", "a no-op job: processor time of the workers"),
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "memory",
             "100",
