@@ -316,8 +316,11 @@ def _doc(value: Any, shown: str) -> str:
 
 def _own_doc(value: Any) -> str:
     """Empty for a class that has none but that of its base, or one that Python has made for it."""
-    text = (value.__dict__.get("__doc__") if inspect.isclass(value) else value.__doc__) or ""
-    return "" if text == "An enumeration." or text.startswith(f"{getattr(value, '__name__', '')}(") else text
+    text = value.__dict__.get("__doc__") if inspect.isclass(value) else value.__doc__
+    # Python 3.15 gives a dataclass an object that writes one.
+    if not isinstance(text, str) or text == "An enumeration.":
+        return ""
+    return "" if text.startswith(f"{getattr(value, '__name__', '')}(") else text
 
 
 def _signature_of(function: Callable[..., Any], name: str, of_class: bool = False, is_property: bool = False) -> str:
