@@ -143,8 +143,9 @@ BARS_INTRO = f"""\
 # The bars of the benchmark
 
 For contributors: the speed that the project demands of itself, and what came of it. `make bench` writes this page
-together with [the benchmarks]({PAGE}), which say how each figure is measured. Ratios are ours over theirs. A bar that
-is missed by less than the rounds differ may be met by the next run.
+together with [the benchmarks]({PAGE}), which say how each figure is measured.
+
+Ratios are ours over theirs. A bar that is missed by less than the rounds differ may be met by the next run.
 
 """
 

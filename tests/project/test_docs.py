@@ -52,6 +52,29 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
 
 
+# --- how a page is written
+
+
+OF_THE_SITE = [README, *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", OF_THE_SITE, ids=lambda page: page.name)
+def test_a_page_begins_with_its_gist_in_three_short_sentences(page: Path) -> None:
+    _, _, text = re.sub(r"^<!--.*-->\n+", "", page.read_text("utf-8")).partition("\n\n")
+    first = re.sub(r"\[(.+?)\]\(.+?\)", r"\1", text.partition("\n\n")[0])
+    assert re.match(r"\**[`\w]", first), "a table, a list or a block"
+    sentences = re.split(r"(?<=[.!?])\s+", first)
+    assert len(sentences) <= 3
+    assert [sentence for sentence in sentences if len(sentence.split()) > 25] == []
+
+
+@pytest.mark.parametrize("page", OF_THE_SITE, ids=lambda page: page.name)
+def test_the_windows_of_a_page_come_last(page: Path) -> None:
+    """Where its guarantee does not hold, and what happens then."""
+    sections = re.findall(r"^## (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    assert [section for section in sections[:-1] if "windows" in section.lower()] == []
+
+
 # --- the site: `make docs` holds the rest, with Sphinx
 
 
