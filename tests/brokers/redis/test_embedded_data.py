@@ -165,6 +165,40 @@ def test_data_in_a_folder_is_refused_by_a_server_that_ignores_the_folder(
         EmbeddedServer(home).start()
 
 
+@pytest.mark.parametrize("rewritten", [False, True])
+def test_data_without_its_manifest_is_left_alone(home: Path, rewritten: bool) -> None:
+    with EmbeddedServer(home) as url, redis.Redis.from_url(url) as client:
+        client.lpush("queue:q", "job")
+        if rewritten:
+            rewrite(client)
+    folder = home / "appendonlydir"
+    if not folder.exists():
+        pytest.skip("the server is older than 7.0: it has no manifest")
+    manifest = folder / "appendonly.aof.manifest"
+    manifest.rename(home / "manifest")
+    before = data_of(home)
+    with pytest.raises(
+        ConfigError, match=rf"^{folder} has jobs in appendonly\.aof\..*, but no {manifest.name} .*: a server would"
+    ):
+        EmbeddedServer(home).start()
+    assert data_of(home) == before
+    (home / "manifest").rename(manifest)
+    with EmbeddedServer(home) as url, redis.Redis.from_url(url) as client:
+        assert client.lrange("queue:q", 0, -1) == [b"job"]
+
+
+def test_first_start_that_was_killed_before_it_wrote_the_manifest_is_done_again(home: Path) -> None:
+    folder = home / "appendonlydir"
+    folder.mkdir(parents=True)
+    (folder / "appendonly.aof.1.base.aof").touch()
+    (folder / "appendonly.aof.1.incr.aof").touch()
+    (folder / "appendonly.aof.1.base.rdb").write_bytes(b"REDIS0010")
+    (folder / "temp-appendonly.aof.manifest").write_bytes(b"file ")
+    server_of("redis")
+    with EmbeddedServer(home) as url, redis.Redis.from_url(url) as client:
+        assert client.dbsize() == 0
+
+
 def test_written_data_is_what_a_server_writes_by_its_defaults(home: Path) -> None:
     home.mkdir()
     written_data.write(server_of("redis")[0], home)
