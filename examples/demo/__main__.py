@@ -55,7 +55,13 @@ def main() -> int:
         config=CONFIG,
     )
     workers.during_drain(lambda: say(STOPPING.format(timeout=config.timeout)))
-    code = workers.run(ready=lambda: say(opened))
+    try:
+        code = workers.run(ready=lambda: say(opened))
+    except workers.ConfigError as error:
+        if "cannot listen" not in str(error):
+            raise
+        # Another program took the port in the meantime, such as a demo that was started at the same moment.
+        os.execv(sys.executable, [sys.executable, "-m", "examples.demo"])
     say(STOPPED.format(data=data))
     return code
 

@@ -80,8 +80,8 @@ class Demo:
 
 
 @contextmanager
-def demo(place: Path) -> Iterator[Demo]:
-    printed = place / "printed"
+def demo(place: Path, name: str = "printed") -> Iterator[Demo]:
+    printed = place / name
     with printed.open("wb") as file:
         process = subprocess.Popen(
             [sys.executable, "-m", "examples.demo"],
@@ -130,3 +130,9 @@ def test_the_demo_goes_on_with_its_data_after_a_kill_and_ends_by_ctrl_c(place: P
             assert shop.end() == 0
             assert "Stopping: " in shop.printed
             assert "Stopped. " in shop.printed
+
+
+def test_two_demos_that_start_at_once_both_open(place: Path) -> None:
+    with demo(place, "printed") as one, demo(place, "printed too") as other:
+        assert one.opened() != other.opened()
+        assert [one.end(), other.end()] == [0, 0]
