@@ -26,7 +26,7 @@ from goworkers_py.core import errors
 from goworkers_py.links.chain import Links
 from goworkers_py.web.site.access import Access, Grant
 from goworkers_py.wire.job_record import Move, Progress
-from reference.markdown import GENERATED, prose, table
+from reference.markdown import GENERATED, Missing, prose, table
 
 # Every function and object of `workers`, by what it is for. `pages` fails if one is missing here.
 TOPICS = {
@@ -79,13 +79,6 @@ SHOWN_AS: Mapping[type, str] = {
     workers.Inspector: "workers.inspector",
     Links: "workers.middleware",
 }
-
-
-class Missing(SystemExit):
-    """A public name without a docstring, or without a place in these pages."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"reference: {what}")
 
 
 def pages() -> Mapping[str, str]:

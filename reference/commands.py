@@ -14,7 +14,7 @@ from goworkers_py.cli.base import FAILED, TEMPORARY, USAGE
 from goworkers_py.config.options import Config, options_of
 from goworkers_py.core.command import Command
 from goworkers_py.system.signals import commands_of_signals
-from reference.markdown import GENERATED, code, prose, table
+from reference.markdown import GENERATED, Missing, code, prose, table
 
 _HEAD = f"""\
 {GENERATED}
@@ -91,7 +91,7 @@ def _group(group: click.Group, context: click.Context) -> Iterator[str]:
 def _about(command: click.Command) -> str:
     """The help that click keeps: `\\b` before a paragraph says that its lines are kept as they are."""
     if not command.help:
-        raise SystemExit(f"reference: the command {command.name} has no docstring")
+        raise Missing(f"the command {command.name} has no docstring")
     paragraphs = re.split(r"\n\s*\n", command.help.strip())
     return "\n\n".join(_paragraph(one) for one in paragraphs) + "\n"
 
@@ -110,7 +110,7 @@ def _is_own(option: click.Option) -> bool:
 
 def _row(option: click.Option) -> list[str]:
     if not option.help:
-        raise SystemExit(f"reference: the option {option.opts[0]} has no help")
+        raise Missing(f"the option {option.opts[0]} has no help")
     names = ", ".join(map(code, option.opts))
     value = "" if option.is_flag else option.metavar or ""
     return [f"{names} {value}".strip(), prose(option.help).replace("<", "\\<")]

@@ -8,13 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 GENERATED = "<!-- This page is written by `make reference`. -->"
 
 
+class Missing(Exception):
+    """Something that the pages need: a docstring, a place for a name, an example."""
+
+
 def filled(page: str, tables: Mapping[str, str], path: str) -> str:
     """The page with today's tables, each between its two marks."""
     for name, table in tables.items():
         begin, end = f"<!-- {name}: written by `make reference` -->\n", "<!-- end -->"
         pattern = f"({re.escape(begin)}).*?({end})"
         if len(re.findall(pattern, page, re.DOTALL)) != 1:
-            raise SystemExit(f"reference: {path} must have these two lines once:\n{begin}{end}")
+            raise Missing(f"{path} must have these two lines once:\n{begin}{end}")
         page = re.sub(pattern, lambda found, table=table: f"{found[1]}\n{table}\n\n{found[2]}", page, flags=re.DOTALL)
     return page
 

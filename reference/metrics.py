@@ -9,7 +9,7 @@ from goworkers_py.brokers.contracts.fleet import QueueStats, Stats
 from goworkers_py.observe.health_report import HealthReport, merged
 from goworkers_py.observe.run_stats import RESULTS, RunStats
 from goworkers_py.web.prometheus import exposition
-from reference.markdown import GENERATED, code, table
+from reference.markdown import GENERATED, Missing, code, table
 
 _HEAD = f"""\
 {GENERATED}
@@ -51,7 +51,7 @@ _METRICS = re.compile(r"^# HELP (\w+) (.*)\n# TYPE \w+ (\w+)\n((?:[^#].*\n)*)", 
 
 def _labels(samples: str, name: str, kind: str) -> set[str]:
     if not samples:
-        raise SystemExit(f"reference: metric {name} has no sample in reference/metrics.py")
+        raise Missing(f"metric {name} has no sample in reference/metrics.py")
     labels = set(re.findall(r'[{,](\w+)="', samples))
     return labels - {"le"} if kind == "histogram" else labels
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import redis as redis_py
 from calls import Call
-from pages import ALL_PAGES, EXAMPLES, PAGES, README, ROOT, blocks_of, reader, write_files_of
+from pages import ALL_PAGES, EXAMPLES, PAGES, README, ROOT, blocks_of, reader, without_blocks, write_files_of
 from servers import RedisServer, do_without
 from waiting import eventually
 
@@ -455,9 +455,7 @@ def test_python_that_is_shown_uses_public_names_only() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_names_within_a_sentence_are_public_too(page: Path) -> None:
-    prose = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
-    used = {
-        name for code in re.findall(r"`([^`\n]+)`", prose) for name in re.findall(r"(?<![-\w])workers\.(\w+)", code)
-    }
+    spans = re.findall(r"`([^`\n]+)`", without_blocks(page))
+    used = {name for span in spans for name in re.findall(r"(?<![-\w])workers\.(\w+)", span)}
     of_go = {"Enqueue"}
     assert used <= set(goworkers_py.__all__) | of_go

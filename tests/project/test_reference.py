@@ -11,17 +11,16 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT))
 
 from reference import api, pages  # noqa: E402
+from reference.markdown import Missing  # noqa: E402
 
-GENERATED = pages.generated(ROOT)
 
-
-@pytest.mark.parametrize(("path", "text"), GENERATED.items(), ids=GENERATED)
-def test_the_reference_is_up_to_date(path: str, text: str) -> None:
-    assert (ROOT / path).read_text("utf-8") == text, "run: make reference"
+def test_the_reference_is_up_to_date() -> None:
+    old = [path for path, text in pages.generated(ROOT).items() if (ROOT / path).read_text("utf-8") != text]
+    assert old == [], "run: make reference"
 
 
 def test_a_public_name_without_a_docstring_is_an_error() -> None:
     def bare() -> None: ...
 
-    with pytest.raises(api.Missing, match=r"workers\.bare has no docstring"):
+    with pytest.raises(Missing, match=r"workers\.bare has no docstring"):
         "".join(api._name("workers.bare", bare))

@@ -1,4 +1,8 @@
-"""Every message that docs/troubleshooting.md quotes is one that the program prints: its words stand in the code."""
+"""The messages that docs/troubleshooting.md quotes are made of words that stand together in the code.
+
+That finds a message which was invented, or was reworded in the code since. It is no proof that the program prints it: a
+wrong name or number is not seen, and a single word is not.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,9 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
-import pytest
+from pages import ROOT, blocks_of, without_blocks
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/troubleshooting.md"
 
 # So many words in a row must stand in one text of the code.
@@ -28,7 +30,6 @@ _FOREIGN = re.compile(
 
 _PREFIX = re.compile(r"^(?:INFO|WARNING|ERROR|CRITICAL|pyworkers|problem \([\w-]+\)|note \([\w-]+\)): ")
 _COMMANDS = re.compile(r"(?:pyworkers|kubectl|redis-cli|uvx|dmesg|ssh|kill|pip|retries) |[@?]|\w+=")
-_BLOCK = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
 
 def _words(text: str) -> list[str]:
@@ -64,18 +65,18 @@ def _covered(message: str) -> float:
     return len(covered) / max(1, len(words))
 
 
-def _messages_in(page: str) -> Iterator[str]:
-    for language, block in _BLOCK.findall(page):
-        for line in map(str.strip, block.splitlines()):
-            if language == "text" or (language == "console" and _PREFIX.match(line)):
+def _messages() -> Iterator[str]:
+    for block in blocks_of(PAGE):
+        for line in block.text.splitlines():
+            if block.language == "text" or (block.language == "console" and _PREFIX.match(line)):
                 yield _PREFIX.sub("", line)
-    for span in re.findall(r"`([^`\n]+)`", _BLOCK.sub("", page)):
+    for span in re.findall(r"`([^`\n]+)`", without_blocks(PAGE)):
         if not _COMMANDS.match(span):
             yield from (_PREFIX.sub("", part.strip()) for part in span.split("..."))
 
 
 def _quoted() -> list[str]:
-    found = {_FOREIGN.sub("0", one) for one in _messages_in(PAGE.read_text("utf-8"))}
+    found = {_FOREIGN.sub("0", one) for one in _messages()}
     return sorted(one for one in found if len(_words(one)) > ROW)
 
 
@@ -83,9 +84,8 @@ def test_messages_of_the_page_are_found() -> None:
     assert len(_quoted()) > 50
 
 
-@pytest.mark.parametrize("message", _quoted())
-def test_a_quoted_message_stands_in_the_code(message: str) -> None:
-    assert _covered(message) >= LEAST_COVERED
+def test_a_quoted_message_stands_in_the_code() -> None:
+    assert [message for message in _quoted() if _covered(message) < LEAST_COVERED] == []
 
 
 def test_a_message_that_nobody_prints_is_found_out() -> None:

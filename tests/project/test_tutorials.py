@@ -101,9 +101,8 @@ class Reader:
         addresses = "|".join(map(re.escape, self._instead))
         for block in blocks_of(page):
             text = re.sub(addresses, lambda found: self._instead[found[0]], block.text)
-            named = re.match(r"(?:#|;|//) (\S+\.\w+)\n", text)
-            if named:
-                file = self._folder / named[1]
+            if block.file:
+                file = self._folder / block.file
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text, "utf-8")
             elif block.language == "console":

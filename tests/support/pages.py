@@ -23,7 +23,7 @@ ALL_PAGES = [*PAGES, *sorted((ROOT / "docs/internals").glob("*.md")), *sorted(RO
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block of a page. Its first line may name a file: `# jobs.py`, `; conf.ini`."""
+    """A fenced block of a page. Its first line may name a file: `# jobs.py`, `; conf.ini`, `// main.go`."""
 
     page: Path
     line: int
@@ -32,7 +32,7 @@ class Block:
 
     @property
     def file(self) -> str | None:
-        named = re.match(r"[#;] (\S+\.\w+)\n", self.text)
+        named = re.match(r"(?:#|;|//) (\S+\.\w+)\n", self.text)
         return named[1] if named else None
 
     @property
@@ -44,10 +44,17 @@ class Block:
         return f"{self.page.name}:{self.line}"
 
 
+_BLOCK = re.compile(r"^( *)```(.*)\n((?:.*\n)*?)\1```$", re.MULTILINE)
+
+
 def blocks_of(page: Path) -> list[Block]:
     text = page.read_text("utf-8")
-    found = re.finditer(r"^( *)```(.*)\n((?:.*\n)*?)\1```$", text, re.MULTILINE)
+    found = _BLOCK.finditer(text)
     return [Block(page, text.count("\n", 0, block.start()) + 1, block[2], textwrap.dedent(block[3])) for block in found]
+
+
+def without_blocks(page: Path) -> str:
+    return _BLOCK.sub("", page.read_text("utf-8"))
 
 
 def write_files_of(page: Path, folder: Path) -> None:
