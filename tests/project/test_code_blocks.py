@@ -18,7 +18,7 @@ import click
 import pytest
 from apps import own_app
 from calls import Call
-from pages import ALL_PAGES, PAGES, ROOT, Block, blocks_of, reader, write_files_of
+from pages import ALL_PAGES, PAGES, ROOT, Block, blocks_of, needs, reader, write_files_of
 from servers import do_without
 
 from goworkers_py.cli import main
@@ -126,9 +126,7 @@ def test_each_command_of_a_session_is_answered_in_one_line_or_well(
     for line in _typed(block):
         program, *arguments = shlex.split(line, comments=True)
         if program == "pyworkers" and arguments[0] not in STAYS and "--follow" not in arguments:
-            done = call(
-                *itertools.takewhile(lambda word: word not in (">", ">>", "|"), arguments), PYWORKERS_BROKER=redis_url
-            )
+            done = call(*_before_the_shell(arguments), PYWORKERS_BROKER=redis_url)
             assert done.returncode in (0, 1), done.stderr
             assert "Traceback" not in done.stderr
 
@@ -221,7 +219,7 @@ def test_the_programs_of_the_http_api_push_a_job(redis_url: str, tmp_path: Path)
 
 
 def _run_ruby(program: str, env: dict[str, str]) -> str:
-    _needs("ruby")
+    needs("ruby")
     done = subprocess.run(["ruby"], input=program, env=env, capture_output=True, text=True)
     if "cannot load such file -- sidekiq" in done.stderr:
         do_without("Ruby has no sidekiq")
@@ -230,15 +228,10 @@ def _run_ruby(program: str, env: dict[str, str]) -> str:
 
 
 def _run_go(program: str, folder: Path, env: dict[str, str]) -> str:
-    _needs("go")
+    needs("go")
     for name in ("go.mod", "go.sum"):
         shutil.copy(ROOT / "tests/integration/interop/go" / name, folder)
     (folder / "main.go").write_text(program)
     done = subprocess.run(["go", "run", "."], cwd=folder, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def _needs(program: str) -> None:
-    if not shutil.which(program):
-        do_without(f"{program} is missing")

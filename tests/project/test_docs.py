@@ -11,13 +11,25 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 
 import pytest
 import redis as redis_py
 from calls import Call
-from pages import ALL_PAGES, EXAMPLES, PAGES, README, ROOT, blocks_of, reader, without_blocks, write_files_of
+from pages import (
+    ALL_PAGES,
+    EXAMPLES,
+    PAGES,
+    README,
+    ROOT,
+    blocks_of,
+    needs,
+    reader,
+    ruby_has_sidekiq,
+    terminal,
+    without_blocks,
+    write_files_of,
+)
 from servers import RedisServer, do_without
 from waiting import eventually
 
@@ -138,7 +150,7 @@ def test_quick_start_runs_as_it_stands(server: str, redis_url: str, tmp_path: Pa
     else:
         _needs_embedded_server()
         terminal = _after(choice, tmp_path)
-        if _ruby_has_sidekiq():
+        if ruby_has_sidekiq():
             producers.append(of_ruby)
             orders.append(44)
     with _daemon(worker, tmp_path, tmp_path / "log", terminal) as log:
@@ -153,7 +165,7 @@ def test_quick_start_runs_as_it_stands(server: str, redis_url: str, tmp_path: Pa
 @pytest.mark.interop
 @pytest.mark.timeout(300)  # it compiles
 def test_the_program_of_go_in_the_readme_runs(own_redis: RedisServer, tmp_path: Path) -> None:
-    _needs("go")
+    needs("go")
     [program] = [block.text for block in blocks_of(README) if block.language == "go"]
     assert '"localhost:6379"' in program
     for file in ("go.mod", "go.sum"):
@@ -220,8 +232,8 @@ def test_examples_run(program: str, jobs: int, own_redis: RedisServer, tmp_path:
     """Each producer of examples/README.md, with the worker beside it, until the last of its jobs has run."""
     worker, producers = (block.commands for block in blocks_of(EXAMPLES / "README.md"))
     lines = [line for line in producers if line.split("&& ")[1].startswith(f"{program} ")]
-    _needs(program)
-    if program == "ruby" and not _ruby_has_sidekiq():
+    needs(program)
+    if program == "ruby" and not ruby_has_sidekiq():
         do_without("Ruby has no sidekiq")
     client = own_redis.client()
     with _daemon(worker[0], EXAMPLES / "python", tmp_path / "log", reader(own_redis.url)) as log:
@@ -368,9 +380,7 @@ def _run(line: str, folder: Path, env: dict[str, str]) -> str:
 
 def _after(line: str, folder: Path) -> dict[str, str]:
     """The environment of a terminal after this line was typed, without any other variable for a server."""
-    names = ("PYWORKERS_BROKER", "REDIS_URL", "REDIS_ADDR")
-    plain = {name: value for name, value in reader("").items() if name not in names}
-    told = subprocess.run(f"{line}; env -0", shell=True, cwd=folder, env=plain, capture_output=True, text=True)
+    told = subprocess.run(f"{line}; env -0", shell=True, cwd=folder, env=terminal(), capture_output=True, text=True)
     return dict(variable.split("=", 1) for variable in told.stdout.split("\0") if variable)
 
 
@@ -393,17 +403,6 @@ def _daemon(line: str, folder: Path, log: Path, env: dict[str, str]) -> Iterator
 
 def _await(log: Path, text: str) -> None:
     assert eventually(lambda: text in log.read_text("utf-8")), log.read_text("utf-8")
-
-
-@cache
-def _ruby_has_sidekiq() -> bool:
-    tried = ["ruby", "-rsidekiq", "-e", "1"]
-    return bool(shutil.which("ruby")) and subprocess.run(tried, capture_output=True).returncode == 0
-
-
-def _needs(program: str) -> None:
-    if not shutil.which(program, path=reader("")["PATH"]):
-        do_without(f"{program} is missing")
 
 
 def _needs_embedded_server() -> None:

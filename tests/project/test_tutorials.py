@@ -12,20 +12,16 @@ run makes anew do not count.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from daemon import environment
-from pages import ROOT, blocks_of
+from pages import ROOT, blocks_of, needs, ruby_has_sidekiq, terminal
 from servers import RedisServer, do_without, free_port
 from waiting import eventually
 
@@ -58,7 +54,7 @@ def test_the_tutorial_from_python_plays(server_program: str, tmp_path: Path) -> 
 @pytest.mark.interop
 @pytest.mark.timeout(180)
 def test_the_tutorial_from_rails_plays(own_redis: RedisServer, tmp_path: Path) -> None:
-    if not shutil.which("ruby") or subprocess.run(["ruby", "-rsidekiq", "-e", "1"], capture_output=True).returncode:
+    if not ruby_has_sidekiq():
         do_without("Ruby has no sidekiq")
     rails = tmp_path / "bin/rails"
     rails.parent.mkdir()
@@ -70,8 +66,7 @@ def test_the_tutorial_from_rails_plays(own_redis: RedisServer, tmp_path: Path) -
 @pytest.mark.interop
 @pytest.mark.timeout(300)  # it compiles
 def test_the_tutorial_from_go_plays(own_redis: RedisServer, tmp_path: Path) -> None:
-    if not shutil.which("go"):
-        do_without("no go on PATH")
+    needs("go")
     for name in ("go.mod", "go.sum"):
         text = (ROOT / "examples/go" / name).read_text("utf-8")
         (tmp_path / name).write_text(text.replace("module goworkers.example/producers", "module shop"))
@@ -92,8 +87,7 @@ class Reader:
         """`instead` replaces addresses of the page by those of this test."""
         self._folder = folder
         self._instead = instead
-        self._plain = environment(PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-        self._terminal = self._plain
+        self._terminal = terminal()
         self._programs = programs
         self._log = folder / "worker.log"
 
@@ -113,7 +107,7 @@ class Reader:
 
     def _type(self, line: str, shown: str) -> None:
         if line == ". venv/bin/activate":
-            self._terminal = self._plain  # a new one
+            self._terminal = terminal()  # a new one
         elif line.startswith("export "):
             self._terminal = self._terminal | dict(word.split("=", 1) for word in shlex.split(line)[1:])
         elif GOES_ON.match(line):

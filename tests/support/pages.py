@@ -1,16 +1,20 @@
-"""The pages of the documentation, and the fenced blocks in them."""
+"""The pages of the documentation, the fenced blocks in them, and what a reader has who types them."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
+import shutil
+import subprocess
 import sys
 import textwrap
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from daemon import environment
+from servers import do_without
 
 ROOT = Path(__file__).resolve().parents[2]
 README, EXAMPLES = ROOT / "README.md", ROOT / "examples"
@@ -65,13 +69,26 @@ def write_files_of(page: Path, folder: Path) -> None:
             file.write_text(block.text, "utf-8")
 
 
-def reader(redis_url: str) -> dict[str, str]:
-    """The environment of somebody who types the commands of a page, with the address of the server for Python, Ruby and
-    Go."""
+def terminal() -> dict[str, str]:
+    """The environment of somebody who types the commands of a page."""
     return environment(
         PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         PYTHONDONTWRITEBYTECODE="1",  # no files beside the examples
-        PYWORKERS_BROKER=redis_url,
-        REDIS_URL=redis_url,
-        REDIS_ADDR=redis_url.partition("://")[2].partition("/")[0],
     )
+
+
+def reader(redis_url: str) -> dict[str, str]:
+    """The same, with the address of the server for Python, Ruby and Go."""
+    address = redis_url.partition("://")[2].partition("/")[0]
+    return terminal() | {"PYWORKERS_BROKER": redis_url, "REDIS_URL": redis_url, "REDIS_ADDR": address}
+
+
+def needs(program: str) -> None:
+    if not shutil.which(program, path=terminal()["PATH"]):
+        do_without(f"{program} is missing")
+
+
+@cache
+def ruby_has_sidekiq() -> bool:
+    tried = ["ruby", "-rsidekiq", "-e", "1"]
+    return bool(shutil.which("ruby")) and subprocess.run(tried, capture_output=True).returncode == 0
