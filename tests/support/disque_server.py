@@ -8,11 +8,11 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from pathlib import Path
 
+import archives
 import disque_protocol
 import redis
 from redis.backoff import NoBackoff
@@ -51,8 +51,7 @@ def _built(source: Path) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)  # other processes of this test run wait for the build
         found = next(folder.glob("*/src/disque-server"), None)
         if found is None:
-            with tarfile.open(source) as archive:
-                archive.extractall(folder, **({"filter": "data"} if sys.version_info >= (3, 12) else {}))
+            archives.unpack(source, folder)
             [root] = [path.parent.parent for path in folder.glob("*/src/Makefile")]
             done = subprocess.run(
                 ["make", "-j2", "MALLOC=libc"], cwd=root, capture_output=True, text=True, timeout=BUILD_S

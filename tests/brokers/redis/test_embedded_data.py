@@ -6,11 +6,11 @@ The data in written_by/ begins with a snapshot, as pyworkers 0.4.0 let servers w
 from __future__ import annotations
 
 import subprocess
-import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import archives
 import pytest
 import redis
 import written_data
@@ -55,8 +55,7 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ServerVersion]:
 
 
 def unpack(writer: str, home: Path) -> None:
-    with tarfile.open(WRITTEN_BY / f"{writer}.tar.gz") as archive:
-        archive.extractall(home, filter="data")
+    archives.unpack(WRITTEN_BY / f"{writer}.tar.gz", home)
 
 
 def data_of(home: Path) -> dict[Path, bytes]:

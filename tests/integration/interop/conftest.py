@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import archives
 import pytest
 from apps import own_app
 from browser import Browser, SidekiqWeb, missing
@@ -43,8 +43,7 @@ def gw2_master(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("go") is None:
         do_without("no go on PATH (Debian: apt-get install golang-go)")
     folder = tmp_path_factory.mktemp("go-master")
-    with tarfile.open(archive) as sources:
-        sources.extractall(folder, filter="data")
+    archives.unpack(archive, folder)
     for name in ("go.mod", "go.sum"):
         shutil.copy(GO / name, folder)
     replaced = f"-replace=github.com/digitalocean/go-workers2={folder / 'go-workers2'}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tarfile
 from pathlib import Path
 from typing import Any
 
+import archives
 import pytest
 from programs import RUBY, SIDEKIQ_BEGINS, Background, call, do_without, sidekiq_version, third_party
 
@@ -25,8 +25,7 @@ class Gems:
         if sidekiq_version() >= (7,):
             pytest.skip("sidekiq-unique-jobs 7.1 is for Sidekiq before 7: it needs the gem redis")
         for archive in map(third_party, ARCHIVES):
-            with tarfile.open(archive) as sources:
-                sources.extractall(folder, filter="data")
+            archives.unpack(archive, folder)
             self._libraries.append(str(folder / archive.name.removesuffix(".tar.gz") / "lib"))
         tried = subprocess.run(["ruby", "-rconcurrent", "-rthor", "-e", "1"], capture_output=True)
         if tried.returncode != 0:

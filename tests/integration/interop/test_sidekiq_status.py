@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tarfile
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import archives
 import pytest
 from apps import own_app, working
 from programs import RUBY, call, third_party
@@ -32,8 +32,7 @@ class Gem:
 
 @pytest.fixture
 def gem(redis_url: str, tmp_path: Path) -> Gem:
-    with tarfile.open(third_party("sidekiq-status-3.0.3.tar.gz")) as sources:
-        sources.extractall(tmp_path, filter="data")
+    archives.unpack(third_party("sidekiq-status-3.0.3.tar.gz"), tmp_path)
     library = tmp_path / "sidekiq-status-3.0.3" / "lib"
     (library / "chronic_duration.rb").touch()  # a gem that only the pages of sidekiq-status call
     return Gem(redis_url, library)
