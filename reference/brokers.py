@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from goworkers_py.admin.broker_table import broker_rows, features_in_markdown, losses_in_markdown
+from goworkers_py.admin.broker_table import EVENTS, BrokerRow, broker_rows
+from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.open_broker import our_brokers
+from reference.markdown import code, table
 
 
 def tables() -> Mapping[str, str]:
     rows = broker_rows(our_brokers())
-    return {"features": "\n".join(features_in_markdown(rows)), "losses": "\n".join(losses_in_markdown(rows))}
+    return {"features": _features(rows), "losses": _losses(rows)}
+
+
+def _features(rows: Sequence[BrokerRow]) -> str:
+    """Restrictions are numbered, and told below the table."""
+    remarks: dict[str, int] = {}
+
+    def cell(told: str) -> str:
+        return told if told in ("yes", "no") else f"yes ({remarks.setdefault(told, len(remarks) + 1)})"
+
+    cells = [[one.value, *(cell(row.tells(one)) for row in rows)] for one in Capability]
+    features = table(["feature", *(code(row.title) for row in rows)], cells)
+    return "\n".join([features, "", *(f"{number}. {told}" for told, number in remarks.items())])
+
+
+def _losses(rows: Sequence[BrokerRow]) -> str:
+    return table(["broker", *EVENTS.values()], [[code(row.title), *row.reliability] for row in rows])

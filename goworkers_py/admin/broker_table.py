@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,30 +51,3 @@ def broker_rows(brokers: Mapping[str, type[Broker]]) -> list[BrokerRow]:
     for scheme, kind in brokers.items():
         by_kind.setdefault(kind, []).append(scheme)
     return [BrokerRow(tuple(schemes), kind) for kind, schemes in by_kind.items()]
-
-
-def features_in_markdown(rows: list[BrokerRow]) -> Iterator[str]:
-    """Restrictions are numbered, and told below the table."""
-    remarks: dict[str, int] = {}
-    yield _line(["feature", *(f"`{row.title}`" for row in rows)])
-    yield _line(["---"] * (len(rows) + 1))
-    for capability in Capability:
-        cells = []
-        for row in rows:
-            told = row.tells(capability)
-            cells.append(told if told in ("yes", "no") else f"yes ({remarks.setdefault(told, len(remarks) + 1)})")
-        yield _line([capability.value, *cells])
-    if remarks:
-        yield ""
-        yield from (f"{number}. {told}" for told, number in remarks.items())
-
-
-def losses_in_markdown(rows: list[BrokerRow]) -> Iterator[str]:
-    yield _line(["broker", *EVENTS.values()])
-    yield _line(["---"] * (len(EVENTS) + 1))
-    for row in rows:
-        yield _line([f"`{row.title}`", *row.reliability])
-
-
-def _line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
