@@ -21,6 +21,7 @@ from goworkers_py.config.options import (
     options_of,
 )
 from goworkers_py.config.partitions import OF_PARTITION
+from goworkers_py.config.wire_options import Option
 from reference.markdown import GENERATED, code, prose, table
 
 SECTIONS = {
@@ -103,7 +104,7 @@ def _cells(option: str, row: Field[Any]) -> list[str]:
 def of_jobs() -> str:
     """The table of a job's options for docs/jobs.md."""
     tables = (job_options.CodeOptions, job_options.SetOptions, job_options.PushOptions)
-    rows: dict[str, job_options.Option] = {}
+    rows: dict[str, Option] = {}
     for one in tables:
         rows |= job_options.options_of(one)
     lines = [
