@@ -84,6 +84,33 @@ def test_a_phone_shows_the_figures_of_the_overview_unbroken_and_its_tables_whole
     assert [abs(round(off)) for off in browser.run(f"{charts}{newest})")] == [0], "the last days are in view"
 
 
+def test_each_cell_of_a_row_says_on_a_phone_what_it_is(browser: Browser, scene: Scene) -> None:
+    browser.look(375)
+    bare = (
+        "return [...document.querySelectorAll('table.stack td:not([data-label], .do, .box, [colspan])')]"
+        ".map(cell => cell.outerHTML)"
+    )
+    unlabelled = {}
+    for name, path in addresses(browser, scene).items():
+        browser.open(path)
+        unlabelled[name] = browser.run(bare)
+    assert {name: cells for name, cells in unlabelled.items() if cells} == {}
+
+
+def test_the_buttons_of_a_periodic_job_with_a_long_name_are_in_sight_on_a_laptop(browser: Browser) -> None:
+    browser.look(1280)
+    browser.open("/periodic")
+    browser.run(
+        "for (const name of document.querySelectorAll("
+        "'td[data-label=Name] a bdi, td[data-label=Class] bdi')) name.textContent = 'Payment::SecondChanceJob'"
+    )
+    out_of_sight = (
+        "return [...document.querySelectorAll('td.do button')].map(button =>"
+        " Math.round(button.getBoundingClientRect().right - button.closest('.scroll').getBoundingClientRect().right))"
+    )
+    assert max(browser.run(out_of_sight)) <= 0
+
+
 @pytest.mark.parametrize(
     "looks",
     [
