@@ -26,7 +26,10 @@ def oldest_redis() -> Path | None:
     """The program, downloaded at the first call. None where that fails."""
     program = CACHE / "redis-server"
     if not program.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
+        try:
+            CACHE.mkdir(parents=True, exist_ok=True)
+        except OSError:  # a home that cannot be written, such as that of a service
+            return None
         with tempfile.TemporaryDirectory(dir=CACHE) as folder:
             pip = [sys.executable, "-m", "pip", *DOWNLOAD, "--retries=0", "--timeout=5", "--quiet", "--dest", folder]
             if subprocess.run(pip, capture_output=True).returncode:
