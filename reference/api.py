@@ -150,7 +150,7 @@ def _members(cls: type) -> Iterator[str]:
     for name, member in _methods(cls):
         if name in hidden:
             continue
-        function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        function: Any = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
         yield f"### {SHOWN_AS.get(cls, cls.__name__)}.{name}\n"
         yield _signature_of(function, name, of_class=True, is_property=isinstance(member, property))
         yield _doc(function, f"{cls.__name__}.{name}")

@@ -16,10 +16,10 @@ def filled(page: str, tables: Mapping[str, str], path: str) -> str:
     """The page with today's tables, each between its two marks."""
     for name, table in tables.items():
         begin, end = f"<!-- {name}: written by `make reference` -->\n", "<!-- end -->"
-        pattern = f"({re.escape(begin)}).*?({end})"
-        if len(re.findall(pattern, page, re.DOTALL)) != 1:
+        parts = re.split(f"{re.escape(begin)}.*?{end}", page, flags=re.DOTALL)
+        if len(parts) != 2:
             raise Missing(f"{path} must have these two lines once:\n{begin}{end}")
-        page = re.sub(pattern, lambda found, table=table: f"{found[1]}\n{table}\n\n{found[2]}", page, flags=re.DOTALL)
+        page = f"{begin}\n{table}\n\n{end}".join(parts)
     return page
 
 
