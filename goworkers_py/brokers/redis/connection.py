@@ -22,10 +22,10 @@ from goworkers_py.brokers.redis.blocking_line import BlockingLine
 from goworkers_py.brokers.redis.cluster import cluster_pool
 from goworkers_py.brokers.redis.exchange import Argument, Driver, Exchanges, RedisCommand, converse, keys_of
 from goworkers_py.brokers.redis.sentinel import close_sentinels, options_in, sentinel_pool
-from goworkers_py.brokers.redis.translation import check_files, is_of_another_type
+from goworkers_py.brokers.redis.translation import check_files, is_of_another_type, translated
 from goworkers_py.brokers.redis.waiting_line import WaitingLine
 from goworkers_py.config.cluster_address import is_cluster
-from goworkers_py.core.errors import BrokerError, ConfigError
+from goworkers_py.core.errors import BrokerError, BrokerFull, ConfigError
 from goworkers_py.core.strikes import Lock
 
 SOCKET_TIMEOUT_S = 5.0
@@ -124,7 +124,11 @@ class Connections(Exchanges):
         self.transaction([("TIME",)])  # raises where MULTI is refused: the commands would be run one by one
         replies = self._exchange_raw([("MULTI",), *commands, ("GET",), ("EXEC",)])[1:-2]
         answered = zip(commands, replies, strict=True)
-        return [(command, str(reply)) for command, reply in answered if isinstance(reply, redis.ResponseError)]
+        refused = [(command, reply) for command, reply in answered if isinstance(reply, redis.ResponseError)]
+        for _, reply in refused:
+            if isinstance(full := translated(reply), BrokerFull):
+                raise full  # of the server, and no rule: since Redis 8, a full one still opens a transaction
+        return [(command, str(reply)) for command, reply in refused]
 
     def blocking_line(self, longest_s: float) -> BlockingLine:
         """A connection outside the free list, for one thread whose commands block for at most `longest_s`."""
