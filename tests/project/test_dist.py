@@ -119,3 +119,9 @@ def test_only_a_tag_publishes_and_only_what_was_built_and_tried() -> None:
     assert [step["run"] for step in release["jobs"]["build"]["steps"] if "run" in step] == [
         "bin/dist --build", 'test -f "dist/goworkers_py-${GITHUB_REF_NAME#v}.tar.gz"', "bin/dist --first-job python3",
     ]  # fmt: skip
+
+
+def test_a_step_whose_program_is_missing_says_so() -> None:
+    dist = runpy.run_path(str(ROOT / "bin/dist"))
+    with pytest.raises(dist["Failed"], match=r"^this is no checkout of git\ncannot run no-git: No such file"):
+        dist["output"]("this is no checkout of git", "no-git", "ls-files")
