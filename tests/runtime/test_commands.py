@@ -151,7 +151,7 @@ def test_a_slow_command_holds_up_no_other_and_a_fifth_one_is_refused(app: App) -
         assert answer(app, "slow") is True
 
 
-def test_a_command_that_ends_during_the_stop_is_answered(app: App) -> None:
+def test_a_command_that_ends_during_the_stop_is_answered(app: App, broker_address: str) -> None:
     begun, go, answers = threading.Event(), threading.Event(), list[Any]()
 
     @app.command("slow")
@@ -160,10 +160,11 @@ def test_a_command_that_ends_during_the_stop_is_answered(app: App) -> None:
         go.wait(30)
         return "done"
 
-    with started(app) as launcher:
+    # By another program: the stop closes the connections of this App, as soon as the answer is given.
+    with own_app(broker_address) as asker, started(app) as launcher:
         launcher.after_jobs_s = 20.0  # the stop waits for so long for the command
         assert eventually(app.inspector.processes)
-        call = threading.Thread(target=lambda: answers.append(answer(app, "slow")))
+        call = threading.Thread(target=lambda: answers.append(answer(asker, "slow")))
         call.start()
         assert begun.wait(20)
         stop = threading.Thread(target=launcher.stop)

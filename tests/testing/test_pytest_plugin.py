@@ -54,9 +54,15 @@ def test_the_example_passes_without_a_server(project: Path) -> None:
 
 def test_the_tests_in_the_docs_pass(project: Path) -> None:
     page = (ROOT / "docs/testing.md").read_text("utf-8")
-    for name, text in re.findall(r"```python\n# (\w+\.py)\n(.*?)```", page, re.DOTALL):
+    files = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", page, re.DOTALL))
+    with_threads = files.pop("test_threads.py")  # the page keeps it away from its conftest.py
+    for name, text in files.items():
         (project / name).write_text(text, "utf-8")
     assert "6 passed" in run_tests(project)
+    for name in files:
+        (project / name).unlink()
+    (project / "test_threads.py").write_text(with_threads, "utf-8")
+    assert "1 passed" in run_tests(project)
 
 
 def test_the_plugin_imports_the_package_only_for_a_test_that_uses_it(project: Path) -> None:
