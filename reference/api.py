@@ -260,7 +260,7 @@ def _fixture(name: str) -> str:
 def _contracts() -> Iterator[str]:
     yield f"{GENERATED}\n\n# Contracts of a broker\n"
     yield (
-        "What a broker must do, part by part: for authors of a broker. "
+        "These are the parts of a broker and their duties, for authors of a broker. "
         "[Writing a broker](internals/writing-a-broker.md) says which parts are needed, and shows a whole one. "
         "`tests/contract` is a suite that every broker must pass.\n"
     )

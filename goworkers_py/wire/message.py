@@ -110,7 +110,7 @@ class Message:
     @property
     def lease_lost(self) -> bool:
         """Whether this process seemed dead for so long that the job was given to another one, which runs it again:
-        `if workers.current_message().lease_lost: return`. What this run returns or raises counts for nothing."""
+        `if workers.current_message().lease_lost: return`. The return value and the error of this run are ignored."""
         return self.cancel is not None and self.cancel.lost
 
     @property
