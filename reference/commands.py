@@ -66,7 +66,8 @@ def page() -> str:
         _ABOUT_SIGNALS,
         table(["signal", "effect"], [[signal.Signals(one).name, _EFFECTS[to]] for one, to in signals.items()]) + "\n",
     ]
-    parts += [*_group(main, click.Context(main, info_name="pyworkers"))]
+    # Its settings are needed: click keeps in each command the names of the help option of the first context.
+    parts += [*_group(main, click.Context(main, info_name="pyworkers", **main.context_settings))]
     return "\n".join(parts)
 
 
