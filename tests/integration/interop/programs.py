@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+import forked_ruby
 import pytest
 import redis as redis_py
 from daemon import Daemon
@@ -53,7 +54,9 @@ def third_party(archive: str) -> Path:
 
 def call(*command: str | Path) -> list[dict[str, Any]]:
     """Runs a program to its end; returns the JSON lines that it printed."""
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=CALL_S)
+    done = forked_ruby.run(command, CALL_S)
+    if done is None:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=CALL_S)
     assert done.returncode == 0, f"{command} failed: {done.stdout}{done.stderr}"
     return [json.loads(line) for line in done.stdout.splitlines()]
 
