@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import archives
@@ -29,27 +31,38 @@ def has_sidekiq() -> None:
 @pytest.fixture(scope="session")
 def go_binaries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of gw1 and gw2."""
-    if shutil.which("go") is None:
-        do_without("no go on PATH (Debian: apt-get install golang-go)")
-    folder = tmp_path_factory.mktemp("go")
-    _build("-o", f"{folder}/", "./...")
-    return folder
+    return _filled_once(tmp_path_factory, "go", lambda folder: _build("-o", f"{folder}/", "./..."))
 
 
 @pytest.fixture(scope="session")
 def gw2_master(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """gw2 with the master branch of go-workers2, which alone has a heartbeat."""
     archive = third_party("go-workers2-master.tar.gz")
+
+    def build(folder: Path) -> None:
+        archives.unpack(archive, folder)
+        for name in ("go.mod", "go.sum"):
+            shutil.copy(GO / name, folder)
+        replaced = f"-replace=github.com/digitalocean/go-workers2={folder / 'go-workers2'}"
+        subprocess.run(["go", "mod", "edit", replaced, folder / "go.mod"], check=True)
+        _build("-tags", "master", "-modfile", folder / "go.mod", "-o", folder / "gw2-master", "./gw2")
+
+    return _filled_once(tmp_path_factory, "go-master", build) / "gw2-master"
+
+
+def _filled_once(factory: pytest.TempPathFactory, name: str, fill: Callable[[Path], None]) -> Path:
+    """The parallel workers of pytest have the folder together. One of them builds what is in it, and the others wait."""
     if shutil.which("go") is None:
         do_without("no go on PATH (Debian: apt-get install golang-go)")
-    folder = tmp_path_factory.mktemp("go-master")
-    archives.unpack(archive, folder)
-    for name in ("go.mod", "go.sum"):
-        shutil.copy(GO / name, folder)
-    replaced = f"-replace=github.com/digitalocean/go-workers2={folder / 'go-workers2'}"
-    subprocess.run(["go", "mod", "edit", replaced, folder / "go.mod"], check=True)
-    _build("-tags", "master", "-modfile", folder / "go.mod", "-o", folder / "gw2-master", "./gw2")
-    return folder / "gw2-master"
+    own = factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / name
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "filled").exists():
+            fill(folder)
+            (folder / "filled").touch()
+    return folder
 
 
 def _build(*flags: str | Path) -> None:
