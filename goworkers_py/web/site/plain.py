@@ -16,6 +16,7 @@ from goworkers_py.web.site.trees import scalar
 from goworkers_py.wire.stored_job import StoredJob
 
 MOST_BITS = 14_000  # of a whole number. Python writes those of 4,300 digits
+_AS_THEY_ARE = {str, bool}
 
 
 def as_json(data: Mapping[str, Any], hiding: Hiding) -> str:
@@ -23,6 +24,8 @@ def as_json(data: Mapping[str, Any], hiding: Hiding) -> str:
 
 
 def _plain(value: Any, hiding: Hiding) -> Any:
+    if value is None or type(value) in _AS_THEY_ARE:  # most are, and to find out what all else is takes long
+        return value
     if isinstance(value, StoredJob):
         return simplejson.RawJSON(hiding.job_as_json(value))
     if isinstance(value, Snapshot):
