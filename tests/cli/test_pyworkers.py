@@ -224,8 +224,15 @@ def test_a_password_on_the_command_line_is_a_warning(flag: str) -> None:
     assert "secret" not in done.stderr
 
 
-@pytest.mark.parametrize("flag", ["--broker", "--redis"])
-@pytest.mark.parametrize("variable", ["PYWORKERS_BROKER", "PYWORKERS_REDIS"])
+@pytest.mark.parametrize(
+    ("flag", "variable"),
+    [
+        ("--broker", "PYWORKERS_REDIS"),
+        ("--redis", "PYWORKERS_BROKER"),
+        pytest.param("--broker", "PYWORKERS_BROKER", marks=pytest.mark.slow),
+        pytest.param("--redis", "PYWORKERS_REDIS", marks=pytest.mark.slow),
+    ],
+)
 def test_an_address_with_a_password_overrides_the_environment(flag: str, variable: str, guarded: RedisServer) -> None:
     done = pyworkers("stats", flag, guarded.url.replace("//", "//:s%25cret%40%2Fx@"), **{variable: NOWHERE})
     assert (done.returncode, len(done.stderr.splitlines())) == (0, 1), done.stderr
@@ -258,7 +265,15 @@ def cmdlines(*pids: int) -> list[str]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="the test reads command lines from /proc")
-@pytest.mark.parametrize("flag", ["--broker", "--broker=", "--redis", "--redis="])
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--broker",
+        "--redis=",
+        pytest.param("--broker=", marks=pytest.mark.slow),
+        pytest.param("--redis", marks=pytest.mark.slow),
+    ],
+)
 def test_no_command_line_shows_a_password_once_a_daemon_works(flag: str, guarded: RedisServer, here: Path) -> None:
     address = guarded.url.replace("//", "//:s%25cret%40%2Fx@")
     words = [flag + address] if flag.endswith("=") else [flag, address]

@@ -16,6 +16,7 @@ PATHS = document(TABLE)["paths"]
 # As they stand in an address.
 NO_NUMBERS = ("1e999", "nan", "-inf", "%D9%A2", "1_0", "+5", "1.5", "0x1f", "9" * 30, "9" * 5_000, "1,2", "true")
 NEGATIVE = ("-1", "-9007199254740993")
+SHOWN = ("%D9%A2", "9" * 5_000)
 TEXTS = (
     "0", "%00", "%ED%A0%80", "-1-1", "1-0)", "(1", "x" * 9_999, "%F0%9F%98%80", "[]", "{}", "5-*", "..", "-", "+", "*",
     "", "5&NAME=-1", "-1&NAME=5",
@@ -52,12 +53,13 @@ def test_no_value_of_a_parameter_breaks_a_page_or_is_read_as_another(app: App, c
         name, is_whole = quote(one["name"]), one["schema"].get("type") == "integer"
         rest = "".join(f"&{other}={word}" for other, word in needed.items() if other != one["name"])
         for wrong in (*NO_NUMBERS, *NEGATIVE, *TEXTS):
-            for place in (path, f"/api{path}"):
+            is_refused = is_whole and wrong in NO_NUMBERS + NEGATIVE
+            # All refusals of a number look alike on a page: two of them are looked at.
+            places = (path, f"/api{path}") if not is_refused or wrong in SHOWN else (f"/api{path}",)
+            for place in places:
                 asked = f"{place}?{name}={wrong.replace('NAME', name)}{rest}"
                 status = client.get(asked).status
-                if status not in (200, 202, 400, 404) or (
-                    is_whole and wrong in NO_NUMBERS + NEGATIVE and status != 400
-                ):
+                if status not in (200, 202, 400, 404) or (is_refused and status != 400):
                     faults[asked[:200]] = status
     assert faults == {}
 

@@ -51,7 +51,7 @@ def gw2_master(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _filled_once(factory: pytest.TempPathFactory, name: str, fill: Callable[[Path], None]) -> Path:
-    """The parallel workers of pytest have the folder together. One of them builds what is in it, and the others wait."""
+    """The parallel workers of pytest have the folder together. One of them fills it, and the others wait."""
     if shutil.which("go") is None:
         do_without("no go on PATH (Debian: apt-get install golang-go)")
     own = factory.getbasetemp()
