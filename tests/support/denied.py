@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from servers import RedisServer
@@ -22,6 +24,16 @@ class Walled:
     def __init__(self, server: RedisServer) -> None:
         self.redis = server.client()
         self.url = server.url.replace("//", "//walled:word@")
+
+    @contextmanager
+    def noted_commands(self) -> Iterator[set[str]]:
+        """At the end of the block, it is those of COMMANDS that the server was asked for in the block. To deny another
+        one changes nothing."""
+        asked = set[str]()
+        self.redis.config_resetstat()
+        yield asked
+        told = self.redis.info("commandstats")
+        asked |= {name for name in COMMANDS if any(one.split("|")[0] == f"cmdstat_{name.lower()}" for one in told)}
 
     def allow_all_but(self, *commands: str) -> None:
         rules = [f"-{command.lower()}" for command in commands]
