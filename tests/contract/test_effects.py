@@ -54,14 +54,16 @@ def test_jobs_are_pushed_in_the_step_in_which_a_delivery_is_settled(me: Process,
 
 
 def test_thousands_of_jobs_are_pushed_in_one_step_and_in_order(me: Process) -> None:
+    # Lua passes 8,000 arguments at most. The others take long for each job, and have no such bound.
+    many = jobs(10_000 if me.config.broker.startswith(("redis", "shards")) else 2_000)
     me.publish(job("parent"))
     [parent] = me.consume(1)
-    pushed = PushJobs("parent", tuple(me.push(one, "many") for one in jobs(10_000)))
+    pushed = PushJobs("parent", tuple(me.push(one, "many") for one in many))
     assert me.settle((parent, Done(effects=(pushed,)))) == [True]
     taken: list[bytes] = []
-    for _ in range(10):
+    while len(taken) < len(many):
         taken += payloads(me.consume(1_000, "many"))
-    assert taken == jobs(10_000)
+    assert taken == many
 
 
 def test_a_delivery_that_is_not_ours_any_more_has_no_effect(me: Process, admin: Admin, store: Store) -> None:

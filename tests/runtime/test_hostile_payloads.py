@@ -116,7 +116,8 @@ def test_a_hostile_field_ends_its_job_alone_and_its_neighbours_run(
         while queued(app):  # a job that was fetched at the end of a look goes back at the stop
             with started(app) as launcher:
                 launcher.after_jobs_s = 20.0  # the settler tries the refused ones again, in ever smaller batches
-                assert eventually(lambda: not queued(app) and not launcher.managers[0].waiting("q"), 60)
+                # A look at the queue reads all of it.
+                assert eventually(lambda: not launcher.managers[0].waiting("q") and not queued(app), 60, every_s=0.1)
                 assert launcher.stop()
         assert [runs.of[number] for number in neighbours] == [1] * len(neighbours)
         places = kept(app)
