@@ -34,7 +34,7 @@ from disque_server import DisqueServer, find_disque
 from hypothesis import given, settings
 from hypothesis.strategies import none
 from rabbit import RabbitNode, shared_node
-from servers import RedisServer, do_without
+from servers import RedisServer, do_without, flush
 from stalls import Stalls
 from stepped_server import SteppedServer
 
@@ -143,10 +143,9 @@ def disque_servers() -> Iterator[dict[str, Callable[[], DisqueServer]]]:
 @pytest.fixture
 def redis_url(redis_server: str) -> Iterator[str]:
     """The address of an empty database."""
-    with redis_py.Redis.from_url(redis_server) as client:
-        client.flushdb()
-        yield redis_server
-        client.flushdb()
+    flush(redis_server)
+    yield redis_server
+    flush(redis_server)
 
 
 @pytest.fixture
@@ -305,7 +304,7 @@ def _await_ping(address: str) -> None:
 
 def _own_server(stack: ExitStack) -> RedisServer:
     try:
-        server = RedisServer()
+        server = RedisServer(appendonly="no")  # no test stops it
     except ConfigError as error:
         do_without(str(error))
     stack.callback(server.close)

@@ -78,7 +78,7 @@ def _lacking(harness: str) -> frozenset[Capability]:
 
 @pytest.fixture(scope="session")
 def shard_servers(server_program: str) -> Iterator[ShardServers]:
-    with closing(ShardServers()) as servers:
+    with closing(ShardServers(appendonly="no")) as servers:
         yield servers
 
 

@@ -31,6 +31,7 @@ from typing import Any, Protocol
 
 import pytest
 import redis as redis_py
+from servers import flush
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.admin import Admin, Place
@@ -86,8 +87,7 @@ class RedisHarness:
         self._empty()
 
     def _empty(self) -> None:
-        with redis_py.Redis.from_url(self.address) as client:
-            client.flushdb()
+        flush(self.address)
 
 
 def foreign() -> dict[str, Callable[[Path], Harness]]:

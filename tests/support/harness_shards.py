@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 import redis as redis_py
-from servers import RedisServer
+from servers import RedisServer, flush
 
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.shards.placement import Placement
@@ -47,8 +47,7 @@ class ShardsHarness:
 
     def _empty(self) -> None:
         for server in self._servers:
-            with redis_py.Redis.from_url(server.url) as client:
-                client.flushdb()
+            flush(server.url)
 
 
 # Each test of these modules spreads its jobs over the shards. The others look at the order of jobs, which is kept on
