@@ -161,6 +161,28 @@ def test_a_flood_of_headers(flooded: Flooded, port: str, send: Send) -> None:
     check(flooded, flooded.ports[port == "pages"], send)
 
 
+def test_a_flood_of_looks_at_one_job_of_many_values(flooded: Flooded) -> None:
+    jid = f"{1:024x}"
+    values = b"[[[[1]]]]," * 9_000
+    with closing(redis_py.Redis.from_url(flooded.app.config.broker)) as redis:
+        redis.zadd("dead", {b'{"class":"Large","args":[%s1],"jid":"%s"}' % (values, jid.encode()): 5.0})
+        try:
+            check(flooded, flooded.pages, look_at(f"/job?jid={jid}&state=dead&key=5.0|{jid}", flooded.token))
+        finally:
+            redis.delete("dead")
+
+
+def look_at(path: str, token: str) -> Send:
+    request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
+
+    def look(client: socket.socket) -> None:
+        client.sendall(request.encode())
+        while client.recv(100_000):
+            pass
+
+    return look
+
+
 FILLINGS = {"text": b'["%s"]' % (b"a" * (MOST_BYTES - 100)), "values": b"[%s1]" % (b"[]," * 120_000)}
 
 
@@ -194,15 +216,8 @@ def test_a_flood_of_looks_at_large_jobs(flooded: Flooded, path: str) -> None:
         redis.zadd("dead", jobs)
         redis.sadd("queues", "slow")
         redis.rpush("queue:slow", *jobs)
-
-        def look(client: socket.socket) -> None:
-            told = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {flooded.token}\r\n\r\n"
-            client.sendall(told.encode())
-            while client.recv(100_000):
-                pass
-
         try:
-            check(flooded, flooded.pages, look)
+            check(flooded, flooded.pages, look_at(path, flooded.token))
         finally:
             redis.delete("dead", "queue:slow")
 

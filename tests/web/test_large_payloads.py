@@ -9,10 +9,13 @@ from urllib.parse import quote
 import pytest
 import redis as redis_py
 from apps import own_app
+from waiting import eventually
 from wsgi_client import Client
 
 from goworkers_py import App
 from goworkers_py.web import application
+from goworkers_py.web.http import budget
+from goworkers_py.web.views import job_finding, rows
 
 BYTES = 1_000_001
 
@@ -129,6 +132,17 @@ def test_jobs_of_many_small_values_have_a_list_and_pages(client: Client, redis: 
     redis.zadd("dead", {job("most", 490_000): 6.0})
     assert client.get("/jobs?state=dead").status == 200
     assert client.get("/job?jid=most&state=dead").status == 200
+
+
+def test_few_requests_read_a_job_and_few_searches_a_place_at_once(
+    client: Client, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redis.zadd("dead", {large("j", 9): 5.0})
+    monkeypatch.setattr(budget, "PATIENCE_S", 0.01)
+    for readers, path in ((rows.READERS, "/job?jid=j&state=dead"), (job_finding.SEARCHERS, "/job?jid=k")):
+        with readers.lent(2):
+            assert client.get(f"/api{path}").status == 503
+        assert eventually(lambda path=path: client.get(f"/api{path}").status == 200)  # type: ignore[misc]
 
 
 def test_another_site_may_only_link_to_the_pages(client: Client) -> None:

@@ -68,6 +68,12 @@ def test_nothing_is_hidden_by_an_empty_list_of_names() -> None:
     assert Hiding(()).value({"password": "x"}) == {"password": "x"}
 
 
+def test_a_value_in_which_nothing_is_hidden_is_not_copied() -> None:
+    value = [{"name": "ada", "list": [1, []]}, "password"]
+    assert Hiding().value(value) is value
+    assert Hiding().value([{"token": MASK}]) == [{"token": MASK}]
+
+
 def test_a_deep_value_is_cut_and_no_error() -> None:
     deep: list[object] = []
     for _ in range(500):

@@ -180,11 +180,12 @@ def test_a_result_progress_and_the_end_of_a_tracked_job_are_shown_with_hidden_va
 
 
 def test_long_arguments_are_cut_and_the_payload_is_a_file(client: Client, redis: redis_py.Redis) -> None:
-    raw = failed(args=["x" * 900_000, list(range(5_000))])
+    raw = failed(args=["x" * 900_000, list(range(5_000)), {"to": "ada"}])
     place = in_retry(redis, raw)
     page = client.get(where(**place)).text
-    assert len(page) < 100_000
-    assert "Not all of the arguments is shown" in page
+    assert len(page) < 150_000
+    assert "Left out of the arguments: 4,700 values, the ends of long texts." in page
+    assert "&#34;ada&#34;" in page, "a long list hides nothing beside it"
     answer = client.get("/job/raw?" + urlencode(place))
     assert answer.headers["content-disposition"] == 'attachment; filename="job-j1.txt"'
     assert answer.headers["content-type"].startswith("text/plain")

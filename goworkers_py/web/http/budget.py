@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from goworkers_py.web.http.errors import Refused
 
@@ -25,6 +27,15 @@ class Budget:
             if not self._changed.wait_for(lambda: self._taken + size <= self.most, PATIENCE_S):
                 raise Refused(503, "too many large requests at once: wait a moment", (("Retry-After", "1"),))
             self._taken += size
+
+    @contextmanager
+    def lent(self, size: int) -> Iterator[None]:
+        """Raises Refused."""
+        self.take(size)
+        try:
+            yield
+        finally:
+            self.give(size)
 
     def give(self, size: int) -> None:
         with self._changed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
@@ -35,14 +36,22 @@ class Hiding:
         return isinstance(name, str) and self._is_named_in(folded(name))
 
     def value(self, value: Any, depth: int = 0) -> Any:
-        """The value with all that is to be hidden masked, however deep."""
+        """The value with all that is to be hidden masked, however deep. The value itself where nothing is to be hidden:
+        copies of all values of a job would take several times the memory of the job."""
+        if not isinstance(value, dict | list):
+            return value
         if depth > DEEPEST:
-            return value if not isinstance(value, dict | list) else "(too deep)"
-        if isinstance(value, dict):
-            return {name: MASK if self.hides(name) else self.value(one, depth + 1) for name, one in value.items()}
+            return "(too deep)"
         if isinstance(value, list):
-            return [self.value(one, depth + 1) for one in value]
-        return value
+            shown = [self.value(one, depth + 1) for one in value]
+            return value if all(map(operator.is_, shown, value)) else shown
+        masked = {name: told for name, one in value.items() if (told := self._member(name, one, depth)) is not one}
+        return {**value, **masked} if masked else value
+
+    def _member(self, name: Any, value: Any, depth: int) -> Any:
+        if self.hides(name):
+            return value if value == MASK else MASK
+        return self.value(value, depth + 1)
 
     def text(self, text: str) -> str:
         """A text of which nobody knows the form: JSON is masked; any other one with such a name is not shown."""
@@ -51,7 +60,7 @@ class Hiding:
         with suppress(ValueError, RecursionError):
             if isinstance(read := simplejson.loads(text), dict | list):
                 masked = self.value(read)
-                return text if masked == read else simplejson.dumps(masked, ignore_nan=True)
+                return text if masked is read else simplejson.dumps(masked, ignore_nan=True)
         return f"{MASK}: {len(text):,} characters with a name that is hidden" if self.hides(text) else text
 
     def may_hide(self, raw: bytes) -> bool:
@@ -79,7 +88,7 @@ class Hiding:
             return self._without_text(job)
         fields = dict(job.message.fields)
         value = self.value(fields)
-        if value == fields:
+        if value is fields:
             return job.payload
         try:
             # With escapes, as half a surrogate pair has no bytes; an infinite number becomes null.

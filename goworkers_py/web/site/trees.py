@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import simplejson
 
-from goworkers_py.web.site.showing import cut
+from goworkers_py.web.site.showing import cut, visible
 
-MOST_NODES, DEEPEST, LONGEST_TEXT = 300, 12, 400
+MOST_NODES, MOST_MEMBERS, DEEPEST, LONGEST_TEXT = 1_000, 300, 12, 400
+# Characters of all names and values together: a page has up to five bytes for one.
+MOST_TEXT = 60_000
 _BITS_OF_A_DIGIT = 3.3219
 
 
@@ -25,31 +28,62 @@ class Node:
 @dataclass(slots=True)
 class Tree:
     nodes: Sequence[Node]
-    cut: bool  # the value has more than is shown
+    left_out: int  # values that are not shown
+    cut: bool  # a text is not shown to its end
 
 
 class _Growth:
+    """Grows level by level, with some members of each value, so that a large one hides none beside it."""
+
     def __init__(self) -> None:
-        self.left = MOST_NODES
+        self.nodes = MOST_NODES
+        self.text = MOST_TEXT
         self.cut = False
 
-    def children(self, value: Any, depth: int) -> list[Node]:
-        items: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
-        if depth > DEEPEST:
-            self.cut = self.cut or bool(value)
-            return []
-        made = [self._node(str(name), one, depth) for name, one in itertools.islice(items, max(0, self.left))]
-        self.cut = self.cut or len(made) < len(value)
-        return made
+    def grow(self, value: Any) -> list[Node]:
+        root = Node("", "")
+        waiting: deque[tuple[Node, Any, int]] = deque([(root, value, 1)])
+        while waiting and self._has_room():
+            parent, value, depth = waiting.popleft()
+            for name, member in islice(_members(value), MOST_MEMBERS):
+                if not self._has_room():
+                    break
+                node = self._node(str(name), member)
+                parent.children.append(node)
+                if depth < DEEPEST and isinstance(member, dict | list):
+                    waiting.append((node, member, depth + 1))
+        return root.children
 
-    def _node(self, name: str, value: Any, depth: int) -> Node:
-        self.left -= 1
+    def _has_room(self) -> bool:
+        return self.nodes > 0 and self.text > 0
+
+    def _node(self, name: str, value: Any) -> Node:
         if isinstance(value, dict | list):
-            size = f"{len(value):,} {'fields' if isinstance(value, dict) else 'items'}" if value else _empty(value)
-            return Node(cut(name, LONGEST_TEXT), size, self.children(value, depth + 1))
-        text = scalar(value)
+            text = f"{len(value):,} {'fields' if isinstance(value, dict) else 'items'}" if value else _empty(value)
+        else:
+            text = scalar(value)
+        self.nodes -= 1
+        return Node(self._cut(name), self._cut(text))
+
+    def _cut(self, text: str) -> str:
         self.cut = self.cut or len(text) > LONGEST_TEXT
-        return Node(cut(name, LONGEST_TEXT), cut(text, LONGEST_TEXT))
+        shown = cut(text, LONGEST_TEXT)
+        self.text -= len(visible(shown))
+        return shown
+
+
+def _members(value: Any) -> Iterable[tuple[Any, Any]]:
+    return value.items() if isinstance(value, dict) else enumerate(value)
+
+
+def _count(value: Any) -> int:
+    """Members, and theirs."""
+    count, waiting = 0, [value]
+    while waiting:
+        members = waiting.pop()
+        count += len(members)
+        waiting += [one for _, one in _members(members) if one and isinstance(one, dict | list)]
+    return count
 
 
 def _empty(value: Any) -> str:
@@ -67,6 +101,6 @@ def scalar(value: Any) -> str:
 
 def tree(value: Any) -> Tree:
     """Of a list or an object its members; of any other value the value alone."""
-    growth = _Growth()
-    nodes = growth.children(value if isinstance(value, dict | list) else [value], 1)
-    return Tree(nodes, growth.cut)
+    growth, whole = _Growth(), value if isinstance(value, dict | list) else [value]
+    nodes = growth.grow(whole)
+    return Tree(nodes, _count(whole) - (MOST_NODES - growth.nodes), growth.cut)

@@ -17,7 +17,7 @@ from goworkers_py.web.views import job_facts as facts
 from goworkers_py.web.views.job_actions import ACTIONS, edited_form
 from goworkers_py.web.views.job_finding import NAMED, WAITING, Finder, Found, Spot
 from goworkers_py.web.views.job_lists import OFFERED
-from goworkers_py.web.views.rows import held, key_of, refuse_large, row_of
+from goworkers_py.web.views.rows import key_of, refuse_large, row_of
 from goworkers_py.wire.job_record import JobRecord, Move
 
 __all__ = ["ACTIONS", "VIEWS"]
@@ -48,7 +48,6 @@ def one(visit: Visit) -> Data:
 
 
 def _of_found(visit: Visit, found: Found) -> Data:
-    held(visit, [found.job])
     job, hiding = found.job, visit.hiding
     args, kwargs = facts.arguments(found, hiding)
     row = row_of(job, hiding)
@@ -98,7 +97,6 @@ def raw(visit: Visit) -> Response:
     if found is None:
         raise Refused(404, f"no job with jid {visit.args['jid']} was seen there: it may have moved")
     refuse_large(found.job)
-    held(visit, [found.job])
     name = re.sub(r"[^A-Za-z0-9]", "-", visit.args["jid"])[:60]
     headers = [("Content-Disposition", f'attachment; filename="job-{name}.txt"')]
     return Response(visit.hiding.masked(found.job), TEXT_TYPE, headers=headers)

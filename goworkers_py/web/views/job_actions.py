@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from goworkers_py.wire.stored_job import StoredJob
 LONGEST_WAIT_S = 10.0
 # Longer arguments are no text that somebody edits in a page.
 LONGEST_EDITED = 50_000
+
+_INDENTED = simplejson.JSONEncoder(ensure_ascii=False, indent=2)
 
 # Read by `_given`, which compares the text with the one that was shown.
 _AS_GIVEN = Kind(lambda value: value, JSON.schema)
@@ -55,23 +58,31 @@ def edited_form(job: StoredJob, hiding: Hiding) -> EditedForm:
     message = job.message
     if message is None or job.whole or job.original is not None or is_wrapped(message):
         return EditedForm(None, None, False)
-    args, kwargs = _text(hiding.value(message.args)), _text(hiding.value(message.kwargs)) if message.kwargs else ""
-    if len(args) + len(kwargs) > LONGEST_EDITED:
+    args = _text(hiding.value(message.args))
+    kwargs = _text(hiding.value(message.kwargs)) if message.kwargs else ""
+    if args is None or kwargs is None or len(args) + len(kwargs) > LONGEST_EDITED:
         return EditedForm(None, None, False)
     return EditedForm(args, kwargs, _is_masked(message, hiding))
 
 
 def _is_masked(message: Message, hiding: Hiding) -> bool:
     given = [message.args, message.kwargs]
-    return bool(hiding.value(given) != given)
+    return hiding.value(given) is not given
 
 
-def _text(value: Any) -> str:
-    """Indented JSON. Characters that a page would show in another way are escaped, so that it comes back as it was."""
+def _text(value: Any, longest: float = LONGEST_EDITED) -> str | None:
+    """Indented JSON. Characters that a page would show in another way are escaped, so that it comes back as it was.
+    None where it would be too long to be edited: a longer text is not made."""
+    parts, length = [], 0
     try:
-        told = simplejson.dumps(value, ensure_ascii=False, indent=2)
+        for part in _INDENTED.iterencode(value):
+            parts.append(part)
+            length += len(part)
+            if length > longest:
+                return None
     except (ValueError, RecursionError):
-        return " " * (LONGEST_EDITED + 1)  # a number of more digits than Python writes
+        return None  # a number of more digits than Python writes
+    told = "".join(parts)
     return "".join(char if char.isprintable() or char == "\n" else simplejson.dumps(char)[1:-1] for char in told)
 
 
@@ -122,7 +133,7 @@ def _given(visit: Visit, form: EditedForm, name: str, kind: type) -> Any:
         raise bad_request(f"{name}: {error}") from None
     if not isinstance(value, kind):
         raise bad_request(f"{name}: must be a JSON {'array' if kind is list else 'object'}")
-    if form.masked and MASK in (told if isinstance(told, str) else _text(told)):
+    if form.masked and MASK in (told if isinstance(told, str) else _text(told, math.inf) or ""):
         raise bad_request(
             f'{name}: a hidden value of this job is shown as "{MASK}", and would be pushed as this text; write the '
             "value in its place, or leave the arguments as they are"

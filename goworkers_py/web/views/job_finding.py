@@ -11,13 +11,14 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import TIMED, waiting_in
 from goworkers_py.brokers.contracts.admin import Glance, Place
 from goworkers_py.core.job_state import JobState
+from goworkers_py.web.http.budget import Budget
 from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import Param
 from goworkers_py.web.site.hiding import Hiding
 from goworkers_py.web.site.snapshots import Snapshot
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.filters import PLACES, place_of
-from goworkers_py.web.views.rows import has_key, key_of, time_and_jid
+from goworkers_py.web.views.rows import READERS, has_key, held, key_of, time_and_jid
 from goworkers_py.wire.stored_job import StoredJob
 
 WAITING, RUNNING, FETCHED = JobState.WAITING.value, "running", "fetched"
@@ -25,6 +26,7 @@ WAITING, RUNNING, FETCHED = JobState.WAITING.value, "running", "fetched"
 MOST_LOOKED_AT, MOST_SEARCHED = 3_000, 30_000
 NEXT_ONES = 1_000  # of a long queue those are looked at that run next, beside the newest
 MOST_COPIES = 10
+SEARCHERS = Budget(2)  # searches that read the jobs of a place at once
 SEARCH_AGE_S = 30.0
 FRESH_S = 2.0  # a job that is not where the last search saw it is searched for again
 SEARCH_WAIT_S = 0.03  # of a page, which asks again in some seconds
@@ -77,10 +79,7 @@ class Finder:
 
     def found(self) -> Found | None:
         args = self._visit.args
-        found = self._at(args["state"] or "", args["queue"] or "", args["key"] or "")
-        if found is None and (placed := self._inspector.placed(self.jid)) is not None:
-            place, job = placed
-            found = Found(word_of(place), job, place.queue or job.queue)
+        found = self._at(args["state"] or "", args["queue"] or "", args["key"] or "") or self._placed()
         return found or self._among(self.search()) or self._among(self.search(FRESH_S))
 
     def _among(self, searched: Snapshot[Search]) -> Found | None:
@@ -95,7 +94,26 @@ class Finder:
             self._visit.snapshot(name, max_age_s, lambda: search(inspector, jid, hiding))
         return self._visit.panel(name, max_age_s, lambda: search(inspector, jid, hiding), SEARCH_WAIT_S)
 
+    def _placed(self) -> Found | None:
+        """By the record of a tracked job."""
+        with READERS.lent(1):
+            placed = self._inspector.placed(self.jid)
+            if placed is None:
+                return None
+            place, job = placed
+            return self._held(Found(word_of(place), job, place.queue or job.queue))
+
+    def _held(self, found: Found) -> Found:
+        """While few read: a request that waits here has the values of a large job already."""
+        held(self._visit, [found.job], copies=2)  # as they were parsed, and for JSON
+        return found
+
     def _at(self, state: str, queue: str, key: str) -> Found | None:
+        with READERS.lent(1):
+            found = self._read(state, queue, key)
+            return found and self._held(found)
+
+    def _read(self, state: str, queue: str, key: str) -> Found | None:
         if state == RUNNING:
             return self._running()
         if state == FETCHED:
@@ -170,17 +188,18 @@ def _search_in(inspector: Inspector, word: str, place: Place, jid: str, made: Se
         made.complete = False
         return
     wanted = Filter(jids=[jid])
-    page = inspector.page(place, wanted, limit=MOST_COPIES, most=most, glance=Glance())
-    made.looked_at += page.looked_at
-    jobs = list(page.jobs)
-    if page.next:
-        made.complete = False
-        if place not in TIMED:
-            known = {job.payload for job in jobs}
-            jobs += [
-                job
-                for job in inspector.first(place, NEXT_ONES, Glance())
-                if wanted.fits(job) and job.payload not in known
-            ]
-            made.looked_at += NEXT_ONES
+    with SEARCHERS.lent(1):
+        page = inspector.page(place, wanted, limit=MOST_COPIES, most=most, glance=Glance())
+        made.looked_at += page.looked_at
+        jobs = list(page.jobs)
+        if page.next:
+            made.complete = False
+            if place not in TIMED:
+                known = {job.payload for job in jobs}
+                jobs += [
+                    job
+                    for job in inspector.first(place, NEXT_ONES, Glance())
+                    if wanted.fits(job) and job.payload not in known
+                ]
+                made.looked_at += NEXT_ONES
     made.spots += [Spot(word, place.queue or job.queue, key_of(job, hiding)) for job in jobs]

@@ -58,10 +58,11 @@ def begin_reading(visit: Visit) -> None:
     visit.request.take(READERS, 1)
 
 
-def held(visit: Visit, jobs: Sequence[StoredJob]) -> Sequence[StoredJob]:
+def held(visit: Visit, jobs: Sequence[StoredJob], copies: int = 1) -> Sequence[StoredJob]:
     """The jobs, which this request is going to parse. Large ones wait for those of other requests. The estimate for a
-    page of many small values may be above the whole budget: such a page takes all of it."""
-    cost = sum(len(job.payload) + VALUE_BYTES * sum(map(job.payload.count, BEFORE_VALUES)) for job in jobs)
+    page of many small values may be above the whole budget: such a page takes all of it. `copies` is how often the
+    request has all values of the jobs."""
+    cost = copies * sum(len(job.payload) + VALUE_BYTES * sum(map(job.payload.count, BEFORE_VALUES)) for job in jobs)
     if cost > SMALL:
         visit.request.take(PAYLOADS, min(cost, PAYLOADS.most))
     return jobs
