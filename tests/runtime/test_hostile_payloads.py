@@ -31,7 +31,7 @@ from goworkers_py.wire.message import Message, current_message
 # So many hostile jobs in one run of a daemon.
 AT_ONCE = 3_000
 EVERY = 100  # hostile jobs between two neighbours
-CASES = list(cases())
+CASES = cases()
 WAITING = Place(JobState.WAITING, "q")
 PLACES = (JobState.RETRY, JobState.DEAD, JobState.SCHEDULED, JobState.PARKED)
 

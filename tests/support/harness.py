@@ -25,6 +25,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -191,7 +192,12 @@ def job(jid: object, queue: str = "q", **fields: Any) -> bytes:
 
 
 def jobs(count: int, queue: str = "q") -> list[bytes]:
-    return [job(f"{number:06d}", queue) for number in range(count)]
+    return [*_jobs(count, queue)]
+
+
+@lru_cache(4)
+def _jobs(count: int, queue: str) -> tuple[bytes, ...]:
+    return tuple(job(f"{number:06d}", queue) for number in range(count))
 
 
 def payloads(several: Iterable[Delivery | StoredJob]) -> list[bytes]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -116,7 +117,12 @@ class Case(NamedTuple):
     raw: bytes
 
 
-def cases() -> Iterator[Case]:
+@cache
+def cases() -> tuple[Case, ...]:
+    return tuple(_cases())
+
+
+def _cases() -> Iterator[Case]:
     for kind, template in TEMPLATES.items():
         classes = _CLASSES.get(kind, ("Succeeds", "Fails"))
         values = VALUES | UNREADABLE if kind in ("bare", "tied") else VALUES
