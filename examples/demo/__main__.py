@@ -11,10 +11,15 @@ import sys
 from contextlib import closing, suppress
 from pathlib import Path
 
+import click
+
 import goworkers_py as workers
+from goworkers_py.cli.base import configured, from_flag
+from goworkers_py.config.options import Config
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "conf/demo.ini"
+CENTRAL = "shop"  # the central configuration
 
 OPENED = """
   The demo shop is open, and its jobs keep coming.
@@ -39,31 +44,59 @@ STOPPED = """  Stopped. The data is in {data}: `make run` goes on with it, `make
 def main() -> int:
     os.chdir(ROOT)
     ignore_environment()
-    workers.configure(CONFIG)
-    config = workers.app.config
-    data = ROOT / config.data_dir
+    home = workers.App()  # while it uses the embedded server, that server runs
+    home.configure(CONFIG)
+    data = ROOT / home.config.data_dir
     data.mkdir(mode=0o700, exist_ok=True)
+    try:
+        store_configuration(home.inspector)
+        code: int = run.main(["-c", CONFIG, "--config-from", CENTRAL], standalone_mode=False)
+    finally:
+        home.use(home.config)  # closes its connections
+    say(STOPPED.format(data=data))
+    return code
+
+
+def store_configuration(inspector: workers.Inspector) -> None:
+    """Two versions, as `pyworkers config push` stores them. On the page of the configuration, a click goes back to the
+    first one."""
+    if not inspector.configurations.newest():
+        for threads in (2, 3):
+            inspector.configurations.push(CENTRAL, f"[queue:orders]\nconcurrency = {threads}\n")
+        inspector.note_action("the demo", "config push", f"configuration {CENTRAL}", 2)
+
+
+@click.command()
+@from_flag
+@configured
+def run(app: workers.App) -> int:
+    """What `pyworkers run -c conf/demo.ini --config-from shop` does, and says where the pages are."""
+    config, central = app.config, app.central
+    assert central is not None
     token = os.environ["PYWORKERS_WEB_TOKEN"] = secrets.token_urlsafe()
     wanted, port = config.web.port, free_port(config.web.port)
-    workers.app.use(dataclasses.replace(config, web=dataclasses.replace(config.web, port=port)))
+
+    def at_port(read: Config) -> Config:
+        return dataclasses.replace(read, web=dataclasses.replace(read.web, port=port))
+
+    app.use(at_port(config), by_command=True)
+    app.central = dataclasses.replace(central, read=lambda text: at_port(central.read(text)))
     opened = OPENED.format(
         address=f"http://127.0.0.1:{port}/?token={token}",
         elsewhere="" if port == wanted else f"\n             Port {wanted} is in use, so this is another one.",
-        data=data,
+        data=ROOT / config.data_dir,
         log=ROOT / config.logfile,
         python=shlex.quote(os.path.relpath(sys.executable)),
         config=CONFIG,
     )
     workers.during_drain(lambda: say(STOPPING.format(timeout=config.timeout)))
     try:
-        code = workers.run(ready=lambda: say(opened))
+        return app.run(ready=lambda: say(opened))
     except workers.ConfigError as error:
         if "cannot listen" not in str(error):
             raise
         # Another program took the port in the meantime, such as a demo that was started at the same moment.
         os.execv(sys.executable, [sys.executable, "-m", "examples.demo"])
-    say(STOPPED.format(data=data))
-    return code
 
 
 def ignore_environment() -> None:

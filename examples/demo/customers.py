@@ -119,18 +119,8 @@ DAY = [
 ]
 
 
-def store_configuration() -> None:
-    """Two versions of a central configuration. `pyworkers run -c conf/demo.ini --config-from shop` would follow it."""
-    configurations = workers.inspector.configurations
-    if not configurations.newest():
-        for threads in (2, 3):
-            configurations.push("shop", f"[queue:orders]\nconcurrency = {threads}\n")
-        workers.inspector.note_action("the demo", "config push", "configuration shop", 2)
-
-
 @workers.before_start
 def open_shop() -> None:
-    store_configuration()
     threading.Thread(target=_live, name="customers", daemon=True).start()
 
 

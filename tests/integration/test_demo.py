@@ -116,6 +116,7 @@ def test_each_page_of_the_demo_shows_something_alive(place: Path) -> None:
             return not empty
 
         assert eventually(look, 45, every_s=0.5), f"nothing to see at {sorted(empty)}"
+        assert eventually(lambda: re.search('data-label="Version">2</td>', shop.page("/configuration?name=shop")))
 
 
 def test_the_demo_goes_on_with_its_data_after_a_kill_and_ends_by_ctrl_c(place: Path) -> None:
