@@ -37,26 +37,24 @@ def test_another_shell_is_refused(call: Call) -> None:
 
 
 @pytest.mark.server
-@pytest.mark.parametrize(
-    ("words", "at", "found"),
-    [
-        ("pyworkers ret", 1, ["retries"]),
-        ("pyworkers retries de", 2, ["delete"]),
-        ("pyworkers retries --cla", 2, ["--class"]),
-        ("pyworkers stop --pid", 2, ["--pidfile"]),
-        ("pyworkers completion z", 2, ["zsh"]),
-    ],
-)
-def test_bash_completes_commands_and_options(words: str, at: int, found: list[str], path: str) -> None:
-    script = f"""
+def test_bash_completes_commands_and_options(path: str) -> None:
+    """In one bash, as a person asks one after the other: each start of the program takes its time."""
+    found = {
+        "pyworkers ret": "retries", "pyworkers retries de": "delete", "pyworkers retries --cla": "--class",
+        "pyworkers stop --pid": "--pidfile", "pyworkers completion z": "zsh",
+    }  # fmt: skip
+    script = """
         source <(pyworkers completion bash)
         complete -p pyworkers > /dev/null || exit 3
-        COMP_WORDS=({words}) COMP_CWORD={at}
-        _pyworkers_completion pyworkers
-        printf '%s\\n' "${{COMPREPLY[@]}}"
+        while read -ra COMP_WORDS; do
+            COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) COMPREPLY=()
+            _pyworkers_completion pyworkers < /dev/null
+            echo "${COMP_WORDS[*]}: ${COMPREPLY[*]}"
+        done
     """
-    done = _run_in("bash", script, path)
-    assert (done.returncode, done.stderr, done.stdout.split()) == (0, "", found)
+    done = _run_in("bash", script, path, "\n".join([*found, ""]))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [f"{words}: {word}" for words, word in found.items()]
 
 
 @pytest.mark.server
@@ -82,7 +80,10 @@ def test_pyworkers_answers_the_requests_of_the_zsh_and_fish_scripts(path: str) -
         assert line in done.stdout, done.stderr
 
 
-def _run_in(shell: str, script: str, path: str) -> subprocess.CompletedProcess[str]:
+def _run_in(shell: str, script: str, path: str, lines: str = "") -> subprocess.CompletedProcess[str]:
+    """`lines` are its input."""
     if not shutil.which(shell):
         pytest.skip(f"{shell} is missing")
-    return subprocess.run([shell, "-c", script], env=environment(PATH=path), capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [shell, "-c", script], env=environment(PATH=path), input=lines, capture_output=True, text=True, timeout=60
+    )

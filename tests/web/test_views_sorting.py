@@ -325,11 +325,14 @@ def test_jobs_of_each_state_can_be_sorted_by_each_column(
     client: Client, scene: Scene, state: str, table: Columns
 ) -> None:
     client.api("/api/job/cancel", {"jid": scene.tracked})
+    followed = set()  # the pages of all columns lead to the same addresses
     for choice in table.choices:
         page = client.get(f"/jobs?state={state}&sort={choice}")
         assert page.status == 200, page.text
         for label, (_, link) in headers(page.text).items():
-            assert client.get(link).status == 200, (label, link)
+            if link not in followed:
+                followed.add(link)
+                assert client.get(link).status == 200, (label, link)
 
 
 def test_running_jobs_are_sorted_as_a_whole(client: Client, scene: Scene) -> None:
