@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -61,6 +62,12 @@ class Certificates:
             arguments += ["-CA", str(self.of(signer)), "-CAkey", str(self.key_of(signer))]
         done = subprocess.run(["openssl", "req", "-x509", *arguments], capture_output=True, text=True, timeout=30)
         assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(autouse=True)
+def no_authorities_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each connection of redis-py reads all of them, which takes a processor longer than all else that it does."""
+    monkeypatch.setenv("SSL_CERT_FILE", os.devnull)
 
 
 @pytest.fixture(scope="session")
