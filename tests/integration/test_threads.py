@@ -270,10 +270,11 @@ def workers() -> list[threading.Thread]:
 
 @untidy
 @pytest.mark.usefixtures("no_tracebacks")
+@pytest.mark.parametrize("jobs", [1_000, pytest.param(3_000, marks=pytest.mark.slow)])
 def test_workers_that_are_struck_at_any_moment_go_on_lose_no_job_and_are_as_many_as_before(
-    redis_url: str, redis: redis_py.Redis, own_log: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+    redis_url: str, redis: redis_py.Redis, own_log: Callable[[], str], monkeypatch: pytest.MonkeyPatch, jobs: int
 ) -> None:
-    size, jobs = 4, 3_000
+    size = 4
     config = QueueConfig("q", concurrency=size, prefetch=20)
     pool = Pool(PoolConfig.of_one(config))
     monkeypatch.setattr(assembly, "Pool", lambda config, partition: pool)
