@@ -85,6 +85,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         self._stack = ExitStack()
         self.nodes: list[Node] = []
         self._elected: dict[Node, float] = {}  # by hand: when
+        self._timeout_ms = NODE_TIMEOUT_MS
         try:
             for _ in range(2 * MASTERS if replicas else MASTERS):
                 self.nodes.append(Node(**options))
@@ -153,8 +154,16 @@ class Cluster(AbstractContextManager["Cluster"]):
 
     # --- what happens to it
 
+    def take_for_dead_after(self, timeout_ms: int) -> None:
+        """From now on a node takes another one for dead that is silent for so long."""
+        if timeout_ms != self._timeout_ms:
+            for node in self.living:
+                node.redis.config_set("cluster-node-timeout", timeout_ms)
+            self._timeout_ms = timeout_ms
+
     def fail_over(self, master: Node) -> Node:
         """By hand: the replica takes over in agreement with its master. Returns the new master."""
+        self.take_for_dead_after(NODE_TIMEOUT_MS)
         self.await_whole()  # else the others may refuse to vote
         replica = self.replica_of(master)
         # For so long a node counts the votes of its last election, and would win the next one without a new epoch.

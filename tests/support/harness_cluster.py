@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from cluster import NODE_TIMEOUT_MS, Cluster
+from cluster import Cluster
 
 from goworkers_py.brokers.redis.keys import Keys
 
@@ -20,15 +20,11 @@ class ClusterHarness:
         self._cluster = cluster
         self._namespace = f"test{next(self._numbers)}"
         self.address = cluster.url(self._namespace)
-        self._take_for_dead_after(PATIENCE_MS)
+        cluster.take_for_dead_after(PATIENCE_MS)
 
     def expire_lease(self, identity: str) -> None:
         lease = Keys(f"{{{self._namespace}}}").lease(identity)
         assert self._cluster.master_of(self._namespace).redis.delete(lease) == 1
 
     def close(self) -> None:
-        self._take_for_dead_after(NODE_TIMEOUT_MS)
-
-    def _take_for_dead_after(self, timeout_ms: int) -> None:
-        for node in self._cluster.nodes:
-            node.redis.config_set("cluster-node-timeout", timeout_ms)
+        pass
