@@ -32,7 +32,7 @@ from cluster import RUNS_ON, Cluster
 from coverage_locks import use_locks_without_python
 from disque_server import DisqueServer, find_disque
 from hypothesis import given, settings
-from hypothesis.strategies import none
+from hypothesis.strategies import none, text
 from rabbit import RabbitNode, shared_node
 from servers import RedisServer, do_without, flush
 from stalls import Stalls
@@ -64,6 +64,14 @@ def pytest_configure(config: pytest.Config) -> None:
     forked_starts.install()
     if config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
         config.pluginmanager.register(Stalls())
+
+
+@pytest.hookimpl(trylast=True)  # Hypothesis and the parallel workers of pytest have begun
+def pytest_sessionstart() -> None:
+    """In a fresh checkout Hypothesis makes a file of all characters, which takes more than a second. Here it does so
+    while the parallel workers look for tests: else they all do it at once, for their first text."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        text().validate()
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects tests by their marks
