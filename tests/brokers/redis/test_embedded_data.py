@@ -18,7 +18,7 @@ from waiting import eventually
 from written_data import expected, written
 
 from goworkers_py.brokers.redis import embedded_server
-from goworkers_py.brokers.redis.embedded_server import FOLDER_SINCE, EmbeddedServer, ServerVersion, _reads
+from goworkers_py.brokers.redis.embedded_server import FOLDER_SINCE, EmbeddedServer, ServerVersion, _reads, _snapshot
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError
 
 WRITTEN_BY = Path(__file__).parent / "written_by"
@@ -104,7 +104,7 @@ def test_server_that_is_refused_could_not_have_read_the_data(
     only(kind)
     unpack(writer, home)
     before = data_of(home)
-    monkeypatch.setattr(embedded_server, "_reads", lambda server, data: True)
+    monkeypatch.setattr(embedded_server, "_reads", lambda server, snapshot: True)
     with pytest.raises(BrokerUnavailable, match="did not start"):
         EmbeddedServer(home).start()
     assert data_of(home) == before
@@ -118,6 +118,16 @@ def test_server_that_reads_the_data_is_chosen_before_one_that_comes_first(
     assert embedded_server.find_server(home) == redis_binary
     unpack("valkey-9.1", home)
     assert embedded_server.find_server(home) == valkey_binary
+
+
+def test_the_header_of_the_data_is_read_once_for_all_servers(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (binary, _), read = server_of("redis"), []
+    monkeypatch.setattr(embedded_server, "_candidates", lambda: [binary] * 3)
+    monkeypatch.setattr(embedded_server, "_snapshot", lambda data: read.append(data) or _snapshot(data))
+    unpack("valkey-9.1", home)
+    with pytest.raises(ConfigError, match="valkey"):
+        embedded_server.find_server(home)
+    assert read == [home]
 
 
 @pytest.mark.parametrize("rewritten", [False, True])
@@ -139,7 +149,7 @@ def test_the_command_in_the_refusal_carries_the_data_to_the_other_server(
 ) -> None:
     unpack(writer, home)
     server = only(writer.partition("-")[0])
-    if not _reads(server, home):
+    if not _reads(server, _snapshot(home)):  # type: ignore[arg-type]
         pytest.skip(f"the server is {server}")
     with EmbeddedServer(home) as url, redis.Redis.from_url(url) as client:
         rewrite(client)
