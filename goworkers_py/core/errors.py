@@ -172,17 +172,17 @@ class BrokerUnavailable(BrokerError):
 
 
 class BrokerUnreachable(BrokerUnavailable):
-    _advised = False
+    advised = False  # the text says already what to do
 
     def with_advice(self, address: str, settings: str) -> BrokerUnreachable:
         """The same error, and how to set the address: for a user who may not know of the `settings`."""
-        if self._advised:
+        if self.advised:
             return self
         advised = BrokerUnreachable(
             f"{self}; start the server of {address}, or set another address with {settings}: redis://host:port/db, or "
             "embedded, which starts a server of its own"
         )
-        advised._advised, advised.places = True, self.places
+        advised.advised, advised.places = True, self.places
         return advised
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -24,7 +26,7 @@ from waiting import eventually
 
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.redirects import ClusterConnections
-from goworkers_py.core.errors import BrokerError, BrokerRefused, ConfigError
+from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnreachable, ConfigError
 
 PASSWORD = "sesame-open-0451"
 JOBS = """
@@ -181,6 +183,32 @@ def test_a_client_without_a_certificate_that_the_server_accepts_is_told_how_to_n
 ) -> None:
     for _ in range(20):  # the server's word and the end of the connection race
         assert "?ssl_certfile=FILE&ssl_keyfile=FILE" in refusal(tls.url(client=client))
+
+
+def test_an_address_with_tls_at_a_port_without_says_so_and_the_other_way_round(tls: TlsServer) -> None:
+    plain = tls.server.url.removeprefix("redis://")
+    with closing(Connections(f"rediss://{plain}", timeout_s=0.5)) as connections, pytest.raises(BrokerError) as caught:
+        connections.call("PING")
+    assert isinstance(caught.value, BrokerUnreachable), "nothing has happened"
+    told = str(caught.value.with_advice("", ""))
+    assert told.startswith("Timeout connecting to server; the server takes the connection and speaks no TLS: ")
+    assert told.endswith("write redis:// and not rediss://"), "no advice to start a server that runs"
+    assert "if the port speaks TLS, write rediss://" in refusal(f"redis://localhost:{tls.port}")
+
+
+def test_a_server_that_answers_something_else_than_tls_at_once_is_told_too() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as other:
+
+        def answer() -> None:
+            client, _ = other.accept()
+            with client:
+                client.recv(1_000)
+                client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        assert "speaks no TLS" in refusal(f"rediss://127.0.0.1:{other.getsockname()[1]}")
+        answering.join()
 
 
 def test_the_commands_tell_it_in_one_line(tls: TlsServer, tmp_path: Path) -> None:

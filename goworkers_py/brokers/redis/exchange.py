@@ -24,6 +24,7 @@ from goworkers_py.brokers.redis.translation import (
     hung_up,
     is_better_elsewhere,
     is_of_another_type,
+    reset_at_first,
     translated,
     unreachable,
 )
@@ -175,7 +176,7 @@ def connect(connection: Driver) -> None:
     try:
         connection.connect()
     except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
-        told = hung_up(error) if isinstance(connection, SSLConnection) else None
+        told = hung_up(error) if isinstance(connection, SSLConnection) else reset_at_first(error)
         raise told or unreachable(error) from error
 
 

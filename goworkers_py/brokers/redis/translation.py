@@ -47,6 +47,8 @@ _ALERT = re.compile(r"ALERT_(\w*CERTIFICATE\w*|UNKNOWN_CA|HANDSHAKE_FAILURE)")
 _THEIR_CERTIFICATE = (
     "in the address, write the host name of the certificate, and in ?ssl_ca_certs=FILE the authority that signed it"
 )
+_NO_TLS = "the server takes the connection and speaks no TLS: if its port has none, write redis:// and not rediss://"
+_PERHAPS_TLS = "if the port speaks TLS, write rediss:// and not redis://"
 _OUR_CERTIFICATE = "name a client certificate that the server accepts: ?ssl_certfile=FILE&ssl_keyfile=FILE"
 
 
@@ -76,8 +78,28 @@ def unreachable(error: redis.RedisError | OSError) -> BaseException:
     """Translates an error in making a connection. A server that accepted the connection and then closed it, or had no
     room for it, is reachable: its error is no BrokerUnreachable."""
     ours = translated(error)
+    if type(ours) is not BrokerUnavailable:
+        return ours
+    if any(map(_is_without_tls, _causes(error))):
+        reached = BrokerUnreachable(f"{ours}; {_NO_TLS}")
+        reached.advised = True  # the server runs
+        return reached
     no_connection = _CONNECTING.match(str(error)) and not any(isinstance(e, ssl.SSLError) for e in _causes(error))
-    return BrokerUnreachable(str(ours).rstrip(".")) if type(ours) is BrokerUnavailable and no_connection else ours
+    return BrokerUnreachable(str(ours).rstrip(".")) if no_connection else ours
+
+
+def _is_without_tls(cause: BaseException) -> bool:
+    """Redis waits for the rest of a command. Another server answers something at once that is no TLS."""
+    if isinstance(cause, ssl.SSLError) and cause.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+        return True
+    return isinstance(cause, TimeoutError) and "handshake" in str(cause)
+
+
+def reset_at_first(error: redis.RedisError | OSError) -> BrokerUnavailable | None:
+    """A port with TLS resets a connection that begins without."""
+    if any(isinstance(cause, ConnectionResetError) for cause in _causes(error)):
+        return BrokerUnavailable(f"{error}; {_PERHAPS_TLS}")
+    return None
 
 
 def _error_reply(error: redis.ResponseError, keys: Sequence[Any]) -> BrokerError:
