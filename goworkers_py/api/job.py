@@ -114,7 +114,10 @@ class Job(Generic[P, R]):
         return self.enqueue_at(after(delay, self._clock.at_latest()), *args, **kwargs)
 
     def enqueue_at(self, at: Moment, /, *args: P.args, **kwargs: P.kwargs) -> str | None:
-        """`invoice.enqueue_at(4102444800, 42)`: the job runs at a time, in epoch seconds or as a datetime."""
+        """`invoice.enqueue_at(4102444800, 42)`: the job runs at a time, in epoch seconds or as a datetime.
+
+        A datetime without a time zone is in the local time of the machine that pushes, as in all of Python:
+        `datetime.now()` is right, `datetime.utcnow()` is hours off."""
         return self._push([args], kwargs, self._complete.replaced(at=at))[0]
 
     def enqueue_bulk(self, rows: Iterable[Sequence[Any]]) -> list[str | None]:

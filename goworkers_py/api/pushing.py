@@ -37,7 +37,8 @@ class Pushing:
         return self.enqueue_at(queue, job_class, after(delay, self.clock.at_latest()), args)
 
     def enqueue_at(self, queue: str, job_class: str, at: Moment, args: Sequence[Any]) -> str | None:
-        """At epoch seconds or a datetime: `workers.enqueue_at("mail", "Send", 4102444800, ["ada"])`."""
+        """At epoch seconds or a datetime: `workers.enqueue_at("mail", "Send", 4102444800, ["ada"])`. A datetime without
+        a time zone is in the local time of this machine."""
         return self.client.push(queue, job_class, args, EnqueueOptions(at=at))
 
     def enqueue_with_options(

@@ -18,7 +18,8 @@ def is_number(value: Any) -> bool:
 
 
 def moment(at: Moment) -> float:
-    """The time in epoch seconds."""
+    """The time in epoch seconds. A datetime without a time zone is local time, as Python reads it: to refuse it would
+    break `datetime.now() + timedelta(hours=1)`, which is right."""
     seconds = at.timestamp() if isinstance(at, datetime.datetime) else at
     if not is_number(seconds):
         raise ArgumentError(f"a time must be epoch seconds or a datetime, is {at!r}")

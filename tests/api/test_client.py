@@ -6,6 +6,7 @@ import datetime
 import gc
 import json
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -391,6 +392,20 @@ def test_queue_and_class_must_be_names(name: Any) -> None:
 def test_a_moment_is_epoch_seconds_or_a_datetime(at: Any, seconds: float) -> None:
     assert moment(at) == seconds
     assert type(moment(at)) is float
+
+
+@pytest.fixture
+def in_tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "JST-9")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_tokyo")
+def test_a_datetime_without_a_time_zone_is_local_time() -> None:
+    assert moment(datetime.datetime(2025, 2, 14, 8, 43, 10)) == 1_739_522_590 - 9 * 3_600  # noqa: DTZ001
 
 
 def test_a_delay_is_seconds_or_a_timedelta() -> None:
