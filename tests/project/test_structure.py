@@ -49,6 +49,12 @@ def trees() -> dict[str, ast.Module]:
     return {name: ast.parse(path.read_text("utf-8")) for name, path in MODULES.items()}
 
 
+@functools.cache
+def nodes_of(tree: ast.AST) -> list[ast.AST]:
+    """Of a whole module. Most tests look at all of them, and to walk through a module takes longer than to look."""
+    return list(ast.walk(tree))
+
+
 def folder_of(module: str) -> str:
     """The folder with its room, such as brokers.redis."""
     return ".".join(module.split(".")[:2])
@@ -59,7 +65,7 @@ def imported(module: str) -> set[str]:
     """Everything that a module imports anywhere in it, by full name."""
     found: set[str] = set()
     modules = {f"goworkers_py.{name}" for name in MODULES}
-    for node in ast.walk(trees()[module]):
+    for node in nodes_of(trees()[module]):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -152,7 +158,7 @@ def test_only_declared_libraries_are_imported() -> None:
 
 def test_all_json_is_by_the_public_interface_of_one_library() -> None:
     """Used as `simplejson.NAME`, so that a search for these names finds every use."""
-    nodes = [node for tree in trees().values() for node in ast.walk(tree)]
+    nodes = [node for tree in trees().values() for node in nodes_of(tree)]
     imports = {ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)}
     assert {line for line in imports if re.search(r"\b(simple|_)?json\b", line)} == {"import simplejson"}
     used = {
@@ -167,11 +173,11 @@ def test_a_library_of_type_checkers_is_not_imported_at_run_time() -> None:
     for tree in trees().values():
         guarded = {
             id(inner)
-            for node in ast.walk(tree)
+            for node in nodes_of(tree)
             if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
             for inner in ast.walk(node)
         }
-        imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+        imports = (node for node in nodes_of(tree) if isinstance(node, ast.ImportFrom))
         assert all(id(node) in guarded for node in imports if node.module == "typing_extensions")
 
 
@@ -179,7 +185,7 @@ def test_only_modules_that_end_their_threads_start_threads() -> None:
     starters = {
         module
         for module, tree in trees().items()
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("threading.Thread", "Thread")
     }
     # The threads of `daemon` start and stop partitions, and `stop` joins them.
@@ -204,7 +210,7 @@ def test_no_loop_sleeps_past_a_stop() -> None:
     sleepers = {
         module
         for module, tree in trees().items()
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("time.sleep", "sleep")
         if ast.unparse(node) != "time.sleep(0)"  # a yield
     }
@@ -235,7 +241,7 @@ def test_no_named_tuple_has_another_base() -> None:
     bases = {
         f"{module}.{owner.name}": [ast.unparse(base) for base in owner.bases]
         for module, tree in trees().items()
-        for owner in ast.walk(tree)
+        for owner in nodes_of(tree)
         if isinstance(owner, ast.ClassDef)
     }
     assert {owner: of for owner, of in bases.items() if "NamedTuple" in of and len(of) > 1} == {}
@@ -298,12 +304,12 @@ def texts(tree: ast.AST) -> Iterator[str]:
     """Every text in a module, including the fixed parts of f-strings, without docstrings."""
     docstrings = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
         and node.body
         and isinstance(node.body[0], ast.Expr)
     }
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             yield node.value
 
@@ -330,7 +336,7 @@ def test_keys_that_are_ordinary_words_are_few() -> None:
 
 def test_no_command_is_sent_with_a_key_spelled_beside_it() -> None:
     """In ("HGETALL", key) the key is a variable, not a text."""
-    for node in (node for tree in trees().values() for node in ast.walk(tree)):
+    for node in (node for tree in trees().values() for node in nodes_of(tree)):
         words = node.elts if isinstance(node, ast.Tuple) else node.args if isinstance(node, ast.Call) else []
         if len(words) < 2 or not isinstance(words[0], ast.Constant) or not isinstance(words[0].value, str):
             continue
