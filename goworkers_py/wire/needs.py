@@ -24,9 +24,10 @@ GROUP = "group"  # it waits in a group, or aggregates one
 ENDED_SET = "ended-set"  # it ends the members of a set that was aggregated before
 UNIQUE = "unique"  # it holds a lock, which is freed at its end
 # Each with the first release that knows it.
-SINCE = dict.fromkeys(
-    (BATCH, CHAIN, ENDED_SET, EXPIRES, GROUP, ITERATE, KWARGS, LIMITS, RESULT, TYPED, UNIQUE), "0.4.0"
-)
+SINCE = {
+    **dict.fromkeys((BATCH, CHAIN, EXPIRES, GROUP, ITERATE, KWARGS, LIMITS, RESULT, TYPED, UNIQUE), "0.4.0"),
+    ENDED_SET: "0.9.0",
+}
 SPEAKS: frozenset[str] = frozenset(SINCE)
 
 # Payloads come from strangers: the text of each need is cut to this length.
