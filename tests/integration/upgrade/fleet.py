@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from chaos.judge import Judge
 from chaos.ledger import Account, account
 from chaos.nodes import Life
 from chaos.notes import PIDS, Pushes, Run, read_pushes, read_runs, read_stated_runs
-from chaos.run import what_is_left
+from chaos.run import EMPTY_LOOKS, what_is_left
 from chaos.shaper import Shaper
 from chaos.state_judge import StateJudge
 from chaos.states import CancelAsker, Pusher, look_at_all
@@ -32,7 +33,7 @@ EXIT_S = 30
 PROGRESS_S = 60.0
 DRAIN_S = 120.0
 STATED_PER_S = 4
-SHAPED_PER_S = 40
+SHAPED_PER_S = 25
 
 _numbers = itertools.count(1)
 
@@ -47,7 +48,7 @@ class Process:
         command = [
             sys.executable, "-m", "goworkers_py.cli", "run", "--redis", server.url, "--require", "chaos.work",
             "--require", "chaos.stated", "--timeout", str(STOP_TIMEOUT_S), "--poll-interval", "0.5",
-            "--log-level", "warning", *shapes.settings(release, directory),
+            "--log-level", "warning", *shapes.settings(directory),
         ]  # fmt: skip
         runs = directory / f"runs-{number}{{pid:07}}"
         environment = release.environment(CHAOS_RUNS=str(runs), CHAOS_SERVER=server.url)
@@ -93,6 +94,14 @@ class MixedFleet(AbstractContextManager["MixedFleet"]):
         self.processes.append(process)
         return process
 
+    def command(self, release: Release, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Runs a command of this release that ends by itself."""
+        return subprocess.run(
+            [sys.executable, "-m", "goworkers_py.cli", *arguments], cwd=self._directory,
+            env=release.environment(PYWORKERS_BROKER=self._server.url), stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, timeout=EXIT_S,
+        )  # fmt: skip
+
     def produce(self, release: Release) -> None:
         command = [
             sys.executable, str(FOLDER / "upgrade" / "producer.py"), str(self._directory), self._server.url,
@@ -101,12 +110,12 @@ class MixedFleet(AbstractContextManager["MixedFleet"]):
         self._producers.append(subprocess.Popen(command, cwd=self._directory, env=release.environment()))
 
     def produce_stated(self, seed: int) -> None:
-        """Jobs whose states are judged. All of them are retained: a former worker does not run them."""
+        """Jobs whose states are judged. All of them are retained."""
         url = self._server.url
         self._pusher = Pusher(url, seed, STATED_PER_S, "short", retained_share=1.0)
         self._asker = CancelAsker(url, seed, self._pusher.to_cancel, self._pusher.pushed)
-        for party in self._parties():
-            party.start()
+        self._pusher.start()
+        self._asker.start()
 
     def produce_shaped(self, seed: int) -> None:
         self._shapes = Shapes(self._server, self._directory, seed, SHAPED_PER_S)
@@ -119,14 +128,6 @@ class MixedFleet(AbstractContextManager["MixedFleet"]):
     def _parties(self) -> list[Pusher | CancelAsker | Shaper]:
         shaper = None if self._shapes is None else self._shapes.shaper
         return [party for party in (self._pusher, self._asker, shaper) if party is not None]
-
-    def make_all_due(self) -> None:
-        """Jobs that former workers have put off may wait for minutes."""
-        self.stop_parties()
-        assert [party.error for party in self._parties() if party.error] == []
-        client = self._server.client()
-        for raw in client.zrange("schedule", 0, -1):
-            client.zadd("schedule", {raw: time.time()}, xx=True)
 
     def replace(self, process: Process, release: Release, how: str) -> Process:
         """As a deploy does, or a crash; returns the successor once it works."""
@@ -141,9 +142,18 @@ class MixedFleet(AbstractContextManager["MixedFleet"]):
     def account(self) -> Account:
         """Ends the producers, and when nothing waits and nothing runs, the processes."""
         (self._directory / "enough").touch()
+        self.stop_parties()
+        assert [party.error for party in self._parties() if party.error] == []
         assert [producer.wait(EXIT_S) for producer in self._producers] == [0] * len(self._producers)
         client = self._server.client()
-        drained = eventually(lambda: what_is_left(client).lists.keys() <= {shapes.ECHOES}, DRAIN_S)
+        # A job that moves from one list to another between the looks at the two is in none: not so several times.
+        looks = deque[bool](maxlen=EMPTY_LOOKS)
+
+        def nothing_is_left() -> bool:
+            looks.append(what_is_left(client).lists.keys() <= {shapes.ECHOES})
+            return len(looks) == EMPTY_LOOKS and all(looks)
+
+        drained = eventually(nothing_is_left, DRAIN_S, 0.1)
         for process in self.processes:
             if process.life.how == "lives":
                 process.stop()
@@ -157,7 +167,7 @@ class MixedFleet(AbstractContextManager["MixedFleet"]):
             pushed = self._pusher.pushed
             result.states = state_judge.verdict(pushed, look_at_all(self._server.url, pushed))
         if self._shapes is not None:
-            result.shapes = self._shapes.verdict(judge, self._knowing(), runs, echoes)
+            result.shapes = self._shapes.verdict(judge, runs, echoes)
         if not drained:
             result.complaints.append(f"not drained after {DRAIN_S:.0f} s")
         faults = [
@@ -167,21 +177,15 @@ class MixedFleet(AbstractContextManager["MixedFleet"]):
         return result
 
     def _wrong_states(self, pushes: Pushes, runs: list[Run]) -> list[str]:
-        """A tracked job whose last run was today's is known to have completed. The former release writes no records: a
-        job that it has run at last must not seem to be known."""
-        knowing = self._knowing()
-        last_life = {run.jid: run.life for run in runs}  # the runs are in the order of their begins
+        """A tracked job that has run is known to have completed, whichever release has run it."""
+        ran = {run.jid for run in runs}
         with own_app(self._server.url) as app:
-            states = {jid: app.status(jid) for jid in pushes.pushed if jid.endswith(TRACKED) and jid in last_life}
+            states = {jid: app.status(jid) for jid in pushes.pushed if jid.endswith(TRACKED) and jid in ran}
         return [
-            f"{jid} is {told.state}, verified={told.verified}, after a run of life {last_life[jid]}"
+            f"{jid} is {told.state}, verified={told.verified}"
             for jid, told in states.items()
-            if (told.state == "completed" and told.verified) != (last_life[jid] in knowing) or told.state == "unknown"
+            if (told.state, told.verified) != ("completed", True)
         ]
-
-    def _knowing(self) -> set[int]:
-        """The lives of this tree's processes."""
-        return {process.life.number for process in self.processes if process.release.is_today}
 
     def stop_parties(self) -> None:
         for party in self._parties():

@@ -18,6 +18,7 @@ ROOT = FOLDER.parents[1]
 class Release:
     version: str
     tree: Path
+    speaks: frozenset[str] = frozenset()  # the features that its workers know
 
     @property
     def is_today(self) -> bool:
@@ -49,11 +50,14 @@ def former(directory: Path) -> Release:
 def _checked(tree: Path, version: str) -> Release:
     """A process must import the package of its own release and no other."""
     release = Release(version, tree)
-    code = "import goworkers_py; print(goworkers_py.__version__, goworkers_py.__file__)"
+    code = (
+        "import goworkers_py as workers, goworkers_py.wire.needs as needs; "
+        "print(workers.__version__, workers.__file__, *needs.SPEAKS, sep='\\n')"
+    )
     told = subprocess.run(
         [sys.executable, "-c", code], cwd="/", env=release.environment(), capture_output=True, text=True, check=True
     )
-    found, file = told.stdout.split(maxsplit=1)
+    found, file, *speaks = told.stdout.splitlines()
     assert file.startswith(str(tree)), f"{tree} was to be imported, and {file} was"
     assert version in ("", found)
-    return Release(found, tree)
+    return Release(found, tree, frozenset(speaks))

@@ -1,4 +1,4 @@
-"""Jobs of all that is new since the former release, and their verdict.
+"""Jobs whose number and time are shaped, and their verdict. Both releases run them.
 
 They are those of `chaos.shaped_jobs`, some with a priority, and jobs in batches of Ruby, which have an echo.
 """
@@ -8,23 +8,19 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import redis as redis_py
 from chaos import shape_judge
-from chaos.at_once import ShapedRun
 from chaos.judge import Judge
 from chaos.notes import Run
 from chaos.shape_judge import ShapeJudge, Verdict, read_shaped_runs
-from chaos.shaped_jobs import CALLBACK, CLASSES, GATHERED, TICK
+from chaos.shaped_jobs import CLASSES
 from chaos.shaper import Shaper
 from servers import RedisServer
 
-from upgrade.releases import Release
-
 ECHOES = "queue:ruby_echoes"
-FOR_ALL = {CALLBACK, GATHERED, TICK}  # these jobs need nothing; those that aggregate do
 CONFIGURATION = """
 [queue:short]
 concurrency = 5
@@ -36,10 +32,8 @@ queue = ruby_echoes
 """
 
 
-def settings(release: Release, directory: Path) -> list[str]:
-    """The part of the command line that only a process of this release can have."""
-    if not release.is_today:
-        return ["--require", "upgrade.former_shapes", "--queue", "short=5", "--queue", "mixed=5"]
+def settings(directory: Path) -> list[str]:
+    """The part of the command line of a process that runs these jobs."""
     path = directory / "configuration"
     path.write_text(CONFIGURATION)
     return ["--require", "chaos.shaped", "--config", str(path)]
@@ -67,8 +61,8 @@ class Shapes:
                 client.lpush("queue:short", json.dumps(job))
                 notes.write(f"pushed 0 {jid} 0\n")
 
-    def verdict(self, judge: Judge, knowing: Collection[int], runs: Sequence[Run], echoes: Counter[str]) -> Verdict:
-        """`knowing`: the lives of processes of this tree. `runs`: those of Ruby's jobs are among them."""
+    def verdict(self, judge: Judge, runs: Sequence[Run], echoes: Counter[str]) -> Verdict:
+        """`runs`: those of Ruby's jobs are among them."""
         shaped_runs = read_shaped_runs(self._directory)
         with self._server.client() as client:
             dead = map(json.loads, client.zrange("dead", 0, -1))
@@ -76,22 +70,14 @@ class Shapes:
             left = shape_judge.what_is_left(client, self.shaper.pushed)
         verdict = ShapeJudge(judge, shaped_runs, buried).verdict(self.shaper.pushed, left)
         verdict.complaints += [f"dead: {jid}, {job}" for jid, job in buried.items()]
-        verdict.complaints += _run_wrongly(shaped_runs, knowing)
-        verdict.complaints += _wrong_echoes(runs, knowing, echoes)
+        verdict.complaints += _wrong_echoes(runs, echoes)
         verdict.count["echo"] = echoes.total()
         return verdict
 
 
-def _run_wrongly(runs: Sequence[ShapedRun], knowing: Collection[int]) -> Iterator[str]:
-    for run in runs:
-        if run.kind not in FOR_ALL and run.life not in knowing:
-            yield f"run by a former worker: {run}"
-
-
-def _wrong_echoes(runs: Sequence[Run], knowing: Collection[int], echoes: Counter[str]) -> Iterator[str]:
-    """The process of the last run has settled the job."""
-    last_life = {run.jid: run.life for run in runs if run.jid.startswith("ruby-")}
-    for jid, life in last_life.items():
-        if echoes[jid] != (life in knowing):
-            yield f"{jid} has {echoes[jid]} echoes after a run of life {life}"
-    yield from (f"{jid} has an echo, and did not run" for jid in echoes.keys() - last_life.keys())
+def _wrong_echoes(runs: Sequence[Run], echoes: Counter[str]) -> Iterator[str]:
+    """One echo for each job that has run, however often."""
+    jids = {run.jid for run in runs if run.jid.startswith("ruby-")}
+    for jid in jids | echoes.keys():
+        if echoes[jid] != int(jid in jids):
+            yield f"{jid} has {echoes[jid]} echoes"
