@@ -90,7 +90,7 @@ def unreachable(error: redis.RedisError | OSError) -> BaseException:
 
 def _is_without_tls(cause: BaseException) -> bool:
     """Redis waits for the rest of a command. Another server answers something at once that is no TLS."""
-    if isinstance(cause, ssl.SSLError) and cause.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+    if isinstance(cause, ssl.SSLError) and cause.reason in {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"}:
         return True
     return isinstance(cause, TimeoutError) and "handshake" in str(cause)
 
