@@ -10,6 +10,8 @@ require "sidekiq"
 require "sidekiq/api"
 
 $stdout.sync = true
+# A logger that first sees `$stdout` as a file, as in the forks, would close it when `quieten` gives it another one.
+Sidekiq.logger
 $stdin.each_line do |line|
   asked = JSON.parse(line)
   pid = fork do
