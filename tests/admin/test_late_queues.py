@@ -48,9 +48,9 @@ def wait(redis: redis_py.Redis, *ages_s: float, job_class: str = "Report", size:
     """Jobs that wait in the queue, the oldest first."""
     redis.sadd("queues", "reports")
     now = time.time()
-    for age_s in ages_s:
-        told = {"class": job_class, "args": ["x" * size], "created_at": now - 9_000, "enqueued_at": now - age_s}
-        redis.lpush("queue:reports", json.dumps({**told, "jid": "a"}))
+    told = {"class": job_class, "args": ["x" * size], "created_at": now - 9_000, "jid": "a"}
+    if ages_s:
+        redis.lpush("queue:reports", *[json.dumps({**told, "enqueued_at": now - age_s}) for age_s in ages_s])
 
 
 def ran(redis: redis_py.Redis, runs: int = 40, mean_s: float = 7.4, job_class: str = "Report") -> None:

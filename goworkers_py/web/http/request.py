@@ -99,7 +99,7 @@ class Request:
     @cached_property
     def json(self) -> Mapping[str, Any]:
         try:
-            value = simplejson.loads(self._body or b"{}")
+            value = simplejson.loads(self._body.decode() or "{}")
         except (ValueError, RecursionError) as error:
             raise bad_request(f"the body is no JSON: {error}") from None
         if not isinstance(value, dict):
@@ -107,13 +107,13 @@ class Request:
         return value
 
     @property
-    def _body(self) -> bytes:
+    def _body(self) -> bytearray:
         if isinstance(self._arrived, Refused):
             raise self._arrived
         return self._arrived
 
     @cached_property
-    def _arrived(self) -> bytes | Refused:
+    def _arrived(self) -> bytearray | Refused:
         """The refusal of a body is kept too: it cannot be read once more."""
         try:
             body = self._read(self._length())
@@ -135,17 +135,17 @@ class Request:
             raise Refused(413, f"the body must have at most {MOST_BYTES:,} bytes, has {int(told):,}")
         return int(told)
 
-    def _read(self, length: int) -> bytes:
-        parts: list[bytes] = []
+    def _read(self, length: int) -> bytearray:
+        body = bytearray()  # grows in place: a join would hold all of it twice
         while length:
             size = min(length, AT_ONCE)
             self.take(BODIES, size)
             part: bytes = self.environ["wsgi.input"].read(size)
             if not part:
                 raise bad_request("the body ended before its Content-Length: nothing was done")
-            parts.append(part)
+            body += part
             length -= len(part)
-        return b"".join(parts)
+        return body
 
     def take(self, budget: Budget, size: int) -> None:
         """Until the request is closed."""
