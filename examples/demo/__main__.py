@@ -70,7 +70,7 @@ def store_configuration(inspector: workers.Inspector) -> None:
 @from_flag
 @configured
 def run(app: workers.App) -> int:
-    """What `pyworkers run -c conf/demo.ini --config-from shop` does, and says where the pages are."""
+    """Runs the jobs as `pyworkers run -c conf/demo.ini --config-from shop` does, and says where the pages are."""
     config, central = app.config, app.central
     assert central is not None
     token = os.environ["PYWORKERS_WEB_TOKEN"] = secrets.token_urlsafe()

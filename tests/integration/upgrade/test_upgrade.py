@@ -160,7 +160,7 @@ def test_a_delay_queue_is_shared_by_programs_of_both_releases_under_kills(
     former: Release, today: Release, server: RedisServer, tmp_path: Path
 ) -> None:
     def ran() -> list[list[str]]:
-        """Who has run a task, its name, and how long after its time."""
+        """For each run of a task: the program that ran it, the name of the task, the seconds after its time."""
         notes = tmp_path / "tasks"
         return [line.split() for line in notes.read_text().splitlines()] if notes.exists() else []
 
