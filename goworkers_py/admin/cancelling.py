@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.job_status import JobStatus, check_jid
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.fleet import Process
+from goworkers_py.core import machine
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import ENDED
 from goworkers_py.wire.message import Message
@@ -71,7 +70,7 @@ class Canceller:
         self, lookup: JobLookup, jid: str, before: CancelAnswer | None, retry: bool, timeout: float
     ) -> CancelAnswer:
         """Of a job that no other program runs. `before`: how it had ended, if a copy of it may be left."""
-        give_up_at = time.monotonic() + timeout
+        give_up_at = machine.monotonic() + timeout
         asked = self._cancels.ask(jid, retry)  # first: from here on no process begins it
         removed = not retry and self._remove(lookup, jid)
         if (removed or before == "cancelled") and not self._is_left(lookup, jid, retry):
@@ -124,7 +123,7 @@ class Canceller:
 
     def _await_answer(self, jid: str, give_up_at: float) -> CancelAnswer | None:
         """None when no process has met the job in time."""
-        changed = threading.Event()
+        changed = machine.Event()
         words: list[str] = []
 
         def hear(word: str) -> None:
@@ -137,7 +136,7 @@ class Canceller:
                 told = next(iter(words), None) or self._cancels.answer(jid)
                 if told:
                     return _ANSWERS.get(told, "too late")
-                left_s = give_up_at - time.monotonic()
+                left_s = give_up_at - machine.monotonic()
                 if left_s <= 0:
                     return None
                 changed.wait(min(left_s, LOOK_EVERY_S))
@@ -190,13 +189,13 @@ class Canceller:
 
     def _await_answers(self, jids: Sequence[str], timeout: float) -> dict[str, str | None]:
         """By jid, how the job has ended; None when no process has met it in time."""
-        give_up_at = time.monotonic() + timeout
+        give_up_at = machine.monotonic() + timeout
         answers: dict[str, str | None] = dict.fromkeys(jids)
         while True:
             answers |= {jid: self._cancels.answer(jid) for jid, word in answers.items() if not word}
-            if all(answers.values()) or time.monotonic() >= give_up_at:
+            if all(answers.values()) or machine.monotonic() >= give_up_at:
                 return answers
-            threading.Event().wait(LOOK_EVERY_S)
+            machine.Event().wait(LOOK_EVERY_S)
 
 
 def not_obeyed(answer: CancelAnswer) -> str:

@@ -7,7 +7,6 @@ a note is only information. The broker itself brings the checks of its server, s
 from __future__ import annotations
 
 import shlex
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
@@ -25,6 +24,7 @@ from goworkers_py.admin.places import DEAD, PARKED, RETRIES, SCHEDULED, waiting_
 from goworkers_py.admin.summary import Summary
 from goworkers_py.brokers.contracts.admin import Advice, Checks, Glance, Place
 from goworkers_py.brokers.contracts.fleet import QueueStats
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerFull, BrokerRefused, ConfigError, NoSuchDatabase, WrongType
 from goworkers_py.core.limit import slot_of_line
 from goworkers_py.observe.health_report import OF_SUSPECT, QUIET, STARTING, STOPPING
@@ -260,7 +260,7 @@ class Doctor:
 
     def _batches(self) -> Iterator[Advice]:
         if self._inspector.knows_batches:
-            yield from old_batches(self._inspector.batches.all(), time.time())
+            yield from old_batches(self._inspector.batches.all(), machine.time())
 
     def _groups(self) -> Iterator[Advice]:
         yield from group_findings(self._inspector, None if self._work is None else self._work.aggregates)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import threading
-import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +10,7 @@ from goworkers_py.admin.asker import asker
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.calls import Calls
 from goworkers_py.brokers.contracts.fleet import Process
+from goworkers_py.core import machine
 from goworkers_py.core.call import DUMP, LONGEST_LIFE_S, QUIET, STOP, Answer, Call, Report, Target
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError
@@ -59,7 +57,7 @@ class FleetCalls:
             raise ArgumentError(f"a command waits for up to {LONGEST_LIFE_S:.0f} s, not {timeout_s:g} s")
         wanted = target or Target()
         asked = {one.identity for one in self.processes() if one.commands and fits(wanted, one)}
-        call = Call(secrets.token_hex(8), name, arguments, wanted, asker(by), timeout_s)
+        call = Call(machine.token_hex(8), name, arguments, wanted, asker(by), timeout_s)
         answers = _collected(self._broker.calls, call, asked, timeout_s)
         return CallResult(answers, sorted(asked - {answer.identity for answer in answers}))
 
@@ -98,15 +96,15 @@ def why_not_asked(process: Process, name: str) -> str:
 
 
 def _collected(calls: Calls, call: Call, asked: Collection[str], timeout_s: float) -> list[Answer]:
-    told = threading.Event()
+    told = machine.Event()
     end = calls.watch(call.id, told.set)
     try:
         calls.give(call)
-        until = time.monotonic() + timeout_s
+        until = machine.monotonic() + timeout_s
         while True:
             told.clear()  # before the look: an answer that comes after it sets it again
             answers = list(calls.answers(call.id))
-            left_s = until - time.monotonic()
+            left_s = until - machine.monotonic()
             if left_s <= 0 or {one.identity for one in answers} >= set(asked):
                 return sorted(answers, key=lambda one: one.identity)
             told.wait(min(left_s, LOOK_EVERY_S))

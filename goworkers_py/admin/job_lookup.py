@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import TypeVar
@@ -15,6 +14,7 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.admin import MOST_OF_ONE_TIME, Admin, Glance, Place
 from goworkers_py.brokers.contracts.fleet import InProgressJob
 from goworkers_py.brokers.contracts.span import Span
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.group import Group
 from goworkers_py.core.job_state import ENDED, JobState, StateWord
@@ -73,7 +73,7 @@ class JobLookup:
         is looked for twice."""
         status = self.status(jid)
         if status.absent:
-            threading.Event().wait(BETWEEN_LOOKS_S)
+            machine.Event().wait(BETWEEN_LOOKS_S)
             status = self.status(jid)
         return status
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -24,6 +23,7 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.admin import Admin, Change, Changed, Glance, Place
 from goworkers_py.brokers.contracts.span import BEGINNING, Reached, Span
 from goworkers_py.config.moments import Moment, moment
+from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.wire.job_record import Move
@@ -51,7 +51,7 @@ class Jobs:
         self,
         broker: Callable[[], Broker],
         timestamps: Callable[[], Timestamps] = Timestamps,
-        wall: Callable[[], float] = time.time,
+        wall: Callable[[], float] = lambda: machine.time(),
         tell_of_cancel: Callable[[Message], object] = lambda message: None,
     ) -> None:
         """`broker` is called anew by each method. `tell_of_cancel` is called with each job that is removed because it

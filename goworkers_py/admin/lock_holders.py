@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import itertools
 import logging
-import threading
-import time
 from collections.abc import Iterator, Sequence
 
 from goworkers_py.admin.job_lookup import BETWEEN_LOOKS_S, MOST_SEARCHED, JobLookup, is_job
 from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.lock import Holder
@@ -48,7 +47,7 @@ class LockHolders:
             return set()
 
     def _gone(self, held: Sequence[tuple[str, Holder]]) -> set[str]:
-        began = time.monotonic()
+        began = machine.monotonic()
         asked = {lock: holder for lock, holder in held if holder.jid and self._seen.get(holder.jid, 0.0) <= began}
         if self._lookup is None or not asked:
             return set()
@@ -58,7 +57,7 @@ class LockHolders:
         gone |= {lock for lock, jid in lost.items() if jid in absent}
         if len(self._seen) >= MOST_SEEN:
             self._seen = {}
-        ended = time.monotonic()
+        ended = machine.monotonic()
         rest_s = REST * (ended - began) / len(asked)
         self._seen.update((holder.jid, ended + rest_s) for lock, holder in asked.items() if lock not in gone)
         return gone
@@ -72,7 +71,7 @@ class LockHolders:
         """A job that another program moves is in no place for a moment, so each is looked for twice."""
         absent = lookup.absent(jids)
         if absent:
-            threading.Event().wait(BETWEEN_LOOKS_S)
+            machine.Event().wait(BETWEEN_LOOKS_S)
             absent = lookup.absent(absent)
         return absent
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Collection, Iterator
 
 from goworkers_py.admin.job_lookup import BETWEEN_LOOKS_S, MOST_SEARCHED
 from goworkers_py.admin.places import PARKED, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.admin import Admin, Place
+from goworkers_py.core import machine
 from goworkers_py.wire.stored_job import StoredJob
 
 
@@ -27,7 +27,7 @@ class MissingJobs:
             return set()
         missing = self._unseen(set(jids), parked, self._broker.admin)
         if missing:
-            threading.Event().wait(BETWEEN_LOOKS_S)
+            machine.Event().wait(BETWEEN_LOOKS_S)
             missing = self._unseen(missing, parked, self._broker.admin)
         return missing
 

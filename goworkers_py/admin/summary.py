@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import random
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import simplejson
 
 from goworkers_py.brokers.contracts.admin import PlacedJobs
+from goworkers_py.core import machine
 from goworkers_py.wire.message import Message, epoch
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -73,7 +72,7 @@ class Summary:
         self._kinds: dict[tuple[str, str], Kind] = {}
 
     def add(self, jobs: Iterable[StoredJob]) -> None:
-        now = time.time()
+        now = machine.time()
         for job in jobs:
             message = job.message
             if message is None:
@@ -109,7 +108,7 @@ def _failed_at(job: StoredJob) -> float | None:
 def sample(jobs: PlacedJobs, size: int) -> Sample:
     total, summary, looked_at, seen = jobs.count(), Summary(), 0, 0
     part = max(1, size // PARTS)
-    starts = [*range(0, total, part)] if total <= size else random.sample(range(total - part), PARTS)
+    starts = [*range(0, total, part)] if total <= size else machine.random.sample(range(total - part), PARTS)
     for start in starts:
         found = jobs.first(part, start)
         looked_at += len(found)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
@@ -40,6 +39,7 @@ from goworkers_py.config.job_options import CodeOptions
 from goworkers_py.config.loader import load, of_call
 from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.config.partitions import of_partition
+from goworkers_py.core import machine
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
 from goworkers_py.core.errors import ConfigError
@@ -81,7 +81,7 @@ class App(
         self._partitions: dict[str, Partition] = {}  # made when first needed, under the lock
         self._open_broker = open_broker
         self._running: Daemon | None = None  # what `start` has started
-        self._stop_asked = threading.Event()
+        self._stop_asked = machine.Event()
         self._report_rate = ReportRate()
         self._daemon_built: Daemon | None = None  # the last one
         self._is_daemon = False  # the program is the daemon: `run` sets it. Otherwise its own threads are producers

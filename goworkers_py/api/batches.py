@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import logging
-import secrets
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
@@ -14,6 +13,7 @@ from goworkers_py.api.client import Client
 from goworkers_py.api.job import Job, Signature
 from goworkers_py.api.job_writer import Ties
 from goworkers_py.config.option_values import is_life, whole_seconds
+from goworkers_py.core import machine
 from goworkers_py.core.batch import MOST_LEVELS, RETAIN_S, BatchStatus, Callback, Event, Membership, NewBatch, new_bid
 from goworkers_py.core.errors import ArgumentError, BatchEnded, BrokerError, BrokerUnavailable
 from goworkers_py.core.joining import Join, JoinedBatch
@@ -36,7 +36,7 @@ class Batch:
         self.bid = bid
         self._client = client
         self._batches = batches
-        self._hold = secrets.token_hex(6)
+        self._hold = machine.token_hex(6)
         self._join: Join | None = None  # set inside of the block
 
     def status(self) -> BatchStatus | None:

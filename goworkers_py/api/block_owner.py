@@ -11,12 +11,12 @@ import atexit
 import collections
 import logging
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Presence, Recoverable
-from goworkers_py.core.clock import Deadline, awake_and_asleep
+from goworkers_py.core import machine
+from goworkers_py.core.clock import Deadline
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.identity import new_identity
 from goworkers_py.core.strikes import Lock
@@ -104,7 +104,7 @@ class BlockKeeper(Service):
         self._timing = timing
         self._ends = ends
         self._steadiness = Steadiness(self.lease)
-        self._asked = threading.Event()
+        self._asked = machine.Event()
 
     def declare_dead(self, owners: set[str]) -> None:
         """Those of these owners that are dead by the same rule as the processes that a recovery finds dead."""
@@ -163,7 +163,7 @@ class BlockKeeper(Service):
             self._recoverable().end_blocks(self.lease.identity)
 
     def beat(self) -> None:
-        asked_at, identity = awake_and_asleep(), self.lease.identity
+        asked_at, identity = machine.awake_and_asleep(), self.lease.identity
         since = self._steadiness.before()
         try:
             if self.lease.silent_s > FORGOTTEN_AFTER_S:

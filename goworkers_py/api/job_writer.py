@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from goworkers_py.core import machine
 from goworkers_py.core.effect import Push, Tracked
 from goworkers_py.core.group import GroupMembership
 from goworkers_py.core.limit import SlotClaim, SlotTie
@@ -22,7 +22,7 @@ from goworkers_py.wire.needs import FIELD
 
 Times = Mapping[str, float | int]
 # Stands for the name of a lock where the text around the name is made. Nobody else can write it.
-_GAP = secrets.token_hex(16)
+_GAP = machine.token_hex(16)
 
 
 class WrittenJob(NamedTuple):

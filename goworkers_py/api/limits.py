@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -14,6 +11,7 @@ from goworkers_py.api.block_owner import BlockKeeper, BlockOwner
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.config.limits import configured
 from goworkers_py.config.options import Config
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, ConfigError, LimitTimeout
 from goworkers_py.core.limit import MOST, LimitSpec, Slot, Undeclared, is_limit_name, rate_of
 from goworkers_py.policy.limiting import slot_for
@@ -39,7 +37,7 @@ class Limit:
     def acquire(self, *args: Any, timeout: float | None = None, **kwargs: Any) -> Iterator[None]:
         """`with stripe.acquire(timeout=2): ...` runs a block of code with a place in the limit, in a job or elsewhere.
         LimitTimeout is raised after so many seconds without a place. `by` gets the other arguments."""
-        slot, jid = slot_for(self.spec, args, kwargs), f"block-{secrets.token_hex(12)}"
+        slot, jid = slot_for(self.spec, args, kwargs), f"block-{machine.token_hex(12)}"
         with self._limited.owner.present() as owner:
             try:  # also around `_wait`: the reply may be lost, or an exception may strike, after the place was taken
                 self._wait(slot, jid, owner, timeout)
@@ -49,18 +47,18 @@ class Limit:
                 owner.leave(partial(self._limited.limits.leave, slot, jid, queues, identity))
 
     def _wait(self, slot: Slot, jid: str, owner: BlockKeeper, timeout: float | None) -> None:
-        give_up_at, pause_s = None if timeout is None else time.monotonic() + timeout, FIRST_PAUSE_S
+        give_up_at, pause_s = None if timeout is None else machine.monotonic() + timeout, FIRST_PAUSE_S
         look_at = 0.0
         while not self._take(slot, jid, owner):
-            if time.monotonic() >= look_at:  # an owner may have died
-                look_at = time.monotonic() + LOOK_EVERY_S
+            if machine.monotonic() >= look_at:  # an owner may have died
+                look_at = machine.monotonic() + LOOK_EVERY_S
                 self._look(slot, owner)
                 if self._take(slot, jid, owner):
                     return
-            left_s = pause_s if give_up_at is None else give_up_at - time.monotonic()
+            left_s = pause_s if give_up_at is None else give_up_at - machine.monotonic()
             if left_s <= 0:
                 raise LimitTimeout(self.name, timeout or 0.0)
-            threading.Event().wait(min(pause_s, left_s))
+            machine.Event().wait(min(pause_s, left_s))
             pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
 
     def _look(self, slot: Slot, owner: BlockKeeper) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 from types import TracebackType
 
 from goworkers_py.brokers.broker import Broker
+from goworkers_py.core import machine
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.strikes import Lock
@@ -91,7 +91,7 @@ class Starter(Service):
         super().__init__(f"receiver:{launcher.plan.pools[0].name}")
         self.works = False
         self.error: BaseException | None = None
-        self.ended = threading.Event()
+        self.ended = machine.Event()
         self._launcher = launcher
         self._alone = False  # assigned by the caller: it has returned, and nobody waits for an error any more
 

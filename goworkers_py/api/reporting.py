@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError, BrokerError
 from goworkers_py.core.strikes import Lock
 from goworkers_py.runtime.daemon import Daemon
@@ -25,7 +25,7 @@ PER_SECOND, AT_ONCE = 20.0, 100.0
 class ReportRate:
     """Any thread uses it."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = lambda: machine.monotonic()) -> None:
         self._clock = clock
         self._lock = Lock()
         self._left, self._at = AT_ONCE, clock()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Collection
 from contextlib import suppress
 from functools import partial
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import Any
 
 import simplejson
@@ -18,6 +17,7 @@ from goworkers_py.admin.job_status import JobStatus, check_jid
 from goworkers_py.api.client import Client
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.admin import DELETED
+from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError, JobCancelled, JobFailed, NoResult
 from goworkers_py.core.job_state import ENDED
 from goworkers_py.core.pool_here import pool_here
@@ -46,7 +46,7 @@ class _Wait:
         self._jid = jid
         self._timeout = timeout
         self._own_queues = own_queues
-        now = time.monotonic()
+        now = machine.monotonic()
         self._give_up_at = None if timeout is None else now + timeout
         self._look_at: float | None = None
         self._looks = self._pauses = self._absent = 0
@@ -58,7 +58,7 @@ class _Wait:
             return record
         if record is not None:
             self._refuse_own(record.queue)
-        now = time.monotonic()
+        now = machine.monotonic()
         if self._look_at is None:
             self._look_at = now if record is None else now + LOOKS_S[0]
         if now >= self._look_at:
@@ -88,7 +88,7 @@ class _Wait:
             raise NoResult(f"job {self._jid} is found nowhere: {told}")
         pause_s = SECOND_LOOK_S if self._absent else LOOKS_S[min(self._looks, len(LOOKS_S) - 1)]
         self._looks += 1
-        self._look_at = time.monotonic() + pause_s
+        self._look_at = machine.monotonic() + pause_s
 
     def pause_s(self) -> float:
         """How long to wait for a message. Raises TimeoutError at the end of the wait."""
@@ -96,7 +96,7 @@ class _Wait:
         self._pauses += 1
         if self._give_up_at is None:
             return pause_s
-        left_s = self._give_up_at - time.monotonic()
+        left_s = self._give_up_at - machine.monotonic()
         if left_s <= 0:
             raise TimeoutError(
                 f"job {self._jid} has not ended within {self._timeout:g} s, or its result is not kept; "
@@ -137,7 +137,9 @@ class Results:
         nowhere. In a job, raises ArgumentError for a job of the same pool, which may need this very thread;
         `same_pool=True` waits all the same."""
         wait = _Wait(self.broker, jid, timeout, self._own_queues(same_pool))
-        changed: SimpleQueue[None] = SimpleQueue()  # no Event: an exception could strike this thread inside of its lock
+        changed: machine.SimpleQueue[None] = (
+            machine.SimpleQueue()
+        )  # no Event: an exception could strike this thread inside of its lock
         if (record := wait.ended()) is not None:
             return _result_of(record)
         stop = self.broker.store.watch(jid, partial(changed.put, None))

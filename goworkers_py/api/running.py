@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from goworkers_py.config.central import CentralSource
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
+from goworkers_py.core import machine
 from goworkers_py.core.command import Obey
 from goworkers_py.core.errors import BrokerError, ConfigError, UnknownJob
 from goworkers_py.observe.health_report import STARTING, HealthReport, merged
@@ -43,7 +43,7 @@ class Running:
     registry: Registry
     _config: Config | None
     _running: Daemon | None  # what `start` has started
-    _stop_asked: threading.Event
+    _stop_asked: machine.Event
     _daemon_built: Daemon | None  # the last one
     _is_daemon: bool
 

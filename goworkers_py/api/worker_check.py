@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from goworkers_py.brokers.contracts.recoverable import LiveProcess
+from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError, BrokerRefused
 from goworkers_py.core.periodic import generation_order
 from goworkers_py.core.strikes import Lock
@@ -83,7 +83,7 @@ class WorkerCheck:
         except BrokerRefused as error:
             self._warn(level, f"cannot check whether a process works queue {level}: {error}; the job is pushed")
             return
-        now = time.monotonic()
+        now = machine.monotonic()
         if any(level in worker.queues for worker in workers):
             self._worked[level] = now
         elif workers or now - self._worked.get(level, -math.inf) > RESTART_S:
@@ -100,9 +100,9 @@ class WorkerCheck:
 
     def _look(self) -> _Answer:
         seen = self._seen
-        if time.monotonic() >= seen.until:
+        if machine.monotonic() >= seen.until:
             processes = self._ask()
-            seen = self._seen = _Answer(time.monotonic() + self._look_every_s, processes, set())
+            seen = self._seen = _Answer(machine.monotonic() + self._look_every_s, processes, set())
         return seen
 
     def _warn(self, about: str, text: str) -> None:

@@ -7,7 +7,6 @@ a job. The time is that of this machine.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from goworkers_py.brokers.broker import Broker, Capability
@@ -16,6 +15,7 @@ from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.contracts.recoverable import Beat, Judge, LiveProcess, Presence, Recoverable, Recovered
 from goworkers_py.brokers.contracts.store import EndedPage, EndedPlace, Forward, Posted, RunningMark, Store
 from goworkers_py.brokers.contracts.transport import Batch, Settled, Transport
+from goworkers_py.core import machine
 from goworkers_py.core.cancel import Tombstone
 from goworkers_py.core.command import Command
 from goworkers_py.core.cursor import Cursor, Iteration
@@ -34,7 +34,7 @@ class NoLeases(Recoverable):
     def beat(self, presence: Presence) -> Beat:
         """Asks the server something: a daemon does not begin before it answers, nor when it refuses."""
         self._transport.paused()
-        return Beat(time.time(), kept=True, proof="")
+        return Beat(machine.time(), kept=True, proof="")
 
     def live_processes(self) -> list[LiveProcess]:
         return []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime
 import re
-import time
 from contextlib import suppress
 
+from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
 
 HOW = "2h (ago), +2h (from now), 2026-11-23T10:00 (in UTC) or epoch seconds"
@@ -21,7 +21,7 @@ def spoken_time(text: str) -> float:
     """`spoken_time("2h")`, in epoch seconds. Raises ArgumentError for a text that is none."""
     if found := _SPAN(text):
         sign = 1 if found[1] == "+" else -1
-        return time.time() + sign * float(found[2]) * _UNITS_S[found[3]]
+        return machine.time() + sign * float(found[2]) * _UNITS_S[found[3]]
     with suppress(ValueError):
         return _number(text)
     with suppress(ValueError):

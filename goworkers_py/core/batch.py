@@ -7,10 +7,11 @@ a job follow from its payload.
 from __future__ import annotations
 
 import itertools
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
+
+from goworkers_py.core import machine
 
 Way = Literal["succeeded", "failed", "cancelled", "expired", "revived"]
 Event = Literal["success", "complete", "death"]
@@ -29,7 +30,7 @@ MOST_FOR_FIGURES = 500
 
 
 def new_bid(parent: str = "") -> str:
-    own = secrets.token_hex(8)
+    own = machine.token_hex(8)
     return f"{parent}.{own}" if parent else own
 
 

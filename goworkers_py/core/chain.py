@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from goworkers_py.core import machine
 from goworkers_py.core.batch import MOST_FOR_FIGURES
 
 # In the payload of a link as a broker keeps it, this stands for the result of the link before. It is in no JSON.
@@ -31,7 +31,7 @@ RETAIN_S = 86_400
 
 
 def new_cid() -> str:
-    return secrets.token_hex(8)
+    return machine.token_hex(8)
 
 
 class ChainLink(NamedTuple):

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from functools import partial
-
-# Seconds on a clock that goes on while the machine is suspended; Linux's monotonic clock stops then. Not a function of
-# our own, because every job asks it several times.
-awake_and_asleep = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-
+from goworkers_py.core import machine
 
 # Clocks drift apart by no more than this, because programs that correct a clock slew it by 500 ppm at most. A larger
 # change is a step.
@@ -35,7 +28,7 @@ class Clock:
     def wall(self) -> float:
         """Epoch seconds as the server counts them. A step of this machine's wall clock changes nothing."""
         ahead_s = self._ahead_s
-        return time.time() + self.travelled_s if ahead_s is None else awake_and_asleep() + ahead_s
+        return machine.time() + self.travelled_s if ahead_s is None else machine.awake_and_asleep() + ahead_s
 
     def at_latest(self) -> float:
         """The server's clock does not show more than this."""
@@ -46,7 +39,7 @@ class Clock:
         self._ahead_s, self._spread_s, self.travelled_s = None, 0.0, travelled_s
 
     def monotonic(self) -> float:
-        return time.monotonic()
+        return machine.monotonic()
 
     def synchronize(self, server_time: float, asked_at: float, answered_at: float) -> None:
         """The server's clock showed `server_time` at some point between `asked_at` and `answered_at`, both read from
@@ -69,7 +62,7 @@ class Deadline:
     def __init__(self, seconds: float, clock: Clock | None = None) -> None:
         self._clock = clock or Clock()
         self._at = self._clock.monotonic() + seconds
-        self._lock = threading.Lock()  # while `_at` changes
+        self._lock = machine.Lock()  # while `_at` changes
 
     def left(self) -> float:
         return max(0.0, self._at - self._clock.monotonic())

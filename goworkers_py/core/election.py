@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
 
-from goworkers_py.core.clock import awake_and_asleep
+from goworkers_py.core import machine
 from goworkers_py.core.errors import Fenced
 
 MAIN = "main"  # the election of a daemon without partitions
@@ -98,11 +98,11 @@ class Fence:
     @property
     def left_s(self) -> float:
         """Seconds that are left of the term, unless it is renewed; 0 when it is over."""
-        return 0.0 if self._fallen else max(0.0, self._until - awake_and_asleep())
+        return 0.0 if self._fallen else max(0.0, self._until - machine.awake_and_asleep())
 
     @property
     def holds(self) -> bool:
-        return not self._fallen and awake_and_asleep() < self._until
+        return not self._fallen and machine.awake_and_asleep() < self._until
 
     def check(self) -> None:
         if not self.holds:

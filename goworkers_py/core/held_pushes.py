@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from goworkers_py.core import machine
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import TooManyHeld
 
@@ -36,7 +36,7 @@ class HeldPushes:
     def __init__(self, run: object, home: Home | None, outer: HeldPushes | None = None) -> None:
         self.run = run  # the message of the run; None outside of a job
         self.home = home  # of the daemon that runs it
-        self.thread = threading.get_ident()
+        self.thread = machine.get_ident()
         self._outer = outer
         self.whole: HeldPushes = outer.whole if outer is not None else self  # its bounds are those of all blocks
         self._pushes: dict[Destination, list[Push]] = {}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import socket
+
+from goworkers_py.core import machine
 
 
 def new_identity() -> str:
-    return f"{_hostname()}:{os.getpid()}:{secrets.token_hex(6)}"
+    return f"{_hostname()}:{os.getpid()}:{machine.token_hex(6)}"
 
 
 def pid_here(identity: str) -> int | None:

@@ -6,11 +6,12 @@ import os
 import resource
 import socket
 import sys
-import time
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from goworkers_py.core import machine
 
 _PROC = Path("/proc")
 # Over less, a share says little: beats may follow each other closely when the state of the process changes.
@@ -121,7 +122,9 @@ class CpuMeter:
     time."""
 
     def __init__(
-        self, clock: Callable[[], float] = time.monotonic, used: Callable[[], float] = time.process_time
+        self,
+        clock: Callable[[], float] = lambda: machine.monotonic(),
+        used: Callable[[], float] = lambda: machine.process_time(),
     ) -> None:
         self._clock = clock
         self._used = used

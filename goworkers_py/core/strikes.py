@@ -12,17 +12,13 @@ Nobody takes a lock to agree on this. The thread that throws sets `deciding`, th
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-# Python looks for a thrown exception at each jump back.
-_JUMPS = 100
+from goworkers_py.core import machine
 
 
 class Target:
@@ -56,7 +52,7 @@ class Target:
             self._pending = error
         else:
             self._thrown = True
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._ident), ctypes.py_object(error))
+            machine.throw(self._ident, error)
 
     # --- the thread itself
 
@@ -65,7 +61,7 @@ class Target:
         has set the mark by which others see that the run is over."""
         self._shut = 0  # where the run was struck between the marks of a lock, one has stayed
         while self._deciding:
-            time.sleep(0)
+            machine.sleep(0)
         error, self._pending = self._pending, None
         if self._thrown:
             self._land()  # raises what was thrown, and what waits here is for the same run
@@ -78,15 +74,14 @@ class Target:
 
     def _land(self) -> None:
         self._thrown = False
-        for _ in range(_JUMPS):
-            pass
+        machine.land()
 
     def _close(self) -> None:
         self._shut += 1
         if self._shut == 1 and (self._deciding or self._thrown):
             try:
                 while self._deciding:
-                    time.sleep(0)
+                    machine.sleep(0)
                 if self._thrown:
                     self._land()
             except BaseException:
@@ -114,29 +109,29 @@ class Lock:
     __slots__ = ("_lock",)
 
     def __init__(self, lock: Any = None) -> None:
-        self._lock = threading.Lock() if lock is None else lock
+        self._lock = machine.Lock() if lock is None else lock
 
     def acquire(self) -> None:
-        target_of(threading.get_ident())._close()
+        target_of(machine.get_ident())._close()
         self._lock.acquire()
 
     def release(self) -> None:
         self._lock.release()
-        target_of(threading.get_ident())._open()
+        target_of(machine.get_ident())._open()
 
     def __enter__(self) -> None:  # as `acquire`: it is called often
-        target_of(threading.get_ident())._close()
+        target_of(machine.get_ident())._close()
         self._lock.acquire()
 
     def __exit__(self, *raised: object) -> None:
         self._lock.release()
-        target_of(threading.get_ident())._open()
+        target_of(machine.get_ident())._open()
 
 
 def lock_outside_runs(lock: Any = None) -> Any:
     """For what a worker does outside of its runs, where only strangers throw. Up to Python 3.13 a plain lock in a
     `with` withstands them. From 3.14 on nothing does, and this one withstands what is thrown as above."""
-    lock = threading.Lock() if lock is None else lock
+    lock = machine.Lock() if lock is None else lock
     return lock if sys.version_info < (3, 14) else Lock(lock)
 
 

@@ -15,7 +15,8 @@ from goworkers_py.brokers.contracts.persistence import (
     Persistence,
     WithClock,
 )
-from goworkers_py.core.clock import Clock, awake_and_asleep
+from goworkers_py.core import machine
+from goworkers_py.core.clock import Clock
 from goworkers_py.core.strikes import Lock
 from goworkers_py.delays.timers import Timers
 from goworkers_py.wire.delay_task import DEAD_AT, HELD, DelayTask
@@ -65,9 +66,9 @@ class Book(Protocol):
 
 def ask_time(persistence: WithClock, clock: Clock) -> float:
     """The persistence's clock shows at least this now."""
-    asked_at = awake_and_asleep()
+    asked_at = machine.awake_and_asleep()
     now = persistence.time()
-    clock.synchronize(now, asked_at, awake_and_asleep())
+    clock.synchronize(now, asked_at, machine.awake_and_asleep())
     return now
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import secrets
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from goworkers_py.brokers.contracts.persistence import Closeable, OwnClock, Persistence, WithClock
 from goworkers_py.brokers.open_persistence import default_persistence
 from goworkers_py.config.moments import Delay, after
-from goworkers_py.core.clock import Clock, awake_and_asleep
+from goworkers_py.core import machine
+from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError, ConfigError, WorkersError
 from goworkers_py.core.strikes import Lock
 from goworkers_py.delays.book import AT_ONCE, Book, ask_time
@@ -101,7 +100,7 @@ class DelayQueue:
         is_usual = type(delay) in (float, int) and 0 <= delay < _USUAL_S  # type: ignore[operator]
         due = now + delay if is_usual else max(now, after(delay, now))  # type: ignore[operator]
         if id is None:
-            id = secrets.token_hex(12)  # noqa: A001
+            id = machine.token_hex(12)  # noqa: A001
         # A million pushes are a usual number here: so each of the next three takes half the time of a plain call.
         elif type(id) is not str or not id or not id.isascii():
             _id(id)
@@ -191,13 +190,13 @@ class DelayQueue:
         if isinstance(self._persistence, WithClock):
             ask_time(self._persistence, self.clock)
         else:
-            at = awake_and_asleep()
-            self.clock.synchronize(time.time(), at, at)
+            at = machine.awake_and_asleep()
+            self.clock.synchronize(machine.time(), at, at)
 
 
 def _task(row: tuple[Any, ...], now: float) -> DelayTask:
     delay, task_type, params, task_id = (*row, None, None)[:4] if len(row) < 4 else row
-    made = secrets.token_hex(12) if task_id is None else _id(task_id)
+    made = machine.token_hex(12) if task_id is None else _id(task_id)
     return DelayTask(made, max(now, after(delay, now)), _type(task_type), packed(params))
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
+from goworkers_py.core import machine
 from goworkers_py.delays.book import Book
 from goworkers_py.delays.ends import in_our_words
 from goworkers_py.delays.pool import Pool
@@ -80,7 +80,7 @@ class Dispatcher(BrokerService):
 class Pace:
     """How many late tasks may leave their line now. Used by the dispatcher's thread only."""
 
-    def __init__(self, per_s: float, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, per_s: float, monotonic: Callable[[], float] = lambda: machine.monotonic()) -> None:
         self._per_s = per_s
         self._most = max(1.0, per_s * _BURST_S)
         self._monotonic = monotonic

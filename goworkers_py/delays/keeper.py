@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from goworkers_py.core.clock import awake_and_asleep
+from goworkers_py.core import machine
 from goworkers_py.delays.book import Book
 from goworkers_py.delays.ends import Ends, in_our_words
 from goworkers_py.runtime.outage import Outage
@@ -20,7 +20,7 @@ class Keeper(BrokerService):
         book: Book,
         ends: Ends,
         outage: Outage,
-        steady: Callable[[], float] = awake_and_asleep,
+        steady: Callable[[], float] = lambda: machine.awake_and_asleep(),
     ) -> None:
         """`steady` says when to look. It is not the clock of the server, which may be set back."""
         super().__init__("delay keeper", outage)

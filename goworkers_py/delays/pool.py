@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
-from queue import Empty, SimpleQueue
+from queue import Empty
 
+from goworkers_py.core import machine
 from goworkers_py.core.clock import Deadline
 from goworkers_py.delays.book import Firing
 from goworkers_py.delays.ends import Ends
@@ -23,9 +23,9 @@ class Pool:
 
     def __init__(self, threads: int, timers: Timers, runs: Runs, ends: Ends) -> None:
         self._most = AHEAD * threads
-        self._line: SimpleQueue[Firing | None] = SimpleQueue()
+        self._line: machine.SimpleQueue[Firing | None] = machine.SimpleQueue()
         self._ends = ends
-        self._room = threading.Event()
+        self._room = machine.Event()
         parts = (self._line, timers, runs, ends, self._room)
         self._workers = [DelayWorker(f"delay worker:{number}", parts) for number in range(threads)]
 
@@ -69,7 +69,7 @@ class Pool:
 
 class DelayWorker(Service):
     def __init__(
-        self, name: str, parts: tuple[SimpleQueue[Firing | None], Timers, Runs, Ends, threading.Event]
+        self, name: str, parts: tuple[machine.SimpleQueue[Firing | None], Timers, Runs, Ends, machine.Event]
     ) -> None:
         super().__init__(name)
         self._line, self._timers, self._runs, self._ends, self._room = parts

@@ -5,11 +5,11 @@ Each firing is claimed by one of the processes.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 
 from goworkers_py.brokers.contracts.persistence import Claims, OwnClock, Persistence, Shared, WithClock
-from goworkers_py.core.clock import Clock, awake_and_asleep
+from goworkers_py.core import machine
+from goworkers_py.core.clock import Clock
 from goworkers_py.core.identity import new_identity
 from goworkers_py.core.strikes import Lock
 from goworkers_py.delays.book import AT_ONCE, Book, Firing, OwnBook, ask_time, moved, saved
@@ -147,7 +147,7 @@ class SharedBook:
         claim = self._claim  # the same as before where that raised: perhaps only its reply was lost
         # The server was away, or this process stood still. The lease of another one that lives may have ended before
         # that of this one: the beat gives it another.
-        if awake_and_asleep() - self._beaten_at > LEASE_S / 2:
+        if machine.awake_and_asleep() - self._beaten_at > LEASE_S / 2:
             self._beat()
         found = self._claims.take(self._owner, claim, ids, now)
         if not found:  # perhaps because this process has no lease: it stood still, or was not started
@@ -169,7 +169,7 @@ class SharedBook:
     # ---
 
     def _beat(self) -> None:
-        asked_at = awake_and_asleep()
+        asked_at = machine.awake_and_asleep()
         self._claims.beat(self._owner, LEASE_S)
         self._beaten_at = asked_at
 
@@ -187,4 +187,4 @@ class SharedBook:
 
 
 def new_claim() -> str:
-    return secrets.token_hex(8)
+    return machine.token_hex(8)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from goworkers_py.core import machine
 from goworkers_py.core.strikes import Lock
 from goworkers_py.policy.wheel import Wheel
 from goworkers_py.wire.delay_task import NEVER, DelayTask
@@ -20,9 +20,9 @@ class Timers:
     """
 
     def __init__(self, tick: float, slots: int, now: Callable[[], float]) -> None:
-        lock = threading.Lock()
+        lock = machine.Lock()
         self._lock = Lock(lock)
-        self._more = threading.Condition(lock)  # a due task was added
+        self._more = machine.Condition(lock)  # a due task was added
         self._now = now
         self._wheel: Wheel[tuple[Any, ...]] = Wheel(tick, slots, now())
         self._tick = tick

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import secrets
-import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from goworkers_py.core import machine
 from goworkers_py.core.effect import Effect, PostJobs, Push, PushJobs
 from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.held_pushes import Destination, HeldPushes, Home
@@ -35,7 +33,7 @@ def holding(to: Home) -> HeldPushes | None:
 def _holding_now() -> HeldPushes | None:
     reference = _holding.get()
     held = reference() if reference is not None else None
-    if held is None or held.run is not current_message() or held.thread != threading.get_ident():
+    if held is None or held.run is not current_message() or held.thread != machine.get_ident():
         return None
     return held
 
@@ -75,7 +73,7 @@ def _held_by_job() -> HeldPushes | None:
     """Where the running job holds back its pushes; None outside of a job."""
     message = current_message()
     held = getattr(message, "held", None)
-    if message is None or held is None or message.thread != threading.get_ident():
+    if message is None or held is None or message.thread != machine.get_ident():
         return None
     if isinstance(held, Home):
         held = message.held = HeldPushes(message, held)
@@ -104,7 +102,10 @@ class AtomicFinish:
     """How the jobs of a daemon end that have held back pushes."""
 
     def __init__(
-        self, home: Home = NOWHERE, timestamps: Timestamps | None = None, wall: Callable[[], float] = time.time
+        self,
+        home: Home = NOWHERE,
+        timestamps: Timestamps | None = None,
+        wall: Callable[[], float] = lambda: machine.time(),
     ) -> None:
         self.home = home  # the daemon's broker
         self._timestamps = timestamps or Timestamps()
@@ -137,4 +138,4 @@ class AtomicFinish:
 
 def _named(push: Push) -> Push:
     """With an id: it may be relayed more than once."""
-    return dataclasses.replace(push, id=push.id or secrets.token_hex(12))
+    return dataclasses.replace(push, id=push.id or machine.token_hex(12))

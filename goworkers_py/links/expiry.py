@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from goworkers_py.core import machine
 from goworkers_py.core.outcome import EXPIRED, Outcome
 from goworkers_py.links.chain import Run
 from goworkers_py.links.retry import Handlers
@@ -22,7 +22,7 @@ class Expiry:
     handlers: Handlers
     run_stats: RunStats
     counters: Counters
-    wall: Callable[[], float] = time.time
+    wall: Callable[[], float] = lambda: machine.time()
 
     def dropped(self, message: Message) -> Outcome | None:
         """The outcome of a job whose time has passed; None for any other job."""

@@ -12,12 +12,12 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing
 from typing import Any
 
 from goworkers_py.brokers.contracts.store import Store
+from goworkers_py.core import machine
 from goworkers_py.core.cancel import CancelRequest
 from goworkers_py.core.cursor import Cursor
 from goworkers_py.core.effect import StoreCursor
@@ -69,7 +69,7 @@ class IterableRun:
         self._is_stopping, self._wall = is_stopping, wall
         self._forks = FORKS.count
         self._iteration = store.begin_iteration(message.jid, _name_of(message))
-        self._began = now = time.monotonic()
+        self._began = now = machine.monotonic()
         self._slice_ends = now + self._seconds("time_slice", math.inf)
         self._checkpoint_s = self._seconds("checkpoint", CHECKPOINT_S)
         self._checkpoint_at = now + self._checkpoint_s
@@ -125,7 +125,7 @@ class IterableRun:
             raise self._message.cancel.error
         if value is None:
             return False
-        now = time.monotonic()
+        now = machine.monotonic()
         if now >= self._checkpoint_at:
             self._checkpoint(now)
         self._goes_on_later = self._goes_on_later or self._is_stopping() or now >= self._slice_ends
@@ -191,7 +191,7 @@ class IterableRun:
 
     def _now_at(self, cursor: str) -> Cursor:
         before = self._iteration.cursor
-        return Cursor(before.run, cursor, before.runtime_s + time.monotonic() - self._began, before.of)
+        return Cursor(before.run, cursor, before.runtime_s + machine.monotonic() - self._began, before.of)
 
     def _seconds(self, option: str, default: float) -> float:
         """The option in the payload, else the one in the job's code."""
@@ -210,7 +210,7 @@ BeginIteration = Callable[[JobSpec, Message], IterableRun | None]
 
 
 def begin_iteration(
-    store: Store, is_stopping: Callable[[], bool], wall: Callable[[], float] = time.time
+    store: Store, is_stopping: Callable[[], bool], wall: Callable[[], float] = lambda: machine.time()
 ) -> BeginIteration:
     """Raises as `Store.begin_iteration`. `is_stopping` says whether runs of this process are to end at their next
     yield. Then no run begins, and the answer is None: the fetcher may get the job again that has just gone back, and

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
 from contextlib import nullcontext
 from typing import Any
 
+from goworkers_py.core import machine
 from goworkers_py.core.outcome import Cancelled, Done, Keep, Outcome, Requeue, Reschedule
 from goworkers_py.links.chain import Run, Wrap
 from goworkers_py.observe.job_log_levels import job_levels
@@ -39,9 +39,9 @@ def _logged(inner: Run, registry: Registry) -> Run:
 
     def logged(message: Message) -> Outcome:
         _say("start")
-        began = time.monotonic()
+        began = machine.monotonic()
         outcome = inner(message)
-        elapsed = round(time.monotonic() - began, 3)
+        elapsed = round(machine.monotonic() - began, 3)
         _say(_ENDS.get(type(outcome), "ended in failure"), elapsed=elapsed)
         return outcome
 

@@ -7,8 +7,6 @@ import inspect
 import logging
 import os
 import sys
-import threading
-import time
 import traceback
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
@@ -17,6 +15,7 @@ from typing import Any
 
 import simplejson
 
+from goworkers_py.core import machine
 from goworkers_py.core.errors import PART_PAUSE_S, ArgumentError, ArgumentsDoNotFit, BrokerUnavailable, UnknownJob
 from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.held_pushes import HeldPushes, Home
@@ -38,7 +37,7 @@ log = logging.getLogger("goworkers_py.job")
 MOST_WARNED_OF, LONGEST_NAME = 1_000, 200
 
 # Each worker's thread has an event loop of its own, created for its first async job.
-_own = threading.local()
+_own = machine.local()
 
 
 _NOWHERE = AtomicFinish()
@@ -60,7 +59,7 @@ def perform(
 
     def run(message: Message) -> Outcome:
         spec = spec_of(message) or _unknown(registry, message, warned_of)
-        message.thread = threading.get_ident()
+        message.thread = machine.get_ident()
         message.held = home
         try:
             if message.cancel is not None:
@@ -98,7 +97,7 @@ def _iterate(
         if error.of_part:
             log.warning("tried again in %g s, because its cursor cannot be read now: %s", PART_PAUSE_S, error)
             raw = payload.splice(message.raw, {"queue": message.queue}, drop=("at",))
-            return Reschedule(time.time() + PART_PAUSE_S, raw)
+            return Reschedule(machine.time() + PART_PAUSE_S, raw)
         log.warning("the job goes back to its queue, because its cursor cannot be read now: %s", error)
         return REQUEUE_LAST
     if run is None:

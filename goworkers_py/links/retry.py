@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentsDoNotFit, DiscardJob, JobCancelled, RetryJob, UnknownJob
 from goworkers_py.core.outcome import CANCELLED, KEEP, Dead, Discard, Done, Outcome, Retry
 from goworkers_py.links.chain import Run
@@ -60,7 +60,7 @@ class RetryLink:
     policy: RetryPolicy
     registry: Registry
     handlers: Handlers
-    wall: Callable[[], float] = time.time
+    wall: Callable[[], float] = lambda: machine.time()
 
     def __call__(self, inner: Run) -> Run:
         def run(message: Message) -> Outcome:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
+from goworkers_py.core import machine
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.links.chain import Run, Wrap
 from goworkers_py.observe.run_stats import RunStats
@@ -12,8 +12,8 @@ from goworkers_py.policy.prefetch import AdaptivePrefetch
 from goworkers_py.wire.message import Message, epoch
 
 
-def stats(run_stats: RunStats, prefetch: AdaptivePrefetch, wall: Callable[[], float] = time.time) -> Wrap:
-    add, record, monotonic = run_stats.add, prefetch.record, time.monotonic
+def stats(run_stats: RunStats, prefetch: AdaptivePrefetch, wall: Callable[[], float] = lambda: machine.time()) -> Wrap:
+    add, record, monotonic = run_stats.add, prefetch.record, machine.monotonic
 
     def wrap(inner: Run) -> Run:
         def run(message: Message) -> Outcome:

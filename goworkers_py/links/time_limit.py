@@ -9,13 +9,12 @@ the watchdog's thread cancels the asyncio task instead.
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from goworkers_py.core import machine
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import KillJob, TimeLimitExceeded
 from goworkers_py.core.outcome import Outcome
@@ -35,7 +34,7 @@ class Watched:
     why: str
     interruptible: bool
     due: float  # monotonic: when the watchdog acts next
-    thread: threading.Thread = field(default_factory=threading.current_thread)
+    thread: machine.Thread = field(default_factory=lambda: machine.current_thread())
     fired: bool = False
     stuck: bool = False
     over: bool = False
@@ -73,7 +72,7 @@ class Watched:
         """In the worker's thread. A thrown exception arrives here at the latest, and never strikes the next job."""
         self.over = True
         while self._reported:
-            time.sleep(0.001)
+            machine.sleep(0.001)
         target_of(self.thread.ident or 0).meet()
 
 
@@ -128,7 +127,7 @@ class _Limited:
 
     def _run_within(self, message: Message, seconds: float, why: str) -> Outcome:
         interruptible = self._registry.may_be_interrupted(message)
-        watched = Watched(message, why, interruptible, due=time.monotonic() + seconds)
+        watched = Watched(message, why, interruptible, due=machine.monotonic() + seconds)
         try:
             try:
                 self._watch.begin(watched)

@@ -8,11 +8,10 @@ the dead set, with an error that names the need.
 from __future__ import annotations
 
 import logging
-import random
-import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
+from goworkers_py.core import machine
 from goworkers_py.core.errors import NeedsNewerRelease
 from goworkers_py.core.outcome import Dead, Outcome, Reschedule
 from goworkers_py.core.version import __version__
@@ -38,7 +37,7 @@ class Needs:
     harmless."""
 
     timestamps: Timestamps = field(default_factory=Timestamps)
-    wall: Callable[[], float] = time.time
+    wall: Callable[[], float] = lambda: machine.time()
     speaks: Collection[str] = field(default_factory=lambda: needs.SPEAKS)
     _warned_of: set[str] = field(default_factory=set)
 
@@ -82,4 +81,4 @@ class Needs:
 
 def _pause_s(rounds: int) -> float:
     pause_s: float = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**rounds)
-    return pause_s * random.uniform(0.9, 1.1)  # jitter, so that many such jobs do not become due at once
+    return pause_s * machine.random.uniform(0.9, 1.1)  # jitter, so that many such jobs do not become due at once

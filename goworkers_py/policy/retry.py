@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import logging
 import math
-import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from goworkers_py.config.job_options import CodeOptions, RetryIn
+from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentsDoNotFit, DiscardJob, KillJob, RetryJob
 from goworkers_py.core.outcome import DISCARD, Dead, Outcome, Reschedule, Retry
 from goworkers_py.wire import payload
@@ -44,7 +44,7 @@ class RetryPolicy:
 
     max_retries: int = 25
     timestamps: Timestamps = field(default_factory=Timestamps)
-    random_below: Callable[[int], int] = random.randrange
+    random_below: Callable[[int], int] = machine.random.randrange
 
     def decide(self, message: Message, error: BaseException, options: CodeOptions, now: float) -> Outcome:
         limit = self._limit(message, options)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import queue
-import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Final
 
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.strikes import lock_outside_runs
 
@@ -36,12 +36,12 @@ class Buffer:
 
     def __init__(self, capacity: int) -> None:
         # SimpleQueue is written in C: a hand-over through queue.Queue costs three times as much.
-        self._waiting: queue.SimpleQueue[Delivery | None] = queue.SimpleQueue()
+        self._waiting: machine.SimpleQueue[Delivery | None] = machine.SimpleQueue()
         self.get = self._waiting.get  # returns the next delivery to run, or STOP when the worker should end
         self.get_now = self._waiting.get_nowait  # the same, but raises queue.Empty where `get` would wait
-        lock = threading.Lock()
+        lock = machine.Lock()
         self._lock = lock_outside_runs(lock)
-        self._changed = threading.Condition(lock)
+        self._changed = machine.Condition(lock)
         self.capacity = capacity  # changed by the fetcher's thread
         self._awaited = 0  # how much room the fetcher's thread waits for; 0 while it does not wait
         self._out: set[Delivery] = set()  # used by any thread, also without the lock: each change is one step of C code

@@ -11,11 +11,11 @@ import dataclasses
 import logging
 import math
 import queue
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from goworkers_py.brokers.contracts.cancels import Cancels
+from goworkers_py.core import machine
 from goworkers_py.core.batch import line_of
 from goworkers_py.core.cancel import CancelRequest, Tombstone
 from goworkers_py.core.delivery import Delivery
@@ -79,7 +79,7 @@ class Canceller(BrokerService):
         self.tombstones: Mapping[str, Tombstone] = {}
         self.on_look: Callable[[], None] = lambda: None  # called by this thread after each look
         self._look_elsewhere_at = 0.0  # monotonic
-        self._told: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._told: machine.SimpleQueue[None] = machine.SimpleQueue()
         self._version = "?"  # used by `look` only
         self._listens: Callable[[], None] | None = None
 
@@ -100,8 +100,8 @@ class Canceller(BrokerService):
                 self._told.get_nowait()
         self.look()
         self._interrupt(self.tombstones)
-        if time.monotonic() >= self._look_elsewhere_at:
-            self._look_elsewhere_at = time.monotonic() + self.compare_every_s
+        if machine.monotonic() >= self._look_elsewhere_at:
+            self._look_elsewhere_at = machine.monotonic() + self.compare_every_s
             self.look_elsewhere(self._running())
         self.lose(self._lost(self._running()))
         return self.compare_every_s

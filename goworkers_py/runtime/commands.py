@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import queue
-import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -21,8 +20,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from goworkers_py.brokers.contracts.calls import Calls
+from goworkers_py.core import machine
 from goworkers_py.core.call import Answer, Call
-from goworkers_py.core.clock import Deadline, awake_and_asleep
+from goworkers_py.core.clock import Deadline
 from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerRefused, NotHere, WorkersError
 from goworkers_py.core.escaping import one_line
 from goworkers_py.runtime.own_commands import OwnCommands, check_arguments
@@ -63,7 +63,7 @@ class Commands(BrokerService):
         # Added to by this thread and those of own commands, taken by this thread. Each with the time of its end.
         self._answers: deque[tuple[float, Call, Answer]] = deque()
         self._warned = False
-        self._told: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._told: machine.SimpleQueue[None] = machine.SimpleQueue()
 
     def begin(self) -> None:
         """By the thread that starts the process, before this thread: calls of before are not obeyed."""
@@ -95,12 +95,12 @@ class Commands(BrokerService):
         if self._position is None:  # the broker has refused until now
             self.begin()
         else:
-            asked_at = awake_and_asleep()
+            asked_at = machine.awake_and_asleep()
             self._position, found = self._calls.after(self._position)
             self._to_obey.extend((asked_at + call.life_s, call) for call in found if self._is_for_me(call))
         while self._to_obey:
             until, call = self._to_obey.popleft()
-            if awake_and_asleep() < until:
+            if machine.awake_and_asleep() < until:
                 self._obey(call)
             else:
                 log.warning("command from %s expired, not obeyed: %s", _shown(call.asker), _shown(call.name))
@@ -142,12 +142,12 @@ class Commands(BrokerService):
                 value, error = None, wrong
         told, here = "" if error is None else _told(error), not isinstance(error, NotHere)
         answer = Answer(self._lease.identity, value, told, here)
-        self._answers.append((time.monotonic() + ANSWER_LIVES_S, call, answer))
+        self._answers.append((machine.monotonic() + ANSWER_LIVES_S, call, answer))
 
     def _give_answers(self) -> None:
         while self._answers:
             until, call, answer = self._answers[0]
-            if time.monotonic() < until:
+            if machine.monotonic() < until:
                 self._calls.answer(call.id, answer)
             self._answers.popleft()  # after it was given: an error keeps it
 

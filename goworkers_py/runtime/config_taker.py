@@ -18,6 +18,7 @@ from goworkers_py.config.central import CentralSource, ignored, in_few_words
 from goworkers_py.config.differences import differences
 from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.options import Config
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable, WorkersError
 from goworkers_py.core.escaping import one_line
 from goworkers_py.core.stored_config import ConfigInForce, StoredConfig
@@ -46,7 +47,7 @@ class ConfigTaker(Service):
         self._seen = source.version, source.digest
         self._warned = False
         self.in_force = ConfigInForce(source.name, source.version, source.version, (), source.digest)
-        self._told: queue.SimpleQueue[None] = queue.SimpleQueue()  # put by any thread
+        self._told: machine.SimpleQueue[None] = machine.SimpleQueue()  # put by any thread
 
     def run(self) -> None:
         ends: Callable[[], None] = lambda: None  # noqa: E731

@@ -8,10 +8,10 @@ that runs jobs in the background, `quit` may call `stop` while another thread is
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Mapping
 
 from goworkers_py.config.partitions import MAIN
+from goworkers_py.core import machine
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
@@ -32,12 +32,12 @@ class Daemon:
     def __init__(self, launchers: Mapping[str, AnyLauncher]) -> None:
         """`launchers`: at least one, by the name of the partition, the main one first if it is there."""
         self._launchers = launchers
-        self._starts: dict[str, threading.Thread] = {}
+        self._starts: dict[str, machine.Thread] = {}
         self._errors: dict[str, BaseException] = {}  # of the starts, written by their threads
         self._ready = False
         self.config_taker: ConfigTaker | None = None  # set before the start; None: the configuration is not central
-        self._lock = threading.Lock()  # while the partitions are started or stopped
-        self._starter: threading.Thread | None = None  # the thread in `start`
+        self._lock = machine.Lock()  # while the partitions are started or stopped
+        self._starter: machine.Thread | None = None  # the thread in `start`
         self._clean: bool | None = None  # used under the lock: what `stop` has returned
 
     def __str__(self) -> str:
@@ -53,11 +53,11 @@ class Daemon:
 
     # --- start
 
-    def start(self, stop_asked: threading.Event) -> bool:
+    def start(self, stop_asked: machine.Event) -> bool:
         """Returns when every partition works, or waits in an outage while others work. False when `stop_asked` was set
         before. Raises the first error of a partition that cannot start."""
         with self._lock:
-            self._starter = threading.current_thread()
+            self._starter = machine.current_thread()
             try:
                 started = self._start_all(stop_asked)
                 if started and self.config_taker is not None:
@@ -66,12 +66,12 @@ class Daemon:
             finally:
                 self._starter = None
 
-    def _start_all(self, stop_asked: threading.Event) -> bool:
+    def _start_all(self, stop_asked: machine.Event) -> bool:
         if len(self._launchers) == 1:
             [launcher] = self._launchers.values()
             return launcher.start(stop_asked)
         for name, launcher in self._launchers.items():
-            self._starts[name] = threading.Thread(
+            self._starts[name] = machine.Thread(
                 target=self._start, args=(name, launcher, stop_asked), name=f"launcher:{name or MAIN}", daemon=True
             )
             self._starts[name].start()
@@ -86,7 +86,7 @@ class Daemon:
             raise next(iter(self._errors.values()))
         return self._ready
 
-    def _start(self, name: str, launcher: AnyLauncher, stop_asked: threading.Event) -> None:
+    def _start(self, name: str, launcher: AnyLauncher, stop_asked: machine.Event) -> None:
         while not stop_asked.is_set():
             try:
                 if launcher.start(stop_asked) and self._ready:
@@ -99,9 +99,7 @@ class Daemon:
                 log.error("partition %s cannot start, next try in %.0f s: %s", name or MAIN, AGAIN_S, error)
             stop_asked.wait(AGAIN_S)
 
-    def _cannot_start(
-        self, name: str, launcher: AnyLauncher, error: BaseException, stop_asked: threading.Event
-    ) -> None:
+    def _cannot_start(self, name: str, launcher: AnyLauncher, error: BaseException, stop_asked: machine.Event) -> None:
         log.error("partition %s cannot start, so this process stops: %s", name or MAIN, error)
         self._errors[name] = error
         if self._ready:  # a hook failed after an outage, say. Before that, `start` raises the error
@@ -168,7 +166,7 @@ class Daemon:
         """Stops all partitions at once, so that they share the time limit. True when nothing was left behind. When a
         start runs in another thread, waits for its end. A second call waits for the first, and returns the same. In a
         hook of the start it does nothing: its caller has set `stop_asked`, and stops after the start."""
-        if threading.current_thread() in (self._starter, *self._starts.values()):
+        if machine.current_thread() in (self._starter, *self._starts.values()):
             return True
         with self._lock:
             if self.config_taker is not None:
@@ -187,7 +185,7 @@ class Daemon:
         started = [launcher for launcher in self._launchers.values() if launcher.state.started]
         clean: list[bool] = []
         stops = [
-            threading.Thread(
+            machine.Thread(
                 target=lambda one=one: clean.append(one.stop(patiently)), name=f"launcher:{_name(one)}", daemon=True
             )
             for one in started[1:]

@@ -6,6 +6,8 @@ import math
 import queue
 from contextlib import suppress
 
+from goworkers_py.core import machine
+
 
 class DueHints:
     """`scheduled` is called by settlers, and by any thread that pushes. Only the scheduler's thread waits.
@@ -15,7 +17,7 @@ class DueHints:
     """
 
     def __init__(self) -> None:
-        self._hints: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._hints: machine.SimpleQueue[None] = machine.SimpleQueue()
         self._sleeps_until = -math.inf  # epoch seconds; -inf before the scheduler's first look and after its last
 
     def scheduled(self, at: float) -> None:

@@ -18,14 +18,11 @@ It lives while the launcher of a term starts, works and stops, in another thread
 from __future__ import annotations
 
 import logging
-import random
-import threading
-import time
 from collections.abc import Callable
 
 from goworkers_py.brokers.contracts.leadership import Leadership
 from goworkers_py.config.options import Config
-from goworkers_py.core.clock import awake_and_asleep
+from goworkers_py.core import machine
 from goworkers_py.core.election import Bid, Fence, Leader, News, Standing
 from goworkers_py.core.errors import Fenced
 from goworkers_py.core.identity import is_identity
@@ -60,19 +57,19 @@ class Elector(BrokerService):
         self.on_won: Callable[[], None] = lambda: None  # called by this thread
         self.on_lost: Callable[[], None] = lambda: None  # called by this thread: the term is over before its end
         self.on_asked: Callable[[str], None] = lambda by: None  # called by this thread: to step down
-        self._asked = threading.Event()
+        self._asked = machine.Event()
         # The identity and the fence with which it bids; None while it must not. Replaced in single steps: `offer` by
         # the thread of the terms, the rest by this thread.
         self._candidate: tuple[str, Fence] | None = None
         self._leads = False  # changed by this thread
         self._finished = False  # set by the thread of the terms, and cleared by this thread, which sets `_resigned`
-        self._resigned = threading.Event()
+        self._resigned = machine.Event()
         self.bids = True  # cleared once, when the process is quiet or stops
         # Monotonic times. The listener's thread sets the first two.
         self._yield_until = self._heard_at = 0.0
         self._cool_until = 0.0
         self._without_leader_since = 0.0  # 0: there is one, as far as it knows
-        self._steady_since = time.monotonic()
+        self._steady_since = machine.monotonic()
         self._asked_at = float("-inf")
         self._warned_of = 0  # the epoch of a leader that was told to be silent
         self.standing = Standing(None, 0, "")  # the last look; replaced by this thread
@@ -109,14 +106,14 @@ class Elector(BrokerService):
         self._asked.set()
 
     def after_failure(self) -> None:
-        self._steady_since = time.monotonic()
+        self._steady_since = machine.monotonic()
         if self._leads and self._candidate is not None and not self._candidate[1].holds:
             self._lose("its lease could not be renewed in time")
 
     # --- follow
 
     def _follow(self) -> float:
-        asked_at, standing = awake_and_asleep(), self._leadership.look(self._election)
+        asked_at, standing = machine.awake_and_asleep(), self._leadership.look(self._election)
         self.standing, self.epoch = standing, max(self.epoch, standing.epoch)
         candidate = self._candidate
         if candidate is not None and standing.leader is not None and standing.leader.identity == candidate[0]:
@@ -127,8 +124,8 @@ class Elector(BrokerService):
                 self._shorten(standing.leader)
             self._watch(standing.leader)
             # Not all bidders at once.
-            return min(self._every_s, standing.leader.left_s + random.uniform(0.005, 0.03))
-        now = time.monotonic()
+            return min(self._every_s, standing.leader.left_s + machine.random.uniform(0.005, 0.03))
+        now = machine.monotonic()
         self._without_leader_since = self._without_leader_since or now
         late_s = LATE_S if now < self._cool_until else 0.0
         wait_s = max(self._without_leader_since + late_s, self._yield_until) - now
@@ -147,7 +144,7 @@ class Elector(BrokerService):
         left_s = self._lease_s if standing.leader is None else min(self._lease_s, standing.leader.left_s)
         fence.hold(asked_at + left_s - self._lease_s * MARGIN)
         fence.on_fall = self.wake
-        self.standing = Standing(Leader(identity, epoch, self._prefers, time.time(), self._lease_s), epoch, identity)
+        self.standing = Standing(Leader(identity, epoch, self._prefers, machine.time(), self._lease_s), epoch, identity)
         self._leads = True
         self.on_won()
         return 0.0  # the first renewal tells the others
@@ -161,7 +158,7 @@ class Elector(BrokerService):
             )  # fmt: skip
 
     def _watch(self, leader: Leader) -> None:
-        now = time.monotonic()
+        now = machine.monotonic()
         silent_s = now - max(self._heard_at, self._steady_since)
         if silent_s > 2 * self._every_s and leader.left_s < self._every_s and self._warned_of != leader.epoch:
             self._warned_of = leader.epoch
@@ -184,7 +181,7 @@ class Elector(BrokerService):
         if not fence.holds:
             self._lose(fence.fallen or "its lease was not renewed in time: was this process paused?")
             return 0.0
-        asked_at = awake_and_asleep()
+        asked_at = machine.awake_and_asleep()
         try:
             asked = self._leadership.renew(self._election, fence, identity, self._lease_s)
         except Fenced as error:
@@ -218,7 +215,7 @@ class Elector(BrokerService):
 
     def _end_term(self) -> None:
         self._leads, self._candidate, self._finished = False, None, False
-        self._steady_since = time.monotonic()
+        self._steady_since = machine.monotonic()
         self._cool_until = self._steady_since + COOL_DOWN_LEASES * self._lease_s
         self._without_leader_since = 0.0
         self._resigned.set()
@@ -248,7 +245,7 @@ class Elector(BrokerService):
 
     def _hear(self, news: News) -> None:
         """In the listener's thread."""
-        now = time.monotonic()
+        now = machine.monotonic()
         if news.what == "beat":
             self._heard_at, self.epoch = now, max(self.epoch, news.epoch)
             return

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
-import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
 from goworkers_py.brokers.contracts.transport import Transport
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerError, BrokerFull, LeaseGone
 from goworkers_py.policy.priorities import Priorities
@@ -68,9 +67,9 @@ class Fetcher(BrokerService):
         # Changed by the thread that pauses. Each change, and each look of the fetcher's thread, is one step of C code.
         self._paused: set[str] = set()
         self._held = False  # nothing is fetched until `release`; changed under `_switching`
-        self._may_fetch = threading.Event()  # cleared while all queues are paused, or `_held`
+        self._may_fetch = machine.Event()  # cleared while all queues are paused, or `_held`
         self._may_fetch.set()
-        self._switching = threading.Lock()  # the threads that pause, hold and release
+        self._switching = machine.Lock()  # the threads that pause, hold and release
 
     def run_once(self) -> float:
         try:
@@ -80,7 +79,7 @@ class Fetcher(BrokerService):
             return FULL_SERVER_PAUSE_S
 
     def _fetch(self) -> float:
-        if time.monotonic() >= self._reconcile_at:
+        if machine.monotonic() >= self._reconcile_at:
             self._reconcile()
         last_done = self._buffer.last_done
         reserve = 0 if last_done is self._stalled_at else self._prefetch.reserve()
@@ -173,7 +172,7 @@ class Fetcher(BrokerService):
                 # Paused after the check above: the pausing thread may have drained the buffer before `put`.
                 self._go_back(self._buffer.take_back(closed))
             if len(deliveries) == 1:
-                time.sleep(0)  # releases the interpreter's lock, for which the woken worker waits
+                machine.sleep(0)  # releases the interpreter's lock, for which the woken worker waits
 
     def _put(self, deliveries: list[Delivery], room: int) -> None:
         self._buffer.put(deliveries)
@@ -192,7 +191,7 @@ class Fetcher(BrokerService):
             if lost:
                 log.warning("queue %s: %d jobs were fetched but their reply was lost; running them", queue, len(lost))
                 self._take(lost, len(lost))
-        self._reconcile_at = time.monotonic() + self.reconcile_every_s
+        self._reconcile_at = machine.monotonic() + self.reconcile_every_s
 
     def look_once_more(self) -> None:
         """Called after the end of this thread: finds the deliveries of its last fetch if their reply was lost."""

@@ -11,8 +11,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-import random
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -20,6 +18,7 @@ from typing import Any
 
 from goworkers_py.admin.lock_holders import LockHolders
 from goworkers_py.brokers.broker import Broker
+from goworkers_py.core import machine
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.lock import Holder
@@ -60,18 +59,18 @@ class Firer(BrokerService):
         super().run()
 
     def run_once(self) -> float:
-        look_s = LOOK_EVERY_S * random.uniform(0.75, 1.25)  # a fleet must not look in step
+        look_s = LOOK_EVERY_S * machine.random.uniform(0.75, 1.25)  # a fleet must not look in step
         next_s = [self._look(self._jobs[start : start + AT_ONCE]) for start in range(0, len(self._jobs), AT_ONCE)]
         return max(SHORTEST_SLEEP_S, min([look_s, *next_s]))
 
     def _look(self, jobs: Sequence[PeriodicJob]) -> float:
         """Fires what is due; returns in how many seconds the next slot is."""
         registered = self._periodic.register(self._release, [job.schedule for job in jobs])
-        asked_at, self._now = time.monotonic(), registered.now
+        asked_at, self._now = machine.monotonic(), registered.now
         self._tell_of_newer(registered.newer)
         states = zip(jobs, registered.states, strict=registered.newer is None)
         next_at = [self._look_at(job, state, registered.now) for job, state in states if self._may_fire(job, state)]
-        return min(next_at, default=math.inf) - registered.now - (time.monotonic() - asked_at)
+        return min(next_at, default=math.inf) - registered.now - (machine.monotonic() - asked_at)
 
     def _may_fire(self, job: PeriodicJob, state: ScheduleState) -> bool:
         name = job.schedule.name

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 
 from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.config.partitions import MAIN
+from goworkers_py.core import machine
 from goworkers_py.core.command import Obey
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.proc import CpuMeter, resident_bytes
@@ -24,18 +24,18 @@ class FollowerReport:
         self._cpu = CpuMeter()
         pools = [MemberPool(pool.name, pool.concurrency, _weights(pool.queues, pool.weights)) for pool in plan.pools]
         partition = plan.config.partition or MAIN
-        self._member = Member(time.time(), pools, plan.config.tag, partition=partition)
+        self._member = Member(machine.time(), pools, plan.config.tag, partition=partition)
         self._every_s = plan.config.timing.beat_every_s
         self._next_at = 0.0  # monotonic
         self._shown = "", ""  # the last one
 
     def show(self, identity: str, standby: str, quiet: bool) -> None:
         """`standby` says whom it stands by for."""
-        if (identity, standby) == self._shown and time.monotonic() < self._next_at:
+        if (identity, standby) == self._shown and machine.monotonic() < self._next_at:
             return
-        self._shown, self._next_at = (identity, standby), time.monotonic() + self._every_s
+        self._shown, self._next_at = (identity, standby), machine.monotonic() + self._every_s
         now = ProcessSnapshot(
-            {}, quiet, resident_bytes(), 0.0, time.time(), self._obey is None, standby, self._cpu.share()
+            {}, quiet, resident_bytes(), 0.0, machine.time(), self._obey is None, standby, self._cpu.share()
         )
         with suppress(BrokerError):  # the elector tells of an outage
             for command in self._control.report(identity, self._member, now):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 import math
-import secrets
 from collections.abc import Callable
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.groups import Groups
 from goworkers_py.config.enqueue_options import EnqueueOptions
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.group import Group
 from goworkers_py.policy.aggregates import Aggregates
@@ -79,7 +79,7 @@ class GroupFlusher(BrokerService):
         return math.inf if due.next_in_s is None else due.next_in_s
 
     def _flush(self, groups: Groups, group: Group, spec: JobSpec) -> None:
-        into = group if group.set else group._replace(set=secrets.token_hex(12))
+        into = group if group.set else group._replace(set=machine.token_hex(12))
         if size := groups.flush(group, into, self.job_of(into, spec)):
             log.debug("group %s of %s: %d members are to be aggregated", group.name, spec.name, size)
 

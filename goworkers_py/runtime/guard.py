@@ -4,11 +4,11 @@ has passed, and suspects."""
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.outcome import Outcome, Reschedule
@@ -190,5 +190,5 @@ def _answer(outcome: Outcome, message: Message) -> Outcome:
     """Of a job that does not begin now. One that Ruby cannot read does not wait in the schedule, which Ruby reads: it
     goes to the back of its queue, and would come again at once, thousands of times a second."""
     if isinstance(outcome, Reschedule) and ruby_flaw(outcome.payload):
-        time.sleep(BACK_AGAIN_S)  # no Event: an exception thrown into its `wait` could leave its lock locked
+        machine.sleep(BACK_AGAIN_S)  # no Event: an exception thrown into its `wait` could leave its lock locked
     return outcome

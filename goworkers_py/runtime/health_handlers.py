@@ -7,11 +7,11 @@ takes long, or never returns, holds up neither the daemon nor its stop.
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.strikes import lock_outside_runs
 
@@ -53,7 +53,7 @@ class HealthHandlers:
                 return
             self._telling = True
         try:
-            threading.Thread(target=self._tell_all, name="on-health", daemon=True).start()
+            machine.Thread(target=self._tell_all, name="on-health", daemon=True).start()
         except RuntimeError:  # the system gives this process no more threads; the next event tries again
             log.exception("on_health cannot be called now")
             with self._lock:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Callable
 
 from goworkers_py.brokers.contracts.recoverable import Beat, DeclaredDead, Recoverable
-from goworkers_py.core.clock import awake_and_asleep
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.identity import new_identity
 from goworkers_py.core.timing import TIMING, Timing
@@ -36,12 +34,12 @@ class Heartbeat(BrokerService):
         self._every_s = timing.beat_every_s
         self.round_trip_s = 0.0  # of the last beat
         self._steadiness = Steadiness(shared.lease)
-        self._one_at_a_time = threading.Lock()  # beats are sent by this thread, and by a worker's for a suspect
+        self._one_at_a_time = machine.Lock()  # beats are sent by this thread, and by a worker's for a suspect
         # The next three are changed under `_one_at_a_time`.
         self._born = ""  # the next identity, from when this one was declared dead until the broker knows the next
         self._warned_of_skew = False
         self._silent = False  # set by the thread that stops the process, before it takes `_one_at_a_time`
-        self._asked = threading.Event()
+        self._asked = machine.Event()
         self.on_new_identity: Callable[[], None] = lambda: None  # called by the thread that beats
 
     def run_once(self) -> float:
@@ -72,18 +70,18 @@ class Heartbeat(BrokerService):
         with self._one_at_a_time:
             if self._silent:
                 return
-            asked_at, wall_before, identity = awake_and_asleep(), time.time(), self._lease.identity
+            asked_at, wall_before, identity = machine.awake_and_asleep(), machine.time(), self._lease.identity
             since = self._steadiness.before()
             alone = self._quarantine.announcement()
             answer = self._ask(alone)
-            answered_at = awake_and_asleep()
+            answered_at = machine.awake_and_asleep()
             self.round_trip_s = answered_at - asked_at
             # First `_clock`, then `_lease`: a worker that waits in `Lease.await_confirmation` goes on as soon as the
             # lease is confirmed, and its job reads the clock.
             self._clock.synchronize(answer.server_time, asked_at, answered_at)
             self._lease.confirm(asked_at)
             self._quarantine.announced(alone)
-            self._warn_of_skew(wall_before, answer.server_time, time.time())
+            self._warn_of_skew(wall_before, answer.server_time, machine.time())
             if not self._steadiness.after(since, answer, identity):
                 log.warning(
                     "the broker has lost writes: the lease of %s was not as its last beat left it; other leases may "

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.config.options import LimitConfig
+from goworkers_py.core import machine
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable, Fenced
@@ -46,7 +46,7 @@ class Launcher:
         self.health = health
         self.state = shared.state
         self.managers: Sequence[Manager] = health.managers
-        self._quieting = threading.Lock()  # `quiet` and `resume` may come from several threads
+        self._quieting = machine.Lock()  # `quiet` and `resume` may come from several threads
         # Called by the thread `commands`. In a term of a leader it ends the term.
         self.on_quiet_asked: Callable[[], None] = self.quiet
         self._in_a_hurry = False
@@ -62,7 +62,7 @@ class Launcher:
 
     # --- start
 
-    def start(self, stop_asked: threading.Event) -> bool:
+    def start(self, stop_asked: machine.Event) -> bool:
         """False when `stop_asked` was set before the broker answered. Raises BrokerRefused when the broker refuses."""
         try:
             return self._start(stop_asked)
@@ -70,7 +70,7 @@ class Launcher:
             if not self.state.started:
                 self._recoverer.tell_of_deaths()  # no recoverer runs that would do it
 
-    def _start(self, stop_asked: threading.Event) -> bool:
+    def _start(self, stop_asked: machine.Event) -> bool:
         warn_where_unsupported()
         if not self._register(stop_asked):
             return False
@@ -96,7 +96,7 @@ class Launcher:
             raise
         return True
 
-    def _register(self, stop_asked: threading.Event) -> bool:
+    def _register(self, stop_asked: machine.Event) -> bool:
         """Waits for the broker, and creates the lease before the first fetch. False when `stop_asked` was set first."""
         while not stop_asked.is_set():
             try:
@@ -251,8 +251,8 @@ class Launcher:
             report_unfinished(manager.give_back_running())
         return self._stop_services()
 
-    def _start_drain_hooks(self) -> threading.Thread:
-        hooks = threading.Thread(target=self._run_drain_hooks, name="during-drain", daemon=True)
+    def _start_drain_hooks(self) -> machine.Thread:
+        hooks = machine.Thread(target=self._run_drain_hooks, name="during-drain", daemon=True)
         try:
             hooks.start()
         except RuntimeError:  # the system gives this process no more threads; that must not end the stop

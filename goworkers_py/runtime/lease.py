@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
 
-from goworkers_py.core.clock import awake_and_asleep
+from goworkers_py.core import machine
 from goworkers_py.core.election import Fence
 from goworkers_py.core.identity import new_identity
 
@@ -30,12 +29,12 @@ class Lease:
     @property
     def fresh(self) -> bool:
         """False when the broker may have declared this process dead by now."""
-        return awake_and_asleep() < self._fresh_until
+        return machine.awake_and_asleep() < self._fresh_until
 
     @property
     def silent_s(self) -> float:
         """Seconds since the last answered beat was sent; 0 before the first one."""
-        return max(0.0, awake_and_asleep() - self._confirmed_at)
+        return max(0.0, machine.awake_and_asleep() - self._confirmed_at)
 
     def lapse(self) -> None:
         """The identity was declared dead: the lease is not fresh until the next `confirm`."""
@@ -52,16 +51,16 @@ class Lease:
         `identity` in between, the second comparison fails. In the other order the old identity would be compared, and
         then the new identity's lease be found fresh.
         """
-        return awake_and_asleep() < self._fresh_until and self.identity == owner
+        return machine.awake_and_asleep() < self._fresh_until and self.identity == owner
 
     def await_confirmation(self, owner: str, timeout_s: float) -> bool:
         """Waits until a beat shows whether `owner` still is this process; False when it is not, or at the time limit.
 
         A process that was frozen for long holds deliveries that may have been recovered meanwhile.
         """
-        give_up_at = time.monotonic() + timeout_s
-        while not self.fresh and self.identity == owner and time.monotonic() < give_up_at:
-            time.sleep(LOOK_EVERY_S)  # no Condition: an exception in its `wait` could leave its lock locked
+        give_up_at = machine.monotonic() + timeout_s
+        while not self.fresh and self.identity == owner and machine.monotonic() < give_up_at:
+            machine.sleep(LOOK_EVERY_S)  # no Condition: an exception in its `wait` could leave its lock locked
         return self.surely_of(owner)
 
 

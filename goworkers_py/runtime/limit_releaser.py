@@ -11,15 +11,13 @@ import itertools
 import logging
 import math
 import queue
-import random
-import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from goworkers_py.admin.missing_jobs import MissingJobs
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.config.options import LimitConfig
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.limit import DueSlots, Slot, SlotHolder, slot_of_line
 from goworkers_py.policy.limiting import Limiting
@@ -55,13 +53,13 @@ class LimitReleaser(BrokerService):
         self._limiting = limiting
         self._declare = declare
         self._jobs = MissingJobs(broker)
-        self._undeclared = threading.Event()  # set by any thread, cleared by this one before it declares
+        self._undeclared = machine.Event()  # set by any thread, cleared by this one before it declares
         self._undeclared.set()
         self._all = False
         self._clock = 0.0  # of the broker; this thread only
         self._refused: dict[Slot, float] = {}  # monotonic: until when it is left alone; this thread only
         self._search_at = 0.0  # monotonic; this thread only
-        self._told: queue.SimpleQueue[None] = queue.SimpleQueue()  # a put is one step of C code, as in Tracker
+        self._told: machine.SimpleQueue[None] = machine.SimpleQueue()  # a put is one step of C code, as in Tracker
 
     def set_limits(self, limits: Sequence[LimitConfig]) -> None:
         """From any thread: the sections [limit:NAME] of a new configuration."""
@@ -102,7 +100,7 @@ class LimitReleaser(BrokerService):
         except BaseException:
             self._all = self._all or everything
             raise
-        if waiting and time.monotonic() >= self._search_at:
+        if waiting and machine.monotonic() >= self._search_at:
             self._search(waiting)
         if due.next_in_s is None and any(slot not in self._refused for slot in due.slots):
             return OFTEN_S
@@ -118,14 +116,14 @@ class LimitReleaser(BrokerService):
     def _look_or_tell(self, slot: Slot) -> bool:
         """A slot that the broker refuses to look at, as one whose keys are damaged, stops no other one. It stays due,
         and is tried again seldom."""
-        if self._refused.get(slot, 0.0) > time.monotonic():
+        if self._refused.get(slot, 0.0) > machine.monotonic():
             return False
         try:
             waits = self._look(slot)
         except BrokerRefused as error:
             if slot not in self._refused:
                 log.error("limit %s: its line cannot be looked at: %s", slot.id, error)
-            self._refused[slot] = time.monotonic() + REFUSED_S
+            self._refused[slot] = machine.monotonic() + REFUSED_S
             return False
         self._refused.pop(slot, None)
         return waits
@@ -142,12 +140,12 @@ class LimitReleaser(BrokerService):
 
     def _search(self, waiting: Sequence[Slot]) -> None:
         """Searches the jobs of one slot. If none is missing, it rests then: a search takes time, and rates go on."""
-        began = time.monotonic()
-        late = ((slot, self._late(slot)) for slot in random.sample(waiting, len(waiting)))
+        began = machine.monotonic()
+        late = ((slot, self._late(slot)) for slot in machine.random.sample(waiting, len(waiting)))
         if self._free_missing([*itertools.islice((pair for pair in late if pair[1]), 1)]):
             self._search_many()
         else:
-            ended = time.monotonic()
+            ended = machine.monotonic()
             self._search_at = ended + REST * (ended - began)
 
     def _search_many(self) -> None:
@@ -167,7 +165,7 @@ class LimitReleaser(BrokerService):
 
     def _late(self, slot: Slot) -> list[SlotHolder]:
         """The places of jobs that have had them for long: another program may have deleted the jobs. Not of blocks."""
-        now = time.time()
+        now = machine.time()
         late = (LOOK_FOR_AFTER_S, LOOK_FOR_RUN_AFTER_S)
         return [
             one for one in self._broker.limits.holders(slot) if one.queue and now - one.since > late[bool(one.owner)]

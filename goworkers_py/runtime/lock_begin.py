@@ -9,12 +9,12 @@ not begun while it waits there. It asks again when it has its places.
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable
 
 from goworkers_py.admin.lock_holders import LockHolders
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.locks import Locks
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import PART_PAUSE_S, BrokerRefused, BrokerUnavailable, UnreadablePayload
 from goworkers_py.core.lock import RESCHEDULED_S, Begin, Begun, Holder, TooEarly
@@ -77,7 +77,7 @@ class LockBegin:
                 return self._rescheduled(message, due)
             case Holder(jid):
                 log.info("rescheduled: job %s holds the lock %s", jid, lock.name)
-                return self._rescheduled(message, self._wall() + RESCHEDULED_S * random.uniform(0.9, 1.1))
+                return self._rescheduled(message, self._wall() + RESCHEDULED_S * machine.random.uniform(0.9, 1.1))
 
     def _asked(self, locks: Locks, asked: Begin, lock: JobLock) -> Begun | TooEarly | Holder:
         answer = locks.begin(asked)

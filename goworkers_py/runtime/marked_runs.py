@@ -22,10 +22,10 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Callable
 
 from goworkers_py.brokers.contracts.death_marks import DeathMarks
+from goworkers_py.core import machine
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerRefused
@@ -79,7 +79,7 @@ class MarkedRuns:
             return chain(message)
         except BrokerError as error:
             log.warning("not run now, requeued: its marks cannot be read: %s", error)
-            time.sleep(KNOWN_LOST_S)
+            machine.sleep(KNOWN_LOST_S)
             deaths, alone = -1, False
         counted = self._policy.counted(message, name, max(deaths, 0), self._wall())
         if counted is None:
@@ -135,7 +135,7 @@ class _MarkedRun:
             log.warning("it came again and again, but no mark can be left, so no death is counted: %s", error)
         except BrokerError as error:
             log.warning("not run now, requeued: no mark can be left: %s", error)
-            time.sleep(KNOWN_LOST_S)
+            machine.sleep(KNOWN_LOST_S)
             return Requeue(last=True)
         self.begun = True
         try:

@@ -7,9 +7,8 @@ one thread (a key of the wrong type, a missing permission), is no outage: that t
 from __future__ import annotations
 
 import logging
-import random
-import time
 
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable, Fenced
 from goworkers_py.core.strikes import lock_outside_runs
 from goworkers_py.runtime.health_handlers import HealthEvent, HealthHandlers
@@ -47,7 +46,7 @@ class Outage:
             book[who] = failures = book.get(who, 0) + other.pop(who, 0) + 1
             if begins and outage:
                 self._logged = True
-                self._began = time.monotonic()
+                self._began = machine.monotonic()
                 self._handlers.tell(HealthEvent(True, self._broker, error))  # under the lock, so in order
         if begins:
             if outage:
@@ -55,7 +54,7 @@ class Outage:
             else:
                 log.error("%s: %s refuses: %s; trying again", who, self._broker, error)
         longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(failures, 10))
-        return random.uniform(longest / 2, longest)
+        return machine.random.uniform(longest / 2, longest)
 
     def recovered(self, who: str) -> None:
         if self._cut_off or self._refused:  # read without the lock: called for every fetch
@@ -70,7 +69,7 @@ class Outage:
             ends = self._cut_off.pop(who, None) is not None and not self._cut_off and self._logged
             if ends:
                 self._logged = False
-                self._ended = time.monotonic()
+                self._ended = machine.monotonic()
                 self._lasted_s += self._ended - self._began
                 if tell:
                     self._handlers.tell(HealthEvent(False, self._broker, None, self._ended - self._began))
@@ -83,7 +82,7 @@ class Outage:
     @property
     def total_s(self) -> float:
         with self._lock:
-            return self._lasted_s + (time.monotonic() - self._began if self._logged else 0.0)
+            return self._lasted_s + (machine.monotonic() - self._began if self._logged else 0.0)
 
     @property
     def lasts(self) -> bool:

@@ -8,10 +8,10 @@ Where one of several servers is away and the others serve, this thread tells tha
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Collection, Mapping
 
 from goworkers_py.brokers.contracts.transport import Transport
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.levels import is_paused
 from goworkers_py.runtime.outage import Outage
@@ -36,7 +36,7 @@ class Pauses(BrokerService):
         # Paused for this process alone. Added and removed by the thread `commands`; each change is one step of C code.
         self._here: set[str] = set()
         self._warned = False
-        self._woken = threading.Event()
+        self._woken = machine.Event()
 
     def run_once(self) -> float:
         self.look()

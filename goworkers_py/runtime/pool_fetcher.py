@@ -10,10 +10,10 @@ back as well, unless it outranks a buffered one.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 from goworkers_py.brokers.contracts.transport import Transport
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.runtime.fetcher import Fetcher
@@ -64,13 +64,13 @@ class PoolFetcher(Fetcher):
     # --- while there is no room
 
     def _await_room(self, timeout_s: float, at_least: int) -> int:
-        give_up_at = time.monotonic() + timeout_s
+        give_up_at = machine.monotonic() + timeout_s
         while not self.stopping.is_set():
             if self._is_alone and not self._transport.waits_run(self._queues):
-                return self._buffer.room(max(0.0, give_up_at - time.monotonic()), at_least)
+                return self._buffer.room(max(0.0, give_up_at - machine.monotonic()), at_least)
             if room := self._buffer.expect_room(at_least):
                 return room
-            left_s = give_up_at - time.monotonic()
+            left_s = give_up_at - machine.monotonic()
             if left_s <= 0:
                 self._go_back_overtaken(most=0)
                 return 0

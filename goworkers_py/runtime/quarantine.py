@@ -23,10 +23,10 @@ from __future__ import annotations
 import logging
 import math
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from goworkers_py.core import machine
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerError
@@ -152,7 +152,7 @@ class Quarantine:
                 self._no_wait_until = max(self._no_wait_until, now + REST * (now - began))
                 return False
             # No Event: an exception thrown into its `wait` could leave its lock locked.
-            time.sleep(LOOK_EVERY_S)
+            machine.sleep(LOOK_EVERY_S)
         return not self._stopping
 
     def _waited_in_vain(self, suspect: _Suspect, message: Message, chain: Run) -> Outcome:

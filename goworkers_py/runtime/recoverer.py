@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import random
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import Found, Judge, Recoverable, Recovered
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import PoisonPill
 from goworkers_py.core.job_state import StateWord
@@ -47,7 +46,7 @@ class Recoverer(BrokerService):
         self._handlers = handlers
         self._shared = shared
         self._timing = timing
-        self._asked = threading.Event()
+        self._asked = machine.Event()
         self.on_recovered: Callable[[], None] = lambda: None  # called by this thread after an owner has died
         self._deaths: list[tuple[Message, PoisonPill]] = []  # to call the user's death handlers with
 
@@ -60,7 +59,7 @@ class Recoverer(BrokerService):
             self.recover()
         finally:
             self.tell_of_deaths()
-        return self._timing.recover_every_s * random.uniform(0.8, 1.2)
+        return self._timing.recover_every_s * machine.random.uniform(0.8, 1.2)
 
     def recover(self) -> None:
         """Called by the thread that starts this process, and after that by the recoverer's own thread."""

@@ -12,12 +12,11 @@ pushed. The outage of another broker is told in the log as that of its own is.
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from goworkers_py.brokers.contracts.store import Posted, Store
+from goworkers_py.core import machine
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
 from goworkers_py.core.held_pushes import Destination
@@ -44,7 +43,7 @@ class Relay(BrokerService):
         self._destinations = destinations
         self._outages: dict[str, Outage] = {}  # of the other brokers
         self._not_before: dict[str, float] = {}  # of a broker that failed: when to try again (monotonic)
-        self._told = threading.Event()
+        self._told = machine.Event()
         self._last_look: Deadline | None = None  # set when the loop has ended
 
     def run_once(self) -> float:
@@ -61,7 +60,7 @@ class Relay(BrokerService):
             self._outages.setdefault(name, Outage(f"the broker {name}, whose pushes wait in the outbox,")),
             0,
         )
-        wait_s = self._not_before.get(name, 0.0) - time.monotonic()
+        wait_s = self._not_before.get(name, 0.0) - machine.monotonic()
         if wait_s > 0:
             return wait_s
         step = StepSize()
@@ -74,7 +73,7 @@ class Relay(BrokerService):
             self._store.sent(name, taken)
             if error is not None:
                 pause_s = outage.failed(self.name, error)
-                self._not_before[name] = time.monotonic() + pause_s
+                self._not_before[name] = machine.monotonic() + pause_s
                 if isinstance(error, BrokerUnavailable):
                     return pause_s
                 passed += len(posted) - len(taken)

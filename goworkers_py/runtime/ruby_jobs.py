@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from goworkers_py.brokers.contracts.neighbours import Neighbours
+from goworkers_py.core import machine
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, WorkersError
 from goworkers_py.core.lock import RESCHEDULED_S
@@ -56,7 +56,7 @@ class RubyJobs:
 
     def _after(self, message: Message, lock: RubyLock) -> Outcome:
         log.info("rescheduled: another job holds the lock %s", lock.needed)
-        return self._rescheduled(message, self._wall() + RESCHEDULED_S * random.uniform(0.9, 1.1))
+        return self._rescheduled(message, self._wall() + RESCHEDULED_S * machine.random.uniform(0.9, 1.1))
 
     def _buried(self, message: Message, lock: RubyLock) -> Outcome:
         error = WorkersError(f"another job runs and holds the lock {lock.needed}")

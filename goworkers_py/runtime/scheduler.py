@@ -8,11 +8,11 @@ sets (its key is of another type, say), the scheduler tries that set again, and 
 from __future__ import annotations
 
 import logging
-import random
 from functools import lru_cache
 
 from goworkers_py.brokers.contracts.store import TIMED, Store
 from goworkers_py.config.options import Config
+from goworkers_py.core import machine
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import BrokerRefused, UnreadablePayload
 from goworkers_py.core.job_state import JobState
@@ -48,7 +48,7 @@ class Scheduler(BrokerService):
     def run_once(self) -> float:
         self._hints.begin_look()
         next_in_s = [self._look_at(state) for state in TIMED]
-        poll_s = self._poll_interval * random.uniform(0.75, 1.25)  # a fleet must not poll in step
+        poll_s = self._poll_interval * machine.random.uniform(0.75, 1.25)  # a fleet must not poll in step
         sleep_s = max(SHORTEST_SLEEP_S, min([poll_s, *(next_s for next_s in next_in_s if next_s is not None)]))
         self._hints.sleep_until(self._clock.wall() + sleep_s)
         return sleep_s

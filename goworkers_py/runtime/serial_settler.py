@@ -7,11 +7,10 @@ settles what other threads give back, and tries again what the broker has refuse
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
 
 from goworkers_py.brokers.contracts.transport import Transport
+from goworkers_py.core import machine
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.settler import Settler
 from goworkers_py.runtime.shared import Shared
@@ -33,8 +32,8 @@ class SerialSettler(Settler):
         super().__init__(transport, pool, shared, on_later, on_posted, on_left)
         self.give_back_waiting: Callable[[], None] = lambda: None  # set by the manager, before the start
         # Of the thread that settles now: it alone uses the fields of Settler. Taken once for a batch of jobs.
-        self._turn = threading.Lock()
-        self._watching = threading.Event()  # set while there may be something for this thread to do
+        self._turn = machine.Lock()
+        self._watching = machine.Event()  # set while there may be something for this thread to do
 
     # --- in the thread that runs the jobs
 
@@ -73,7 +72,7 @@ class SerialSettler(Settler):
             self.give_back_waiting()
             while self._has_ended():
                 self._settle_some()
-            if self._refused and (self.stopping.is_set() or time.monotonic() >= self._refused_until):
+            if self._refused and (self.stopping.is_set() or machine.monotonic() >= self._refused_until):
                 self._settle_some()
 
     def _sleep_if_idle(self) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
-import time
 
+from goworkers_py.core import machine
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.runtime.outage import Outage
@@ -25,13 +24,13 @@ class Service:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+        self.stopping = machine.Event()
+        self._thread: machine.Thread | None = None
         self._ended = False  # `run` has returned; set by the service's own thread
 
     def start(self) -> None:
         # A daemon thread: a job that never ends must not keep the process from ending.
-        thread = threading.Thread(target=self._main, name=self.name, daemon=True)
+        thread = machine.Thread(target=self._main, name=self.name, daemon=True)
         try:
             thread.start()
         finally:
@@ -73,7 +72,7 @@ class Service:
     @property
     def runs_here(self) -> bool:
         """The calling thread is that of this service."""
-        return self._thread is threading.current_thread()
+        return self._thread is machine.current_thread()
 
     def run(self) -> None:
         raise NotImplementedError
@@ -90,7 +89,7 @@ class Service:
             except BaseException:
                 log.critical("thread %s failed; starting it again", self.name, exc_info=True)
                 # No Event: another exception in its `wait` could leave its lock locked.
-                time.sleep(self.pause_after_fault_s)
+                machine.sleep(self.pause_after_fault_s)
                 faults_while_stopping += self.stopping.is_set()
                 if faults_while_stopping > 1:  # one more run may bring to its end what the stop waits for
                     return
@@ -106,7 +105,7 @@ class BrokerService(Service):
 
     def run(self) -> None:
         while not self.stopping.is_set():
-            self._step_began_at = time.monotonic()
+            self._step_began_at = machine.monotonic()
             try:
                 pause_s = self.run_once()
             except BrokerError as error:
@@ -124,7 +123,7 @@ class BrokerService(Service):
     @property
     def still_s(self) -> float:
         """Seconds since the loop last began a step; 0 before its first step and after `stop`."""
-        return 0.0 if self.stopping.is_set() else max(0.0, time.monotonic() - self._step_began_at)
+        return 0.0 if self.stopping.is_set() else max(0.0, machine.monotonic() - self._step_began_at)
 
     def after_failure(self) -> None:
         """Called when `run_once` raised BrokerError: a subclass notes here what to check in its next step."""

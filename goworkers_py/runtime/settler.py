@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import logging
 import queue
-import secrets
-import threading
-import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -19,6 +16,7 @@ from dataclasses import replace
 from itertools import accumulate, repeat, starmap
 
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Transport, Unwritable
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import ENDED, Delivery
 from goworkers_py.core.effect import REPEATABLE, Effect, PostJobs, PushJobs
 from goworkers_py.core.errors import BrokenOff, BrokerError, BrokerRefused, Fenced
@@ -78,8 +76,8 @@ class Settler(Service):
         self._on_later = on_later
         self._on_posted = on_posted
         self._on_left = on_left
-        self._id = f"{pool.name}:{secrets.token_hex(6)}"
-        self._outcomes: queue.SimpleQueue[Finished] = queue.SimpleQueue()
+        self._id = f"{pool.name}:{machine.token_hex(6)}"
+        self._outcomes: machine.SimpleQueue[Finished] = machine.SimpleQueue()
         self._gave_up = False
         # The next nine: settler's thread only, so no lock. `_batch` is kept until the broker has answered it.
         self._number = 0
@@ -177,7 +175,7 @@ class Settler(Service):
 
     def _take_refused(self) -> None:
         """Adds the refused deliveries to the batch when it is time to try them again."""
-        if self._refused and (self.stopping.is_set() or time.monotonic() >= self._refused_until):
+        if self._refused and (self.stopping.is_set() or machine.monotonic() >= self._refused_until):
             again = list(self._refused.items())[: self._most]
             again = again[: _fitting(again)]
             self._batch.update(again)
@@ -196,7 +194,7 @@ class Settler(Service):
     def _until_refused_are_due(self) -> float | None:
         if not self._refused:
             return 0.0 if self.stopping.is_set() else None
-        return max(0.01, HURRIED_PAUSE_S if self.stopping.is_set() else self._refused_until - time.monotonic())
+        return max(0.01, HURRIED_PAUSE_S if self.stopping.is_set() else self._refused_until - machine.monotonic())
 
     def _settle(self) -> None:
         if not len(self._buffer):
@@ -227,7 +225,7 @@ class Settler(Service):
     def _let_fetcher_go_first(self) -> None:
         """Behind this batch, its fetch would wait, and the workers with it, until the broker has done the batch. This
         releases the interpreter's lock, for which the fetcher waits."""
-        time.sleep(0)
+        machine.sleep(0)
 
     def _after_refusal(self, refused: Sequence[Finished], error: BrokerRefused) -> None:
         """The broker refuses the batch as a whole, for one of its deliveries perhaps. When it does so twice, the
@@ -280,7 +278,7 @@ class Settler(Service):
                     simplified.add(delivery)
                 elif isinstance(result, str):
                     self._refused[delivery] = outcome
-            self._refused_until = time.monotonic() + self.refused_for_s
+            self._refused_until = machine.monotonic() + self.refused_for_s
         if self._simpler:
             for (delivery, _), result in zip(batch, results, strict=True):
                 if not isinstance(result, str):
@@ -330,7 +328,7 @@ class Settler(Service):
 
     def _pause(self, seconds: float) -> None:
         if self.stopping.is_set():
-            threading.Event().wait(HURRIED_PAUSE_S)
+            machine.Event().wait(HURRIED_PAUSE_S)
         else:
             self.stopping.wait(seconds)
 
@@ -354,7 +352,7 @@ def simpler_outcomes(delivery: Delivery, outcome: Outcome, error: str) -> Iterat
     made then: without them, to remove the job would lose theirs."""
     yield from _with_fewer(outcome, [one for one in outcome.effects if isinstance(one, REPEATABLE)])
     raw = _with_error(delivery, error)
-    tied = () if plain_list_of(delivery.queue) else moved(raw, "dead", now=time.time(), error=error)
+    tied = () if plain_list_of(delivery.queue) else moved(raw, "dead", now=machine.time(), error=error)
     dead = Dead(buried(raw), effects=tied)
     yield dead
     yield from _with_fewer(dead, dead.effects)
@@ -371,7 +369,7 @@ def _with_fewer(outcome: Outcome, left_out: Sequence[Effect]) -> Iterator[Outcom
 
 def _with_error(delivery: Delivery, error: str) -> bytes:
     try:
-        changes = failure_fields(Message(delivery.payload, delivery.queue), BrokenOff(error), time.time())
+        changes = failure_fields(Message(delivery.payload, delivery.queue), BrokenOff(error), machine.time())
         return payload.splice(delivery.payload, changes, drop=("at",))
     except Exception:
         return delivery.payload

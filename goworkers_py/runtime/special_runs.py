@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from goworkers_py.core import machine
 from goworkers_py.core.batch import Membership
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect, EndInBatch
@@ -50,7 +50,7 @@ class SpecialRuns:
         canceller: Canceller,
         iterate: BeginIteration,
         ties: RunTies,
-        wall: Callable[[], float] = time.time,
+        wall: Callable[[], float] = lambda: machine.time(),
     ) -> None:
         """`iterate` begins a run of an iterable job."""
         self.iterate = iterate

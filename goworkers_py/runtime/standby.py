@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 from collections.abc import Callable
 
 from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.core import machine
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.command import Obey
 from goworkers_py.core.delivery import Delivery
@@ -77,7 +77,7 @@ class Standby:
     def identity(self) -> str:
         return self._turns.next.launcher.identity if self._turns.next is not None else ""
 
-    def start(self, stop_asked: threading.Event) -> bool:
+    def start(self, stop_asked: machine.Event) -> bool:
         """False when `stop_asked` was set before the broker answered. Raises BrokerRefused when the broker refuses."""
         while not stop_asked.is_set():
             try:

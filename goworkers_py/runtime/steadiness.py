@@ -6,9 +6,8 @@ dead because of its expired lease.
 
 from __future__ import annotations
 
-import time
-
 from goworkers_py.brokers.contracts.recoverable import Beat
+from goworkers_py.core import machine
 from goworkers_py.runtime.lease import Lease
 
 # If the broker's clock advances by more than this between two beats (half of a lease), the clock was set, or this
@@ -39,13 +38,13 @@ class Steadiness:
             since = None  # a broker that lost our lease may have lost others
         self._server_time = answer.server_time
         lost = since is not None and not answer.kept
-        self._steady = time.monotonic() if since is None or lost else since, answer.proof
+        self._steady = machine.monotonic() if since is None or lost else since, answer.proof
         return not lost
 
     def proof(self, steady_s: float) -> str | None:
         """The proof of the last beat. None unless, for `steady_s` seconds, every beat was answered and found the lease
         as the beat before had left it."""
         steady = self._steady
-        if steady is None or not self._lease.fresh or time.monotonic() - steady[0] < steady_s:
+        if steady is None or not self._lease.fresh or machine.monotonic() - steady[0] < steady_s:
             return None
         return steady[1]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-import threading
 import traceback
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.wire.message import describe_job
 
@@ -19,7 +19,7 @@ class ThreadStack(NamedTuple):
 
 def thread_stacks(running: Mapping[str, Delivery]) -> Iterator[ThreadStack]:
     """`running` has the jobs by the name of their thread."""
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    names = {thread.ident: thread.name for thread in machine.threads()}
     stacks = [(names.get(ident, str(ident)), frame) for ident, frame in sys._current_frames().items()]
     for name, frame in sorted(stacks, key=lambda item: item[0] not in running):
         what = f" runs {describe_job(running[name].payload, running[name].queue)}" if name in running else ""

@@ -7,11 +7,11 @@ many jobs in one step, and not at all for a job that has ended by then: so a sho
 from __future__ import annotations
 
 import queue
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from goworkers_py.brokers.contracts.store import RunningMark, Store
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import ENDED, Delivery
 from goworkers_py.core.tracked_run import TrackedRun
 from goworkers_py.policy.tracking import Tracking
@@ -40,7 +40,7 @@ class Tracker(BrokerService):
         # A worker sets `delivery.tracked` or `progress` first, then reads `_idle`. This thread sets `_idle` first, then
         # looks at the running jobs. So at least one of the two sees what the other one has set.
         self._idle = False
-        self._told: queue.SimpleQueue[None] = queue.SimpleQueue()  # a put is one step of C code, see `_wake`
+        self._told: machine.SimpleQueue[None] = machine.SimpleQueue()  # a put is one step of C code, see `_wake`
         # Tracker's thread only: of the running jobs, what was written of them and how often it was tried.
         self._marks: dict[Delivery, _Mark] = {}
         # Called by this thread with the deliveries that have just been marked for the first time.
@@ -66,7 +66,7 @@ class Tracker(BrokerService):
 
     def run_once(self) -> float:
         marks = self._marks = {one: self._marks.get(one) or _Mark() for one in self._tracked()}
-        now = time.monotonic()
+        now = machine.monotonic()
         due = [one for one, mark in marks.items() if mark.is_due(one, now)][:AT_ONCE]
         if due:
             told = [_mark(one, first=not marks[one].done) for one in due]

@@ -7,13 +7,12 @@ so that the code is imported. The launcher is started when the process has won, 
 from __future__ import annotations
 
 import logging
-import secrets
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.open_broker import open_fenced
+from goworkers_py.core import machine
 from goworkers_py.core.election import Fence, LeaderChange, Term, as_producer
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.observe.health_report import HealthReport, merged, past
@@ -52,8 +51,8 @@ class Turns(Service):
         elector.on_won = self.wake
         elector.on_lost = self._abandon
         elector.on_asked = self._step_down
-        self._woken = threading.Event()
-        self._end = threading.Event()  # the work of the term is to end. Set by any thread
+        self._woken = machine.Event()
+        self._end = machine.Event()  # the work of the term is to end. Set by any thread
         self.patiently = False  # set before `stop`, by the thread that stops the process
         # The rest is changed by this thread, in single steps, and read by any.
         self.next: Turn | None = None  # the turn that was built last
@@ -79,7 +78,7 @@ class Turns(Service):
                 turn.broker.close()
 
     def _build(self) -> Turn | None:
-        fence = Fence(self._plan.config.election, secrets.token_hex(8))
+        fence = Fence(self._plan.config.election, machine.token_hex(8))
         broker: Broker | None = None
         try:
             broker = open_fenced(self._plan.config, fence)

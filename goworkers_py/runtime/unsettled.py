@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice, repeat
 
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.strikes import lock_outside_runs
 
@@ -15,9 +15,9 @@ class Unsettled:
     """All deliveries from their fetch until the broker has confirmed that they are settled, the oldest first."""
 
     def __init__(self) -> None:
-        lock = threading.Lock()
+        lock = machine.Lock()
         self._lock = lock_outside_runs(lock)
-        self._removed = threading.Condition(lock)
+        self._removed = machine.Condition(lock)
         # Changed under the lock. The settler uses `in` for every job without the lock: it is one step of C code.
         self.deliveries: dict[Delivery, None] = {}
         self._kept: set[Delivery] = set()  # also used without the lock: each change is one step of C code

@@ -10,11 +10,11 @@ import logging
 import math
 import queue
 import sys
-import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 
+from goworkers_py.core import machine
 from goworkers_py.core.strikes import Lock
 from goworkers_py.links.time_limit import Watched
 from goworkers_py.observe.log_format import log_with_stack
@@ -43,7 +43,7 @@ class Watchdog(Service):
         self._lock = Lock()
         self._running: set[Watched] = set()
         self._next_look = -math.inf  # monotonic
-        self._woken: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._woken: machine.SimpleQueue[None] = machine.SimpleQueue()
 
     def begin(self, watched: Watched) -> None:
         with self._lock:
@@ -69,12 +69,12 @@ class Watchdog(Service):
                 self._woken.get(timeout=self._until_next_look())
 
     def _now_due(self) -> list[Watched]:
-        now = time.monotonic()
+        now = machine.monotonic()
         with self._lock:
             return [watched for watched in self._running if watched.due <= now]
 
     def _until_next_look(self) -> float:
-        now = time.monotonic()
+        now = machine.monotonic()
         with self._lock:
             self._next_look = min([now + self.look_every_s, *(watched.due for watched in self._running)])
             return max(0.0, self._next_look - now)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from collections.abc import Mapping
 
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import BEGUN, ENDED, FETCHED, Delivery
 from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.outcome import REQUEUE
@@ -41,7 +41,7 @@ class Worker(Service):
         self._retired = False  # set by the watchdog's thread in `retire`
 
     def run(self) -> None:
-        target_of(threading.get_ident()).reset()
+        target_of(machine.get_ident()).reset()
         self.enter_pool()
         try:
             self.work()

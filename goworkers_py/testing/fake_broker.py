@@ -18,8 +18,9 @@ from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.brokers.memory.store import MemoryStore
 from goworkers_py.brokers.memory.transport import MemoryTransport
 from goworkers_py.config.options import Config
+from goworkers_py.core import machine
 from goworkers_py.core.chain import NewChain
-from goworkers_py.core.clock import Clock, awake_and_asleep
+from goworkers_py.core.clock import Clock
 from goworkers_py.core.effect import Effect, EndSet, PushJobs
 from goworkers_py.core.errors import NoResult
 from goworkers_py.core.outcome import Joined, Outcome
@@ -130,7 +131,7 @@ class FakeBroker(MemoryBroker):
 
     def __init__(self, config: Config, clock: Clock, at_once: AtOnce | None, published: Callable[[], None]) -> None:
         self.lease = Lease(math.inf)
-        self.lease.confirm(awake_and_asleep())
+        self.lease.confirm(machine.awake_and_asleep())
         self._limits = DeadLimits(config.dead_max_jobs, config.dead_timeout)
         self._wall, self._at_once, self._published = clock.wall, at_once, published
         self.clear()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import calendar
-import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
@@ -11,6 +10,7 @@ from typing import Any
 
 import simplejson
 
+from goworkers_py.core import machine
 from goworkers_py.core.cancel import CancelRequest
 from goworkers_py.core.election import Term
 from goworkers_py.core.errors import UnreadablePayload
@@ -166,7 +166,7 @@ class Message:
         """Tells how far a tracked job has got: `workers.current_message().progress(42, 100, "page 42")`. Everybody can
         read it by `workers.status(jid).progress`, within a second. Does nothing in a job that is not tracked."""
         if self.tracked is not None:
-            told = [float(at), None if total is None else float(total), str(text)[:LONGEST_PROGRESS], time.time()]
+            told = [float(at), None if total is None else float(total), str(text)[:LONGEST_PROGRESS], machine.time()]
             payload.check_plain(told, "progress")
             self.tracked.progress = payload.encode(told)
             self.tracked.changed()
@@ -220,7 +220,7 @@ def _tag(told: Any) -> str:
 
 
 def new_jid() -> str:
-    return secrets.token_hex(12)
+    return machine.token_hex(12)
 
 
 def jid_where_missing(message: Message) -> dict[str, str]:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import redis as redis_py
@@ -16,6 +15,7 @@ from access_rules import COMMANDS, OPTIONAL, PATTERNS, RULES
 from apps import job, own_app
 from calls import Call
 from daemon import Daemon
+from other_machine import other_machine
 from proxy import Proxy
 from servers import RedisServer
 from waiting import eventually
@@ -128,8 +128,7 @@ def test_a_server_that_is_slow_to_answer_is_noted(own_redis: RedisServer) -> Non
 def test_clocks_that_differ_by_30_seconds_are_a_problem(
     inspector: Inspector, monkeypatch: pytest.MonkeyPatch, off_s: float, found: int
 ) -> None:
-    shifted = SimpleNamespace(time=lambda: time.time() + off_s, perf_counter=time.perf_counter)
-    monkeypatch.setattr(checks, "time", shifted)
+    monkeypatch.setattr(checks, "machine", other_machine(time=lambda: time.time() + off_s))
     assert len(findings(inspector, "clock")) == found
 
 

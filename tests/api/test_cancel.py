@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 import redis as redis_py
 from apps import own_app, working
+from other_machine import other_machine
 from waiting import eventually
 
 from goworkers_py.admin import cancelling
@@ -236,7 +237,7 @@ def clock_from(is_reached: Callable[[], bool]) -> SimpleNamespace:
             reached_at.append(now)
         return now - reached_at[0] if reached_at else 0.0
 
-    return SimpleNamespace(monotonic=monotonic)
+    return other_machine(monotonic=monotonic)
 
 
 @pytest.mark.parametrize("all_of_them", [False, True], ids=["one job", "by filter"])
@@ -245,7 +246,7 @@ def test_a_job_is_not_cancelled_before_all_its_running_copies_have_ended(
     app: App, track: bytes, all_of_them: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The wait for the answers begins to count when the first copy has ended: until then it may take long.
-    monkeypatch.setattr(cancelling, "time", clock_from(lambda: app.inspector.stats().in_progress == 1))
+    monkeypatch.setattr(cancelling, "machine", clock_from(lambda: app.inspector.stats().in_progress == 1))
     began, may_end, held_on = [threading.Event() for _ in range(2)], threading.Event(), threading.Event()
 
     @app.job("J", queue="q")

@@ -15,11 +15,11 @@ from goworkers_py.brokers.contracts.leadership import Leadership
 from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Presence
 from goworkers_py.brokers.contracts.transport import Batch
 from goworkers_py.brokers.open_broker import open_fenced
-from goworkers_py.core.clock import awake_and_asleep
 from goworkers_py.core.effect import Push
 from goworkers_py.core.election import Bid, Fence, News
 from goworkers_py.core.errors import Fenced
 from goworkers_py.core.job_state import JobState
+from goworkers_py.core.machine import awake_and_asleep
 from goworkers_py.core.outcome import DONE
 
 LONG_S, SHORT_S = 600.0, 0.25

@@ -7,7 +7,8 @@ import time
 import pytest
 from waiting import eventually
 
-from goworkers_py.core.clock import Clock, Deadline, awake_and_asleep
+from goworkers_py.core.clock import Clock, Deadline
+from goworkers_py.core.machine import awake_and_asleep
 
 
 class FakeClock(Clock):
@@ -80,7 +81,7 @@ class Machine:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.ahead_s, self.clock = 1_000.0, 4_000.0, Clock()
-        monkeypatch.setattr("goworkers_py.core.clock.awake_and_asleep", lambda: self.now)
+        monkeypatch.setattr("goworkers_py.core.machine.awake_and_asleep", lambda: self.now)
 
     def ask(self, there_s: float, back_s: float) -> None:
         """The question takes `there_s` to the server, and its answer `back_s`."""

@@ -16,6 +16,7 @@ from delaying import Queues, Refusing, SetClock, Walls
 from waiting import eventually
 
 import goworkers_py as workers
+from goworkers_py.core import machine
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError, BrokerError, ConfigError, WorkersError
 from goworkers_py.wire.delay_task import DEAD_AT, NEVER, DelayTask
@@ -400,8 +401,7 @@ def test_a_machine_that_slept_runs_at_once_what_became_due_meanwhile(
     """The clock of waits stands while the machine sleeps, that of due times goes on."""
     slept, ran = [0.0], list[Any]()
     awake = time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
-    monkeypatch.setattr("goworkers_py.core.clock.awake_and_asleep", lambda: time.monotonic() + awake + slept[0])
-    monkeypatch.setattr("goworkers_py.delays.delay_queue.awake_and_asleep", lambda: time.monotonic() + awake + slept[0])
+    monkeypatch.setattr(machine, "awake_and_asleep", lambda: time.monotonic() + awake + slept[0])
     queue = queues.started({"remind": ran.append}, threads=1)  # two threads would run the two in any order
     queue.push_many([(3_000, "remind", "second"), (2_000, "remind", "first"), (9_000, "remind", "third")])
     slept[0] = 4_000.0

@@ -15,8 +15,9 @@ from stepped_server import SteppedServer
 from waiting import eventually
 
 import goworkers_py as workers
+from goworkers_py.core import machine
 from goworkers_py.core.errors import RetryJob
-from goworkers_py.delays import keeper, shared_book
+from goworkers_py.delays import keeper
 from goworkers_py.delays.shared_book import book_of
 from goworkers_py.delays.timers import Timers
 
@@ -232,7 +233,7 @@ def test_a_process_that_was_cut_off_takes_over_no_task_of_one_that_was_too(
         [me] = redis.zrange(OWNERS, 0, -1)
         redis.zadd(OWNERS, {me: now + 2, "runs": now - 3})
         redis.hset("pyworkers:delay-claims:default", "a", "claim runs")
-        later = shared_book.awake_and_asleep() + 28
-        monkeypatch.setattr(shared_book, "awake_and_asleep", lambda: later)
+        later = machine.awake_and_asleep() + 28
+        monkeypatch.setattr(machine, "awake_and_asleep", lambda: later)
         assert book.take([task], persistence.time()) == []
     assert redis.hget("pyworkers:delay-claims:default", "a") == b"claim runs"

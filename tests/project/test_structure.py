@@ -181,12 +181,48 @@ def test_a_library_of_type_checkers_is_not_imported_at_run_time() -> None:
         assert all(id(node) in guarded for node in imports if node.module == "typing_extensions")
 
 
+# What only `core.machine` takes from Python's modules, so that a simulator can stand in for the machine. What is left of
+# `time` formats, and what is left of `queue` are its exceptions.
+OF_THE_MACHINE = {
+    "time": {
+        "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "process_time", "thread_time", "sleep",
+        "clock_gettime",
+    },
+    "threading": {"*"},
+    "queue": {"Queue", "LifoQueue", "PriorityQueue", "SimpleQueue"},
+    "random": {"*"},
+    "secrets": {"*"},
+}  # fmt: skip
+# They are the outside of a process, of which a simulated fleet has none.
+NOT_SIMULATED = {"cli", "web", "system"}
+
+
+def test_time_threads_and_chance_come_from_one_module() -> None:
+    found = {
+        f"{module}: {ast.unparse(node)}"
+        for module, tree in trees().items()
+        for node in nodes_of(tree)
+        if module.partition(".")[0] not in NOT_SIMULATED and module != "core.machine"
+        if isinstance(node, ast.Attribute | ast.ImportFrom)
+        for of, names in [_taken(node)]
+        if names & OF_THE_MACHINE.get(of, set()) or (names and "*" in OF_THE_MACHINE.get(of, ()))
+    }
+    assert found == set()
+
+
+def _taken(node: ast.Attribute | ast.ImportFrom) -> tuple[str, set[str]]:
+    """A module, and the names that the node takes of it."""
+    if isinstance(node, ast.ImportFrom):
+        return node.module or "", {alias.name for alias in node.names}
+    return ast.unparse(node.value), {node.attr}
+
+
 def test_only_modules_that_end_their_threads_start_threads() -> None:
     starters = {
         module
         for module, tree in trees().items()
         for node in nodes_of(tree)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("threading.Thread", "Thread")
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("threading.Thread", "machine.Thread", "Thread")
     }
     # The threads of `daemon` start and stop partitions, and `stop` joins them.
     # The launcher's thread runs the hooks of a drain, which must not hold up the stop. The thread of `parent_link`
@@ -211,8 +247,8 @@ def test_no_loop_sleeps_past_a_stop() -> None:
         module
         for module, tree in trees().items()
         for node in nodes_of(tree)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("time.sleep", "sleep")
-        if ast.unparse(node) != "time.sleep(0)"  # a yield
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("time.sleep", "machine.sleep", "sleep")
+        if ast.unparse(node) != "machine.sleep(0)"  # a yield
     }
     # The modules of EMBEDDED wait for a server before there is anything to stop. A service sleeps after a fault in its
     # own code. An exchange with a cluster sleeps for two seconds at most. A worker with a suspect looks at the stop

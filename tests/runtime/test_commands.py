@@ -14,12 +14,12 @@ from waiting import eventually
 
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
+from goworkers_py.core import machine
 from goworkers_py.core.call import BUILT_IN, Call, Target
-from goworkers_py.core.clock import awake_and_asleep
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError, ConfigError
+from goworkers_py.core.machine import awake_and_asleep
 from goworkers_py.observe.job_log_levels import job_levels
-from goworkers_py.runtime import commands as module
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.pauses import Pauses
 
@@ -391,7 +391,7 @@ def test_a_command_that_expires_after_it_was_read_is_not_obeyed(
     """As in a process that stands still between the two."""
     ran, begun, go_on = list[str](), threading.Semaphore(0), threading.Semaphore(0)
     stood_still_s = 0.0
-    monkeypatch.setattr(module, "awake_and_asleep", lambda: awake_and_asleep() + stood_still_s)
+    monkeypatch.setattr(machine, "awake_and_asleep", lambda: awake_and_asleep() + stood_still_s)
     app.command("note")(ran.append)
 
     def obey(command: Command, who: str) -> None:  # in the thread that reads the commands

@@ -4,12 +4,12 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import redis as redis_py
 from apps import fields, fresh_lease, job, own_app, own_broker, queue, shared, working
+from other_machine import other_machine
 from servers import RedisServer
 from waiting import eventually
 
@@ -148,7 +148,7 @@ def test_many_that_no_link_acknowledged_are_neither_copied_nor_read_again_and_ag
     broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=time.sleep))
+    monkeypatch.setattr(module, "machine", other_machine(monotonic=lambda: now[0]))
     monkeypatch.setattr(module, "MOST_UNSETTLED", 10)
     monkeypatch.setattr(redis_transport, "MOST_READ_UNCOUNTED", 10)
     fetching = Fetching(broker, concurrency=100, prefetch=0)

@@ -7,10 +7,10 @@ import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from other_machine import other_machine
 
 from goworkers_py.admin.places import SCHEDULED, waiting_in
 from goworkers_py.api.app import App
@@ -87,7 +87,7 @@ def test_a_slot_fires_when_it_is_due_and_the_thread_sleeps_until_then(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     took_s = itertools.cycle([0.0, 0.25])  # each look, however busy the machine is
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=took_s.__next__))
+    monkeypatch.setattr(module, "machine", other_machine(monotonic=took_s.__next__))
     tick(world.app)
     firer = world.firer()
     assert firer.run_once() <= LOOK_EVERY_S * 1.25

@@ -232,7 +232,7 @@ def test_a_job_that_cannot_wait_in_the_schedule_does_not_come_again_at_once(
     fields: dict[str, Any], pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []
-    monkeypatch.setattr("goworkers_py.runtime.guard.time.sleep", slept.append)
+    monkeypatch.setattr("goworkers_py.core.machine.sleep", slept.append)
     guard = Guard(never, net(), Needs(), open_quarantine(fresh_lease()), expiry(), special_runs())
     monkeypatch.setattr(guard, "_ruby", HeldByAnother())
     assert isinstance(guard.run(Delivery(job(**fields), "q", "me")), Reschedule)

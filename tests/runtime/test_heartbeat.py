@@ -5,11 +5,11 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 
 import pytest
 import redis as redis_py
 from apps import job, open_quarantine, own_broker, shared
+from other_machine import other_machine
 from servers import RedisServer
 from waiting import eventually
 
@@ -17,9 +17,11 @@ from goworkers_py.brokers.contracts.recoverable import Beat, Presence
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.leases import RedisLeases
-from goworkers_py.core.clock import Clock, Deadline, awake_and_asleep
+from goworkers_py.core import machine
+from goworkers_py.core.clock import Clock, Deadline
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
+from goworkers_py.core.machine import awake_and_asleep
 from goworkers_py.core.outcome import DONE, Outcome
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision, name_of
@@ -43,7 +45,7 @@ def broker(redis_url: str) -> Iterator[RedisBroker]:
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time by which it is told since when all is steady."""
     now = [100.0]
-    monkeypatch.setattr(steadiness, "time", SimpleNamespace(monotonic=lambda: now[0], time=time.time))
+    monkeypatch.setattr(steadiness, "machine", other_machine(monotonic=lambda: now[0]))
     return now
 
 
@@ -240,7 +242,7 @@ def test_the_servers_time_is_taken_and_a_clock_far_off_is_warned_of_once(
 
     for fast_s, warned in ((1.0, False), (-30.0, True), (30.0, True)):
         caplog.clear()
-        monkeypatch.setattr(time, "time", lambda fast_s=fast_s: real() + fast_s)
+        monkeypatch.setattr(machine, "time", lambda fast_s=fast_s: real() + fast_s)
         clock = Clock()
         it = heartbeat(broker, Lease(50), clock=clock)
         assert shows(fast_s, 0.5), "its own clock, while it knows no better"

@@ -19,6 +19,7 @@ from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.recoverable import Found, Presence
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import QueueConfig
+from goworkers_py.core import machine
 from goworkers_py.core.errors import RetryJob
 from goworkers_py.core.timing import Timing
 from goworkers_py.policy.poison import RecoveryDecision
@@ -47,7 +48,7 @@ def shows_the_servers_time(app: App, redis: redis_py.Redis, within_s: float) -> 
 def skew_s(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> float:
     """This process's wall clock is that much ahead of the server's."""
     real = time.time
-    monkeypatch.setattr(time, "time", lambda: real() + request.param)
+    monkeypatch.setattr(machine, "time", lambda: real() + request.param)
     return request.param
 
 
@@ -141,7 +142,7 @@ def test_a_step_of_the_wall_clock_between_two_beats_changes_nothing(
 ) -> None:
     """A job whose deadline is a minute away runs, and a retry is due when the server's clock says so."""
     real, off = time.time, [0.0]
-    monkeypatch.setattr(time, "time", lambda: real() + off[0])
+    monkeypatch.setattr(machine, "time", lambda: real() + off[0])
     with own_app(redis_url, QueueConfig("q")) as app:
         ran: list[str] = []
 

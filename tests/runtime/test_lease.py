@@ -7,15 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from goworkers_py.core.clock import awake_and_asleep
+from goworkers_py.core import machine
 from goworkers_py.core.identity import new_identity
-from goworkers_py.runtime import lease as module
+from goworkers_py.core.machine import awake_and_asleep
 from goworkers_py.runtime.lease import Lease
 
 
 def test_a_lease_is_fresh_from_its_confirmation_until_it_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 5.0
-    monkeypatch.setattr(module, "awake_and_asleep", lambda: now)
+    monkeypatch.setattr(machine, "awake_and_asleep", lambda: now)
     lease = Lease(40)
     assert not lease.fresh
     lease.confirm(now)
@@ -91,5 +91,5 @@ def test_an_identity_that_is_replaced_during_the_check_does_not_count_as_fresh(
         lease.confirm(now)
         return now
 
-    monkeypatch.setattr(module, "awake_and_asleep", replaced_meanwhile)
+    monkeypatch.setattr(machine, "awake_and_asleep", replaced_meanwhile)
     assert not lease.surely_of(old)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter as Counts
 from collections.abc import Callable
-from types import SimpleNamespace
 
 import pytest
 from apps import fresh_lease, job
+from other_machine import other_machine
 
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.delivery import Delivery, Stage
@@ -232,7 +232,7 @@ def test_no_second_message_is_made_of_a_delivery_that_was_lost_with_the_marks(
         ward.marks.lost.append(ward.delivery)
 
     def fail(name: str) -> None:
-        monkeypatch.setattr(marked_runs, "time", SimpleNamespace(sleep=notice))
+        monkeypatch.setattr(marked_runs, "machine", other_machine(sleep=notice))
         raise BrokerUnavailable("gone")
 
     setattr(ward.marks, verb, fail)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import random
 import threading
 import time
 
 import pytest
 
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.runtime.outage import LONGEST_PAUSE_S, Outage
 
@@ -25,8 +25,8 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
 def outage(monkeypatch: pytest.MonkeyPatch) -> Outage:
     """Its clock goes a second a look, and its dice always show the most."""
     seconds = iter(range(100, 100_000))
-    monkeypatch.setattr(time, "monotonic", lambda: next(seconds))
-    monkeypatch.setattr(random, "uniform", lambda least, most: most)
+    monkeypatch.setattr(machine, "monotonic", lambda: next(seconds))
+    monkeypatch.setattr(machine.random, "uniform", lambda least, most: most)
     return Outage("Redis")
 
 

@@ -14,8 +14,9 @@ from waiting import eventually
 from goworkers_py.api.app import App
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.options import Config
-from goworkers_py.core.clock import Clock, Deadline, awake_and_asleep
+from goworkers_py.core.clock import Clock, Deadline
 from goworkers_py.core.errors import RetryJob
+from goworkers_py.core.machine import awake_and_asleep
 from goworkers_py.runtime import scheduler as module
 from goworkers_py.runtime.due_hints import DueHints
 from goworkers_py.runtime.outage import Outage

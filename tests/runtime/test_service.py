@@ -7,9 +7,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 
 import pytest
+from other_machine import other_machine
 from waiting import eventually
 
 from goworkers_py.core.clock import Deadline
@@ -66,7 +66,7 @@ def test_a_thread_that_has_yet_to_begin_is_not_taken_for_a_dead_one(
             revived.append(idle.revive())
             super().start()
 
-    monkeypatch.setattr(service.threading, "Thread", WatchedAtItsStart)
+    monkeypatch.setattr(service, "machine", other_machine(Thread=WatchedAtItsStart))
     idle.start()
     assert revived == [False]
     assert eventually(lambda: idle.runs) == 1
@@ -192,7 +192,7 @@ def test_after_a_fault_during_a_stop_a_thread_runs_only_once_more(idle: Idle, mo
         raise ValueError("a fault")
 
     # The pause after the first fault lasts until the stop comes.
-    monkeypatch.setattr(service, "time", SimpleNamespace(sleep=lambda seconds: idle.stopping.wait(30)))
+    monkeypatch.setattr(service, "machine", other_machine(sleep=lambda seconds: idle.stopping.wait(30)))
     idle.work = fail
     idle.start()
     assert eventually(lambda: idle.runs == 1)

@@ -21,8 +21,9 @@ from waiting import eventually
 
 from goworkers_py.config.job_options import CodeOptions
 from goworkers_py.config.options import QueueConfig
-from goworkers_py.core.clock import Clock, Deadline, awake_and_asleep
+from goworkers_py.core.clock import Clock, Deadline
 from goworkers_py.core.errors import KillJob, TimeLimitExceeded
+from goworkers_py.core.machine import awake_and_asleep
 from goworkers_py.core.outcome import DONE, Outcome
 from goworkers_py.links.time_limit import Watched, time_limit
 from goworkers_py.policy.registry import JobSpec, Registry

@@ -27,9 +27,10 @@ from waiting import eventually
 
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.options import PoolConfig, QueueConfig
-from goworkers_py.core.clock import Clock, Deadline, awake_and_asleep
+from goworkers_py.core.clock import Clock, Deadline
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.held_pushes import Home
+from goworkers_py.core.machine import awake_and_asleep
 from goworkers_py.core.outcome import DONE, REQUEUE, Outcome
 from goworkers_py.links.chain import Run
 from goworkers_py.links.perform import perform

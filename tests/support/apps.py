@@ -20,10 +20,11 @@ from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.transport import RedisTransport
 from goworkers_py.config.options import Config, QueueConfig
-from goworkers_py.core.clock import Clock, awake_and_asleep
+from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.machine import awake_and_asleep
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.links.expiry import Expiry
 from goworkers_py.links.iterate import begin_iteration

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from secrets import token_hex
 from typing import Any
 
 from goworkers_py.brokers.disque.commands import Commands
 from goworkers_py.brokers.disque.nodes import Nodes, checked
 from goworkers_py.brokers.redis.blocking_line import BlockingLine
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 from goworkers_py.policy.priorities import Ask
 
@@ -38,7 +38,7 @@ class Consumer:
     def __init__(self, nodes: Nodes, commands: Commands) -> None:
         self._nodes, self._commands = nodes, commands
         self._lines: dict[int, BlockingLine] = {}  # by node; fetcher thread only
-        self._bell = commands.name_of(f"pyworkers.wake.{token_hex(8)}")
+        self._bell = commands.name_of(f"pyworkers.wake.{machine.token_hex(8)}")
         # The waking thread sets `_wanted`, then reads `_waits_at`. The fetcher's thread sets `_waits_at`, then reads
         # `_wanted`. So at least one of them sees what the other one has set, and no wake is lost.
         self._wanted = False

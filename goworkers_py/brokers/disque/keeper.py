@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
-import time
 
 from goworkers_py.brokers.disque.consumer import Fetched
 from goworkers_py.brokers.disque.nodes import Nodes, refusal_in
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.strikes import Lock
 
@@ -32,16 +31,16 @@ class Keeper:
         # thread changes what is there; each is one step on the dict.
         self._next: dict[bytes, float] = {}
         self._unanswered = False  # the last WORKING had no reply; keeper's thread only
-        self._stopped = threading.Event()
+        self._stopped = machine.Event()
         self._lock = Lock()  # for `_thread`
-        self._thread: threading.Thread | None = None
+        self._thread: machine.Thread | None = None
 
     def keep(self, fetched: list[Fetched]) -> None:
-        soon = time.monotonic() + self._first_s
+        soon = machine.monotonic() + self._first_s
         self._next.update((one.job_id, soon) for one in fetched)
         with self._lock:
             if self._thread is None and not self._stopped.is_set():
-                self._thread = threading.Thread(target=self._run, name="disque keeper", daemon=True)
+                self._thread = machine.Thread(target=self._run, name="disque keeper", daemon=True)
                 self._thread.start()
 
     def forget(self, job_id: bytes) -> None:
@@ -60,11 +59,11 @@ class Keeper:
         """Until the next job needs time. A job that is added meanwhile does not need it within half of `_first_s`."""
         if self._unanswered:  # the jobs of before are all due: a node that is away is not asked again and again
             return self._first_s / 2
-        rest_s = min(self._next.copy().values(), default=math.inf) - time.monotonic()
+        rest_s = min(self._next.copy().values(), default=math.inf) - machine.monotonic()
         return max(SHORTEST_SLEEP_S, min(rest_s, self._first_s / 2))
 
     def run_once(self) -> None:
-        now = time.monotonic()
+        now = machine.monotonic()
         due = [job_id for job_id, at in self._next.copy().items() if at <= now]
         if due:
             self._unanswered = True
@@ -89,5 +88,5 @@ class Keeper:
         self._stopped.set()
         with self._lock:
             thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
+        if thread is not None and thread is not machine.current_thread():
             thread.join()

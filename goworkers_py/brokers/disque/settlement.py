@@ -6,7 +6,6 @@ runs twice, or is retried twice. Nothing is lost.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +16,7 @@ from goworkers_py.brokers.disque.nodes import Nodes, checked, error_of, refusal_
 from goworkers_py.brokers.parts import error_of as error_of_outcome
 from goworkers_py.brokers.redis.exchange import RedisCommand
 from goworkers_py.brokers.redis.packing import packed
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import REPEATABLE, Effect, PushEcho, PushJobs
 from goworkers_py.core.errors import BrokerRefused, UnreadablePayload
@@ -112,7 +112,7 @@ class Settlement:
         return commands
 
     def _commands_for(self, delivery: Delivery, outcome: Outcome) -> Iterator[RedisCommand]:
-        add, now = self._commands.add, time.time()
+        add, now = self._commands.add, machine.time()
         for effect in outcome.effects:
             if isinstance(effect, PushJobs):
                 yield from (add(push.queue, push.payload, push.at, now) for push in effect.pushes)

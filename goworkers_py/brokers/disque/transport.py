@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Collection, Iterator, Sequence
 
 from goworkers_py.brokers.contracts.transport import Batch, Published, Settled, Transport
@@ -14,6 +13,7 @@ from goworkers_py.brokers.disque.consumer import Consumer, Fetched
 from goworkers_py.brokers.disque.keeper import Keeper
 from goworkers_py.brokers.disque.nodes import Nodes, error_of, refusal_in
 from goworkers_py.brokers.disque.settlement import Settlement
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerError, BrokerRefused
@@ -40,7 +40,7 @@ class DisqueTransport(Transport):
             raise BrokerRefused(
                 "Disque keeps no records, locks, batches, groups and limits: push such jobs to a partition on Redis"
             )
-        now = time.time()
+        now = machine.time()
         commands = [self._commands.add(push.queue, push.payload, push.at, now) for push in pushes]
         replies = self._nodes.exchange(commands) if commands else []
         if refused := [reply for reply in replies if refusal_in(reply)]:

@@ -17,11 +17,9 @@ from __future__ import annotations
 
 import itertools
 import os
-import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from queue import SimpleQueue
 
 from goworkers_py.brokers.contracts.fleet import Counts
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Settled
@@ -41,6 +39,7 @@ from goworkers_py.brokers.memory.slot_table import SlotTable
 from goworkers_py.brokers.memory.ties import TieTables
 from goworkers_py.brokers.memory.timed_jobs import TimedJob, TimedJobs
 from goworkers_py.brokers.memory.tombstones import Tombstones
+from goworkers_py.core import machine
 from goworkers_py.core.batch import Callback
 from goworkers_py.core.chain import LinkJob
 from goworkers_py.core.effect import ID_LIFE_S, NoteState, Push
@@ -50,7 +49,7 @@ from goworkers_py.core.strikes import Lock
 from goworkers_py.policy.consequences import moved
 from goworkers_py.wire.job_record import ENDED_S, LIVE_S, job_in, live_s
 
-Bell = SimpleQueue[None]
+Bell = machine.SimpleQueue[None]
 # The payloads of a queue, the next to be consumed first. A job gets a new number each time it is put into a place.
 Waiting = OrderedDict[int, bytes]
 
@@ -67,7 +66,7 @@ class DeadLimits:
 
 
 class State:
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float] = lambda: machine.time()) -> None:
         self.clock = clock  # epoch seconds; tests set it
         self.pid = os.getpid()
         self.lock = Lock()

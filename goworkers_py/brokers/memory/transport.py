@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from queue import Empty, SimpleQueue
+from queue import Empty
 
 from goworkers_py.brokers.contracts.transport import Batch, PublishResult, Settled, Transport
 from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.state import Bell, State
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused, LeaseGone
@@ -41,16 +41,16 @@ class MemoryTransport(Transport):
     # --- consuming
 
     def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = math.inf) -> list[Delivery]:
-        give_up_at = time.monotonic() + min(wait_s, WAIT_S)
+        give_up_at = machine.monotonic() + min(wait_s, WAIT_S)
         queues = {queue for queue, _ in asks}
         while True:
             with self._state.lock:
                 taken = self._take(identity, asks, limit)
-                left_s = give_up_at - time.monotonic()
+                left_s = give_up_at - machine.monotonic()
                 if taken or left_s <= 0 or queues & self._woken:
                     self._woken -= queues
                     return taken
-                bell = self._bells.setdefault(min(queues), SimpleQueue())
+                bell = self._bells.setdefault(min(queues), machine.SimpleQueue())
                 self._state.bells.add(bell)
             with suppress(Empty):
                 bell.get(timeout=left_s)

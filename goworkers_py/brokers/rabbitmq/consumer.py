@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import Any, NamedTuple
 
 from goworkers_py.brokers.rabbitmq.consuming_link import LONGEST_RUN_MS, TIMEOUT_SINCE, ConsumingLink, Flow
 from goworkers_py.brokers.rabbitmq.names import Message, Names
 from goworkers_py.brokers.rabbitmq.publisher import again
 from goworkers_py.brokers.rabbitmq.returns import Returns
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 from goworkers_py.policy.priorities import Ask
@@ -40,7 +40,9 @@ class Consumer:
 
     def __init__(self, parameters: Any, names: Names, returns: Returns) -> None:
         self._parameters, self._names, self._returns = parameters, names, returns
-        self._bell: SimpleQueue[bool] = SimpleQueue()  # True: somebody wakes the fetcher; False: a look is worth it
+        self._bell: machine.SimpleQueue[bool] = (
+            machine.SimpleQueue()
+        )  # True: somebody wakes the fetcher; False: a look is worth it
         self._link: ConsumingLink | None = None
         # Deliveries that are to be acknowledged when these messages are confirmed. For the transport.
         self.leaving: dict[Delivery, Callable[[], Sequence[Message]]] = {}
@@ -75,7 +77,7 @@ class Consumer:
     def _consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float) -> list[Delivery]:
         link, self._identity = self._serving(), identity
         opened = self._widen(link, asks, limit)
-        give_up_at = time.monotonic() + min(wait_s, WAIT_S)
+        give_up_at = machine.monotonic() + min(wait_s, WAIT_S)
         while True:
             if opened:
                 self._await_first_jobs(link, limit)
@@ -83,7 +85,7 @@ class Consumer:
             if taken or self._woken():
                 return taken
             self._raise_errors()
-            left_s = give_up_at - time.monotonic()
+            left_s = give_up_at - machine.monotonic()
             # A flow that RabbitMQ has closed is opened by the next call. That of a paused queue stays closed.
             closed = any(_may_be_opened(self._flows[queue]) for queue, most in asks if most > 0)
             if left_s <= 0 or closed or self._await(link, asks, left_s):
@@ -151,7 +153,7 @@ class Consumer:
         """A queue is not reached while those before it have jobs enough. After UNREACHED_S its jobs go back, and the
         flow is opened again when it is reached."""
         taken: list[Delivery] = []
-        now = self._taken_at = time.monotonic()
+        now = self._taken_at = machine.monotonic()
         for queue, most in asks:
             flow = self._flows.get(queue)
             if most <= 0 or flow is None:
@@ -233,7 +235,7 @@ class Consumer:
         link = self._link
         if link is None or not link.serves:
             if link is not None and link.pid != os.getpid():
-                self._bell = SimpleQueue()
+                self._bell = machine.SimpleQueue()
             self._leaderless |= {one.queue for one in self._flows.values() if one.is_leaderless}
             self._former = [one for one in (*self._former, *self._flows.values()) if one.held]
             # The inboxes of the old link are left: RabbitMQ delivers their jobs again.
@@ -279,9 +281,9 @@ class Consumer:
 def _may_be_opened(flow: Flow) -> bool:
     """Another one in its place. One that was refused is not asked for at once again."""
     failed = flow.error is not None or flow.link.error is not None
-    return flow.is_over and (not failed or time.monotonic() > flow.opened_at + REOPEN_S)
+    return flow.is_over and (not failed or machine.monotonic() > flow.opened_at + REOPEN_S)
 
 
 def _flows_fast(flow: Flow) -> bool:
     """Whether a window full of jobs comes and goes within a part of a second."""
-    return flow.came > flow.window * (time.monotonic() - flow.opened_at) * 4
+    return flow.came > flow.window * (machine.monotonic() - flow.opened_at) * 4

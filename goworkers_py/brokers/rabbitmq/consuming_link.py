@@ -16,11 +16,10 @@ others stay. The channel of a closed flow is closed when its last job is settled
 from __future__ import annotations
 
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import Any
 
 from goworkers_py.brokers.rabbitmq.declarer import MOST_CHANNELS, Declarer
@@ -29,6 +28,7 @@ from goworkers_py.brokers.rabbitmq.foreign_connection import ForeignConnection, 
 from goworkers_py.brokers.rabbitmq.link import Link, cancel_consumer
 from goworkers_py.brokers.rabbitmq.names import Message, Names
 from goworkers_py.brokers.rabbitmq.translation import is_own_close, translated
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
 from goworkers_py.core.levels import plain_list_of
@@ -65,7 +65,7 @@ class Flow:
         self.window = 0  # of all its consumers; fetcher's thread only, as the next one
         self.consumers = 0
         # `asked_at`, `reached_at`: set by the fetcher's thread, and with `standby` by the link's, in single steps.
-        self.asked_at = self.reached_at = self.opened_at = time.monotonic()
+        self.asked_at = self.reached_at = self.opened_at = machine.monotonic()
         # Set by the link's thread. The fetcher opens another flow in the place of a closed one.
         self.is_closed = False
         self.is_lost = False  # the channel has ended: RabbitMQ delivers the jobs again
@@ -107,7 +107,7 @@ Finished = tuple[Flow, Sequence[int], Sequence[int]]
 
 
 class ConsumingLink(Link):
-    def __init__(self, parameters: Any, names: Names, bell: SimpleQueue[bool]) -> None:
+    def __init__(self, parameters: Any, names: Names, bell: machine.SimpleQueue[bool]) -> None:
         """`bell` gets False when a job comes while `awaited` is set, or the connection or a flow ends."""
         super().__init__(parameters, "consumer")
         self.connect = ForeignConnection if names.plain else JobConnection
@@ -139,14 +139,14 @@ class ConsumingLink(Link):
 
     def close_flows(self, queues: Iterable[str]) -> None:
         """Returns when no more jobs of these queues come."""
-        closed: SimpleQueue[None] = SimpleQueue()
+        closed: machine.SimpleQueue[None] = machine.SimpleQueue()
         self.call(partial(self._close_flows, [*queues], partial(closed.put, None)))
-        give_up_at = time.monotonic() + END_S
+        give_up_at = machine.monotonic() + END_S
         while self.error is None:
             try:
                 return closed.get(timeout=0.1)
             except Empty:
-                if time.monotonic() > give_up_at:
+                if machine.monotonic() > give_up_at:
                     raise BrokerUnavailable("the server does not answer") from None
         return None
 
@@ -256,13 +256,13 @@ class ConsumingLink(Link):
         tell = partial(self._on_answer, flow, answered)
         flow.unanswered += 1
         flow.tags.append(flow.channel.basic_consume(name, receive, arguments=arguments, callback=tell))
-        check = partial(self._check_answer, flow, answered, time.monotonic())
+        check = partial(self._check_answer, flow, answered, machine.monotonic())
         self._loop.call_later(CONSUME_S, check)
 
     def _on_answer(self, flow: Flow, answered: list[Any], frame: Any) -> None:
         answered.append(frame)
         flow.unanswered -= 1
-        self._answered_at = time.monotonic()
+        self._answered_at = machine.monotonic()
         flow.is_answered = True
         if flow.is_closed and not flow.unanswered and flow.channel.is_open:
             for tag in list(flow.channel.consumer_tags):
@@ -273,7 +273,7 @@ class ConsumingLink(Link):
         answered one by one: those of many queues on a slow network take longer than CONSUME_S."""
         if answered or flow.is_closed:
             return
-        left_s = CONSUME_S - (time.monotonic() - max(asked_at, self._answered_at))
+        left_s = CONSUME_S - (machine.monotonic() - max(asked_at, self._answered_at))
         if left_s > 0:
             self._loop.call_later(left_s, partial(self._check_answer, flow, answered, asked_at))
         elif not flow.is_answered:  # else it consumes, only less than it might
@@ -368,7 +368,7 @@ class ConsumingLink(Link):
 
     def _look(self) -> None:
         """Closes flows with jobs that nobody asks for, and the channels of closed flows that hold no jobs."""
-        now = time.monotonic()
+        now = machine.monotonic()
         for flow in list(self._open.values()):
             if flow.held and self._names.one_consumer:
                 flow.asked_at = flow.reached_at = now

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +17,7 @@ from pika import spec
 from pika.adapters.select_connection import IOLoop  # type: ignore[import-untyped]
 
 from goworkers_py.brokers.rabbitmq.translation import translated
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 from goworkers_py.core.strikes import Lock
 
@@ -40,12 +40,12 @@ class Link:
         self._loop = IOLoop()
         self._connection: Any = None
         self._calling = Lock()  # pika and Python take locks of their own, which a job's thread must not leave taken
-        self._begun = threading.Lock()  # taken for good by the first thread that runs
-        self._thread: threading.Thread | None = None
+        self._begun = machine.Lock()  # taken for good by the first thread that runs
+        self._thread: machine.Thread | None = None
         self._closes = False  # by our own will
         self.pid = os.getpid()
         self.error: BrokerError | None = None  # why the connection has ended; set once
-        self.over = threading.Event()  # set after that
+        self.over = machine.Event()  # set after that
 
     # --- any thread
 
@@ -53,7 +53,7 @@ class Link:
         """May be called again when an exception has struck the first call: of two threads the second one ends."""
         if not self._begun.locked():
             with self._calling:
-                thread = threading.Thread(target=self._run, name=f"rabbitmq {self._name}", daemon=True)
+                thread = machine.Thread(target=self._run, name=f"rabbitmq {self._name}", daemon=True)
                 thread.start()
                 self._thread = thread
 
@@ -68,7 +68,7 @@ class Link:
         return self.error is None and self.pid == os.getpid()
 
     def close(self) -> None:
-        if self.pid == os.getpid() and self._thread is not None and self._thread is not threading.current_thread():
+        if self.pid == os.getpid() and self._thread is not None and self._thread is not machine.current_thread():
             self.call(self._close)
             self._thread.join(CLOSE_S)
 

@@ -13,12 +13,10 @@ import itertools
 import math
 import os
 import re
-import secrets
-import time
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import Any
 
 import pika  # type: ignore[import-untyped]
@@ -29,6 +27,7 @@ from goworkers_py.brokers.rabbitmq.names import Message, Names
 from goworkers_py.brokers.rabbitmq.question import Question
 from goworkers_py.brokers.rabbitmq.request import Request, TooLarge
 from goworkers_py.brokers.rabbitmq.translation import is_own_close, translated
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerUnavailable
 from goworkers_py.core.strikes import Lock
 
@@ -67,7 +66,7 @@ class Publisher:
         link = self._serving()
         if link.blocked:
             raise BrokerFull(f"RabbitMQ takes no messages: {link.blocked}")
-        began = time.monotonic()
+        began = machine.monotonic()
         link.ask(request)
         try:
             error = request.answer.get(timeout=ANSWER_S)
@@ -175,7 +174,7 @@ class Lane:
         self.kept_until = 0.0  # monotonic: a message was refused a while ago
 
     def add(self, request: Request, place: int, number: str) -> None:
-        self.unconfirmed[next(self._tags)] = (request, place, number, time.monotonic())
+        self.unconfirmed[next(self._tags)] = (request, place, number, machine.monotonic())
 
     def oldest(self) -> tuple[Request, int, str, float] | None:
         return next(iter(self.unconfirmed.values()), None)
@@ -186,7 +185,9 @@ class PublishingLink(Link):
         super().__init__(parameters, "publisher")
         self._names, self._limit = names, limit
         self.blocked = ""  # why the server takes no messages now
-        self.ready: SimpleQueue[None] = SimpleQueue()  # holds one item when the link can publish, or has ended
+        self.ready: machine.SimpleQueue[None] = (
+            machine.SimpleQueue()
+        )  # holds one item when the link can publish, or has ended
         self._requests: deque[Request] = deque()  # any thread appends, the link's takes
         # The link's thread only:
         self._lane = Lane()  # for all queues but those of `_stalled`
@@ -195,7 +196,7 @@ class PublishingLink(Link):
         self._declarer: Declarer | None = None
         self._questions: list[Question] = []  # that wait for the connection
         self._numbers = itertools.count()
-        self._nonce = secrets.token_hex(6)
+        self._nonce = machine.token_hex(6)
         self._open: set[Request] = set()  # taken and not decided
         self._returned: set[str] = set()  # the ids of messages that found no queue
 
@@ -326,14 +327,14 @@ class PublishingLink(Link):
         if self.error is not None:
             return
         oldest = self._lane.oldest()
-        waits = oldest is not None and not self.blocked and time.monotonic() - oldest[3] > STALLED_S
+        waits = oldest is not None and not self.blocked and machine.monotonic() - oldest[3] > STALLED_S
         if waits and len({*self._stalled.values()}) < MOST_LANES:
             assert oldest is not None
             self._stalled[self._destination(oldest[0].messages[oldest[1]])] = self._lane
             self._lane = Lane()
             self._open_lane(self._lane)
         for lane in {*self._stalled.values()}:
-            if not lane.unconfirmed and time.monotonic() > lane.kept_until and lane.channel.is_open:
+            if not lane.unconfirmed and machine.monotonic() > lane.kept_until and lane.channel.is_open:
                 lane.channel.close()
                 self._leave_lane(lane)
         self._loop.call_later(STALLED_S / 2, self._look)
@@ -356,7 +357,7 @@ class PublishingLink(Link):
         tag, refused = frame.method.delivery_tag, frame.method.NAME == "Basic.Nack"
         tags = [tag]
         if refused:
-            lane.kept_until = time.monotonic() + KEPT_S
+            lane.kept_until = machine.monotonic() + KEPT_S
         if frame.method.multiple:
             tags = list(itertools.takewhile(lambda one: one <= tag, lane.unconfirmed))
         for one in tags:
@@ -377,7 +378,7 @@ class PublishingLink(Link):
 
     def _after_refusal(self, request: Request, place: int) -> None:
         """RabbitMQ has not stored the message: the queue is full, or has no leader yet, because it is just declared."""
-        now = time.monotonic()
+        now = machine.monotonic()
         request.refused_at = request.refused_at or now
         if now - request.refused_at > REFUSED_FOR_S:
             queue = request.messages[place].queue

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import Any
 
 from goworkers_py.brokers.rabbitmq.link import Link
 from goworkers_py.brokers.rabbitmq.translation import translated
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 
 LOOK_EVERY_S = 0.1
@@ -21,12 +21,12 @@ class Question:
 
     def __init__(self, step: Callable[[Any, Callable[[Any], None]], None], number: Callable[[Any], int]) -> None:
         self._step, self._number = step, number
-        self._answer: SimpleQueue[int | BrokerError] = SimpleQueue()
+        self._answer: machine.SimpleQueue[int | BrokerError] = machine.SimpleQueue()
 
     def wait(self, link: Link, timeout_s: float) -> int | BrokerError:
         """In the thread that asks."""
-        give_up_at = time.monotonic() + timeout_s
-        while time.monotonic() < give_up_at:
+        give_up_at = machine.monotonic() + timeout_s
+        while machine.monotonic() < give_up_at:
             try:
                 return self._answer.get(timeout=LOOK_EVERY_S)
             except Empty:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from queue import SimpleQueue
 
 from goworkers_py.brokers.rabbitmq.names import Message
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 
 
@@ -18,7 +18,7 @@ class Request:
 
     One that is refused holds up the answer until the others are confirmed, so that nobody publishes those again."""
 
-    def __init__(self, messages: Sequence[Message], over: SimpleQueue[Request] | None = None) -> None:
+    def __init__(self, messages: Sequence[Message], over: machine.SimpleQueue[Request] | None = None) -> None:
         """`over` gets this request when the answer is there."""
         self.messages, self._over = messages, over
         self.is_over = False  # set after `error`
@@ -27,7 +27,7 @@ class Request:
         self.undecided = len(messages)  # neither confirmed nor refused for good
         self.error: BrokerError | None = None
         self.refused_at = 0.0  # monotonic: when the first of them was refused
-        self.answer: SimpleQueue[BrokerError | None] = SimpleQueue()
+        self.answer: machine.SimpleQueue[BrokerError | None] = machine.SimpleQueue()
 
     def decide(self, place: int, error: BrokerError | None = None) -> None:
         """The message at this place is confirmed, or refused with an error."""

@@ -9,12 +9,12 @@ so this holds for messages that have one: all that pyworkers publishes. Another 
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from goworkers_py.brokers.rabbitmq.names import Message
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Returns:
     lock."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = machine.Lock()
         # The messages that unsettled ends leave, by the job's own message, the oldest first.
         self._ends: dict[Name, Sequence[Message]] = {}
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import repeat, starmap
-from queue import Empty, SimpleQueue
+from queue import Empty
 
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Unwritable, refuse_late
 from goworkers_py.brokers.parts import error_of
@@ -17,6 +16,7 @@ from goworkers_py.brokers.rabbitmq.names import Message, Names
 from goworkers_py.brokers.rabbitmq.publisher import Publisher, again
 from goworkers_py.brokers.rabbitmq.request import Request, TooLarge
 from goworkers_py.brokers.rabbitmq.returns import Returns, is_held
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import PostJobs, Push, PushEcho, PushJobs
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, UnreadablePayload
@@ -46,11 +46,11 @@ class _Leaving:
         self.asked_at = 0.0  # monotonic
         self._asked: Sequence[int] = ()  # the places of the messages of `request`
 
-    def ask(self, messages: Sequence[Message], over: SimpleQueue[Request]) -> Request:
+    def ask(self, messages: Sequence[Message], over: machine.SimpleQueue[Request]) -> Request:
         """The request for what is not confirmed. Messages of later tries are to be published with a shorter delay."""
         self._asked = [place for place in range(len(messages)) if place not in self.confirmed]
         self.request = Request([messages[place] for place in self._asked], over)
-        self.asked_at = time.monotonic()
+        self.asked_at = machine.monotonic()
         return self.request
 
     def look(self) -> BrokerError | None:
@@ -141,7 +141,7 @@ class Settlement:
     ) -> None:
         """Publishes what deliveries leave, and acknowledges each as soon as all of it is confirmed: one that is not
         acknowledged comes again with its process. Raises when the connection was lost."""
-        over: SimpleQueue[Request] = SimpleQueue()
+        over: machine.SimpleQueue[Request] = machine.SimpleQueue()
         fresh: dict[Request, Delivery] = {}
         for delivery, (_, messages) in publishing.items():
             leaving = self._leaving.setdefault(delivery, _Leaving())
@@ -185,19 +185,21 @@ class Settlement:
             return str(error or self._publisher.unconfirmed(messages))
         return error
 
-    def _await(self, fresh: Sequence[Request], over: SimpleQueue[Request], hasty: bool) -> Iterator[list[Request]]:
+    def _await(
+        self, fresh: Sequence[Request], over: machine.SimpleQueue[Request], hasty: bool
+    ) -> Iterator[list[Request]]:
         """Yields the requests that are over, as they come. Waits for no queue that already lets a message wait."""
         ours = {*fresh}
-        long_ago = time.monotonic() - SLOW_S
+        long_ago = machine.monotonic() - SLOW_S
         others = [one.request for one in list(self._leaving.values()) if one.asked_at < long_ago]
         on_their_way = [one for one in others if one and not one.is_over and one not in ours]
         slow = {message.queue for one in on_their_way for message in one.messages}
         awaited = {one for one in fresh if slow.isdisjoint(message.queue for message in one.messages)}
         patience_s, longest_s = (HASTE_S, HASTE_S) if hasty else (PATIENCE_S, LONGEST_S)
-        before, last = -1, time.monotonic() + longest_s
-        while awaited and time.monotonic() < last and before != (heard := sum(one.heard for one in awaited)):
-            before, give_up_at = heard, min(last, time.monotonic() + patience_s)
-            while awaited and (left_s := give_up_at - time.monotonic()) > 0:
+        before, last = -1, machine.monotonic() + longest_s
+        while awaited and machine.monotonic() < last and before != (heard := sum(one.heard for one in awaited)):
+            before, give_up_at = heard, min(last, machine.monotonic() + patience_s)
+            while awaited and (left_s := give_up_at - machine.monotonic()) > 0:
                 with suppress(Empty):
                     ended = [over.get(timeout=left_s)]
                     ended.extend(starmap(over.get_nowait, repeat((), over.qsize())))
@@ -250,7 +252,7 @@ class Settlement:
             elif isinstance(effect, PushEcho):
                 yield Message(self._names.of(effect.queue), effect.payload)
         if isinstance(outcome, Retry | Reschedule):
-            yield self._names.later(self._place(delivery, outcome.payload), outcome.payload, outcome.at, time.time())
+            yield self._names.later(self._place(delivery, outcome.payload), outcome.payload, outcome.at, machine.time())
         elif isinstance(outcome, Dead):
             yield Message(self._names.dead, outcome.payload)
         elif isinstance(outcome, Requeue) and not _goes_to_the_front(outcome):
@@ -265,7 +267,7 @@ class Settlement:
 
     def _of_push(self, push: Push) -> Message:
         name = self._names.of(push.queue)
-        return self._names.later(name, push.payload, push.at or 0.0, time.time())
+        return self._names.later(name, push.payload, push.at or 0.0, machine.time())
 
 
 def _acknowledge(finished: Iterable[Finished]) -> None:
@@ -293,7 +295,7 @@ def _home(delivery: Delivery) -> str:
 def _as_job(delivery: Delivery) -> bytes:
     if not plain_list_of(delivery.queue):
         return delivery.payload
-    return wrapped(delivery.payload, _home(delivery), time.time(), delivery.properties)
+    return wrapped(delivery.payload, _home(delivery), machine.time(), delivery.properties)
 
 
 def _queue_of(raw: bytes) -> str:

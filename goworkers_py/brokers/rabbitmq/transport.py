@@ -8,7 +8,6 @@ delivered again: it runs twice. Nothing is lost.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -21,6 +20,7 @@ from goworkers_py.brokers.rabbitmq.names import DUE, Message, Names
 from goworkers_py.brokers.rabbitmq.publisher import Publisher
 from goworkers_py.brokers.rabbitmq.returns import Returns
 from goworkers_py.brokers.rabbitmq.settlement import Settlement
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import ID_LIFE_S, Push
 from goworkers_py.core.errors import BrokerError, BrokerRefused
@@ -58,15 +58,15 @@ class RabbitTransport(Transport):
             self._publisher.publish([self._message(pushes[at]) for at in asked])
         except BrokerError as error:
             error.places = frozenset(asked[place] for place in error.places)
-            self._ids.update((pushes[at].id, time.monotonic()) for at in error.places if pushes[at].id)
+            self._ids.update((pushes[at].id, machine.monotonic()) for at in error.places if pushes[at].id)
             raise
-        now = time.monotonic()
+        now = machine.monotonic()
         self._ids.update((push.id, now) for push in pushes if push.id)
         return [Published.PUSHED if new else Published.DUPLICATE for new in fresh]
 
     def _unknown(self, pushes: Sequence[Push]) -> Iterator[bool]:
         """For each push whether this process has published none with its id within a day."""
-        long_ago = time.monotonic() - ID_LIFE_S
+        long_ago = machine.monotonic() - ID_LIFE_S
         if len(self._ids) > self._most_ids:
             self._drop_ids(long_ago)
         seen = set[str]()
@@ -87,13 +87,13 @@ class RabbitTransport(Transport):
 
     def _message(self, push: Push) -> Message:
         name = self._names.of(push.queue)
-        return self._names.later(name, push.payload, push.at or 0.0, time.time())
+        return self._names.later(name, push.payload, push.at or 0.0, machine.time())
 
     # --- consuming
 
     def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = math.inf) -> list[Delivery]:
         consumer = self._consumer([queue for queue, _ in asks])
-        if consumer.leaving and time.monotonic() >= consumer.leave_at:
+        if consumer.leaving and machine.monotonic() >= consumer.leave_at:
             self._leave(consumer)
         if len(consumer.leaving) >= MOST_LEAVING:
             asks = [(queue, 0) for queue, _ in asks]
@@ -124,11 +124,11 @@ class RabbitTransport(Transport):
 
     def _next_step(self, delivery: Delivery) -> Sequence[Message]:
         due = delivery.receipt.headers[DUE] / 1000
-        return [self._names.later(self._names.of(delivery.queue), delivery.payload, due, time.time())]
+        return [self._names.later(self._names.of(delivery.queue), delivery.payload, due, machine.time())]
 
     def _leave(self, consumer: Consumer) -> None:
         self._settlement.leave(consumer.leaving)
-        consumer.leave_at = time.monotonic() + LEAVE_AGAIN_S
+        consumer.leave_at = machine.monotonic() + LEAVE_AGAIN_S
 
     def _consumer(self, queues: Sequence[str]) -> Consumer:
         known = self._consumers.get(queues[0])
@@ -178,4 +178,4 @@ def _same(messages: Sequence[Message]) -> Sequence[Message]:
 
 def _is_early(headers: Any) -> bool:
     due = headers.get(DUE)
-    return isinstance(due, int) and due / 1000 > time.time() + EARLY_S
+    return isinstance(due, int) and due / 1000 > machine.time() + EARLY_S

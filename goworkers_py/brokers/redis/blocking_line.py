@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -22,6 +20,7 @@ from goworkers_py.brokers.redis.exchange import (
 )
 from goworkers_py.brokers.redis.packing import packed
 from goworkers_py.brokers.redis.replies import check
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError
 
 
@@ -45,7 +44,7 @@ class BlockingLine(Exchanges):
         self._client_id: int | None = None
         # The waking thread sets `_wanted`, then reads `_client_id`. The blocking thread sets `_client_id`, then reads
         # `_wanted`. So at least one of the two threads sees what the other one has set, and no wake is lost.
-        self._wanted = threading.Event()
+        self._wanted = machine.Event()
 
     def _exchange_raw(self, commands: Sequence[RedisCommand]) -> list[Any]:
         self._begin()
@@ -55,7 +54,7 @@ class BlockingLine(Exchanges):
 
     def _begin(self) -> None:
         if not self._whole:
-            self._cut_short_at = time.monotonic()
+            self._cut_short_at = machine.monotonic()
             self._connection.disconnect()
         self._whole = False
 
@@ -69,7 +68,7 @@ class BlockingLine(Exchanges):
             self._wanted.clear()
             return None
         self._begin()
-        began = time.monotonic()
+        began = machine.monotonic()
         try:
             ready(self._connection)
             if trusted and not self.trusted:
@@ -110,7 +109,7 @@ class BlockingLine(Exchanges):
         """Closes the connection. True when nothing that was sent over it can still reach the server."""
         whole = self._whole
         self.close()
-        return whole and time.monotonic() - self._cut_short_at > self.late_s
+        return whole and machine.monotonic() - self._cut_short_at > self.late_s
 
     def close(self) -> None:
         self._connection.disconnect()

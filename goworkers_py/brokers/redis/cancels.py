@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +16,7 @@ from goworkers_py.brokers.redis.exchange import Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.listener import Listener
 from goworkers_py.brokers.redis.replies import one_of
+from goworkers_py.core import machine
 from goworkers_py.core.cancel import Tombstone
 from goworkers_py.core.cursor import CURSOR_LIFE_S
 from goworkers_py.wire.job_record import LIVE_S
@@ -64,7 +63,7 @@ class RedisCancels(Cancels):
         # Read after the version: a tombstone that comes in between is read twice, and none is missed.
         flat = self._connections.call("HGETALL", self._keys.tombstones)
         told = {name: one for name, raw in zip(flat[::2], flat[1::2], strict=True) if (one := _read(raw)) is not None}
-        self._forget([name for name, one in told.items() if one["at"] < time.time() - LIVE_S])
+        self._forget([name for name, one in told.items() if one["at"] < machine.time() - LIVE_S])
         return now, {one["jid"]: Tombstone(one["retry"], one["at"], one.get("many") is True) for one in told.values()}
 
     def _forget(self, old: Sequence[bytes]) -> None:
@@ -90,7 +89,7 @@ class RedisCancels(Cancels):
                 ("HSETNX", key, "ex", 0),
                 ("HSETNX", key, "c", "null"),
                 ("HSETNX", key, "rt", 0),
-                ("HSETNX", key, "cancelled", int(time.time())),
+                ("HSETNX", key, "cancelled", int(machine.time())),
                 ("EXPIRE", key, CURSOR_LIFE_S),
             ]
         )
@@ -110,7 +109,7 @@ def tombstone_of_many(name: str) -> str:
 
 
 def written_tombstone(jid: str, retry: bool, **more: bool) -> str:
-    told = {"v": V, "jid": jid, "retry": retry, "at": time.time(), "by": secrets.token_hex(4), **more}
+    told = {"v": V, "jid": jid, "retry": retry, "at": machine.time(), "by": machine.token_hex(4), **more}
     return simplejson.dumps(told)
 
 

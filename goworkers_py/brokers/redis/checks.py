@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import Collection, Iterator
 
 from goworkers_py.brokers.contracts.admin import Advice, Checks
@@ -15,6 +14,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.owner_entry import read_entries
 from goworkers_py.brokers.redis.queue_list import QueueList
 from goworkers_py.brokers.redis.server_info import info_of
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 
 log = logging.getLogger(__name__)
@@ -97,14 +97,14 @@ class ServerChecks:
             yield Advice(_NOTE, what, "run the processes nearer to the server, or give the server less to do")
 
     def _timed_ping(self) -> float:
-        before = time.perf_counter()
+        before = machine.perf_counter()
         self._connections.call("PING")
-        return time.perf_counter() - before
+        return machine.perf_counter() - before
 
     def _clock(self) -> Iterator[Advice]:
-        asked_at = time.time()
+        asked_at = machine.time()
         seconds, microseconds = self._connections.call("TIME")
-        skew_s = (asked_at + time.time()) / 2 - (int(seconds) + int(microseconds) / 1e6)
+        skew_s = (asked_at + machine.time()) / 2 - (int(seconds) + int(microseconds) / 1e6)
         if abs(skew_s) > MOST_SKEW_S:
             what = f"this machine's clock is {skew_s:.1f} s off the server's"
             yield Advice(_PROBLEM, what, "set both clocks by NTP")

@@ -8,7 +8,8 @@ from typing import Any
 
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script
-from goworkers_py.core.clock import Clock, awake_and_asleep
+from goworkers_py.core import machine
+from goworkers_py.core.clock import Clock
 from goworkers_py.wire.delay_task import NEVER
 
 
@@ -22,9 +23,9 @@ class TimedScripts:
 
     def call(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> list[Any]:
         """The answer without its time."""
-        asked_at = awake_and_asleep()
+        asked_at = machine.awake_and_asleep()
         answer: list[Any] = self.connections.script(script, keys, arguments)
-        self._clock.synchronize(float(answer[0]), asked_at, awake_and_asleep())
+        self._clock.synchronize(float(answer[0]), asked_at, machine.awake_and_asleep())
         return answer[1:]
 
 

@@ -12,7 +12,8 @@ from goworkers_py.brokers.redis.delay_lists import DelayLists, address_of_enviro
 from goworkers_py.brokers.redis.delay_scripts import TimedScripts, counted_from, score
 from goworkers_py.brokers.redis.exchange import Script, text
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.core.clock import Clock, awake_and_asleep
+from goworkers_py.core import machine
+from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.wire.delay_task import DelayTask, read_or_held
 
@@ -79,10 +80,10 @@ class RedisPersistence:
         self._kept.delete_many(ids)
 
     def time(self) -> float:
-        asked_at = awake_and_asleep()
+        asked_at = machine.awake_and_asleep()
         seconds, micros = self._connections.call("TIME")
         now = int(seconds) + int(micros) / 1e6
-        self.clock.synchronize(now, asked_at, awake_and_asleep())
+        self.clock.synchronize(now, asked_at, machine.awake_and_asleep())
         return now
 
     def close(self) -> None:

@@ -37,7 +37,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -62,6 +61,7 @@ from goworkers_py.brokers.redis.server_guardian import (
     take_lock,
     try_lock,
 )
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError, WorkersError
 
 SILENCE_S = 30.0  # a server that answers nothing for so long, not even LOADING, has failed
@@ -145,7 +145,7 @@ class EmbeddedServer:
 
     def _await_answer(self, address: str) -> None:
         started = False
-        patience = time.monotonic() + self._silence_s
+        patience = machine.monotonic() + self._silence_s
         while True:
             if not is_held(self._directory / GUARDIAN):
                 if started and self._state() == FAILED:
@@ -155,10 +155,10 @@ class EmbeddedServer:
             if reply.startswith("+PONG") and self._state() == READY:
                 return
             if reply.startswith("-LOADING"):
-                patience = time.monotonic() + self._silence_s
-            elif time.monotonic() > patience:
+                patience = machine.monotonic() + self._silence_s
+            elif machine.monotonic() > patience:
                 raise BrokerUnavailable(self._complaint("does not answer"))
-            time.sleep(GLANCE_S)
+            machine.sleep(GLANCE_S)
 
     def _state(self) -> int:
         """The state of the server as the guardian has written it: UNKNOWN, READY or FAILED."""
@@ -183,13 +183,13 @@ class EmbeddedServer:
 
     def _await_end(self) -> None:
         """Without other users: waits until the data is written and the server is gone."""
-        deadline = time.monotonic() + STOP_S + self._silence_s
-        while not self._others() and time.monotonic() < deadline:
+        deadline = machine.monotonic() + STOP_S + self._silence_s
+        while not self._others() and machine.monotonic() < deadline:
             if not is_held(self._directory / GUARDIAN):
                 if not is_held(self._directory / SERVER):
                     return
                 self._start_guardian(str(_address(self._directory)))
-            time.sleep(GLANCE_S)
+            machine.sleep(GLANCE_S)
 
     def _others(self) -> bool:
         with probe(self._directory / USERS) as users:

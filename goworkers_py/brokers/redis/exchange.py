@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from goworkers_py.brokers.redis.translation import (
     translated,
     unreachable,
 )
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, WrongType
 
 Argument = str | bytes | int | float
@@ -137,7 +137,7 @@ class Exchanges:
 
 def converse(connection: Driver, commands: Sequence[RedisCommand]) -> list[Any]:
     """Sends all commands and reads as many replies. Returns the replies in order, error replies among them."""
-    began = time.monotonic()
+    began = machine.monotonic()
     try:
         ready(connection)
         connection.send_packed_command(packed(commands))

@@ -3,14 +3,13 @@ a leader that is paused, or leads no more. While the queues are empty, it looks 
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator, Sequence
 
 from goworkers_py.brokers.redis.blocking_line import BlockingLine
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.consumer import FETCHED_AT_ONCE, Consumer, grab, names_of
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.policy.priorities import Ask
 
@@ -25,16 +24,16 @@ class FencedConsumer(Consumer):
         self._keys = keys
         self._block_s = block_s
         self.line = connections.blocking_line(block_s)
-        self._woken = threading.Event()
+        self._woken = machine.Event()
 
     def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float) -> list[Delivery]:
         asks, limit = [(queue, most) for queue, most in asks if most > 0], min(limit, FETCHED_AT_ONCE)
-        give_up_at, pause_s = time.monotonic() + min(wait_s, self._block_s), SHORTEST_LOOK_S
+        give_up_at, pause_s = machine.monotonic() + min(wait_s, self._block_s), SHORTEST_LOOK_S
         if not asks or limit <= 0:
             self._woken.wait(max(0.0, min(wait_s, self._block_s)))
             return self._awake([])
         taken, queues = self._grab(identity, asks, limit), [self._keys.queue(queue) for queue, _ in asks]
-        while not taken and (left_s := give_up_at - time.monotonic()) > 0:
+        while not taken and (left_s := give_up_at - machine.monotonic()) > 0:
             if self._woken.wait(min(pause_s, left_s)):
                 break
             pause_s = min(2 * pause_s, LONGEST_LOOK_S)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterator
 
 import simplejson
 
 from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core import machine
 from goworkers_py.core.group import Group, GroupMembership
 from goworkers_py.wire.payload import is_name
 
@@ -30,7 +30,7 @@ def group_in(entry: str, job_class: str) -> Group | None:
 
 
 def new_set() -> str:
-    return secrets.token_hex(12)
+    return machine.token_hex(12)
 
 
 def tie(member: GroupMembership, keys: Keys, number_of: Callable[[str], int]) -> Iterator[Argument]:

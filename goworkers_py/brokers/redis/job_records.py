@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.replies import list_of
+from goworkers_py.core import machine
 from goworkers_py.wire import sidekiq_status
 from goworkers_py.wire.job_record import LIVE_S, JobRecord, read
 
@@ -55,7 +55,7 @@ class JobRecords:
             of_list = number_of(self._keys.inprogress(delivery.queue, delivery.identity)) if first else 0
             arguments += (number_of(self._keys.record(job.jid)), of_list, delivery.payload if first else "")
             arguments += (delivery.identity, delivery.queue, job.job_class, progress or "")
-            told = sidekiq_status.fields("working" if first else None, progress, time.time()) if shown else ()
+            told = sidekiq_status.fields("working" if first else None, progress, machine.time()) if shown else ()
             arguments += (job.jid, number_of(self._keys.status(job.jid)) if shown else 0, len(told), *told)
         return [told == 1 for told in self._connections.script(_MARK_RUNNING, list(numbers), arguments)]
 

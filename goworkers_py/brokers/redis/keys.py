@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import secrets
 from collections.abc import Iterable
 
 from goworkers_py.brokers.redis.key_patterns import literally
 from goworkers_py.brokers.redis.sidekiq_metric_keys import SidekiqMetricKeys
+from goworkers_py.core import machine
 from goworkers_py.core.group import Group
 from goworkers_py.core.job_state import INDEXED, StateWord
 from goworkers_py.core.levels import plain_list_of
@@ -50,7 +50,7 @@ class Keys(SidekiqMetricKeys):
         self.configs = f"{self.prefix}pyworkers:configs"
         self.periodics = f"{self.prefix}pyworkers:periodics"
         # Never exists. Nobody can guess it: with a value of a wrong type, no push could try its commands there.
-        self.nothing = f"{self.prefix}pyworkers:none:{secrets.token_hex(8)}"
+        self.nothing = f"{self.prefix}pyworkers:none:{machine.token_hex(8)}"
 
     @property
     def types(self) -> dict[str, str]:

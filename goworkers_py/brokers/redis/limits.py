@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from goworkers_py.brokers.redis.limit_records import (
     value_of,
 )
 from goworkers_py.brokers.redis.slot_arguments import slot_arguments
+from goworkers_py.core import machine
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.limit import (
     Begins,
@@ -90,7 +90,7 @@ class RedisLimits(Limits):
 
     def begin(self, wish: SlotWish) -> Begins | Waits | Lost | Undeclared:
         one = wish.delivery
-        entry = line_entry.written(wish.parked, one.queue, time.time(), jid=wish.jid)
+        entry = line_entry.written(wish.parked, one.queue, machine.time(), jid=wish.jid)
         asked = wish.jid, one.identity, one.queue, one.payload, entry
         answer = self._begin(
             self._keys.inprogress(one.queue, one.identity), asked, wish.slots, wish.queues, wish.effects

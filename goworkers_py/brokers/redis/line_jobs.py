@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -11,6 +10,7 @@ from goworkers_py.brokers.contracts.span import EVERY_JOB, Span
 from goworkers_py.brokers.redis.line_entry import LineEntry
 from goworkers_py.brokers.redis.lines import Lines, Move
 from goworkers_py.brokers.redis.list_pages import fresh_pages
+from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.wire import enclosure
@@ -99,7 +99,7 @@ class LineJobs(PlacedJobs):
         if goal is None and change.at is None:
             return Move(one, "delete", payload=change.reason.encode())
         if self._state is JobState.PARKED and goal is JobState.DEAD:
-            return Move(one, "dead", payload=enclosure.readable(buried(change.payload), one.queue, time.time()))
+            return Move(one, "dead", payload=enclosure.readable(buried(change.payload), one.queue, machine.time()))
         if self._state is JobState.PARKED and goal is JobState.WAITING and change.to is not None:
             return Move(one, "back", change.to.queue, change.payload)
         raise ArgumentError(f"no jobs are moved from {self._state.value} to {goal.value if goal else 'another time'}")

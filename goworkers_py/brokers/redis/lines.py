@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from goworkers_py.brokers.redis.line_entry import LineEntry, read
 from goworkers_py.brokers.redis.list_pages import pages_of_list, ranges
 from goworkers_py.brokers.redis.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.record_keys import lives
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.policy.for_ruby import ForRuby
@@ -72,7 +72,7 @@ class Lines:
         return [line for start in range(0, len(names), PAGE) for line in self._stats(names[start : start + PAGE])]
 
     def _stats(self, names: Sequence[str]) -> list[LineStats]:
-        now, keys = time.time(), map(self._key, names)
+        now, keys = machine.time(), map(self._key, names)
         replies = self._connections.answers([ask for key in keys for ask in (("LLEN", key), ("LINDEX", key, -1))])
         lines = zip(names, replies[::2], replies[1::2], strict=True)
         return [LineStats(name, size, _age(oldest, now)) for name, size, oldest in lines if size]

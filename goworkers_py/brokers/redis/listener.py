@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -18,6 +16,7 @@ import redis
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Driver, connect, text
 from goworkers_py.brokers.redis.packing import packed
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.strikes import Lock
 
@@ -42,8 +41,8 @@ class Listener:
         self._lock = Lock()
         self._heard: dict[str, list[Heard]] = {}  # by channel
         self._connection: Driver | None = None
-        self._thread: threading.Thread | None = None
-        self._ended = threading.Event()  # of the thread that listens now; each has its own
+        self._thread: machine.Thread | None = None
+        self._ended = machine.Event()  # of the thread that listens now; each has its own
         self._idle_since = 0.0
         self._pid = os.getpid()
 
@@ -55,8 +54,8 @@ class Listener:
             known = channel in self._heard
             self._heard.setdefault(channel, []).append(heard)
             if self._thread is None or not self._thread.is_alive():
-                self._ended = ended = threading.Event()
-                thread = threading.Thread(target=self._run, args=(ended,), name="listener", daemon=True)
+                self._ended = ended = machine.Event()
+                thread = machine.Thread(target=self._run, args=(ended,), name="listener", daemon=True)
                 thread.start()
                 self._thread = thread
             elif not known:
@@ -72,7 +71,7 @@ class Listener:
                 listeners.remove(heard)
             if not listeners and self._heard.pop(channel, None) is not None:
                 self._send("UNSUBSCRIBE", channel)
-            self._idle_since = time.monotonic()
+            self._idle_since = machine.monotonic()
 
     def _send(self, *command: str) -> None:
         """Under the lock. An error is met by the thread that reads: it connects again, and listens to all channels."""
@@ -80,7 +79,7 @@ class Listener:
             with suppress(redis.RedisError, OSError):
                 self._connection.send_packed_command(packed([command]), check_health=False)
 
-    def _run(self, ended: threading.Event) -> None:
+    def _run(self, ended: machine.Event) -> None:
         while not ended.is_set():
             pause_s = PAUSE_S
             try:
@@ -95,7 +94,7 @@ class Listener:
                 log.exception("the listener failed, and connects again")
             ended.wait(pause_s)
 
-    def _connect_and_read(self, ended: threading.Event) -> bool:
+    def _connect_and_read(self, ended: machine.Event) -> bool:
         """False when nobody listens any more."""
         connection = self._connections.new_connection()
         try:
@@ -113,10 +112,10 @@ class Listener:
                     self._connection = None
             connection.disconnect()
 
-    def _read(self, connection: Driver, ended: threading.Event) -> bool:
-        heard_at = asked_at = time.monotonic()
+    def _read(self, connection: Driver, ended: machine.Event) -> bool:
+        heard_at = asked_at = machine.monotonic()
         while not ended.is_set():
-            now = time.monotonic()
+            now = machine.monotonic()
             if connection.can_read(LOOK_EVERY_S):
                 self._tell(connection.read_response())
                 heard_at = now
@@ -130,7 +129,7 @@ class Listener:
                 return False
         return False
 
-    def _ends(self, now: float, ended: threading.Event) -> bool:
+    def _ends(self, now: float, ended: machine.Event) -> bool:
         with self._lock:
             if self._heard or now - self._idle_since < LINGER_S:
                 return False
@@ -159,12 +158,12 @@ class Listener:
             self._send("UNSUBSCRIBE")  # its answer wakes the thread
             thread, self._thread, self._connection = self._thread, None, None
             self._heard.clear()
-        if thread is not None and thread is not threading.current_thread():
+        if thread is not None and thread is not machine.current_thread():
             thread.join(2 * LOOK_EVERY_S + 1)
 
     def _forget_parents(self) -> None:
         """In a forked child: the connection and the thread are the parent's."""
         if self._pid != os.getpid():
             self._lock, self._heard, self._connection, self._thread = Lock(), {}, None, None
-            self._ended = threading.Event()
+            self._ended = machine.Event()
             self._pid = os.getpid()

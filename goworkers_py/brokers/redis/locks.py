@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -13,6 +12,7 @@ from goworkers_py.brokers.redis.begin_calls import BeginCalls
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script, text
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core import machine
 from goworkers_py.core.lock import Begin, Begun, Holder, LockEntry, OwnedLock, TooEarly
 
 PAGE = 500
@@ -81,7 +81,7 @@ class RedisLocks(Locks):
     def _read(self, names: Sequence[str]) -> list[LockEntry | None]:
         keys = [self._keys.lock(name) for name in names]
         replies = self._connections.answers([ask for key in keys for ask in (("HGETALL", key), ("PTTL", key))])
-        now = time.time()
+        now = machine.time()
         return [
             _entry(name, told, now + left / 1_000 if left >= 0 else None)
             for name, told, left in zip(names, replies[::2], replies[1::2], strict=True)

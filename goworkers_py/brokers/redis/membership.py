@@ -9,12 +9,11 @@ when others declare it dead, see `leases`. go-workers2 removes both when the las
 
 from __future__ import annotations
 
-import time
-
 from goworkers_py.brokers.redis.best_effort import BestEffort
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, RedisCommand, text
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core import machine
 from goworkers_py.wire.process_record import Member, ProcessSnapshot, state, work
 
 # The hash of a killed process must exist until another process takes the identity out of the set. Our processes declare
@@ -44,8 +43,8 @@ class Membership:
         """Writes the entry. Returns the commands that were sent to this process, oldest first: TSTP, TERM, TTIN."""
         words: list[str] = []
         self._try(lambda: self._show(identity, member, now))
-        if time.monotonic() >= self._prune_at:
-            self._prune_at = time.monotonic() + PRUNE_EVERY_S
+        if machine.monotonic() >= self._prune_at:
+            self._prune_at = machine.monotonic() + PRUNE_EVERY_S
             self._try(self._prune)
         # A step of its own, because a full server refuses the entry but not RPOP. The last step, because an error after
         # it would lose the commands that it has read.

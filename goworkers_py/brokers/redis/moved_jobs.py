@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 from goworkers_py.brokers.redis.effects import encode
 from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.record_keys import RecordKeys
+from goworkers_py.core import machine
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.policy.consequences import moved
 from goworkers_py.policy.for_ruby import ForRuby
@@ -22,7 +21,7 @@ class MovedJobs:
         self._records = RecordKeys(keys)
         self._numbers: dict[str, int] = {}
         self._ruby = ruby
-        self._now = time.time()
+        self._now = machine.time()
 
     def record(self, payload: bytes) -> int:
         """The number of the record of this job; 0 for a job that has none."""

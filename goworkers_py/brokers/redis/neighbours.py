@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import re
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.membership import members
 from goworkers_py.brokers.redis.owner_entry import read_entries
 from goworkers_py.brokers.redis.process_list import HEARD_OF_S
+from goworkers_py.core import machine
 from goworkers_py.core.periodic import ForeignSchedule
 from goworkers_py.wire.foreign_schedule import of_sidekiq_cron, of_sidekiq_scheduler
 from goworkers_py.wire.ruby_lock import RubyLock
@@ -85,7 +85,7 @@ class RedisNeighbours(Neighbours):
 
     def lives(self, process: str) -> bool:
         """From the heartbeat of go-workers2; a process without one is not known to live."""
-        keys, now = self._keys, time.time()
+        keys, now = self._keys, machine.time()
         entries = [keys.member(one) for one in members(self._connections, keys)]
         told = self._connections.exchange([("HMGET", entry, "beat", "worker_heartbeats") for entry in entries])
         name = keys.inprogress_of(process).encode()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.locks import holder_of
 from goworkers_py.brokers.redis.push_arguments import push_arguments
 from goworkers_py.brokers.redis.replies import list_of, one_of
+from goworkers_py.core import machine
 from goworkers_py.core.periodic import (
     Fired,
     Firing,
@@ -56,7 +56,7 @@ class RedisPeriodic(Periodic):
         keys = (self._keys.periodics, self._keys.periodic_source(release.source), *names)
         now, *states = self._connections.script(_REGISTER, keys, told)
         if len(states) < len(schedules):
-            return Registered(time.time(), newer=text(now))
+            return Registered(machine.time(), newer=text(now))
         return Registered(float(now), tuple(map(_state, states)))
 
     def fire(self, release: Release, firing: Firing) -> FiringResult:
@@ -64,7 +64,7 @@ class RedisPeriodic(Periodic):
         push: list[Argument] = []
         if firing.push is not None:
             number_of = lambda key: numbers.setdefault(key, len(numbers) + 1)  # noqa: E731
-            push = push_arguments(firing.push, self._keys, number_of, time.time())
+            push = push_arguments(firing.push, self._keys, number_of, machine.time())
         source = self._keys.periodic_source(release.source)
         record_and_history = self._keys_of(release.source, firing.name)
         keys = (self._keys.queues, source, *record_and_history, self._keys.nothing, *numbers)

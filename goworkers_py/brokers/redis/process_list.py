@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -15,6 +14,7 @@ from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.control import WORDS
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.membership import members
+from goworkers_py.core import machine
 from goworkers_py.core.command import Command
 from goworkers_py.wire.message import whole_number
 from goworkers_py.wire.needs import is_version
@@ -53,7 +53,7 @@ class ProcessList:
             if told is not None and told[0] is not None  # else its hash has expired
         ]
         # The hash of our own killed process exists for some minutes; its lease is gone earlier.
-        now = time.time()
+        now = machine.time()
         return [process for process, lease in found if lease or _is_shown_without_lease(process, now)]
 
     def running(self) -> list[Running]:
@@ -81,7 +81,7 @@ class ProcessList:
     def _in_go(self, beats: Mapping[str, Sequence[bytes | None] | None]) -> list[Running]:
         """The jobs that living processes of go-workers2 have fetched: it tells the names of its lists, and neither
         which jobs its goroutines run nor since when. Of a process without a heartbeat nobody knows that it lives."""
-        now = time.time()
+        now = machine.time()
         held = {
             self._keys.own_queue(name): (identity, queue)
             for identity, told in beats.items()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 
 from goworkers_py.brokers.redis import group_entry, line_entry
@@ -10,6 +9,7 @@ from goworkers_py.brokers.redis.batch_place import joined_place
 from goworkers_py.brokers.redis.exchange import Argument, NumberOf
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.slot_arguments import slot_arguments
+from goworkers_py.core import machine
 from goworkers_py.core.effect import Push
 from goworkers_py.core.lock import RESCHEDULED_S, lock_life_s
 from goworkers_py.wire.job_record import live_s
@@ -32,7 +32,7 @@ def are_plainly_unique(pushes: Sequence[Push]) -> bool:
 
 def unique_pushes(pushes: Sequence[Push], keys: Keys) -> tuple[list[str], list[Argument]]:
     """The keys and arguments of publish_unique.lua."""
-    now, queue, at = time.time(), pushes[0].queue, pushes[0].at
+    now, queue, at = machine.time(), pushes[0].queue, pushes[0].at
     names = [keys.queues, keys.queue(queue) if at is None else keys.schedule]
     arguments: list[Argument] = [queue, "" if at is None else at, now]
     for push in pushes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import secrets
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.list_pages import fresh_pages, pages_of_list, ranges
 from goworkers_py.brokers.redis.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.replies import list_of
+from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.policy.for_ruby import ForRuby
@@ -171,7 +171,7 @@ class QueueJobs(PlacedJobs):
             entry = change.job.payload
             effects = [0] if goal else jobs.effects(entry, "cancelled")  # it waits as before
             entries += (jobs.record(entry), entry, change.payload, *effects)
-        place = (first, last, secrets.token_hex(16))
+        place = (first, last, machine.token_hex(16))
         told = (LIVE_S, MOVED) if goal else (ENDED_S, changes[0].reason)
         keys = (
             self._key,

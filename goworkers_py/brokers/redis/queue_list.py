@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable
 
 from goworkers_py.brokers.contracts.fleet import QueueStats
@@ -11,6 +10,7 @@ from goworkers_py.brokers.redis.damage import of_another_type
 from goworkers_py.brokers.redis.exchange import text
 from goworkers_py.brokers.redis.glances import oldest_of
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core import machine
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.levels import base_of, is_paused
 from goworkers_py.wire.message import Message
@@ -76,4 +76,4 @@ def _latency_s(oldest: bytes, queue: str) -> float:
     except UnreadablePayload:
         return 0.0
     since = message.enqueued_at or message.created_at
-    return max(0.0, time.time() - since) if since else 0.0
+    return max(0.0, machine.time() - since) if since else 0.0

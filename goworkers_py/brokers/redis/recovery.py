@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -14,6 +13,7 @@ from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.owner_entry import OwnerEntry
 from goworkers_py.brokers.redis.settlement import Item, Settlement, Target
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.policy.deaths import Life, died_together
 from goworkers_py.policy.poison import RecoveryDecision
@@ -44,7 +44,7 @@ class Recovery:
     def _move(self, owner: str, queue: str, entry: OwnerEntry, judge: Judge) -> Iterator[Recovered]:
         """Oldest first, each job only if it is still in its list: another process may recover the same jobs. Jobs that
         cannot be moved stay the oldest of the list, and hold up none behind them."""
-        key, mover = self._keys.inprogress(queue, owner), secrets.token_hex(6)
+        key, mover = self._keys.inprogress(queue, owner), machine.token_hex(6)
         numbers, stay, error = itertools.count(), 0, ""
         for step in itertools.count():
             listed = self._connections.call("LRANGE", key, -stay - RECOVERED_AT_ONCE, -stay - 1)

@@ -17,7 +17,6 @@ again. Other commands that were sent together may be done in another order then.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +27,7 @@ from goworkers_py.brokers.redis.cluster import Address, ClusterNodes
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Driver, Exchanges, RedisCommand, converse
 from goworkers_py.brokers.redis.waiting_line import WaitingLine
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerUnavailable
 
 # Pauses before a command is sent again: 2 s in all. The first ones are for nodes that do not agree yet.
@@ -47,7 +47,7 @@ class _Redirected(Exchanges):
         for pause_s in PAUSES_S:
             if why is None:
                 return replies
-            time.sleep(pause_s)  # of a worker too, when its job pushes: its thread may wait on no lock
+            machine.sleep(pause_s)  # of a worker too, when its job pushes: its thread may wait on no lock
             whole = commands[0][0] == "MULTI"
             places = [place for place, reply in enumerate(replies) if whole or type(reply) is type(why)]
             for place, reply in zip(places, self._again([commands[place] for place in places], why), strict=True):

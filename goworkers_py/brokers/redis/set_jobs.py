@@ -6,7 +6,6 @@ A job is found again by its exact bytes, and a job that is moved is in one place
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +28,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.list_pages import ranges
 from goworkers_py.brokers.redis.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.record_keys import lives
+from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.policy.for_ruby import ForRuby
@@ -149,14 +149,14 @@ class SetJobs(PlacedJobs):
         """In the dead set, a payload that Ruby cannot read is enclosed as text."""
         entry, to = change.job.payload, change.to
         if change.at is not None and self._state is not JobState.DEAD:
-            return _Step(entry, LATER, str(live_s(change.at, time.time())), repr(change.at).encode())
+            return _Step(entry, LATER, str(live_s(change.at, machine.time())), repr(change.at).encode())
         if to is None and change.at is None:
             return _Step(entry, DELETE, change.reason)
         if to is None or to.state is self._state or to.state not in (JobState.DEAD, JobState.WAITING):
             goal = "another time" if to is None else to.state.value
             raise ArgumentError(f"no jobs are moved from {self._state.value} to {goal}")
         if to.state is JobState.DEAD:
-            written = enclosure.readable(buried(change.payload), change.job.queue, time.time())
+            written = enclosure.readable(buried(change.payload), change.job.queue, machine.time())
             return _Step(entry, BURY, payload=written)
         queue = self._keys.bare(to.queue)
         written = change.payload if queue == to.queue else payload.splice(change.payload, {"queue": queue})

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import secrets
-import time
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -22,6 +20,7 @@ from goworkers_py.brokers.redis.packing import packed
 from goworkers_py.brokers.redis.places import Row
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.brokers.redis.row_effects import RowEffect, encode_rows
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect, NoteState, ShowStatus
 from goworkers_py.core.outcome import (
@@ -110,7 +109,7 @@ class Settlement:
     ) -> dict[int, Settled]:
         """Settles `rows`, then `items`. `effects` are those of deliveries in rows. Returns the results of
         those that were not settled, by their number."""
-        keys, now = self._keys, time.time()
+        keys, now = self._keys, machine.time()
         today = datetime.datetime.fromtimestamp(now, datetime.timezone.utc).date()
         more_keys = _MoreKeys()
         number_of = more_keys.number_of
@@ -120,7 +119,7 @@ class Settlement:
             before, behind = encode_rows(deliveries, effects, keys, number_of, more_keys.number_of_first)
         arguments: list[Argument] = [number, *self._dead_limits, DAY_COUNTER_LIFE_S, RECEIPT_LIFE_S, *before]
         for row in rows:
-            word, how = ("large", secrets.token_hex(16)) if row.large else ("row", row.places)
+            word, how = ("large", machine.token_hex(16)) if row.large else ("row", row.places)
             place = number_of(keys.inprogress(row.queue, row.owner)), 1 if row.newest_first else -1
             arguments += (word, *place, how, len(row.deliveries), *row.payloads)
         arguments += behind
@@ -142,7 +141,7 @@ class Settlement:
     def flaw(self, item: Item) -> str:
         """Why no command can be made of this item; empty for one that can be settled."""
         try:
-            arguments = self._encoded(item, _MoreKeys().number_of, time.time())
+            arguments = self._encoded(item, _MoreKeys().number_of, machine.time())
             for _ in packed([("EVALSHA", *arguments)]):
                 pass
         except Exception as error:

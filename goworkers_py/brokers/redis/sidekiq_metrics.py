@@ -7,7 +7,6 @@ counts for each minute, and for each class a histogram: a bit field of counters.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 
@@ -17,6 +16,7 @@ from goworkers_py.brokers.redis.best_effort import BestEffort
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.membership import members
+from goworkers_py.core import machine
 from goworkers_py.observe.executions import Executions
 from goworkers_py.wire.payload import encodable
 
@@ -52,9 +52,9 @@ class SidekiqMetrics:
             self._try(lambda: self._write(total, at))
 
     def _write(self, total: Mapping[str, Executions], at: float) -> None:
-        if self._choice == AUTO and time.monotonic() >= self._look_at:
+        if self._choice == AUTO and machine.monotonic() >= self._look_at:
             self._layouts = layouts_of(self._versions())
-            self._look_at = time.monotonic() + self._look_every_s
+            self._look_at = machine.monotonic() + self._look_every_s
         news = {name: executions.since(self._written.get(name)) for name, executions in total.items()}
         steps = list(commands(self._keys, self._layouts, _utc(at), news))
         if steps:

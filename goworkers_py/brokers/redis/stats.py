@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -18,6 +17,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.lines import Lines
 from goworkers_py.brokers.redis.owner_entry import OwnerEntry, read_entries
 from goworkers_py.brokers.redis.queue_list import QueueList
+from goworkers_py.core import machine
 from goworkers_py.core.batch import MOST_FOR_FIGURES, BatchFigures
 from goworkers_py.core.chain import ChainFigures
 from goworkers_py.core.errors import BrokerRefused
@@ -40,7 +40,7 @@ def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: L
         ]
     )
     names, paused = names or (), paused or ()
-    groups = GroupFigures.of(RedisGroups(connections, keys).entries(), time.time())
+    groups = GroupFigures.of(RedisGroups(connections, keys).entries(), machine.time())
     batches, chains = _of_batches(connections, keys), _of_chains(connections, keys)
     in_progress, processes = _of_owners(connections, keys, read_entries(owners or ())[0])
     parked = lines.all()
@@ -63,14 +63,14 @@ def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: L
 def _of_batches(connections: Connections, keys: Keys) -> BatchFigures:
     """Nothing where the access rules do not allow to read them."""
     with suppress(BrokerRefused):
-        now = time.time()
+        now = machine.time()
         return BatchFigures.of(RedisBatches(connections, keys).idle(MOST_FOR_FIGURES, now), now)
     return BatchFigures.of((), 0.0)
 
 
 def _of_chains(connections: Connections, keys: Keys) -> ChainFigures:
     with suppress(BrokerRefused):
-        now = time.time()
+        now = machine.time()
         return ChainFigures.of(RedisChains(connections, keys).idle(MOST_FOR_FIGURES, now), now)
     return ChainFigures.of((), 0.0)
 

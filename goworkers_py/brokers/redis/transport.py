@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -33,6 +32,7 @@ from goworkers_py.brokers.redis.push_arguments import are_plainly_unique, push_a
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.brokers.redis.row_effects import RowEffect, row_effect
 from goworkers_py.brokers.redis.settlement import Item, Settlement, target_of
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerError
@@ -95,7 +95,7 @@ class RedisTransport(Transport):
         def number_of(key: str) -> int:
             return numbers.setdefault(key, len(numbers) + 1)
 
-        now = time.time()
+        now = machine.time()
         arguments = [*chain.from_iterable(push_arguments(push, self._keys, number_of, now) for push in pushes)]
         answer = self._connections.script(_PUBLISH, (self._keys.queues, self._keys.nothing, *numbers), arguments)
         return [_result(told) for told in answer]

@@ -11,7 +11,6 @@ The command ends by its own time limit, when a job comes, or by CLIENT UNBLOCK o
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +26,7 @@ from goworkers_py.brokers.redis.exchange import (
 )
 from goworkers_py.brokers.redis.packing import packed
 from goworkers_py.brokers.redis.replies import check
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerUnavailable
 
 
@@ -58,7 +58,7 @@ class WaitingLine(BlockingLine):
     def begin(self, *command: Argument) -> None:
         """Sends a command that may block, over a free line."""
         self._begin()
-        self._began = time.monotonic()
+        self._began = machine.monotonic()
         try:
             self._connection.send_packed_command(packed([command]))
         except BaseException as error:
@@ -81,7 +81,7 @@ class WaitingLine(BlockingLine):
         return self._checked([command], [reply])[0]
 
     def is_overdue(self, longest_s: float) -> bool:
-        return self.waits and time.monotonic() - self._began > longest_s
+        return self.waits and machine.monotonic() - self._began > longest_s
 
     def give_up(self) -> None:
         """Closes a line whose reply does not come; raises BrokerUnavailable."""

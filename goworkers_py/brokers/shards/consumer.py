@@ -11,7 +11,6 @@ shard does not go before those of a higher queue on another.
 from __future__ import annotations
 
 import select
-import time
 from collections.abc import Sequence
 from typing import cast
 
@@ -19,6 +18,7 @@ from goworkers_py.brokers.bell import Bell
 from goworkers_py.brokers.contracts.transport import Pollable
 from goworkers_py.brokers.rounds import rounds
 from goworkers_py.brokers.shards.shard import Shard
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 from goworkers_py.policy.priorities import Ask
@@ -68,14 +68,14 @@ class ShardConsumer:
     # --- jobs that are there
 
     def _in_turn(self) -> list[Shard]:
-        if time.monotonic() >= self._stays_until:
-            self._stays_until = time.monotonic() + STAY_S
+        if machine.monotonic() >= self._stays_until:
+            self._stays_until = machine.monotonic() + STAY_S
             self._turn = (self._turn + 1) % len(self._shards)
         turn = self._turn
         return [shard for shard in self._shards[turn:] + self._shards[:turn] if self._may_ask(shard)]
 
     def _may_ask(self, shard: Shard) -> bool:
-        return not shard.away and (not self._not_before or time.monotonic() >= self._not_before.get(shard, 0.0))
+        return not shard.away and (not self._not_before or machine.monotonic() >= self._not_before.get(shard, 0.0))
 
     def _caught(
         self, shards: Sequence[Shard], identity: str, asks: Sequence[Ask], failures: list[BrokerError]
@@ -129,7 +129,7 @@ class ShardConsumer:
         shard.failed(error)
         failures.append(error)
         if not shard.away:
-            self._not_before[shard] = time.monotonic() + REFUSED_PAUSE_S
+            self._not_before[shard] = machine.monotonic() + REFUSED_PAUSE_S
 
     # --- waits
 
@@ -161,7 +161,7 @@ class ShardConsumer:
             self._bell.silence()
 
     def _longest_wait_s(self) -> float:
-        paused = [until for until in self._not_before.values() if until > time.monotonic()]
+        paused = [until for until in self._not_before.values() if until > machine.monotonic()]
         return REFUSED_PAUSE_S if paused else LONGEST_WAIT_S
 
     def _serving(self) -> bool:

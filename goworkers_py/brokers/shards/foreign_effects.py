@@ -13,8 +13,6 @@ foreign effects happen once all the same, because their shard knows their ids: s
 from __future__ import annotations
 
 import dataclasses
-import secrets
-import threading
 from collections.abc import Iterator
 
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled
@@ -22,6 +20,7 @@ from goworkers_py.brokers.parts import error_of
 from goworkers_py.brokers.shards.placement import key_of_lock, placed
 from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.brokers.shards.shard_list import ShardList
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import (
     REPEATABLE,
@@ -46,7 +45,7 @@ class ForeignEffects:
 
     def __init__(self, shards: ShardList) -> None:
         self._shards = shards
-        self._local = threading.local()  # a batch has a settler and a number, and each thread is a settler here
+        self._local = machine.local()  # a batch has a settler and a number, and each thread is a settler here
 
     def without(self, shard: Shard, batch: Batch, refused: dict[Delivery, Settled]) -> Batch:
         """Does the foreign effects of a batch that is to be settled on `shard`. Returns the batch without them, and
@@ -112,7 +111,7 @@ class ForeignEffects:
     def _next(self) -> tuple[str, int]:
         local = self._local
         if not hasattr(local, "settler"):
-            local.settler, local.number = f"effects:{secrets.token_hex(6)}", 0
+            local.settler, local.number = f"effects:{machine.token_hex(6)}", 0
         local.number += 1
         return local.settler, local.number
 

@@ -19,7 +19,6 @@ processes have had the time to renew them.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 import simplejson
@@ -36,6 +35,7 @@ from goworkers_py.brokers.contracts.recoverable import (
 )
 from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.brokers.shards.shard_list import ShardList, raise_worst
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
 
@@ -68,7 +68,7 @@ class ShardedLeases(Recoverable):
         raise_worst(failures, served=bool(beats))
         self._note(presence.identity, beats)
         self._on_beat()
-        now = time.monotonic()
+        now = machine.monotonic()
         proofs = {shard.name: beat.proof for shard, beat in beats.items() if now >= self._steady_at.get(shard, now)}
         first = next(iter(beats.values()))
         return Beat(first.server_time, any(beat.kept for beat in beats.values()), simplejson.dumps(proofs))
@@ -80,7 +80,7 @@ class ShardedLeases(Recoverable):
         for shard in self._shards.all:
             beat = beats.get(shard)
             if beat is None or (again and some_kept and not beat.kept):
-                self._steady_at[shard] = time.monotonic() + self._steady_for_s
+                self._steady_at[shard] = machine.monotonic() + self._steady_for_s
 
     def live_processes(self) -> list[LiveProcess]:
         told = self._shards.answers(lambda broker: broker.recoverable.live_processes())

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
-import threading
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -22,6 +20,7 @@ from goworkers_py.brokers.contracts.store import Posted
 from goworkers_py.brokers.shards.moving_records import MovingRecords
 from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.brokers.shards.shard_list import ShardList
+from goworkers_py.core import machine
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.strikes import Lock
@@ -51,7 +50,7 @@ def outbox_to(goal: Shard) -> str:
 
 
 def id_of_move(key: str) -> str:
-    return f"{key}#{secrets.token_hex(8)}"
+    return f"{key}#{machine.token_hex(8)}"
 
 
 class MoveRelay:
@@ -60,9 +59,9 @@ class MoveRelay:
 
     def __init__(self, shards: ShardList) -> None:
         self._shards = shards
-        self._told, self._closed = threading.Event(), False
+        self._told, self._closed = machine.Event(), False
         self._starting = Lock()
-        self._thread: threading.Thread | None = None  # under the lock, as the next one
+        self._thread: machine.Thread | None = None  # under the lock, as the next one
         self._pid = 0
         self._records = MovingRecords()
         # The ids of the moves that were refused in this look at all outboxes, and in the one before; the thread's.
@@ -76,11 +75,11 @@ class MoveRelay:
 
     def _start(self) -> None:
         if self._pid:  # in a forked child: another thread of the parent may have held the lock
-            self._starting, self._told = Lock(), threading.Event()
+            self._starting, self._told = Lock(), machine.Event()
             self._told.set()
         with self._starting:
             if self._pid != os.getpid() and not self._closed:
-                self._thread = threading.Thread(target=self._run, name="shards:moves", daemon=True)
+                self._thread = machine.Thread(target=self._run, name="shards:moves", daemon=True)
                 self._thread.start()
                 self._pid = os.getpid()
 
@@ -148,5 +147,5 @@ class MoveRelay:
         self._closed = True
         self._told.set()
         thread = self._thread
-        if thread is not None and self._pid == os.getpid() and thread is not threading.current_thread():
+        if thread is not None and self._pid == os.getpid() and thread is not machine.current_thread():
             thread.join(1.0)

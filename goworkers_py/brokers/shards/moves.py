@@ -12,8 +12,6 @@ settled. The job has moved on then, and is not told as lost; or it goes back.
 from __future__ import annotations
 
 import dataclasses
-import secrets
-import threading
 from collections.abc import Collection
 
 from goworkers_py.brokers.contracts.limits import SlotWish
@@ -22,6 +20,7 @@ from goworkers_py.brokers.shards.move_relay import MoveRelay, id_of_move, outbox
 from goworkers_py.brokers.shards.placement import key_of_slot
 from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.brokers.shards.shard_list import ShardList
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import NoteState, PostJobs, Push
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, BrokerUnreachable
@@ -42,7 +41,7 @@ class Moves:
 
     def __init__(self, shards: ShardList) -> None:
         self.relay = MoveRelay(shards)
-        self._local = threading.local()  # each thread is a settler here
+        self._local = machine.local()  # each thread is a settler here
         # By the delivery. Each dict operation is one step.
         self.unanswered: dict[Delivery, _Move] = {}
 
@@ -70,7 +69,7 @@ class Moves:
     def _next(self) -> tuple[str, int]:
         local = self._local
         if not hasattr(local, "settler"):
-            local.settler, local.number = f"move:{secrets.token_hex(6)}", 0
+            local.settler, local.number = f"move:{machine.token_hex(6)}", 0
         local.number += 1
         return local.settler, local.number
 

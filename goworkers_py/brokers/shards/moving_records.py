@@ -6,12 +6,12 @@ has made on the home of its jid would say "waiting" for ever. Each of these step
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 
 from goworkers_py.brokers.contracts.transport import Batch, Push
 from goworkers_py.brokers.shards.shard import Shard
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import NoteState, Tracked
 from goworkers_py.core.errors import BrokerRefused
@@ -25,7 +25,7 @@ class MovingRecords:
     """One thread uses it."""
 
     def __init__(self) -> None:
-        self._settler, self._number = f"records:{secrets.token_hex(6)}", 0
+        self._settler, self._number = f"records:{machine.token_hex(6)}", 0
 
     def copy(self, pushes: Sequence[Push], source: Shard, goal: Shard) -> list[Tracked]:
         """Makes records at the goal, before the jobs come there. Returns the jobs whose records on `source` are to be

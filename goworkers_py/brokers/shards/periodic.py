@@ -6,13 +6,13 @@ fire. When the shard is back its slots fire late, as after any time without a pr
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from goworkers_py.brokers.contracts.periodic import Periodic
 from goworkers_py.brokers.shards.placement import key_of_schedule, placed
 from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.brokers.shards.shard_list import ShardList, T, Verb
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.periodic import (
     Firing,
@@ -45,7 +45,7 @@ class ShardedPeriodic(Periodic):
             for shard, one in told
             for schedule, state in zip(parts[shard], one.states, strict=True)
         }
-        away = ScheduleState(0, in_force=False, since=time.time())
+        away = ScheduleState(0, in_force=False, since=machine.time())
         return Registered(told[0][1].now, tuple(states.get(schedule.name, away) for schedule in schedules))
 
     def fire(self, release: Release, firing: Firing) -> FiringResult:

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import logging
 import os
-import random
-import threading
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from goworkers_py.brokers.broker import Broker
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerUnavailable, BrokerUnreachable, LeaseGone
 from goworkers_py.core.strikes import Lock
 
@@ -40,8 +38,8 @@ class Shard:
         self.on_return: Callable[[], None] = lambda: None  # called by the probe's thread
         self._lock = Lock()
         self._pid = os.getpid()
-        self._probe: threading.Thread | None = None  # under the lock, as the next five
-        self._closed = threading.Event()
+        self._probe: machine.Thread | None = None  # under the lock, as the next five
+        self._closed = machine.Event()
         self._began = self._ended = -SAME_OUTAGE_S
         self._failures = 0
         self._told = self._told_of_moves = False
@@ -67,14 +65,14 @@ class Shard:
         with self._lock:
             if self.away or self._closed.is_set():
                 return
-            self.away, self._began = True, time.monotonic()
+            self.away, self._began = True, machine.monotonic()
             if self._began - self._ended >= SAME_OUTAGE_S:
                 self._failures, self._told, self._told_of_moves = 0, True, False
                 log.error(
                     "shard %s cannot serve: %s; the other shards go on, and it is tried again until it does: "
                     "start its server", self.name, error
                 )  # fmt: skip
-            self._probe = threading.Thread(target=self._until_it_serves, name=f"probe:{self.name}", daemon=True)
+            self._probe = machine.Thread(target=self._until_it_serves, name=f"probe:{self.name}", daemon=True)
             self._probe.start()
 
     def when_back(self, call: Callable[[], None]) -> Callable[[], None]:
@@ -111,11 +109,11 @@ class Shard:
     def _pause_s(self) -> float:
         self._failures += 1
         longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self._failures, 10))
-        return random.uniform(longest / 2, longest)
+        return machine.random.uniform(longest / 2, longest)
 
     def _returned(self) -> None:
         with self._lock:
-            self.away, self._ended = False, time.monotonic()
+            self.away, self._ended = False, machine.monotonic()
             told, self._told = self._told, False
             calls, self._when_back = self._when_back, []
         if told:
@@ -132,5 +130,5 @@ class Shard:
     def close(self) -> None:
         self._closed.set()
         self.broker.close()
-        if self._probe is not None and self._probe is not threading.current_thread():
+        if self._probe is not None and self._probe is not machine.current_thread():
             self._probe.join(1.0)

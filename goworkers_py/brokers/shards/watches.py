@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.brokers.shards.shard_list import ShardList
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 from goworkers_py.core.strikes import Lock
 
@@ -93,7 +93,7 @@ class _Beginnings:
         self._left = count  # under the lock
 
     def one(self) -> Callable[[], None]:
-        begun = threading.Event()
+        begun = machine.Event()
 
         def told() -> None:
             if begun.is_set():

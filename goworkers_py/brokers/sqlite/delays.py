@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import os
 import sqlite3
-import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-from goworkers_py.core.clock import Clock, awake_and_asleep
+from goworkers_py.core import machine
+from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError
 from goworkers_py.core.proc import boot_id
 from goworkers_py.core.strikes import Lock
@@ -87,11 +87,11 @@ class SQLitePersistence:
             if kept is not None and boot and kept[0] == boot:
                 ahead_s: float = kept[1]
             else:
-                ahead_s = time.time() - awake_and_asleep()
+                ahead_s = machine.time() - machine.awake_and_asleep()
                 step.execute("INSERT OR REPLACE INTO delay_clock (one, boot, ahead) VALUES (1, ?, ?)", (boot, ahead_s))
-            self._ahead_s, at = ahead_s, awake_and_asleep()
+            self._ahead_s, at = ahead_s, machine.awake_and_asleep()
             self.clock.synchronize(at + ahead_s, at, at)
-        return awake_and_asleep() + self._ahead_s
+        return machine.awake_and_asleep() + self._ahead_s
 
     def counted(self, step: sqlite3.Connection, tasks: Sequence[DelayTask], now: float) -> Sequence[DelayTask]:
         shift_s = self.now(step) - now
@@ -142,7 +142,7 @@ class SQLiteClaims:
         self._persistence = persistence
 
     def beat(self, owner: str, lease_s: float) -> None:
-        boot, now = boot_id(), awake_and_asleep()
+        boot, now = boot_id(), machine.awake_and_asleep()
         with self._persistence.step() as step:
             since = _silent_since(step, owner, lease_s, now)
             if since is not None:
@@ -214,13 +214,13 @@ class SQLiteClaims:
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
     """For this one command SQLite does not wait while another process makes the file. It waits for a transaction."""
-    give_up_at = time.monotonic() + BUSY_S
+    give_up_at = machine.monotonic() + BUSY_S
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             return
         except sqlite3.OperationalError:
-            if time.monotonic() >= give_up_at:
+            if machine.monotonic() >= give_up_at:
                 raise
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("COMMIT")
@@ -241,4 +241,4 @@ def _silent_since(step: sqlite3.Connection, owner: str, lease_s: float, now: flo
 
 
 def _lives(step: sqlite3.Connection, owner: str) -> bool:
-    return step.execute(_LIVES, (owner, boot_id(), awake_and_asleep())).fetchone() is not None
+    return step.execute(_LIVES, (owner, boot_id(), machine.awake_and_asleep())).fetchone() is not None

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import logging
 import math
-import random
-import threading
-import time
 from collections.abc import Callable
 
 from goworkers_py.brokers.contracts.transport import Transport
+from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 
 log = logging.getLogger(__name__)
@@ -36,9 +34,9 @@ class ServiceProbe:
         self.away: BrokerError | None = None  # why; None while it serves
         self._last: BrokerError | None = None  # the last failure, until it was told and is over
         self._over_at = -math.inf  # monotonic: until then, an outage that has ended is told as one that lasts
-        self._begun = threading.Lock()  # taken for good by the thread that starts the probe's
-        self._thread: threading.Thread | None = None
-        self._failed, self._closed = threading.Event(), threading.Event()
+        self._begun = machine.Lock()  # taken for good by the thread that starts the probe's
+        self._thread: machine.Thread | None = None
+        self._failed, self._closed = machine.Event(), machine.Event()
 
     def failed(self, error: BrokerError) -> None:
         self._last = self.away = error
@@ -49,7 +47,7 @@ class ServiceProbe:
         """As `Transport.check`."""
         self._start()
         last = self._last
-        if self.away is None and time.monotonic() >= self._over_at:
+        if self.away is None and machine.monotonic() >= self._over_at:
             self._last = None
         if last is not None:
             raise self.named(last)
@@ -60,7 +58,7 @@ class ServiceProbe:
 
     def _start(self) -> None:
         if self._thread is None and self._begun.acquire(blocking=False):
-            self._thread = threading.Thread(target=self._run, name="queue service probe", daemon=True)
+            self._thread = machine.Thread(target=self._run, name="queue service probe", daemon=True)
             self._thread.start()
 
     def _run(self) -> None:
@@ -73,7 +71,7 @@ class ServiceProbe:
                 # Also before the first look: who failed must not try again at once where `paused` does not fail.
                 failures += 1
                 longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(failures, 10))
-                self._closed.wait(random.uniform(longest / 2, longest))
+                self._closed.wait(machine.random.uniform(longest / 2, longest))
             was_away = self.away is not None
             try:
                 self._service.paused()
@@ -84,7 +82,7 @@ class ServiceProbe:
                 log.exception("the queue service cannot be asked")
                 self._last = self.away = BrokerUnavailable(f"{type(error).__name__}: {error}")
                 continue
-            now = time.monotonic()
+            now = machine.monotonic()
             if was_away:
                 self._over_at = now + SAME_OUTAGE_S if now - returned_at < SAME_OUTAGE_S else now
                 self.away, returned_at = None, now

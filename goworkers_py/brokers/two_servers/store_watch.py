@@ -7,10 +7,10 @@ waits that the store has left running, see `Pollable`.
 from __future__ import annotations
 
 import select
-import threading
 from collections.abc import Callable, Sequence
 
 from goworkers_py.brokers.bell import Bell
+from goworkers_py.core import machine
 
 ENDS_S = 2.0
 
@@ -24,13 +24,13 @@ class StoreWatch:
         self._numbers: Sequence[int] = ()  # of the store's waits. Each thread sets and reads it in one step
         self._bell = Bell()
         self._closed = False
-        self._thread: threading.Thread | None = None  # set by the fetcher's thread
+        self._thread: machine.Thread | None = None  # set by the fetcher's thread
 
     def watch(self, numbers: Sequence[int]) -> None:
         """Calls `wake` once, when one of these file numbers can be read. Ends the watch before."""
         self._numbers = numbers
         if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._run, name="store watch", daemon=True)
+            self._thread = machine.Thread(target=self._run, name="store watch", daemon=True)
             self._thread.start()
         self._bell.ring()
 

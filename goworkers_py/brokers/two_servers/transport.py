@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from itertools import count
@@ -26,6 +25,7 @@ from goworkers_py.brokers.rounds import rounds
 from goworkers_py.brokers.two_servers.service_probe import ServiceProbe
 from goworkers_py.brokers.two_servers.store_first import StoreFirst
 from goworkers_py.brokers.two_servers.store_watch import StoreWatch
+from goworkers_py.core import machine
 from goworkers_py.core.delivery import FETCHED, Delivery
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, LeaseGone
@@ -186,7 +186,7 @@ class TwoServerTransport(Transport):
                 self._service.settle(Batch(settler, next(self._numbers), [(one, outcome) for one in gone]))
             self._held.difference_update(gone)
             if outcome is REQUEUE:
-                threading.Event().wait(AWAY_PAUSE_S)  # they come again at once
+                machine.Event().wait(AWAY_PAUSE_S)  # they come again at once
         if gone and outcome is DONE:
             jobs = "; ".join(describe_job(one.payload, one.queue) for one in gone)
             log.warning("acknowledged and not run: %d jobs that came again after they had ended: %s", len(gone), jobs)

@@ -13,7 +13,6 @@ import sys
 import tempfile
 import threading
 import time
-import types
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 
 import pytest
 import redis
+from other_machine import other_machine
 from waiting import eventually
 
 from goworkers_py.brokers.redis import embedded_server
@@ -392,9 +392,9 @@ def test_start_waits_as_long_as_the_server_is_loading(home: Path, monkeypatch: p
         return reply
 
     # Each answer of a server that is loading takes longer than the silence of a server that has failed.
-    late = types.SimpleNamespace(monotonic=lambda: time.monotonic() + 2 * SILENCE_S * loading, sleep=time.sleep)
+    late = other_machine(monotonic=lambda: time.monotonic() + 2 * SILENCE_S * loading)
     monkeypatch.setattr(embedded_server, "ask", asked)
-    monkeypatch.setattr(embedded_server, "time", late)
+    monkeypatch.setattr(embedded_server, "machine", late)
     with EmbeddedServer(home) as url:
         assert loading
         assert call(url, "DBSIZE") == 10_000

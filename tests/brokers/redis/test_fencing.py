@@ -17,10 +17,10 @@ from goworkers_py.brokers.redis.fencing import FencedConnections
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.leadership import RedisLeadership
 from goworkers_py.config.options import Config
-from goworkers_py.core.clock import awake_and_asleep
 from goworkers_py.core.effect import Push
 from goworkers_py.core.election import Bid, Fence, Standing
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, Fenced, WrongType
+from goworkers_py.core.machine import awake_and_asleep
 
 LEASE = Keys().leader("billing")
 NOBODY = Standing(None, 0, "")

@@ -1,0 +1,144 @@
+"""The network between a simulated process and its broker: requests and replies that are late, lost, or both.
+
+The parts of the broker that a process has are stand-ins: each call of a verb is a request, one step of the server, and a
+reply. Between these the seed lets others step, and the line of the process may have its troubles:
+
+- the request is lost: the server does nothing, and the process learns it after a time;
+- the request is late: the process has given it up when the server does it after all;
+- the reply is lost: the server has done it, and the process does not know;
+- the line is cut: nothing comes through, and news do not arrive either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import GeneratorType
+from typing import Any
+
+from goworkers_py.brokers.broker import Broker
+from goworkers_py.core.errors import BrokerUnavailable
+from simulation.kernel import Kernel, Process
+
+TIMEOUT_S = 5.0  # of a connection that gets no reply
+MOST_LATE_S = 30.0
+
+PARTS = (
+    "transport", "store", "recoverable", "control", "cancels", "calls", "locks", "limits", "periodic", "batches",
+    "chains", "groups", "leadership", "admin",
+)  # fmt: skip
+# What asks no server.
+_LOCAL = {"wake", "waits_run", "check", "refusal"}
+# Their second-last argument is called when there is news.
+_SUBSCRIPTIONS = {"listen", "watch"}
+
+
+class Line:
+    """Between one process and the broker."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.cut = False
+        self.trouble = 0.0  # the chance that a request or its reply has one of the troubles above
+        self._news: list[Callable[[], object]] = []  # what to call when news may have been missed
+
+    @property
+    def kernel(self) -> Kernel:
+        return self.process.kernel
+
+    def heal(self) -> None:
+        self.cut, self.trouble = False, 0.0
+        for look in list(self._news):
+            self.kernel.spawn(self.process, "news", look)
+
+    def call(self, verb: Callable[..., Any], waits: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        kernel = self.kernel
+        kernel.let_step()
+        fate = kernel.random.random() if self.trouble else 1.0
+        if self.cut or fate < self.trouble:
+            trouble = 0.0 if self.cut else fate / self.trouble
+            if trouble < 0.3:
+                self._fail("the request is lost")
+            elif trouble < 0.5:
+                if waits:  # nobody waits for a job on a line that is gone
+                    kwargs = {**kwargs, "wait_s": 0.0}
+                kernel.after(kernel.random.random() * MOST_LATE_S, lambda: self._late(verb, args, kwargs))
+                self._fail("the request is late")
+            elif trouble < 0.8:
+                self._serve(verb, args, kwargs)
+                self._fail("the reply is lost")
+            else:
+                kernel.wait(kernel.random.random() * TIMEOUT_S)
+        reply = self._serve(verb, args, kwargs)
+        if self.cut:  # while the server waited for a job
+            self._fail("the reply is lost")
+        return self._pages(reply) if isinstance(reply, GeneratorType) else reply
+
+    def _serve(self, verb: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """One step of the server, which is whole."""
+        kernel = self.kernel
+        kernel.serving = True
+        try:
+            return verb(*args, **kwargs)
+        finally:
+            kernel.serving = False
+
+    def _pages(self, pages: Iterator[Any]) -> Iterator[Any]:
+        """Each further page is a call of its own."""
+        while True:
+            try:
+                page = self.call(next, False, (pages,), {})
+            except StopIteration:
+                return
+            yield page
+
+    def _late(self, verb: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Of a process that may be dead by now."""
+        try:
+            self._serve(verb, args, kwargs)
+        except Exception:
+            return  # the server refuses, and nobody hears it
+
+    def _fail(self, why: str) -> None:
+        kernel = self.kernel
+        kernel.wait(kernel.random.choice((0.0, TIMEOUT_S)))
+        raise BrokerUnavailable(why)
+
+    def subscribe(self, verb: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        *others, changed = args
+
+        def heard(*news: Any) -> None:
+            if self.process.alive and not self.cut:
+                changed(*news)
+
+        end = verb(*others, heard)
+        self._news.append(heard)
+
+        def unsubscribe() -> None:
+            self._news.remove(heard)
+            end()
+
+        return unsubscribe
+
+
+class _FarPart:
+    def __init__(self, part: Any, line: Line) -> None:
+        self._part, self._line = part, line
+
+    def __getattr__(self, name: str) -> Any:
+        verb, line = getattr(self._part, name), self._line
+        if not callable(verb) or name in _LOCAL:
+            return verb
+        if name in _SUBSCRIPTIONS:
+            far: Any = lambda *args: line.subscribe(verb, args)
+        else:
+            waits = name == "consume"
+            far = lambda *args, **kwargs: line.call(verb, waits, args, kwargs)
+        setattr(self, name, far)
+        return far
+
+
+def far_away(broker: Broker, line: Line) -> Broker:
+    """The broker, as a process sees it at the end of the line."""
+    for part in PARTS:
+        setattr(broker, part, _FarPart(getattr(broker, part), line))
+    return broker
