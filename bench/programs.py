@@ -73,6 +73,14 @@ class Program:
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
 
+    def pids(self) -> list[int]:
+        """Of all its processes."""
+        return [pid for pid, _ in self._stats()]
+
+    @property
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
     # --- what it uses
 
     def cpu_s(self) -> float:

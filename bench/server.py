@@ -44,7 +44,7 @@ class OwnRedis:
         self.close()
 
     def _start(self) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         options = {**OPTIONS, **FILE_OPTIONS, "port": str(self.port)}
         words = [word for name, value in options.items() for word in (f"--{name}", value)]
         self._program = Program([find_server(), *words], {}, self.log())
@@ -146,7 +146,7 @@ class OwnRedis:
         self.stamps.touch()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """Below the ports that the kernel gives to outgoing connections."""
     while True:
         port = random.randrange(15_000, 32_000)
