@@ -28,6 +28,7 @@ from goworkers_py.runtime.steadiness import Steadiness
 
 log = logging.getLogger(__name__)
 
+KEEPER = "limit blocks"  # the name of its thread
 # A place that could not be freed is tried again after so long.
 FREED_EVERY_S = 1.0
 # How long the end of the process waits for the broker, to free places that are left.
@@ -95,7 +96,7 @@ class BlockKeeper(Service):
     def __init__(
         self, recoverable: Callable[[], Recoverable], timing: Timing, ends: Callable[[BlockKeeper], bool]
     ) -> None:
-        super().__init__("limit blocks")
+        super().__init__(KEEPER)
         self.pid = os.getpid()
         self.blocks = 0  # under the lock of the owner
         self.left = collections.deque[Callable[[], None]]()  # blocks append, this thread removes

@@ -1,10 +1,12 @@
-"""The part of an App that the test modes use: for a while, it opens another broker."""
+"""The part of an App that the test modes use: for a while, it opens another broker, or has one more client link."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from goworkers_py.api.client_links import ClientLink
+from goworkers_py.api.declarations import Declarations
 from goworkers_py.api.partition import Partition
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.config.options import Config
@@ -16,6 +18,7 @@ Open = Callable[[Config], Broker]
 
 
 class Testable:
+    _declared: Declarations
     _lock: Lock
     _config: Config | None
     _partitions: dict[str, Partition]
@@ -39,3 +42,12 @@ class Testable:
             if self._config is not config:
                 for partition in partitions.values():
                     partition.close()
+
+    @contextmanager
+    def with_client_link(self, link: ClientLink) -> Iterator[None]:
+        """Inside the block, each push of this App passes the link, behind the declared ones."""
+        self._declared.client_links.append(link)
+        try:
+            yield
+        finally:
+            self._declared.client_links.remove(link)

@@ -1,4 +1,5 @@
-"""Every exception of the package, except `DeclaredDead` of `brokers.contracts.recoverable`: it stays in the daemon.
+"""Every exception of the package, except two: `DeclaredDead` of `brokers.contracts.recoverable` stays in the daemon,
+and `ProcessKilled` of `testing.steps` in a test.
 
 WorkersError
 ├── ConfigError             the configuration is wrong; the message says where, and what to write instead

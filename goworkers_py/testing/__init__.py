@@ -11,23 +11,27 @@ docs/testing.md has more. The functions here are the methods of the innermost `S
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import goworkers_py
 from goworkers_py.api.app import App
+from goworkers_py.api.job import Job, Signature
 from goworkers_py.config.moments import Delay, Moment
+from goworkers_py.testing.crashes import CrashPoint, Trial
 from goworkers_py.testing.enqueued_job import EnqueuedJob, JobRun
 from goworkers_py.testing.sandbox import MOST_RUNS, AnyJob, Sandbox, current
 
 __all__ = [
+    "CrashPoint",
     "EnqueuedJob",
     "JobRun",
     "Sandbox",
     "assert_enqueued",
     "assert_not_enqueued",
     "clear",
+    "crash_points",
     "dead",
     "fake",
     "inline",
@@ -140,3 +144,25 @@ def assert_not_enqueued(
     """`workers.testing.assert_not_enqueued(invoice)` fails if such a job was pushed; without a job, if any was."""
     __tracebackhide__ = True
     current().assert_not_enqueued(job, *args, queue=queue, at=at, delay=delay, **kwargs)
+
+
+def crash_points(
+    job: Job[..., Any] | Signature,
+    /,
+    *args: Any,
+    state: Callable[[], Any] = lambda: None,
+    reset: Callable[[], Any] = lambda: None,
+    pushed: str = "compare",
+    app: App | None = None,
+    **kwargs: Any,
+) -> list[CrashPoint]:
+    """`workers.testing.crash_points(charge, 42, state=lambda: bank.paid, reset=bank.clear)` fails unless the job comes
+    to the same end wherever it is killed.
+
+    The job runs once undisturbed. Then, for each of its crash points, it is killed there and delivered again. Each run
+    begins with `reset()` and ends with `state()`, which must be equal to that of the undisturbed run. So must be the
+    jobs that wait then; with `pushed="run"` they run first, with `"ignore"` they do not matter. Returns the points.
+    """
+    __tracebackhide__ = True
+    call = job if isinstance(job, Signature) else job.s(*args, **kwargs)
+    return Trial(app or goworkers_py.app, call, state, reset, pushed).check()

@@ -23,6 +23,7 @@ from goworkers_py.core.chain import NewChain
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.effect import Effect, EndSet, PushJobs
 from goworkers_py.core.errors import NoResult
+from goworkers_py.core.identity import new_identity
 from goworkers_py.core.outcome import Joined, Outcome
 from goworkers_py.core.periodic import Firing, FiringResult, Release
 from goworkers_py.runtime.lease import Lease
@@ -135,6 +136,17 @@ class FakeBroker(MemoryBroker):
         self._limits = DeadLimits(config.dead_max_jobs, config.dead_timeout)
         self._wall, self._at_once, self._published = clock.wall, at_once, published
         self.clear()
+
+    def end_process(self) -> None:
+        """The process of the block has died, and so have the owners of its blocks of limits. The block is another
+        process from now on, which may recover what the dead one held."""
+        with self._state.lock:
+            for record in (*self._state.leases.values(), *self._state.block_owners.values()):
+                begun = dict.fromkeys(record.in_progress, 1)
+                record.presence = dataclasses.replace(record.presence, queues=begun)
+                record.expires_at = -math.inf
+        self.lease.replace(new_identity())
+        self.recoverable.beat(Presence(self.lease.identity, {}))
 
     def clear(self) -> None:
         """Forgets everything. A job that runs now has lost its lease."""

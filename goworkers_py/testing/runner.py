@@ -18,8 +18,8 @@ from goworkers_py.config.options import PoolConfig
 from goworkers_py.core.delivery import BEGUN, ENDED, Delivery
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
-from goworkers_py.core.outcome import Keep
-from goworkers_py.links.iterate import begin_iteration
+from goworkers_py.core.outcome import REQUEUE, Keep, Outcome
+from goworkers_py.links.iterate import BeginIteration, begin_iteration
 from goworkers_py.links.perform import close_own_loop
 from goworkers_py.links.time_limit import Watched
 from goworkers_py.observe.counters import Counters
@@ -38,6 +38,7 @@ from goworkers_py.runtime.lock_begin import LockBegin
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.quarantine import Quarantine
+from goworkers_py.runtime.recoverer import judge_by
 from goworkers_py.runtime.relay import Relay
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.scheduler import Scheduler
@@ -65,7 +66,8 @@ class _NoWatch:
 class Runner:
     """Made for each call of `run_all` and each inline push: so it sees what the program has declared until then."""
 
-    def __init__(self, app: App, broker: FakeBroker) -> None:
+    def __init__(self, app: App, broker: FakeBroker, iterate: BeginIteration | None = None) -> None:
+        """`iterate` begins the runs of iterable jobs; None: as in a process that does not stop."""
         plan = app.plan()
         handlers = dataclasses.replace(plan.handlers, error=[self._failed, *plan.handlers.error])
         self._plan = dataclasses.replace(plan, handlers=handlers)
@@ -76,8 +78,9 @@ class Runner:
         tracking = Tracking(plan.registry, plan.config, app.clock.wall)
         tracker = Tracker(broker.store, tracking, tuple, shared.outage)
         canceller = Canceller(broker.cancels, plan.registry, handlers, lambda: (), shared.outage)
-        iterate, locks = begin_iteration(broker.store, lambda: False, app.clock.wall), LockBegin(broker, app.clock.wall)
-        limiting = Limiting(plan.registry, plan.config)
+        iterate = iterate or begin_iteration(broker.store, lambda: False, app.clock.wall)
+        locks, limiting = LockBegin(broker, app.clock.wall), Limiting(plan.registry, plan.config)
+        self._judge = judge_by(PoisonPolicy.of(plan.config), tracking, app.clock.wall, limiting=limiting)
         limits = LimitBegin(broker, limiting, tracking, app.clock.wall, Timestamps(plan.config.timestamps))
         self._releaser = LimitReleaser(broker, limiting, limits.declare, shared.outage) if limits.of_any_class else None
         groups = GroupMembers(broker, plan.registry, canceller, app.clock.wall)
@@ -90,11 +93,14 @@ class Runner:
     def run_next(self, promote: bool) -> JobRun | None:
         """Runs the next job and settles it. None when no job with code here is left in a queue; with `promote` jobs
         that are due come into their queues first."""
-        delivery = self._fetch()
-        if delivery is None:
+        delivery = self._next_with(promote)
+        return None if delivery is None else self.settle(delivery, self.run(delivery))
+
+    def _next_with(self, promote: bool) -> Delivery | None:
+        if (delivery := self._fetch()) is None:
             self._move(promote)
             delivery = self._fetch()
-        return None if delivery is None else self._run(delivery)
+        return delivery
 
     def _fetch(self) -> Delivery | None:
         for queue in self._broker.queues_in_order():
@@ -119,11 +125,35 @@ class Runner:
         if self._releaser is not None:
             self._releaser.run_once()
 
-    def _run(self, delivery: Delivery) -> JobRun:
+    def recover(self) -> None:
+        """As the recoverer of a daemon: the jobs of dead processes come back into their queues."""
+        recoverable = self._broker.recoverable
+        for _ in recoverable.recover(self._broker.lease.identity, self._judge, proof=""):
+            pass
+        if self._releaser is not None:
+            self._releaser.look_at_all()
+
+    def fetch(self, jid: str) -> Delivery | None:
+        """The next delivery of this job. None while it waits in no queue. The other jobs stay there."""
+        found, others = None, []
+        while found is None and (delivery := self._next_with(promote=True)) is not None:
+            job = EnqueuedJob.of(delivery.payload, delivery.queue)
+            if job is not None and job.jid == jid:
+                found = delivery
+            else:
+                others.append(delivery)
+        for delivery in reversed(others):
+            self.settle(delivery, REQUEUE)
+        return found
+
+    def run(self, delivery: Delivery) -> Outcome:
         self._error = None
         delivery.begun_at, delivery.stage = self._shared.clock.wall(), BEGUN
         outcome = self._lane(delivery.queue).guard.run(delivery)
         delivery.stage = ENDED
+        return outcome
+
+    def settle(self, delivery: Delivery, outcome: Outcome) -> JobRun:
         if type(outcome) is not Keep:
             [settled] = self._broker.transport.settle(Batch("testing", next(_numbers), [(delivery, outcome)]))
             if isinstance(settled, str):

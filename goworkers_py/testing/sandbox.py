@@ -10,6 +10,7 @@ from typing import Any
 
 from goworkers_py.api.app import App
 from goworkers_py.api.job import Job
+from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.admin import Place
 from goworkers_py.config.moments import Delay, Moment, after, moment
 from goworkers_py.core.errors import ArgumentError, JobControl
@@ -44,13 +45,14 @@ class Sandbox:
         self._raise_errors = raise_errors  # by pushes, with `inline`
         at_once, self._published = (self._enqueued_now, self._run_pushed) if inline else (None, _leave)
         self._broker = FakeBroker(app.config, app.clock, at_once, self._published)
+        self._of_code: Broker = self._broker  # to which the program pushes
 
     @contextmanager
     def open(self) -> Iterator[Sandbox]:
         """Inside the block, the App pushes into this sandbox."""
         clock = self.app.clock
         travelled_s = clock.travelled_s
-        with self.app.with_broker(lambda config: self._broker):
+        with self.app.with_broker(lambda config: self._of_code):
             clock.travel(travelled_s)
             _open.append(self)
             try:
@@ -84,7 +86,7 @@ class Sandbox:
         __tracebackhide__ = True
         runner, runs = Runner(self.app, self._broker), []
         while (run := runner.run_next(promote)) is not None:
-            if run.error is not None and _must_raise(run.error, raise_errors):
+            if run.error is not None and must_raise(run.error, raise_errors):
                 raise run.error.with_traceback(own_traceback(run.error))
             runs.append(run)
             if len(runs) > limit:
@@ -96,7 +98,7 @@ class Sandbox:
         __tracebackhide__ = True
         runs = as_worker(partial(self._run, False, MOST_RUNS, promote=False))
         for run in runs:
-            if run.error is not None and _must_raise(run.error, self._raise_errors):
+            if run.error is not None and must_raise(run.error, self._raise_errors):
                 raise run.error.with_traceback(own_traceback(run.error))
 
     def _enqueued_now(self, raw: bytes) -> bytes:
@@ -206,7 +208,7 @@ def _leave() -> None:
     """Pushed jobs are not run."""
 
 
-def _must_raise(error: BaseException, raise_errors: bool) -> bool:
+def must_raise(error: BaseException, raise_errors: bool) -> bool:
     """A JobControl is no error: the job has said how its run ends. What is no failure of a job in a test (Ctrl-C, or
     what test tools throw) is always raised."""
     of_job = isinstance(error, Exception | SystemExit | asyncio.CancelledError)

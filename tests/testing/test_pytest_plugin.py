@@ -58,7 +58,7 @@ def test_the_tests_in_the_docs_pass(project: Path) -> None:
     with_threads = files.pop("test_threads.py")  # the page keeps it away from its conftest.py
     for name, text in files.items():
         (project / name).write_text(text, "utf-8")
-    assert "6 passed" in run_tests(project)
+    assert "8 passed" in run_tests(project)
     for name in files:
         (project / name).unlink()
     (project / "test_threads.py").write_text(with_threads, "utf-8")

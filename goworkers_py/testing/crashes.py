@@ -1,0 +1,263 @@
+"""Ends a job at each of its crash points, delivers it again, and compares the end with that of an undisturbed run."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import pprint
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from goworkers_py.api.app import App
+from goworkers_py.api.block_owner import KEEPER
+from goworkers_py.api.job import Signature
+from goworkers_py.core import machine
+from goworkers_py.core.errors import ArgumentError
+from goworkers_py.links.iterate import LONGEST_S, begin_iteration
+from goworkers_py.testing.enqueued_job import call_text
+from goworkers_py.testing.runner import Runner, as_worker
+from goworkers_py.testing.sandbox import MOST_RUNS, Sandbox, must_raise
+from goworkers_py.testing.steps import Step, Steps
+from goworkers_py.wire.failure import own_traceback
+from goworkers_py.wire.message import new_jid
+
+# Seconds between the checkpoints of an iterable job: it makes none, or one at each yield.
+NEVER, ALWAYS = float(LONGEST_S), 1e-9
+MOST_TOLD, LONGEST_DIFFERENCE = 5, 20
+LONGEST_JOIN_S = 5.0
+
+END = Step("end")
+STATE, JOBS = "state: ", "jobs: "
+HINTS = {
+    STATE: "the work before the crash is done twice: look first whether it is done, and do it in one transaction with "
+    "the mark that says so, see docs/reliability.md#idempotent-jobs",
+    JOBS: "a push before the crash is made twice: declare the job with atomic=True, give the pushed job unique_for, or "
+    'say pushed="run" where a second run of it does no harm',
+}
+UNLIKE = (
+    "ends differently in two undisturbed runs, so crash points cannot be compared: let `reset` undo all that the job "
+    "does, and leave times and random values out of `state`"
+)
+
+
+@dataclass(frozen=True)
+class CrashPoint:
+    """A point at which `workers.testing.crash_points` has ended a job. `str(point)` tells it to people."""
+
+    when: str  # before, after; or stop: the process stops in peace, as at a deploy
+    step: Step
+    number: int  # of the steps of its kind, from 1 on
+    of: int
+    at: int  # among all steps
+    checkpoint_s: float | None  # of an iterable job
+
+    def __str__(self) -> str:
+        if self.step is END:
+            return f"killed at its end, before its acknowledgement{self._cursors}"
+        told = ", ".join(filter(None, (self.step.about, self.step.where)))
+        step = f"{self.step.kind} {self.number} of {self.of}{f' ({told})' if told else ''}"
+        if self.when == "stop":
+            return f"stopped at {step}"
+        return f"killed {'at' if self.step.kind == 'yield' else self.when} {step}{self._cursors}"
+
+    @property
+    def _cursors(self) -> str:
+        if self.checkpoint_s is None or self.step.kind == "checkpoint":
+            return ""
+        return ", without a checkpoint" if self.checkpoint_s == NEVER else ", with a checkpoint at each yield"
+
+    def steps(self) -> Steps:
+        """The steps of a run that ends here. At its end no step does it."""
+        if self.step is END:
+            return Steps()
+        if self.when == "stop":
+            return Steps(stop_at=self.at)
+        return Steps(kill_before=self.at) if self.when == "before" else Steps(kill_after=self.at)
+
+
+@dataclass
+class _End:
+    """How the job has left the world."""
+
+    state: Any
+    jobs: Counter[str]  # those that wait, are to be retried, or dead
+
+
+class Trial:
+    """A job, and how to look at what it has done."""
+
+    def __init__(
+        self,
+        app: App,
+        call: Signature,
+        state: Callable[[], Any],
+        reset: Callable[[], Any],
+        pushed: str,
+    ) -> None:
+        if pushed not in ("compare", "run", "ignore"):
+            raise ArgumentError(f'pushed must be "compare", "run" or "ignore", is {pushed!r}')
+        spec, _, options = call.job.target
+        if options.said.get("group"):
+            raise ArgumentError(f"{spec.name} joins a group, which runs as one job: say {spec.name}.set(group=None)")
+        self._app, self._call, self._state, self._reset, self._pushed = app, call, state, reset, pushed
+        self._checkpoints = (NEVER, ALWAYS) if spec.iterable else (None,)
+        self._jid = new_jid()  # the same in each run: the job may use it as a key
+
+    def check(self) -> list[CrashPoint]:
+        """Raises AssertionError where an end differs."""
+        __tracebackhide__ = True
+        points: list[CrashPoint] = []
+        ends: list[_End] = []
+        for checkpoint_s in self._checkpoints:
+            steps = Steps()
+            ends.append(self._run(steps, checkpoint_s))
+            points += _points(steps.made, checkpoint_s)
+        expected = ends[0]
+        # A comparison is worth nothing where two undisturbed runs differ.
+        again = ends[1] if len(ends) > 1 else self._run(Steps(), None)
+        if differences := [*_differences(expected, again)]:
+            raise AssertionError("\n    ".join([f"{self._name} {UNLIKE}:", *differences]))
+        found = [(point, differences) for point in points if (differences := self._after(point, expected))]
+        if found:
+            raise AssertionError(self._told(found, len(points)))
+        return points
+
+    def _after(self, point: CrashPoint, expected: _End) -> list[str]:
+        """What is different after a crash at this point."""
+        try:
+            return [*_differences(expected, self._run(point.steps(), point.checkpoint_s, point))]
+        except Exception as error:
+            return [f"it failed: {type(error).__name__}: {error}"]
+
+    def _told(self, found: Sequence[tuple[CrashPoint, list[str]]], points: int) -> str:
+        lines = [f"{self._name} is not idempotent: {len(found)} of {points} crash points end differently"]
+        for point, differences in found[:MOST_TOLD]:
+            lines += [f"{point}, then delivered again:", *(f"    {line}" for line in differences)]
+        if len(found) > MOST_TOLD:
+            lines.append(f"... and at {len(found) - MOST_TOLD} more points")
+        told = "\n".join(lines)
+        return "\n".join([told, *(f"hint: {hint}" for mark, hint in HINTS.items() if f"    {mark}" in told)])
+
+    @property
+    def _name(self) -> str:
+        return call_text(self._call.job.name, self._call.args, self._call.kwargs)
+
+    def _run(self, steps: Steps, checkpoint_s: float | None, point: CrashPoint | None = None) -> _End:
+        """From a fresh state to the end."""
+        __tracebackhide__ = True
+        with _Attempt(self._app, steps).open() as attempt:
+            assert isinstance(attempt, _Attempt)
+            self._reset()
+            attempt.push(self._call, self._jid, checkpoint_s)
+            as_worker(partial(attempt.run, self._jid, point))
+            if self._pushed == "run":
+                attempt.run_all()
+            jobs = Counter[str]() if self._pushed == "ignore" else attempt.left()
+            return _End(copy.deepcopy(self._state()), jobs)
+
+
+class _Attempt(Sandbox):
+    """A block in which the process of the job ends at one of its steps."""
+
+    def __init__(self, app: App, steps: Steps) -> None:
+        super().__init__(app)
+        self._steps = steps
+        self._of_code = steps.around(self._broker)
+
+    def push(self, call: Signature, jid: str, checkpoint_s: float | None) -> None:
+        fields = {"jid": jid} if checkpoint_s is None else {"jid": jid, "checkpoint": checkpoint_s}
+        with self.app.with_client_link(lambda job: {**job, **fields}):
+            if call.job.enqueue(*call.args, **call.kwargs) is None:
+                raise ArgumentError(f"{call.job.name} was not pushed: a client link, or its lock, has stopped the push")
+
+    def run(self, jid: str, point: CrashPoint | None) -> None:
+        """Runs the job until it waits in no queue any more."""
+        __tracebackhide__ = True
+        runner, steps, crashed = self._process(), self._steps, point is None
+        for _ in range(MOST_RUNS):
+            if (delivery := runner.fetch(jid)) is None:
+                break
+            steps.begin(delivery)
+            before = {*machine.threads()}
+            outcome = runner.run(delivery)
+            if steps.killed:
+                _join_keepers(before)
+            killed, stopped = steps.killed or (point is not None and point.step is END and not crashed), steps.stopped
+            steps.end()
+            if killed:
+                self._broker.end_process()
+            else:
+                run = runner.settle(delivery, outcome)
+                if run.error is not None and must_raise(run.error, raise_errors=True):
+                    raise run.error.with_traceback(own_traceback(run.error))
+            if killed or stopped:
+                crashed = True
+                runner = self._process()
+                runner.recover()
+        if not crashed:
+            raise RuntimeError("this run did not come so far: do the steps of the job differ from run to run?")
+
+    def _process(self) -> Runner:
+        steps = self._steps
+        return Runner(
+            self.app, self._broker, begin_iteration(steps.store(self._broker), steps.is_stopping, self.app.clock.wall)
+        )
+
+    def left(self) -> Counter[str]:
+        """The jobs that have not ended."""
+        told = [
+            *(f"{_call(job)}{' (scheduled)' if job.at is not None else ''}" for job in self.jobs()),
+            *(f"{_call(job)} (to be retried)" for job in self.retries()),
+            *(f"{_call(job)} (dead)" for job in self.dead()),
+        ]
+        return Counter(told)
+
+
+def _join_keepers(before: Collection[machine.Thread]) -> None:
+    """The keeper of a block that was killed at its exit would go on to free the place: it ends while the process is
+    dead, when nothing that it does reaches the broker."""
+    for thread in {*machine.threads()}.difference(before):
+        if thread.name == KEEPER:
+            thread.join(LONGEST_JOIN_S)
+
+
+def _call(job: Any) -> str:
+    return f"{call_text(job.job_class, job.args, job.kwargs)} in queue {job.queue}"
+
+
+def _points(steps: Sequence[Step], checkpoint_s: float | None) -> Iterator[CrashPoint]:
+    """Each step has one before it and one after it. A yield is no step of the broker."""
+    counts, numbers = Counter(step.kind for step in steps), Counter[str]()
+    for at, step in enumerate(steps):
+        numbers[step.kind] += 1
+        make = partial(
+            CrashPoint, step=step, number=numbers[step.kind], of=counts[step.kind], at=at, checkpoint_s=checkpoint_s
+        )
+        if step.kind != "yield":
+            yield make("before")
+            yield make("after")
+        elif checkpoint_s == NEVER:  # else the checkpoints are there
+            yield make("after")
+            yield make("stop")
+    yield CrashPoint("before", END, 1, 1, len(steps), checkpoint_s)
+
+
+def _differences(expected: _End, end: _End) -> Iterator[str]:
+    if end.state != expected.state:
+        yield from _of_states(expected.state, end.state)
+    for job in {**(end.jobs - expected.jobs), **(expected.jobs - end.jobs)}:
+        yield f"{JOBS}{job}: there are {end.jobs[job]}, and without the crash {expected.jobs[job]}"
+
+
+def _of_states(expected: Any, end: Any) -> Iterator[str]:
+    one, other = pprint.pformat(expected, width=100).splitlines(), pprint.pformat(end, width=100).splitlines()
+    if len(one) == len(other) == 1:
+        yield f"{STATE}{other[0]}"
+        yield f"without the crash: {one[0]}"
+    else:
+        yield f"{STATE}as a diff"
+        lines = [*difflib.unified_diff(one, other, "without the crash", "state", lineterm="", n=1)]
+        yield from lines[:LONGEST_DIFFERENCE]

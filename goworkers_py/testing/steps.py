@@ -1,0 +1,169 @@
+"""The steps of a running job at its broker, and the end of its process at one of them.
+
+The job's own calls of the broker go through this module: pushes, blocks under a limit, checkpoints. Those of the worker
+around the job do not. A process that is to end at a step ends by `ProcessKilled`, raised in the job's thread. From then
+on every call of the job raises it again, and nothing that the job does reaches the broker.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, cast
+
+from goworkers_py.brokers.broker import Broker
+from goworkers_py.brokers.contracts.store import Store
+from goworkers_py.core.cancel import CancelRequest
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.testing.enqueued_job import EnqueuedJob
+
+
+class ProcessKilled(BaseException):
+    """Raised in a job by `workers.testing.crash_points`, in place of the end of its process. Not an Exception, so that
+    a job which catches its errors does not catch this."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step that a job has made."""
+
+    kind: str  # push, limit entry, limit exit, checkpoint, yield, batch, chain, cancel
+    about: str = ""  # the class that was pushed, the name of the limit, ...
+    where: str = ""  # file and line of the program
+
+
+# The calls that are steps: the kind, and what tells whether the call has done something.
+_STEPS: dict[tuple[str, str], tuple[str, Callable[[Any], bool]]] = {
+    ("transport", "publish"): ("push", bool),
+    ("chains", "push"): ("push", bool),
+    ("limits", "take"): ("limit entry", lambda taken: taken is True),
+    ("limits", "leave"): ("limit exit", lambda _: True),
+    ("batches", "open"): ("batch", bool),
+    ("batches", "hold"): ("batch", bool),
+    ("batches", "let_go"): ("batch", lambda _: True),
+    ("batches", "cancel"): ("batch", bool),
+    ("batches", "close"): ("batch", bool),
+    ("chains", "cancel"): ("cancel", bool),
+    ("cancels", "ask"): ("cancel", lambda _: True),
+    ("store", "checkpoint"): ("checkpoint", bool),
+}
+# All that the code of a job may ask.
+_PARTS = {part for part, _ in _STEPS} | {"recoverable", "admin", "groups", "locks"}
+# Modules between the job's code and a step.
+_BETWEEN = {"goworkers_py", "contextlib", "asyncio", "concurrent", "threading"}
+
+
+class Steps:
+    """Those of one job. `kill_before` and `kill_after` are numbers of steps, from 0 on. At the step `stop_at` the
+    process stops in peace, which ends an iterable job at its `yield`."""
+
+    def __init__(self, kill_before: int = -1, kill_after: int = -1, stop_at: int = -1) -> None:
+        self.made: list[Step] = []  # threads of the job append
+        self.killed = self.stopped = False
+        self._kill_before, self._kill_after, self._stop_at = kill_before, kill_after, stop_at
+        self._delivery: Delivery | None = None  # of the run that is watched
+        self._iterates = False
+
+    def begin(self, delivery: Delivery) -> None:
+        """The run of this delivery begins."""
+        self._delivery = delivery
+
+    def end(self) -> None:
+        """The run has ended. The next one is that of another process, if this one has."""
+        self._delivery, self._iterates = None, False
+        if self.killed or self.stopped:
+            self._kill_before = self._kill_after = self._stop_at = -1
+            self.killed = self.stopped = False
+
+    def around(self, broker: Broker) -> Broker:
+        """The broker as the code of the job sees it."""
+        return cast(Broker, _Around(broker, {part: _Part(part, broker, self) for part in _PARTS}))
+
+    def store(self, broker: Broker) -> Store:
+        """The store as the worker sees it that iterates a job."""
+        return cast(Store, _Part("store", broker, self))
+
+    def call(self, part: str, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Any) -> Any:
+        """A call of the broker, by whatever thread."""
+        if self._delivery is None or part == "recoverable":  # the latter: beats, by threads of ours
+            return None if self.killed and name == "end_blocks" else function(*args, **kwargs)
+        if self.killed:
+            if name == "leave":  # a dead process frees no place
+                return None
+            raise ProcessKilled
+        self._iterates = self._iterates or name == "begin_iteration"
+        if (part, name) not in _STEPS:
+            return function(*args, **kwargs)
+        kind, has_done = _STEPS[part, name]
+        if len(self.made) == self._kill_before:
+            self._kill()
+        result = function(*args, **kwargs)
+        if has_done(result):
+            self._make(Step(kind, _about(part, name, args), "" if part == "store" else _where()))
+        return result
+
+    def is_stopping(self) -> bool:
+        """Asked before the run of an iterable job, at each of its yields, and after the one at which it ends early."""
+        if self._iterates and not self.stopped:
+            self.stopped = len(self.made) == self._stop_at
+            self._make(Step("yield"))
+        return self.stopped
+
+    def _make(self, step: Step) -> None:
+        self.made.append(step)
+        if len(self.made) - 1 == self._kill_after:
+            self._kill()
+
+    def _kill(self) -> None:
+        self.killed = True
+        if self._delivery is not None and self._delivery.message is not None:
+            # The chain takes the run for one whose job was given to another process, as it is.
+            self._delivery.message.cancel = CancelRequest(retry=False, lost=True)
+        raise ProcessKilled
+
+
+class _Around:
+    def __init__(self, broker: Broker, parts: dict[str, _Part]) -> None:
+        self.__dict__.update(parts)
+        self._broker = broker
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._broker, name)
+
+
+class _Part:
+    """The parts of a broker are replaced when a test clears it: so they are asked for at each call."""
+
+    def __init__(self, name: str, broker: Broker, steps: Steps) -> None:
+        self._name = name
+        self._broker = broker
+        self._steps = steps
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(getattr(self._broker, self._name), name)
+        if not callable(value):
+            return value
+        return lambda *args, **kwargs: self._steps.call(self._name, name, value, args, kwargs)
+
+
+def _about(part: str, name: str, args: Sequence[Any]) -> str:
+    if (part, name) == ("transport", "publish"):
+        jobs = [EnqueuedJob.of(push.payload, push.queue) for push in args[0]]
+        classes = dict.fromkeys(job.job_class for job in jobs if job is not None)
+        return ", ".join(classes) if len(jobs) == 1 else f"{len(jobs)} jobs: {', '.join(classes)}"
+    if part == "limits":
+        return str(args[0].limit)
+    if part == "store":
+        return f"cursor {args[1].value}"
+    return name.replace("_", " ") if part == "batches" else part
+
+
+def _where() -> str:
+    """The line of the program that makes the step."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
+        frame = frame.f_back
+    return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
