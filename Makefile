@@ -5,6 +5,7 @@ ARGS ?=
 # Most tests wait most of the time, for servers and processes.
 PARALLEL ?= -n 8 --dist worksteal
 MINUTES ?= 30
+HOURS ?= 8
 SEEDS ?= 1
 ROUNDS ?= 200
 LEASE ?= 5
@@ -25,7 +26,7 @@ COMPILE_TESTS := @ls tests/__pycache__/*pytest* >/dev/null 2>&1 || $(BIN)/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test test-fast matrix newest oldest upgrade chaos standby-chaos bench bench-quick lint format types coverage docs reference dist ci clean chaos-rabbitmq chaos-cluster chaos-shards
+.PHONY: help setup run test test-fast matrix newest oldest upgrade chaos standby-chaos bench bench-quick lint format types coverage docs reference dist ci clean chaos-rabbitmq chaos-cluster chaos-shards soak
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -78,6 +79,9 @@ chaos-rabbitmq: setup ## kill daemons and a node of RabbitMQ and cut connections
 
 chaos-shards: setup ## kill and hang one of three shards and kill daemons for MINUTES, and account for every job
 	@PYTHONPATH=tests/support:tests/integration exec $(BIN)/python -m chaos.shards --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+soak: setup ## run every feature for HOURS under a steady load: nothing may grow; ARGS='--docs docs' writes the page
+	@PYTHONPATH=tests/support:tests/integration:. exec $(BIN)/python -m soak --hours $(HOURS) $(ARGS)
 
 bench: setup ## measure ours and its peers, half an hour, and write docs/benchmarks.md; ARGS='--only drain' only prints
 	@exec $(BIN)/python bin/bench $(if $(ARGS),$(ARGS),--docs docs)

@@ -26,12 +26,12 @@ class Theme:
 
     def style(self) -> str:
         shapes = "".join(
-            f".{name}{{fill:{colour}}}line.{name}{{stroke:{colour}}}"
+            f".{name}{{fill:{colour}}}line.{name}{{stroke:{colour}}}polyline.{name}{{fill:none;stroke:{colour}}}"
             for name, colour in (("ours", self.ours), ("probe", self.probe), ("other", self.other))
         )
         return (
             f"<style>text{{fill:{self.ink}}}.paper{{fill:{self.paper}}}.pale{{stroke:{self.pale}}}"
-            f".ink{{stroke:{self.ink}}}{shapes}polyline.ours{{fill:none;stroke:{self.ours}}}</style>"
+            f".ink{{stroke:{self.ink}}}{shapes}</style>"
         )
 
 
@@ -61,7 +61,7 @@ class Picture:
 def throughput(table: Table) -> Picture:
     """A bar a system, with a whisker from the slowest to the fastest round."""
     rows = sorted((row for row in table.rows if row.label != COMMANDS.name), key=lambda row: -row.median)
-    step, most = _steps(max(max(row.values) for row in rows))
+    step, most = steps(max(max(row.values) for row in rows))
     plot = WIDTH - LEFT - RIGHT
 
     def across(value: float) -> float:
@@ -75,8 +75,8 @@ def throughput(table: Table) -> Picture:
         parts.append(_name(row.label, y))
         parts.append(_rect(LEFT, y + 5, max(1.0, across(row.median) - LEFT), ROW - 10, _kind(row.label)))
         if len(row.values) > 1:
-            parts.append(_line(across(min(row.values)), y + ROW / 2, across(max(row.values)), y + ROW / 2, "ink", 1.5))
-        parts.append(_text(across(max(row.values)) + 6, y + ROW / 2 + 4, f"{row.median:,.0f}"))
+            parts.append(line(across(min(row.values)), y + ROW / 2, across(max(row.values)), y + ROW / 2, "ink", 1.5))
+        parts.append(text(across(max(row.values)) + 6, y + ROW / 2 + 4, f"{row.median:,.0f}"))
     return Picture("No-op jobs a second, ten threads (median, slowest and fastest round)", height, parts)
 
 
@@ -96,10 +96,10 @@ def latency(table: Table) -> Picture:
         middle, kind = y + ROW / 2, _kind(label)
         quarters = across(values[0.25]), across(values[0.75])
         parts.append(_name(label, y))
-        parts.append(_line(across(values[0.01]), middle, across(values[0.99]), middle, kind, 1.5))
+        parts.append(line(across(values[0.01]), middle, across(values[0.99]), middle, kind, 1.5))
         parts.append(_rect(quarters[0], y + 7, max(2.0, quarters[1] - quarters[0]), ROW - 14, kind))
-        parts.append(_line(across(values[0.5]), y + 4, across(values[0.5]), y + ROW - 4, "ink", 2))
-        parts.append(_text(across(values[0.99]) + 6, middle + 4, f"{values[0.5]:.3g}"))
+        parts.append(line(across(values[0.5]), y + 4, across(values[0.5]), y + ROW - 4, "ink", 2))
+        parts.append(text(across(values[0.99]) + 6, middle + 4, f"{values[0.5]:.3g}"))
     return Picture("Milliseconds from enqueue to the first line of the job, idle (p1, middle half, p99)", height, parts)
 
 
@@ -107,7 +107,7 @@ def backlog(table: Table) -> Picture:
     """A point for each backlog, with a whisker from the slowest to the fastest round."""
     sizes: list[int] = table.extra["backlogs"]
     rows = [(size, row) for size in sizes if (row := table.row(f"{size:,}")) is not None]
-    step, most = _steps(max(max(row.values) for _, row in rows))
+    step, most = steps(max(max(row.values) for _, row in rows))
     height, floor = 300, 300 - BOTTOM
     across, ticks = _logarithmic(min(sizes), max(sizes), LEFT, WIDTH - RIGHT)
 
@@ -117,22 +117,22 @@ def backlog(table: Table) -> Picture:
     parts: list[str] = []
     for number in range(int(most / step) + 1):
         y = up(step * number)
-        parts += [_line(LEFT, y, WIDTH - RIGHT, y, "pale"), _text(LEFT - 8, y + 4, f"{step * number:,.0f}", "end")]
-    parts += [_text(across(tick), floor + 20, f"{tick:,.0f}", "middle") for tick in ticks]
+        parts += [line(LEFT, y, WIDTH - RIGHT, y, "pale"), text(LEFT - 8, y + 4, f"{step * number:,.0f}", "end")]
+    parts += [text(across(tick), floor + 20, f"{tick:,.0f}", "middle") for tick in ticks]
     points = " ".join(f"{across(size):.1f},{up(row.median):.1f}" for size, row in rows)
     parts.append(f'<polyline class="ours" points="{points}" stroke-width="2"/>')
     for size, row in rows:
         x = across(size)
-        parts.append(_line(x, up(min(row.values)), x, up(max(row.values)), "ink", 1.5))
+        parts.append(line(x, up(min(row.values)), x, up(max(row.values)), "ink", 1.5))
         parts.append(f'<circle class="ours" cx="{x:.1f}" cy="{up(row.median):.1f}" r="4"/>')
-        parts.append(_text(x, up(max(row.values)) - 10, f"{row.median:,.0f}", "middle"))
+        parts.append(text(x, up(max(row.values)) - 10, f"{row.median:,.0f}", "middle"))
     return Picture("No-op jobs a second, by the number of jobs that wait", height, parts)
 
 
 # --- pieces
 
 
-def _steps(highest: float) -> tuple[float, float]:
+def steps(highest: float) -> tuple[float, float]:
     """A round step for about five lines, and the end of the scale."""
     power: float = 10 ** math.floor(math.log10(max(highest, 1e-9)))
     step = next(part * power for part in (0.2, 0.5, 1, 2) if highest / (part * power) <= 6)
@@ -152,12 +152,12 @@ def _logarithmic(lowest: float, highest: float, start: float, end: float) -> tup
 
 def _grid(ticks: Sequence[float], across: Scale, height: float, written: Callable[[float], str]) -> Iterator[str]:
     for tick in ticks:
-        yield _line(across(tick), TOP - 4, across(tick), height - BOTTOM + 4, "pale")
-        yield _text(across(tick), height - BOTTOM + 22, written(tick), "middle")
+        yield line(across(tick), TOP - 4, across(tick), height - BOTTOM + 4, "pale")
+        yield text(across(tick), height - BOTTOM + 22, written(tick), "middle")
 
 
 def _name(label: str, y: float) -> str:
-    return _text(LEFT - 8, y + ROW / 2 + 4, label, "end", bold=label == OURS.name)
+    return text(LEFT - 8, y + ROW / 2 + 4, label, "end", bold=label == OURS.name)
 
 
 def _kind(label: str) -> str:
@@ -166,12 +166,12 @@ def _kind(label: str) -> str:
     return "probe" if label in (TRANSPORT.name, BARE.name) else "other"
 
 
-def _text(x: float, y: float, text: str, anchor: str = "start", bold: bool = False) -> str:
+def text(x: float, y: float, words: str, anchor: str = "start", bold: bool = False) -> str:
     weight = ' font-weight="600"' if bold else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{weight}>{escape(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{weight}>{escape(words)}</text>'
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str, width: float = 1) -> str:
+def line(x1: float, y1: float, x2: float, y2: float, kind: str, width: float = 1) -> str:
     places = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
     return f'<line class="{kind}" {places} stroke-width="{width:g}"/>'
 
