@@ -11,8 +11,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -315,10 +314,8 @@ REVERTS = [
 ]
 
 
-@contextmanager
-def reverted(name: str) -> Iterator[None]:
-    """What a process imports of the package in this block is without this mend. No module of the package may have been
-    imported before."""
+def take_out(name: str) -> None:
+    """From now on this process has the package without this mend. No module of the package may be imported before."""
     early = [module for module in sys.modules if module.split(".")[0] == PACKAGE]
     if early:
         raise RuntimeError(f"{early[0]} is imported already: the mend would stay in it")
@@ -326,12 +323,13 @@ def reverted(name: str) -> Iterator[None]:
     texts = edited(revert.all_edits)
     finder = _Finder(texts)
     sys.meta_path.insert(0, finder)
-    read_text = Path.read_text
+    read = Path.read_text  # for Lua
     try:
-        with patch.object(
-            Path, "read_text", lambda path, *how, **named: texts.get(path) or read_text(path, *how, **named)
-        ):
-            yield
+        with patch.object(Path, "read_text", lambda path, *how, **named: texts.get(path) or read(path, *how, **named)):
+            importlib.import_module(f"{PACKAGE}.brokers.redis.broker")  # reads all Lua
+            for path in texts:
+                if path.suffix == ".py":  # some are imported only when an App opens its broker
+                    importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
     finally:
         sys.meta_path.remove(finder)
 

@@ -8,15 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from simulation.reverts import REVERTS, Revert, edited, reverted
+from simulation.reverts import REVERTS, Revert, edited, take_out
 
 PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from simulation.reverts import reverted
-with reverted("late settlement"):
-    from goworkers_py.brokers.memory.endings import Endings
-    from goworkers_py.brokers.redis import settlement, transport
+from simulation.reverts import take_out
+take_out("late settlement")
+from goworkers_py.brokers.memory.endings import Endings
+from goworkers_py.brokers.redis import settlement
 print("refuse_late" in Endings.settle.__code__.co_names, "a later batch" in settlement._SETTLE.source)
 """
 
@@ -36,9 +36,9 @@ def test_a_process_imports_the_package_without_the_mend_and_no_compiled_file_kee
         return subprocess.run(command, env=fresh, check=True, capture_output=True, text=True).stdout
 
     assert told(PROGRAM) == "False False\n"
-    assert told(PROGRAM.replace('with reverted("late settlement"):', "if True:")) == "True True\n"
+    assert told(PROGRAM.replace('take_out("late settlement")', "")) == "True True\n"
 
 
 def test_a_package_that_is_imported_already_is_not_reverted() -> None:
-    with pytest.raises(RuntimeError, match="imported already"), reverted("timers early"):
-        pass
+    with pytest.raises(RuntimeError, match="imported already"):
+        take_out("timers early")
