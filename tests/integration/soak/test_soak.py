@@ -28,14 +28,14 @@ HEAD = {
 
 
 def sample_at(seconds: float, dice: random.Random) -> Sample:
-    """Of a fleet that is flat, with the noise of a real one: memory rises in the first hour."""
-    warm = min(1.0, seconds / 3600)
-    process = {"pid": 1, "uss_kb": 40_000 + 2_000 * warm + dice.uniform(-200, 200), "threads": 40, "descriptors": 30}
+    """Of a fleet that is flat, with the noise of a real one: memory rises in the first quarter."""
+    warm = min(1.0, seconds / (HOURS * 3600 / 4))
+    process = {"pid": 1, "uss_kb": 40_000 + 5_000 * warm + dice.uniform(-200, 200), "threads": 40, "descriptors": 30}
     return {
         "s": seconds,
         "processes": {role: {**process, "cpu_s": seconds / 20} for role in ROLES},
         "redis": {
-            "used_memory": 5e6 + 1e6 * warm + dice.uniform(-1e5, 1e5),
+            "used_memory": 5e6 + 3e6 * warm + dice.uniform(-1e5, 1e5),
             "connected_clients": 60 + dice.choice([0, 0, 0, 1]),
             "number_of_cached_scripts": 31,
             "dbsize": 900 + dice.randrange(-20, 20),
