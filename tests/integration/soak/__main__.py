@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from pathlib import Path
+from typing import NoReturn
 
 from soak.judge import judge, read_record
 from soak.report import summary, write_docs
@@ -23,6 +25,7 @@ def main() -> int:
     if samples is None:
         directory = Path(tempfile.mkdtemp(prefix="pyworkers-soak-"))
         samples = told.samples or directory / "samples.jsonl"
+        signal.signal(signal.SIGTERM, _end)
         print(f"{told.hours:g} hours; samples: {samples}", flush=True)
         run(told.hours * 3600, directory, samples, lambda text: print(text, flush=True))
     record = read_record(samples)
@@ -31,6 +34,10 @@ def main() -> int:
     if told.docs is not None:
         write_docs(record, told.docs)
     return 1 if wrong else 0
+
+
+def _end(*_: object) -> NoReturn:
+    sys.exit(143)  # through the ends of all `with`s
 
 
 if __name__ == "__main__":

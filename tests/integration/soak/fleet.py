@@ -33,6 +33,9 @@ SHORT_LIVES: dict[str, Any] = {
     "brokers.redis.leases.GONE_LIVES_S": 2_400,
     "brokers.redis.effects.ID_LIFE_S": 600,
     "core.effect.Push.id_life_s": 600,
+    # Records of jobs that people have removed: for an hour, whatever `retain` says.
+    "brokers.redis.queue_jobs.ENDED_S": 300,
+    "brokers.redis.record_keys.ENDED_S": 300,
     "brokers.redis.calls.KEPT": 100,
     "brokers.redis.calls.REPORTS_KEPT": 300,
     "brokers.redis.calls.ACTIONS_KEPT": 300,

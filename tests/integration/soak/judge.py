@@ -23,9 +23,10 @@ ROLES = ("parent", "child 1", "child 2", "changing", "producer", "redis")
 # Allocators return memory late, and the number of objects in flight differs from sample to sample.
 MEMORY_MB = 1.0
 SERVER_MEMORY_MB = 0.5  # of the data: the server counts it to the byte, but the number of records differs
-# A page or a command of people may be under way in more of the samples of a quarter than in another one.
-HANDLES = 1.0
-CONNECTIONS = 2.0
+THREADS = 1.0
+# A process keeps as many connections as its threads have ever used at once. And a page or a command of people may be
+# under way in more of the samples of a quarter than in another one.
+DESCRIPTORS, CONNECTIONS = 2.0, 3.0
 # Of a family of keys, or their entries: the jobs come at an even rate, but when they end is not even.
 FEW, SHARE = 3.0, 0.05
 
@@ -84,8 +85,8 @@ def figures(samples: Sequence[Sample]) -> Iterator[Figure]:
         is_server = role == "redis"  # it counts its data itself, and its descriptors are its connections
         if not is_server:
             yield Figure(f"{role}, memory", "MB", _of_process(role, "uss_kb", 1_000), MEMORY_MB)
-        yield Figure(f"{role}, threads", "", _of_process(role, "threads"), HANDLES)
-        noise = CONNECTIONS if is_server else HANDLES
+        yield Figure(f"{role}, threads", "", _of_process(role, "threads"), THREADS)
+        noise = CONNECTIONS if is_server else DESCRIPTORS
         yield Figure(f"{role}, descriptors", "", _of_process(role, "descriptors"), noise)
     yield Figure("redis, memory", "MB", lambda sample: sample["redis"]["used_memory"] / MB, SERVER_MEMORY_MB)
     yield Figure("redis, connections", "", lambda sample: sample["redis"]["connected_clients"], CONNECTIONS)

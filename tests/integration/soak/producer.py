@@ -77,7 +77,7 @@ class Pushes:
             (1.5, self.dead), (2, self.tracked), (0.5, self.cancelled), (2, self.expiring), (0.3, self.steps),
             (3, self.unique), (2, self.newest), (3, self.ordered), (2, self.of_few), (2, self.of_rate),
             (0.5, self.block), (0.5, self.batch), (0.5, self.chain), (4, self.member), (0.5, self.parent),
-            (2, self.body), (2, self.task),
+            (2, self.body), (2, self.task), (1 / 60, self.burst),
         ]  # fmt: skip
 
     def stop(self) -> None:
@@ -89,6 +89,15 @@ class Pushes:
     def bulk(self) -> None:
         now = time.time()
         jobs.plain.enqueue_bulk([[self._ticket("plain"), now] for _ in range(10)])
+
+    def burst(self) -> None:
+        """All threads are busy at once, so that each process soon has as many connections as it ever needs."""
+        now = time.time()
+        jobs.plain.enqueue_bulk([[self._ticket("plain"), now] for _ in range(300)])
+        jobs.tracked.enqueue_bulk([[self._ticket("tracked")] for _ in range(100)])
+        jobs.child.enqueue_bulk([[self._ticket("child")] for _ in range(100)])
+        jobs.ranked.enqueue_bulk([[self._ticket("ranked")] for _ in range(50)])
+        jobs.block.enqueue_bulk([[self._ticket("block")] for _ in range(10)])
 
     def ranked(self) -> None:
         jobs.ranked.set(priority=self._dice.choice(["high", "normal", "low"])).enqueue(self._ticket("ranked"))

@@ -21,7 +21,7 @@ from soak import (
 from soak.judge import ROLES, Record, Sample, figures, growth_of, judge
 
 PAGE, PICTURE = "internals/soak.md", "soak"
-PANEL, GAP = 74, 26  # heights
+PANEL, GAP, NAME = 74, 26, 14  # heights
 
 
 class Curve(NamedTuple):
@@ -152,11 +152,16 @@ def _drawn(panel: Panel, top: float, across: Callable[[float], float]) -> Iterat
     for curve in panel.curves:
         points = " ".join(f"{across(seconds):.1f},{up(value):.1f}" for seconds, value in curve.points)
         yield f'<polyline class="{curve.kind}" points="{points}" stroke-width="1.5"/>'
-    at = floor + 4
-    for curve in sorted(panel.curves, key=lambda curve: curve.points[-1][1] if curve.points else 0):
-        if len(panel.curves) > 1 and curve.points:
-            at = min(at - 11, up(curve.points[-1][1]) + 4)
-            yield text(WIDTH - RIGHT + 6, at, curve.name)
+    if len(panel.curves) > 1:
+        yield from _names([curve for curve in panel.curves if curve.points], top, up)
+
+
+def _names(curves: Sequence[Curve], top: float, up: Callable[[float], float]) -> Iterator[str]:
+    """Beside the ends of the curves, the highest first, one below the other."""
+    at = top - NAME
+    for curve in sorted(curves, key=lambda curve: -curve.points[-1][1]):
+        at = max(at + NAME, up(curve.points[-1][1]) + 4)
+        yield text(WIDTH - RIGHT + 6, at, curve.name)
 
 
 # --- the page
