@@ -44,7 +44,7 @@ class RetryPolicy:
 
     max_retries: int = 25
     timestamps: Timestamps = field(default_factory=Timestamps)
-    random_below: Callable[[int], int] = machine.random.randrange
+    random_below: Callable[[int], int] = lambda below: machine.random.randrange(below)
 
     def decide(self, message: Message, error: BaseException, options: CodeOptions, now: float) -> Outcome:
         limit = self._limit(message, options)

@@ -181,8 +181,8 @@ def test_a_library_of_type_checkers_is_not_imported_at_run_time() -> None:
         assert all(id(node) in guarded for node in imports if node.module == "typing_extensions")
 
 
-# What only `core.machine` takes from Python's modules, so that a simulator can stand in for the machine. What is left of
-# `time` formats, and what is left of `queue` are its exceptions.
+# What only `core.machine` takes from Python's modules, so that a simulator can stand in for the machine. What is left
+# of `time` formats, and what is left of `queue` are its exceptions.
 OF_THE_MACHINE = {
     "time": {
         "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "process_time", "thread_time", "sleep",
@@ -195,6 +195,7 @@ OF_THE_MACHINE = {
 }  # fmt: skip
 # They are the outside of a process, of which a simulated fleet has none.
 NOT_SIMULATED = {"cli", "web", "system"}
+ON_ITS_OWN = {"brokers.redis.server_guardian"}  # a program that imports nothing of the package
 
 
 def test_time_threads_and_chance_come_from_one_module() -> None:
@@ -202,12 +203,30 @@ def test_time_threads_and_chance_come_from_one_module() -> None:
         f"{module}: {ast.unparse(node)}"
         for module, tree in trees().items()
         for node in nodes_of(tree)
-        if module.partition(".")[0] not in NOT_SIMULATED and module != "core.machine"
+        if module.partition(".")[0] not in NOT_SIMULATED and module not in ("core.machine", *ON_ITS_OWN)
         if isinstance(node, ast.Attribute | ast.ImportFrom)
         for of, names in [_taken(node)]
         if names & OF_THE_MACHINE.get(of, set()) or (names and "*" in OF_THE_MACHINE.get(of, ()))
     }
     assert found == set()
+
+
+def test_no_default_keeps_a_function_of_the_machine() -> None:
+    """It would be the real machine's for ever: a default that asks it is a lambda."""
+    found = {
+        f"{module}: {ast.unparse(default)}"
+        for module, tree in trees().items()
+        for node in nodes_of(tree)
+        for default in _defaults(node)
+        if isinstance(default, ast.Attribute) and ast.unparse(default).startswith("machine.")
+    }
+    assert found == set()
+
+
+def _defaults(node: ast.AST) -> list[ast.expr | None]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return [*node.args.defaults, *node.args.kw_defaults]
+    return [one.value for one in node.body if isinstance(one, ast.AnnAssign)] if isinstance(node, ast.ClassDef) else []
 
 
 def _taken(node: ast.Attribute | ast.ImportFrom) -> tuple[str, set[str]]:

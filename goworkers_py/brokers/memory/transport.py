@@ -51,7 +51,7 @@ class MemoryTransport(Transport):
                     self._woken -= queues
                     return taken
                 bell = self._bells.setdefault(min(queues), machine.SimpleQueue())
-                self._state.bells.add(bell)
+                self._state.bells[bell] = None
             with suppress(Empty):
                 bell.get(timeout=left_s)
 

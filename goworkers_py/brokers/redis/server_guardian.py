@@ -12,10 +12,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
-
-from goworkers_py.core import machine
 
 # "keeper.lock" has its name from earlier versions, whose processes may share the directory.
 USERS, GUARDIAN, SERVER = "users.lock", "keeper.lock", "server.lock"
@@ -52,7 +51,7 @@ class ServerGuardian:
             while not try_lock(users, fcntl.LOCK_EX):
                 if not self._look_after():
                     return False
-                machine.sleep(POLL_S if self._ready else GLANCE_S)
+                time.sleep(POLL_S if self._ready else GLANCE_S)
             self._stop()
             # Before `users.lock` is freed: the process that gets `users.lock` must not find `keeper.lock` held.
             os.close(self._lock)
@@ -64,8 +63,8 @@ class ServerGuardian:
         elif self._child is not None and not self._ready:
             os.ftruncate(self._lock, FAILED)
             return False
-        elif machine.monotonic() >= self._next_start:
-            self._next_start = machine.monotonic() + RESTART_S
+        elif time.monotonic() >= self._next_start:
+            self._next_start = time.monotonic() + RESTART_S
             self._start()
         return True
 
@@ -104,15 +103,15 @@ class ServerGuardian:
             os.close(lock)
 
     def _stop(self) -> None:
-        deadline = machine.monotonic() + self._stop_s
-        while self._lives() and machine.monotonic() < deadline:
+        deadline = time.monotonic() + self._stop_s
+        while self._lives() and time.monotonic() < deadline:
             if self._child is not None:
                 self._child.terminate()  # in each round: a server that is just starting ignores SIGTERM
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._child.wait(POLL_S)
             else:
                 ask(self._address, "SHUTDOWN")
-                machine.sleep(POLL_S)
+                time.sleep(POLL_S)
         if self._child is not None:
             self._child.kill()
             self._child.wait()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable
+from typing import Any
 
 from goworkers_py import App
 from goworkers_py.brokers.broker import Broker
@@ -11,54 +13,131 @@ from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.core import machine
+from simulation.jobs import Jobs
 from simulation.kernel import Kernel, Process
+from simulation.ledger import Ledger
 from simulation.machine import EPOCH
 from simulation.network import Line, far_away
 
 ADDRESS = "memory://simulation"
+QUEUES = (QueueConfig(name="work", concurrency=3),)
+TIMEOUT_S = 25  # of a stop
 
 
 class Server:
     """The broker's server: its state, and its clock, which people may set."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self.ahead_s = 0.0
-        self.state = State(lambda: EPOCH + kernel.now + self.ahead_s)
+        self._kernel = kernel
+        self._ahead_s = 0.0
+        self._newest = 0.0
+        self.state = State(self.time)
+
+    def time(self) -> float:
+        return EPOCH + self._kernel.now + self._ahead_s
+
+    def newest_time(self) -> float:
+        """The most that the clock has shown until now."""
+        self._newest = max(self._newest, self.time())
+        return self._newest
+
+    def step(self, seconds: float) -> None:
+        self.newest_time()
+        self._ahead_s += seconds
 
     def broker(self, config: Config) -> Broker:
-        return MemoryBroker(
-            self.state, DeadLimits(config.dead_max_jobs, config.dead_timeout), config.timing.lease_s
-        )
-
-
-Declare = Callable[[App, Process], object]
+        return MemoryBroker(self.state, DeadLimits(config.dead_max_jobs, config.dead_timeout), config.timing.lease_s)
 
 
 class Member:
-    """A process of the fleet with an App of its own, whose broker is at the end of a line."""
+    """A process with an App of its own, whose broker is at the end of a line."""
 
-    def __init__(self, kernel: Kernel, server: Server, name: str, queues: tuple[QueueConfig, ...]) -> None:
-        self.kernel = kernel
-        self.process = Process(kernel, name)
+    def __init__(self, fleet: Fleet, name: str) -> None:
+        self.process = Process(fleet.kernel, name)
         self.line = Line(self.process)
         self.app = App()
-        self.app._open_broker = lambda config: far_away(server.broker(config), self.line)  # type: ignore[method-assign]
-        self.app.configure(broker=ADDRESS, timeout=25)
-        self.app.use(dataclasses.replace(self.app.config, queues=queues))
+        self.app._open_broker = lambda config: far_away(fleet.server.broker(config), self.line)  # type: ignore[method-assign]
+        self.app.configure(broker=ADDRESS, timeout=TIMEOUT_S)
+        self.app.use(dataclasses.replace(self.app.config, queues=QUEUES))
+        self.jobs = Jobs(self.app, self.process, fleet.ledger, fleet.server.newest_time)
+
+    def spawn(self, name: str, code: Callable[[], object]) -> None:
+        self.process.kernel.spawn(self.process, name, code)
 
 
 class Daemon(Member):
-    def start(self) -> None:
-        self._asked = machine.SimpleQueue()
-        self.kernel.spawn(self.process, "main", self._main)
+    def __init__(self, fleet: Fleet, name: str) -> None:
+        super().__init__(fleet, name)
+        self._fleet = fleet
+        self._asked: Any = machine.SimpleQueue()
+        self._stop_asked = machine.Event()
+        self.spawn("main", self._main)
 
     def _main(self) -> None:
         daemon = self.app.daemon()
-        if daemon.start(machine.Event()):
+        if daemon.start(self._stop_asked):
             self._asked.get()
             daemon.stop()
         # The interpreter ends, and its other threads with it.
-        self.kernel.at(self.kernel.now, self.process.kill)
+        kernel = self.process.kernel
+        kernel.at(kernel.now, lambda: self._fleet.ended(self))
 
     def terminate(self) -> None:
+        """Sends TERM."""
+        self._stop_asked.set()
         self._asked.put("TERM")
+
+
+class Fleet:
+    """Changed between two steps only."""
+
+    def __init__(self, kernel: Kernel, size: int, producers: int) -> None:
+        self.kernel = kernel
+        self.ledger = Ledger()
+        self.server = Server(kernel)
+        self._size = size
+        self._numbers = itertools.count(1)
+        self.daemons: list[Daemon] = []
+        self.producers = [Member(self, f"producer {number}") for number in range(1, producers + 1)]
+        self.all_daemons: list[Daemon] = []
+        self.start_all()
+
+    def start_all(self) -> None:
+        while len(self.daemons) < self._size:
+            self.start_one()
+
+    def start_one(self) -> None:
+        if len(self.daemons) < self._size:
+            daemon = Daemon(self, f"daemon {next(self._numbers)}")
+            self.daemons.append(daemon)
+            self.all_daemons.append(daemon)
+
+    def kill(self, daemon: Daemon) -> None:
+        if daemon.process.alive:
+            self.ledger.killed[daemon.process] = self.kernel.now
+        self.ended(daemon)
+
+    def ended(self, daemon: Daemon) -> None:
+        self.ledger.trouble_ends(daemon.process)
+        self.ledger.gone.setdefault(daemon.process, self.kernel.now)
+        daemon.process.kill()
+        if daemon in self.daemons:
+            self.daemons.remove(daemon)
+
+    def terminate_all(self) -> None:
+        for daemon in self.daemons:
+            daemon.terminate()
+
+    def trouble(self, member: Member, why: str) -> None:
+        self.ledger.trouble_begins(member.process, why)
+
+    def over(self, member: Member) -> None:
+        self.ledger.trouble_ends(member.process)
+
+    def calm(self) -> None:
+        """Whatever still troubles somebody ends."""
+        for member in (*self.daemons, *self.producers):
+            if member.process.paused:
+                member.process.resume()
+            member.line.heal()
+            self.over(member)

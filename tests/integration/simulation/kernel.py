@@ -16,7 +16,6 @@ import random
 import struct
 import zlib
 from collections.abc import Callable
-from typing import Any
 
 from greenlet import getcurrent, greenlet
 
@@ -91,7 +90,12 @@ class Task:
 
     def unwind(self) -> None:
         self.ended = True
-        self._greenlet.throw(Killed)
+        if self._greenlet:  # it has begun
+            before, self.kernel.current = self.kernel.current, self
+            try:
+                self._greenlet.throw(Killed)
+            finally:
+                self.kernel.current = before
 
     def _run(self) -> None:
         try:
@@ -114,6 +118,7 @@ class Kernel:
         self.idents = itertools.count(1)
         self.failures: list[str] = []
         self.checksum = 0  # of all steps: two runs with the same checksum made the same steps at the same times
+        self.trace: Callable[[str], object] | None = None  # gets a line for each step, and for whatever it asks
         self.current: Task | None = None
         self.preempts = 0.0  # the chance that another thread steps where this one touches what threads share
         self.serving = False  # the current thread does a step of the server, which is whole
@@ -128,25 +133,31 @@ class Kernel:
         for ends in itertools.cycle([True, *[False] * 63]):
             if ends and until():
                 return
-            self._advance()
+            if not self._advance():
+                if until():
+                    return
+                raise Stalled("nobody can step, and nobody waits for a time")
             task = self._pick()
             if task is not None:
                 self.steps += 1
                 self.now += STEP_S
                 self.checksum = zlib.crc32(struct.pack("<dI", self.now, task.ident), self.checksum)
+                if self.trace is not None:
+                    self.trace(f"{self.now:.6f} {task}")
                 self.current = task
                 task.step()
                 self.current = None
 
-    def _advance(self) -> None:
-        """Does what is due; with nobody to step, the clock goes on to what is due next."""
+    def _advance(self) -> bool:
+        """Does what is due; with nobody to step, the clock goes on to what is due next. False when nothing is left."""
         timers = self._timers
         if not self._ready:
             if not timers:
-                raise Stalled("nobody can step, and nobody waits for a time")
+                return False
             self.now = max(self.now, timers[0][0])
         while timers and timers[0][0] <= self.now:
             heapq.heappop(timers)[2]()
+        return True
 
     def _pick(self) -> Task | None:
         ready = self._ready

@@ -49,7 +49,7 @@ class _Machine:
             "sleep": self._sleep,
             "current_thread": self._current_thread,
             "get_ident": lambda: kernel.current.ident if kernel.current is not None else 0,
-            "threads": lambda: [],
+            "threads": list,
             "throw": self._throw,
             "land": kernel.land,
             "random": kernel.random,

@@ -1,7 +1,7 @@
 """The network between a simulated process and its broker: requests and replies that are late, lost, or both.
 
-The parts of the broker that a process has are stand-ins: each call of a verb is a request, one step of the server, and a
-reply. Between these the seed lets others step, and the line of the process may have its troubles:
+The parts of the broker that a process has are stand-ins: each call of a verb is a request, one step of the server, and
+a reply. Between these the seed lets others step, and the line of the process may have its troubles:
 
 - the request is lost: the server does nothing, and the process learns it after a time;
 - the request is late: the process has given it up when the server does it after all;
@@ -45,7 +45,11 @@ class Line:
     def kernel(self) -> Kernel:
         return self.process.kernel
 
+    def cut_off(self) -> None:
+        self.cut = True
+
     def heal(self) -> None:
+        """News may have been missed: as a client that connects again, the process looks."""
         self.cut, self.trouble = False, 0.0
         for look in list(self._news):
             self.kernel.spawn(self.process, "news", look)
@@ -76,6 +80,8 @@ class Line:
     def _serve(self, verb: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """One step of the server, which is whole."""
         kernel = self.kernel
+        if kernel.trace is not None:
+            kernel.trace(f"    {getattr(verb, '__qualname__', 'the next page')} for {self.process}")
         kernel.serving = True
         try:
             return verb(*args, **kwargs)
@@ -128,11 +134,12 @@ class _FarPart:
         verb, line = getattr(self._part, name), self._line
         if not callable(verb) or name in _LOCAL:
             return verb
-        if name in _SUBSCRIPTIONS:
-            far: Any = lambda *args: line.subscribe(verb, args)
-        else:
-            waits = name == "consume"
-            far = lambda *args, **kwargs: line.call(verb, waits, args, kwargs)
+
+        def far(*args: Any, **kwargs: Any) -> Any:
+            if name in _SUBSCRIPTIONS:
+                return line.subscribe(verb, args)
+            return line.call(verb, name == "consume", args, kwargs)
+
         setattr(self, name, far)
         return far
 

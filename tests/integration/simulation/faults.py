@@ -1,0 +1,124 @@
+"""What happens to the fleet: kills, pauses, cuts, outages, deploys, clocks that step. Drawn from the seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simulation.fleet import Daemon, Fleet, Member
+
+# The chance of each, when something happens.
+CHANCES = {
+    "kill": 3.0,
+    "short pause": 2.0,
+    "long pause": 1.5,
+    "short cut": 2.0,
+    "long cut": 1.5,
+    "trouble": 4.0,
+    "outage": 1.5,
+    "deploy": 2.0,
+    "a machine's clock": 1.0,
+    "a machine sleeps": 0.5,
+    "the server's clock": 0.5,
+}
+
+
+class Faults:
+    """Acts between two steps of the fleet."""
+
+    def __init__(self, fleet: Fleet, kinds: tuple[str, ...] | None = None) -> None:
+        self._fleet, self._kernel, self._dice = fleet, fleet.kernel, fleet.kernel.random
+        self._chances = {kind: chance for kind, chance in CHANCES.items() if kinds is None or kind in kinds}
+        self.counts = dict.fromkeys(self._chances, 0)
+        self._acts: dict[str, Callable[[], None]] = {
+            "kill": self._kill,
+            "short pause": lambda: self._pause(self._between(0.5, 20)),
+            "long pause": lambda: self._pause(self._between(40, 400)),
+            "short cut": lambda: self._cut(self._between(0.5, 20)),
+            "long cut": lambda: self._cut(self._between(40, 400)),
+            "trouble": self._trouble,
+            "outage": self._outage,
+            "deploy": self._deploy,
+            "a machine's clock": self._step_machine,
+            "a machine sleeps": self._sleep,
+            "the server's clock": self._step_server,
+        }
+
+    def strike(self) -> None:
+        if not self._fleet.daemons:
+            return
+        kind = self._dice.choices(list(self._chances), list(self._chances.values()))[0]
+        self.counts[kind] += 1
+        self._acts[kind]()
+
+    def _between(self, least: float, most: float) -> float:
+        return least * (most / least) ** self._dice.random()
+
+    def _daemon(self) -> Daemon:
+        daemons = self._fleet.daemons
+        return daemons[int(self._dice.random() * len(daemons))]
+
+    def _member(self) -> Member:
+        members = [*self._fleet.daemons, *self._fleet.producers]
+        return members[int(self._dice.random() * len(members))]
+
+    def _kill(self) -> None:
+        self._fleet.kill(self._daemon())
+        self._kernel.after(self._dice.random() * 60, self._fleet.start_one)
+
+    def _deploy(self) -> None:
+        daemon = self._daemon()
+        daemon.terminate()
+        self._kernel.after(self._dice.random() * 30, self._fleet.start_one)
+        self._kernel.after(60, lambda: self._fleet.kill(daemon))  # systemd does not wait for ever
+
+    def _during(self, members: list[Member], seconds: float, why: str, begin: Callable[[Member], object],
+                end: Callable[[Member], object]) -> None:  # fmt: skip
+        for member in members:
+            self._fleet.trouble(member, why)
+            begin(member)
+
+        def over() -> None:
+            for member in members:
+                if member.process.alive:
+                    end(member)
+                    self._fleet.over(member)
+
+        self._kernel.after(seconds, over)
+
+    def _pause(self, seconds: float) -> None:
+        member = self._member()
+        self._during([member], seconds, "paused", lambda one: one.process.pause(), lambda one: one.process.resume())
+
+    def _sleep(self) -> None:
+        member, seconds = self._member(), self._between(10, 400)
+
+        def wake(one: Member) -> None:
+            one.process.asleep_s += seconds
+            one.process.resume()
+
+        self._during([member], seconds, "asleep", lambda one: one.process.pause(), wake)
+
+    def _cut(self, seconds: float) -> None:
+        self._during([self._member()], seconds, "cut off", lambda one: one.line.cut_off(), lambda one: one.line.heal())
+
+    def _trouble(self) -> None:
+        chance = self._between(0.02, 0.6)
+
+        def begin(one: Member) -> None:
+            one.line.trouble = chance
+
+        self._during([self._member()], self._between(5, 120), "bad line", begin, lambda one: one.line.heal())
+
+    def _outage(self) -> None:
+        everybody = [*self._fleet.daemons, *self._fleet.producers]
+        self._during(
+            everybody, self._between(5, 600), "outage", lambda one: one.line.cut_off(), lambda one: one.line.heal()
+        )
+
+    def _step_machine(self) -> None:
+        self._member().process.wall_ahead_s += self._dice.choice((-1, 1)) * self._between(1, 7200)
+
+    def _step_server(self) -> None:
+        self._fleet.server.step(self._dice.choice((-1, 1)) * self._between(0.1, 15))

@@ -1,0 +1,218 @@
+"""Judges a run by the ledger and by what the broker has at the end. Each rule yields sentences about what is wrong."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+
+import simplejson
+
+from goworkers_py.core.job_state import JobState
+from goworkers_py.core.timing import TIMING
+from simulation.fleet import Fleet
+from simulation.jobs import AT_ONCE, BURST, RATE_PER_S, RETRY_AFTER_S, STRICT
+from simulation.ledger import PUSHED, Promise, Run
+
+LEASE_S = TIMING.lease_s
+# A process may take a job for live for so long after its expiry, because it guesses the server's clock.
+MOST_STALE_S = 60.0
+
+
+class Judge:
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet, self._ledger = fleet, fleet.ledger
+        self._promises = fleet.ledger.promises
+        self._dead = {number for payload in dead_payloads(fleet) for number in numbers_in(payload)}
+
+    def complaints(self) -> list[str]:
+        rules: Sequence[Callable[[], Iterator[str]]] = (
+            self._lost, self._twice, self._early, self._expired, self._crowded, self._locked, self._lock_twice,
+            self._unordered, self._paced, self._atomic, self._callbacks, self._chains, self._ticks, self._left,
+        )  # fmt: skip
+        return [*self._fleet.kernel.failures, *itertools.chain.from_iterable(rule() for rule in rules)]
+
+    # --- jobs
+
+    def _lost(self) -> Iterator[str]:
+        replaced = {p.jid for p in self._promises if "unique-replace" in p.traits and p.ended_well}
+        for promise in self._promises:
+            if promise.answer != PUSHED or promise.ended_well or self._may_not_run(promise):
+                continue
+            if promise.jid and promise.jid in replaced:
+                continue
+            if promise.number not in self._dead:
+                yield f"lost: {promise} was pushed at {promise.pushed:.3f} and never ended{_runs(promise)}"
+            elif not promise.hopeless and not any(run.process in self._ledger.killed for run in promise.runs):
+                yield f"buried without a reason: {promise}{_runs(promise)}"
+
+    def _may_not_run(self, promise: Promise) -> bool:
+        if promise.given_up or promise.cancelled < math.inf:
+            return True
+        if promise.expires < math.inf and self._fleet.server.newest_time() >= promise.expires:
+            return True
+        if promise.parent is not None and "atomic" in promise.parent.traits:
+            return True  # see `_atomic`
+        before = self._link_before(promise)
+        return before is not None and not before.ended_well
+
+    def _link_before(self, promise: Promise) -> Promise | None:
+        if not promise.within.startswith("c"):
+            return None
+        before = self._promises[promise.number - 1] if promise.number else None
+        return before if before is not None and before.within == promise.within else None
+
+    def _twice(self) -> Iterator[str]:
+        for promise in self._promises:
+            for run, later in itertools.pairwise(promise.runs):
+                if run.how == "ok" and not self._ledger.disturbed(run.process, run.began, later.began):
+                    yield f"ran again without a reason: {promise}: {later}, after {run}"
+
+    def _early(self) -> Iterator[str]:
+        for promise in self._promises:
+            if promise.runs and promise.answer == PUSHED and promise.runs[0].began_by_server < promise.due - 1e-6:
+                early_s = promise.due - promise.runs[0].began_by_server
+                yield f"early by {early_s:.6f} s: {promise}: {promise.runs[0]}"
+            for run, later in itertools.pairwise(promise.runs):
+                left_s = run.ended_by_server + RETRY_AFTER_S - later.began_by_server
+                if run.how == "failed" and left_s > 1e-6 and not self._ledger.disturbed(run.process, run.began):
+                    yield f"retried early by {left_s:.6f} s: {promise}: {later}, after {run}"
+
+    def _expired(self) -> Iterator[str]:
+        for promise in self._promises:
+            if promise.runs and promise.runs[0].began_by_server > promise.expires + MOST_STALE_S:
+                late_s = promise.runs[0].began_by_server - promise.expires
+                yield f"began {late_s:.0f} s after its expiry: {promise}: {promise.runs[0]}"
+
+    # --- limits and locks
+
+    def _crowded(self) -> Iterator[str]:
+        for (limit, key), runs in self._by_limit().items():
+            yield from self._more_at_once(f"limit {limit} {key}".rstrip(), runs, AT_ONCE[limit])
+
+    def _by_limit(self) -> dict[tuple[str, str], list[tuple[str, Run]]]:
+        found: dict[tuple[str, str], list[tuple[str, Run]]] = defaultdict(list)
+        for promise in self._promises:
+            for limit in AT_ONCE.keys() & promise.traits:
+                found[limit, "" if limit == "crowd" else promise.key] += [(str(promise), run) for run in promise.runs]
+        for limit, key, run in self._ledger.blocks:
+            found[limit, "" if limit == "crowd" else key].append(("a block", run))
+        return found
+
+    def _more_at_once(self, what: str, runs: Sequence[tuple[str, Run]], most: int) -> Iterator[str]:
+        held: list[tuple[float, str, Run]] = []
+        for name, run in sorted(runs, key=lambda one: one[1].began):
+            held = [one for one in held if one[0] > run.began + 1e-9]
+            held.append((self._ledger.held_until(run, LEASE_S), name, run))
+            if len(held) > most:
+                yield f"{what}: {len(held)} at once: " + "; ".join(f"{name}: {run}" for _, name, run in held)
+                return
+
+    def _locked(self) -> Iterator[str]:
+        found: dict[tuple[str, str], list[tuple[str, Run]]] = defaultdict(list)
+        for promise in self._promises:
+            if promise.traits & {"unique", "unique-replace"}:
+                found[promise.job_class, promise.key] += [(str(promise), run) for run in promise.runs]
+        for (job_class, key), runs in found.items():
+            yield from self._more_at_once(f"lock of {job_class} {key}", runs, 1)
+
+    def _lock_twice(self) -> Iterator[str]:
+        """A push got a lock whose job certainly waited or ran."""
+        unique = [p for p in self._promises if "unique" in p.traits and p.answer == PUSHED and p.ended_well]
+        for first, later in itertools.combinations(unique, 2):
+            if (first.job_class, first.key) != (later.job_class, later.key):
+                continue
+            end = first.ended_well[0].ended
+            lasts = first.due + first.options["unique_for"]
+            if first.answered < later.pushed and later.answered < end and later.answered_by_server < lasts:
+                yield f"lock given twice: {later} was pushed at {later.pushed:.3f} while {first} held it{_runs(first)}"
+
+    def _unordered(self) -> Iterator[str]:
+        lines: dict[str, list[Promise]] = defaultdict(list)
+        for promise in self._promises:
+            plain = not promise.traits & {"later", "ranked", "chain", "group", "batch", "unique-replace", "expiring"}
+            if STRICT in promise.traits and plain and promise.parent is None and promise.answer == PUSHED:
+                lines[promise.key].append(promise)
+        for line in lines.values():
+            for first, later in itertools.pairwise(line):
+                in_order = first.answered < later.pushed and first.runs and later.runs
+                if in_order and later.runs[0].began < first.runs[0].began:
+                    yield f"out of order: {later}: {later.runs[0]}, before {first}: {first.runs[0]}"
+
+    def _paced(self) -> Iterator[str]:
+        begins = sorted(run.began_by_server for p in self._promises if "paced" in p.traits for run in p.runs)
+        for number, began in enumerate(begins):
+            for later in range(number + BURST, min(number + 20, len(begins))):
+                within = begins[later] - began
+                if later - number + 1 > BURST + RATE_PER_S * within + 1e-3:
+                    yield f"limit paced: {later - number + 1} began within {within:.3f} s"
+                    return
+
+    # --- what belongs together
+
+    def _atomic(self) -> Iterator[str]:
+        for promise in self._promises:
+            if "atomic" not in promise.traits:
+                continue
+            sets = [(run, sum(bool(child.runs) for child in run.children)) for run in promise.runs]
+            for run, ran in sets:
+                if ran and (ran < promise.kin or run.how != "ok"):
+                    yield f"{ran} of {promise.kin} children of an atomic job ran: {promise}: {run}"
+            whole = sum(ran == promise.kin for _, ran in sets)
+            if promise.kin and whole != bool(promise.ended_well) and not promise.cancelled < math.inf:
+                yield f"{whole} sets of children of an atomic job ran, {promise}{_runs(promise)}"
+
+    def _callbacks(self) -> Iterator[str]:
+        for batch in sorted(self._ledger.closed):
+            runs = self._ledger.callbacks.get(batch, [])
+            if not runs:
+                yield f"batch {batch} has no callback"
+            for run, later in itertools.pairwise(runs):
+                if not self._ledger.disturbed(run.process, run.began, later.began):
+                    yield f"batch {batch} has two callbacks: {run}, {later}"
+            for promise in self._promises:
+                if runs and promise.within == batch and promise.ended_well:
+                    ended = min(run.ended for run in promise.ended_well)
+                    if ended > runs[0].began and len(promise.ended_well) == 1 and not promise.died:
+                        yield f"batch {batch} was complete at {runs[0].began:.3f}, before {promise}{_runs(promise)}"
+
+    def _chains(self) -> Iterator[str]:
+        for promise in self._promises:
+            before = self._link_before(promise)
+            if before is not None and promise.runs:
+                ended = min((run.ended for run in before.ended_well), default=math.inf)
+                if promise.runs[0].began < ended:
+                    yield f"a link ran before the one before it: {promise}: {promise.runs[0]}; {before}"
+
+    def _ticks(self) -> Iterator[str]:
+        for slot, runs in self._ledger.slots.items():
+            for run, later in itertools.pairwise(runs):
+                if not self._ledger.disturbed(run.process, run.began, later.began):
+                    yield f"slot {slot} fired twice: {run}, {later}"
+
+    def _left(self) -> Iterator[str]:
+        """After the fleet has ended, nothing of it is in the broker."""
+        state = self._fleet.server.state
+        yield from (f"queue {name} holds {len(jobs)} jobs" for name, jobs in sorted(state.queues.items()) if jobs)
+        for identity, record in state.leases.items():
+            if any(record.in_progress.values()):
+                yield f"jobs in progress of {identity}: {record.in_progress}"
+        yield from (f"line {line} holds {len(jobs)} jobs" for line, jobs in sorted(state.lines.items()))
+        yield from (f"outbox {to} holds {len(posted)} pushes" for to, posted in sorted(state.outboxes.items()))
+        for kind in (JobState.RETRY, JobState.SCHEDULED):
+            if jobs := list(state.timed[kind]):
+                yield f"{len(jobs)} jobs are {kind.value}: {jobs[0].payload!r}"
+
+
+def _runs(promise: Promise) -> str:
+    return "".join(f"; {run}" for run in promise.runs) or "; it never began"
+
+
+def dead_payloads(fleet: Fleet) -> list[bytes]:
+    return [job.payload for job in fleet.server.state.timed[JobState.DEAD]]
+
+
+def numbers_in(payload: bytes) -> list[int]:
+    first = simplejson.loads(payload)["args"][0]
+    return first if isinstance(first, list) else [first]

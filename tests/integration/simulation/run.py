@@ -1,0 +1,238 @@
+"""One run of the fleet from a seed: phases of work with faults, nights without any process, and the judgement."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from goworkers_py.core import machine, strikes
+from goworkers_py.core.errors import ArgumentError, BrokerError, LimitTimeout
+from goworkers_py.core.job_state import JobState
+from goworkers_py.runtime import lock_keeper, pauses
+from simulation import traits
+from simulation.faults import Faults
+from simulation.fleet import Fleet, Member
+from simulation.judge import Judge
+from simulation.kernel import Kernel, Killed, Stalled
+from simulation.machine import simulated
+
+# Loops that ask far more often than a simulated job lasts would take most of the time of a run.
+_SLOWER = ((pauses, "LOOK_EVERY_S", 5.0), (lock_keeper, "LOOK_EVERY_S", 5.0))
+QUIET_WITHIN_S = 4 * 3600.0  # after the last fault, all jobs have ended
+
+
+@dataclass(frozen=True)
+class Script:
+    """What a run does, all of it from the seed. Shrinking takes parts of it away."""
+
+    seed: int
+    days: int = 1
+    work_s: float = 900.0
+    night_s: float = 0.0
+    daemons: int = 3
+    producers: int = 2
+    jobs_per_minute: float = 8.0
+    faults_per_minute: float = 0.6
+    preempts: float = 0.0
+    barred: frozenset[str] = frozenset()  # traits that no job has
+    faults: tuple[str, ...] | None = None  # the kinds that happen; None: all
+
+    @classmethod
+    def of(cls, seed: int) -> Script:
+        dice = random.Random(f"script {seed}")
+        return cls(
+            seed,
+            days=1 + int(dice.random() * 3),
+            work_s=300 + dice.random() * 900,
+            night_s=dice.random() ** 2 * 8 * 3600,
+            daemons=1 + int(dice.random() * 3),
+            jobs_per_minute=2 + dice.random() * 20,
+            faults_per_minute=dice.random() ** 2 * 3,
+            preempts=(0.0, 0.0, 0.02, 0.2)[int(dice.random() * 4)],
+        )
+
+
+@dataclass
+class Outcome:
+    script: Script
+    complaints: list[str] = field(default_factory=list)
+    hours: float = 0.0
+    steps: int = 0
+    jobs: int = 0
+    runs: int = 0
+    faults: dict[str, int] = field(default_factory=dict)
+    checksum: int = 0
+
+
+def simulate(script: Script, trace: Callable[[str], object] | None = None) -> Outcome:
+    kernel = Kernel(f"run {script.seed}")
+    kernel.trace = trace
+    with _own_world(kernel) as alarms:
+        run = _Run(kernel, script)
+        try:
+            run.all_days()
+            complaints = Judge(run.fleet).complaints()
+        except Stalled as stall:
+            complaints = [f"stalled: {stall}"]
+        finally:
+            run.end()
+        ledger = run.fleet.ledger
+        return Outcome(
+            script,
+            [*alarms, *complaints],
+            kernel.now / 3600,
+            kernel.steps,
+            len(ledger.promises),
+            sum(len(promise.runs) for promise in ledger.promises),
+            run.faults.counts,
+            kernel.checksum,
+        )
+
+
+class _Run:
+    def __init__(self, kernel: Kernel, script: Script) -> None:
+        self.kernel, self.script, self.dice = kernel, script, kernel.random
+        kernel.preempts = script.preempts
+        self.fleet = Fleet(kernel, script.daemons, script.producers)
+        self.faults = Faults(self.fleet, script.faults)
+        self.works = False
+
+    def all_days(self) -> None:
+        for day in range(self.script.days):
+            if day and self.script.night_s:
+                self._night()
+            self._day()
+        self._until_quiet()
+        self.fleet.terminate_all()
+        self._until(lambda: not self.fleet.daemons, 600)
+
+    def _until(self, condition: object, within_s: float) -> bool:
+        end = self.kernel.now + within_s
+        self.kernel.at(end, lambda: None)  # so that the clock gets there, whoever waits
+        self.kernel.run(lambda: condition() or self.kernel.now >= end)  # type: ignore[operator]
+        return bool(condition())  # type: ignore[operator]
+
+    def _day(self) -> None:
+        self.works, end = True, self.kernel.now + self.script.work_s
+        self.fleet.start_all()
+        for producer in self.fleet.producers:
+            producer.spawn("producer", lambda producer=producer: self._produce(producer, end))  # type: ignore[misc]
+        self._next_fault(end)
+        self._until(lambda: False, self.script.work_s)
+        self.works = False
+        self.fleet.calm()
+
+    def _next_fault(self, end: float) -> None:
+        if not self.script.faults_per_minute:
+            return
+
+        def strike() -> None:
+            if self.works and self.kernel.now < end:
+                self.faults.strike()
+                self._next_fault(end)
+
+        self.kernel.after(self.dice.expovariate(self.script.faults_per_minute / 60), strike)
+
+    def _night(self) -> None:
+        """All daemons end, some of them by a kill. The clocks go on."""
+        for daemon in list(self.fleet.daemons):
+            if self.dice.random() < 0.5:
+                self.fleet.kill(daemon)
+            else:
+                daemon.terminate()
+        self._until(lambda: not self.fleet.daemons, 120)
+        for daemon in list(self.fleet.daemons):
+            self.fleet.kill(daemon)
+        self._until(lambda: False, self.script.night_s)
+
+    def _produce(self, producer: Member, end: float) -> None:
+        while self.kernel.now < end:
+            machine.sleep(self.dice.expovariate(self.script.jobs_per_minute / self.script.producers / 60))
+            if self.kernel.now >= end:
+                return
+            try:
+                self._push(producer)
+            except (BrokerError, ArgumentError, LimitTimeout):
+                continue
+
+    def _push(self, producer: Member) -> None:
+        dice, jobs, ledger = self.dice, producer.jobs, self.fleet.ledger
+        if dice.random() < 0.05:
+            limit = ("crowd", "keyed", "wide")[int(dice.random() * 3)]
+            jobs.block(limit, traits.KEYS[int(dice.random() * 3)], dice.random() * 30, 60.0)
+            return
+        first = traits.draw(dice, ledger, self.fleet.server.time(), self.script.barred)
+        within = next((place for place in ("batch", "chain") if place in first.traits), "")
+        if not within:
+            jobs.push(first)
+        else:
+            barred = self.script.barred | {"batch", "chain", "group"}
+            if within == "chain":
+                barred |= traits.NOT_IN_CHAINS
+            more = 1 + int(dice.random() * 3)
+            others = [traits.draw(dice, ledger, self.fleet.server.time(), barred) for _ in range(more)]
+            jobs.push_all([first, *others], within)
+        if "cancelled" in first.traits and first.jid:
+            producer.spawn("canceller", lambda: self._cancel(producer, first))
+
+    def _cancel(self, producer: Member, promise: traits.Promise) -> None:
+        machine.sleep(self.dice.random() * 60)
+        promise.cancelled = self.kernel.now
+        try:
+            producer.app.cancel(promise.jid)
+        except BrokerError:
+            return
+
+    def _until_quiet(self) -> None:
+        self.fleet.calm()
+        self.fleet.start_all()
+        self._until(self._is_quiet, QUIET_WITHIN_S)
+
+    def _is_quiet(self) -> bool:
+        state = self.fleet.server.state
+        waits = any(state.queues.values()) or any(any(record.in_progress.values()) for record in state.leases.values())
+        groups = any(state.groups.entries())
+        timed = any(len(list(state.timed[kind])) for kind in (JobState.RETRY, JobState.SCHEDULED))
+        return not (waits or groups or timed or state.lines or state.outboxes)
+
+    def end(self) -> None:
+        for member in (*self.fleet.all_daemons, *self.fleet.producers):
+            member.process.kill()
+
+
+class _Alarms(logging.Handler):
+    """A CRITICAL line is a fault in the product's own code."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.CRITICAL)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, Killed):  # the thread unwinds
+            return
+        self.lines.append(record.getMessage() + (f": {error!r}" if error is not None else ""))
+
+
+@contextmanager
+def _own_world(kernel: Kernel) -> Iterator[list[str]]:
+    log, alarms = logging.getLogger("goworkers_py"), _Alarms()
+    before = [(module, name, getattr(module, name)) for module, name, _ in _SLOWER]
+    level = log.level
+    strikes._targets.clear()
+    for module, name, seconds in _SLOWER:
+        setattr(module, name, seconds)
+    log.addHandler(alarms)
+    if level == logging.NOTSET:
+        log.setLevel(logging.CRITICAL)
+    try:
+        with simulated(kernel):
+            yield alarms.lines
+    finally:
+        log.removeHandler(alarms)
+        log.setLevel(level)
+        for module, name, value in before:
+            setattr(module, name, value)
