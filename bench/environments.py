@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.places import CACHE, GO_SOURCES
+from bench.places import CACHE, GO_SOURCES, HERE
 
 INSTALL_S = 600
 STAMP = ".installed"
@@ -42,20 +42,20 @@ def python_version(programs: Path, distribution: str) -> str:
 
 
 @functools.cache
-def go_programs() -> Path:
-    """The folder of what was built from bench/go."""
+def go_programs(sources: Path = GO_SOURCES) -> Path:
+    """The folder of what was built from these sources."""
     if shutil.which("go") is None:
-        raise Unavailable("no go on PATH")
-    folder = CACHE / "go"
+        raise Unavailable("no go on PATH (Debian: apt-get install golang-go)")
+    folder = CACHE / "-".join(sources.relative_to(HERE).parts)
     if not folder.exists():
         print("bench: building the Go programs", file=sys.stderr)
         folder.mkdir(parents=True)
-    _run("go build", ["go", "build", "-o", f"{folder}/", "./..."], GO_SOURCES)
+    _run("go build", ["go", "build", "-o", f"{folder}/", "./..."], sources)
     return folder
 
 
-def go_version(module: str) -> str:
-    required = re.search(rf"^\s*{re.escape(module)} (\S+)$", (GO_SOURCES / "go.mod").read_text("utf-8"), re.MULTILINE)
+def go_version(module: str, sources: Path = GO_SOURCES) -> str:
+    required = re.search(rf"^\s*{re.escape(module)} (\S+)$", (sources / "go.mod").read_text("utf-8"), re.MULTILINE)
     assert required is not None
     version = required[1]
     return version[-12:] if "-" in version else version.removeprefix("v")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 import tempfile
@@ -61,7 +62,8 @@ def _torture(system: System, options: argparse.Namespace) -> dict[str, Any]:
     settle_s = system.settle_s if options.settle is None else options.settle
     result = run(plan, system, folder, say, settle_s, options.hurry)
     print(account(result), flush=True)
-    return {"date": date, "machine": machine(), **result.as_json()}
+    load = round(os.getloadavg()[1], 1)
+    return {"date": date, "machine": {**machine(), "load": load}, "settings": system.settings, **result.as_json()}
 
 
 def _line(system: System) -> str:

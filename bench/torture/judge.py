@@ -106,7 +106,7 @@ class _Judge:
             unsure=len(self._unsure),
             unsure_that_ran=len(self._unsure & self._begins.keys()),
             ended=len(self._pushes.keys() & self._runs.keys()),
-            begun_again=sum(len(begins) - 1 - self._failures[job] for job, begins in self._begins.items()),
+            begun_again=sum(max(0, len(begins) - 1 - self._failures[job]) for job, begins in self._begins.items()),
             lost=sorted(self._pushes.keys() - self._runs.keys()),
             twice={job: self._why(job, runs) for job, runs in sorted(self._runs.items()) if len(runs) > 1},
             early=dict(self._early()),

@@ -21,7 +21,7 @@ from bench.torture.proxy import Proxy
 from bench.torture.server import Server
 from bench.torture.systems.system import System
 
-WARM_S = 60.0
+WARM_S = 120.0
 LOOK_S = 0.02
 
 Say = Callable[[str], None]
@@ -35,7 +35,8 @@ class Result:
     plan: dict[str, Any]
     faults: dict[str, int]
     verdict: Verdict
-    places: dict[str, int] = field(default_factory=dict)  # of lost jobs: the keys that hold them, or "nowhere"
+    gone: int = 0  # lost jobs that Redis does not hold any more
+    places: dict[str, int] = field(default_factory=dict)  # of the other lost ones: the keys that hold them
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -66,10 +67,12 @@ def run(plan: Plan, system: System, folder: Path, say: Say, settle_s: float, hur
         torment.wait(settle_s, hurry)
         version = server.version
         verdict = judge(ledger.read())
-        places: Counter[str] = Counter()
+        gone, places = 0, Counter[str]()
         for job in verdict.lost:
-            places.update(server.places_of(job) or ["nowhere"])
-    return Result(system.name, system.version, version, _as_told(plan), dict(faults), verdict, dict(places))
+            keys = server.places_of(job)
+            gone += not keys
+            places.update(key.replace(job, "ID") for key in keys)
+    return Result(system.name, system.version, version, _as_told(plan), dict(faults), verdict, gone, dict(places))
 
 
 def _as_told(plan: Plan) -> dict[str, Any]:
