@@ -26,7 +26,7 @@ COMPILE_TESTS := @ls tests/__pycache__/*pytest* >/dev/null 2>&1 || $(BIN)/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test test-fast matrix newest oldest upgrade chaos standby-chaos bench bench-quick lint format types coverage docs reference dist ci clean chaos-rabbitmq chaos-cluster chaos-shards soak
+.PHONY: help setup run test test-fast matrix newest oldest upgrade chaos standby-chaos bench bench-quick lint format types coverage docs reference dist ci clean chaos-rabbitmq chaos-cluster chaos-shards soak mutate
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -82,6 +82,9 @@ chaos-shards: setup ## kill and hang one of three shards and kill daemons for MI
 
 soak: setup ## run every feature for HOURS under a steady load: nothing may grow; ARGS='--docs docs' writes the page
 	@PYTHONPATH=tests/support:tests/integration:. exec $(BIN)/python -m soak --hours $(HOURS) $(ARGS)
+
+mutate: setup ## break the scripts and the code that decides, one thing at a time, and see that tests notice; accepts ARGS
+	@exec nice -n 10 $(BIN)/python bin/mutate $(ARGS)
 
 bench: setup ## measure ours and its peers, half an hour, and write docs/benchmarks.md; ARGS='--only drain' only prints
 	@exec $(BIN)/python bin/bench $(if $(ARGS),$(ARGS),--docs docs)
