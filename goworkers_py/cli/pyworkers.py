@@ -42,6 +42,7 @@ COMMANDS = {
     "failures": "history",
     "history": "history",
     "processes": "processes",
+    "replay": "replay",
     "reports": "reports",
     "inprogress": "recover",
     "recover": "recover",

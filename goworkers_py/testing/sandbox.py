@@ -13,7 +13,8 @@ from goworkers_py.api.job import Job
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.admin import Place
 from goworkers_py.config.moments import Delay, Moment, after, moment
-from goworkers_py.core.errors import ArgumentError, JobControl
+from goworkers_py.core.effect import Push
+from goworkers_py.core.errors import ArgumentError, JobControl, UnknownJob
 from goworkers_py.core.job_state import JobState
 from goworkers_py.testing.enqueued_job import EnqueuedJob, JobRun
 from goworkers_py.testing.expectation import Expectation
@@ -67,6 +68,14 @@ class Sandbox:
         """Runs every job that is due, also those that the jobs push, until none is left. Returns the runs in order."""
         __tracebackhide__ = True
         return as_worker(partial(self._run, raise_errors, limit, promote=True))
+
+    def run_payload(self, raw: bytes, queue: str) -> JobRun:
+        """Puts a payload into a queue, and runs it."""
+        self._broker.transport.publish([Push(queue, raw)])
+        run = as_worker(lambda: Runner(self.app, self._broker).run_next(promote=False))
+        if run is None:
+            raise UnknownJob(f"no code runs the jobs of queue {queue}")
+        return run
 
     def travel(self, delay: Delay, *, periodic: bool = False) -> None:
         """Moves the clock of the App forward, by seconds or a timedelta. Runs nothing. With `periodic`, the periodic
