@@ -8,45 +8,16 @@ from collections.abc import Callable
 from typing import Any
 
 from goworkers_py import App
-from goworkers_py.brokers.broker import Broker
-from goworkers_py.brokers.memory.broker import MemoryBroker
-from goworkers_py.brokers.memory.state import DeadLimits, State
-from goworkers_py.config.options import Config, QueueConfig
+from goworkers_py.config.options import QueueConfig
 from goworkers_py.core import machine
 from simulation.jobs import Jobs
 from simulation.kernel import Kernel, Process
 from simulation.ledger import Ledger
-from simulation.machine import EPOCH
-from simulation.network import Line, far_away
+from simulation.network import Line
+from simulation.server import Server
 
-ADDRESS = "memory://simulation"
 QUEUES = (QueueConfig(name="work", concurrency=3),)
 TIMEOUT_S = 25  # of a stop
-
-
-class Server:
-    """The broker's server: its state, and its clock, which people may set."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self._kernel = kernel
-        self._ahead_s = 0.0
-        self._newest = 0.0
-        self.state = State(self.time)
-
-    def time(self) -> float:
-        return EPOCH + self._kernel.now + self._ahead_s
-
-    def newest_time(self) -> float:
-        """The most that the clock has shown until now."""
-        self._newest = max(self._newest, self.time())
-        return self._newest
-
-    def step(self, seconds: float) -> None:
-        self.newest_time()
-        self._ahead_s += seconds
-
-    def broker(self, config: Config) -> Broker:
-        return MemoryBroker(self.state, DeadLimits(config.dead_max_jobs, config.dead_timeout), config.timing.lease_s)
 
 
 class Member:
@@ -56,8 +27,8 @@ class Member:
         self.process = Process(fleet.kernel, name)
         self.line = Line(self.process)
         self.app = App()
-        self.app._open_broker = lambda config: far_away(fleet.server.broker(config), self.line)  # type: ignore[method-assign]
-        self.app.configure(broker=ADDRESS, timeout=TIMEOUT_S)
+        self.app._open_broker = lambda config: fleet.server.broker(config, self.line)  # type: ignore[method-assign]
+        self.app.configure(broker=fleet.server.address, timeout=TIMEOUT_S)
         self.app.use(dataclasses.replace(self.app.config, queues=QUEUES))
         self.jobs = Jobs(self.app, self.process, fleet.ledger, fleet.server.newest_time)
 
@@ -91,10 +62,10 @@ class Daemon(Member):
 class Fleet:
     """Changed between two steps only."""
 
-    def __init__(self, kernel: Kernel, size: int, producers: int) -> None:
+    def __init__(self, kernel: Kernel, server: Server, size: int, producers: int) -> None:
         self.kernel = kernel
         self.ledger = Ledger()
-        self.server = Server(kernel)
+        self.server = server
         self._size = size
         self._numbers = itertools.count(1)
         self.daemons: list[Daemon] = []

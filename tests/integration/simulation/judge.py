@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import simplejson
 
-from goworkers_py.core.job_state import JobState
 from goworkers_py.core.timing import TIMING
 from simulation.fleet import Fleet
 from simulation.jobs import AT_ONCE, BURST, RATE_PER_S, RETRY_AFTER_S, STRICT
@@ -24,7 +23,7 @@ class Judge:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet, self._ledger = fleet, fleet.ledger
         self._promises = fleet.ledger.promises
-        self._dead = {number for payload in dead_payloads(fleet) for number in numbers_in(payload)}
+        self._dead = {number for payload in fleet.server.contents().dead for number in numbers_in(payload)}
 
     def complaints(self) -> list[str]:
         rules: Sequence[Callable[[], Iterator[str]]] = (
@@ -193,24 +192,18 @@ class Judge:
 
     def _left(self) -> Iterator[str]:
         """After the fleet has ended, nothing of it is in the broker."""
-        state = self._fleet.server.state
-        yield from (f"queue {name} holds {len(jobs)} jobs" for name, jobs in sorted(state.queues.items()) if jobs)
-        for identity, record in state.leases.items():
-            if any(record.in_progress.values()):
-                yield f"jobs in progress of {identity}: {record.in_progress}"
-        yield from (f"line {line} holds {len(jobs)} jobs" for line, jobs in sorted(state.lines.items()))
-        yield from (f"outbox {to} holds {len(posted)} pushes" for to, posted in sorted(state.outboxes.items()))
-        for kind in (JobState.RETRY, JobState.SCHEDULED):
-            if jobs := list(state.timed[kind]):
-                yield f"{len(jobs)} jobs are {kind.value}: {jobs[0].payload!r}"
+        left = self._fleet.server.contents()
+        yield from (f"queue {name} holds {len(jobs)} jobs" for name, jobs in sorted(left.queues.items()))
+        yield from (f"jobs in progress of {identity}: {jobs}" for identity, jobs in sorted(left.in_progress.items()))
+        yield from (f"line {line} holds {number} jobs" for line, number in sorted(left.lines.items()))
+        yield from (f"outbox {to} holds {number} pushes" for to, number in sorted(left.outboxes.items()))
+        for kind, jobs in ("retries", left.retries), ("scheduled jobs", left.scheduled):
+            if jobs:
+                yield f"{len(jobs)} {kind}: {jobs[0]!r}"
 
 
 def _runs(promise: Promise) -> str:
     return "".join(f"; {run}" for run in promise.runs) or "; it never began"
-
-
-def dead_payloads(fleet: Fleet) -> list[bytes]:
-    return [job.payload for job in fleet.server.state.timed[JobState.DEAD]]
 
 
 def numbers_in(payload: bytes) -> list[int]:

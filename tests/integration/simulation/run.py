@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from goworkers_py.core import machine, strikes
 from goworkers_py.core.errors import ArgumentError, BrokerError, LimitTimeout
-from goworkers_py.core.job_state import JobState
 from goworkers_py.runtime import lock_keeper, pauses
 from simulation import traits
 from simulation.faults import Faults
@@ -18,6 +17,7 @@ from simulation.fleet import Fleet, Member
 from simulation.judge import Judge
 from simulation.kernel import Kernel, Killed, Stalled
 from simulation.machine import simulated
+from simulation.server import MemoryServer
 
 # Loops that ask far more often than a simulated job lasts would take most of the time of a run.
 _SLOWER = ((pauses, "LOOK_EVERY_S", 5.0), (lock_keeper, "LOOK_EVERY_S", 5.0))
@@ -96,7 +96,7 @@ class _Run:
     def __init__(self, kernel: Kernel, script: Script) -> None:
         self.kernel, self.script, self.dice = kernel, script, kernel.random
         kernel.preempts = script.preempts
-        self.fleet = Fleet(kernel, script.daemons, script.producers)
+        self.fleet = Fleet(kernel, MemoryServer(kernel), script.daemons, script.producers)
         self.faults = Faults(self.fleet, script.faults)
         self.works = False
 
@@ -189,18 +189,12 @@ class _Run:
     def _until_quiet(self) -> None:
         self.fleet.calm()
         self.fleet.start_all()
-        self._until(self._is_quiet, QUIET_WITHIN_S)
-
-    def _is_quiet(self) -> bool:
-        state = self.fleet.server.state
-        waits = any(state.queues.values()) or any(any(record.in_progress.values()) for record in state.leases.values())
-        groups = any(state.groups.entries())
-        timed = any(len(list(state.timed[kind])) for kind in (JobState.RETRY, JobState.SCHEDULED))
-        return not (waits or groups or timed or state.lines or state.outboxes)
+        self._until(lambda: self.fleet.server.contents().is_quiet, QUIET_WITHIN_S)
 
     def end(self) -> None:
         for member in (*self.fleet.all_daemons, *self.fleet.producers):
             member.process.kill()
+        self.fleet.server.close()
 
 
 class _Alarms(logging.Handler):

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from simulation.reverts import REVERTS, Revert, edited, take_out
 
 PROGRAM = """

@@ -1,0 +1,99 @@
+"""The broker's server of a simulated fleet: what it keeps, and its clock, which people may set."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from goworkers_py.brokers.broker import Broker
+from goworkers_py.brokers.memory.broker import MemoryBroker
+from goworkers_py.brokers.memory.state import DeadLimits, State
+from goworkers_py.config.options import Config
+from goworkers_py.core.job_state import JobState
+from simulation.kernel import Kernel
+from simulation.machine import EPOCH
+from simulation.network import Line, far_away
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The payloads of all jobs that the server has; of lines, outboxes and groups only how many they hold."""
+
+    queues: Mapping[str, Sequence[bytes]]
+    in_progress: Mapping[str, Sequence[bytes]]  # by the identity
+    retries: Sequence[bytes]
+    scheduled: Sequence[bytes]
+    dead: Sequence[bytes]
+    lines: Mapping[str, int]
+    outboxes: Mapping[str, int]
+    groups: int
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether all jobs have ended."""
+        some = self.queues, self.in_progress, self.retries, self.scheduled, self.lines, self.outboxes
+        return not any(some) and not self.groups
+
+
+class Server(ABC):
+    address: str
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self._ahead_s = 0.0
+        self._newest = 0.0
+
+    def time(self) -> float:
+        return EPOCH + self.kernel.now + self._ahead_s
+
+    def newest_time(self) -> float:
+        """The most that the clock has shown until now."""
+        self._newest = max(self._newest, self.time())
+        return self._newest
+
+    def step(self, seconds: float) -> None:
+        self.newest_time()
+        self._ahead_s += seconds
+
+    @abstractmethod
+    def broker(self, config: Config, line: Line) -> Broker:
+        """The broker of a process, at the end of its line."""
+
+    @abstractmethod
+    def contents(self) -> Contents: ...
+
+    def close(self) -> None:  # noqa: B027  # not every server has something to close
+        """After the run."""
+
+
+class MemoryServer(Server):
+    address = "memory://simulation"
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        self._state = State(self.time)
+
+    def broker(self, config: Config, line: Line) -> Broker:
+        limits = DeadLimits(config.dead_max_jobs, config.dead_timeout)
+        return far_away(MemoryBroker(self._state, limits, config.timing.lease_s), line)
+
+    def contents(self) -> Contents:
+        state = self._state
+        retries, scheduled, dead = (
+            [job.payload for job in state.timed[kind]] for kind in (JobState.RETRY, JobState.SCHEDULED, JobState.DEAD)
+        )
+        held = {
+            identity: [payload for jobs in record.in_progress.values() for payload in jobs.values()]
+            for identity, record in state.leases.items()
+        }
+        return Contents(
+            {name: list(jobs.values()) for name, jobs in state.queues.items() if jobs},
+            {identity: payloads for identity, payloads in held.items() if payloads},
+            retries,
+            scheduled,
+            dead,
+            {name: len(jobs) for name, jobs in state.lines.items()},
+            {name: len(pushes) for name, pushes in state.outboxes.items()},
+            len(list(state.groups.entries())),
+        )
