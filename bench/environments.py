@@ -41,11 +41,15 @@ def python_version(programs: Path, distribution: str) -> str:
     return _run("python", [str(programs / "python"), "-c", code])
 
 
+def find_go() -> None:
+    if shutil.which("go") is None:
+        raise Unavailable("no go on PATH (Debian: apt-get install golang-go)")
+
+
 @functools.cache
 def go_programs(sources: Path = GO_SOURCES) -> Path:
     """The folder of what was built from these sources."""
-    if shutil.which("go") is None:
-        raise Unavailable("no go on PATH (Debian: apt-get install golang-go)")
+    find_go()
     folder = CACHE / "-".join(sources.relative_to(HERE).parts)
     if not folder.exists():
         print("bench: building the Go programs", file=sys.stderr)

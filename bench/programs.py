@@ -91,11 +91,11 @@ class Program:
         return sum(int(fields[21]) for _, fields in self._stats()) * PAGE_BYTES / 1e6
 
     def _stats(self) -> Iterator[tuple[int, list[str]]]:
-        """The fields behind the name in /proc/PID/stat, from the state on, of every process in its group, and of all
-        that descend from it: a child may have begun a group of its own."""
+        """The fields behind the name in /proc/PID/stat, from the state on, of every process in its session, and of all
+        that descend from it: a child may have begun a session of its own."""
         found = dict(_all_stats())
         for pid, fields in found.items():
-            if int(fields[2]) == self.pid or self.pid in _line_of(pid, found):
+            if int(fields[3]) == self.pid or self.pid in _line_of(pid, found):
                 yield pid, fields
 
 

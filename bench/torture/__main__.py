@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from bench.environments import Unavailable
 from bench.machine import machine
 from bench.programs import Failed
+from bench.torture.page import as_json, write_page
 from bench.torture.plan import KINDS, Plan
 from bench.torture.report import account
 from bench.torture.run import run
@@ -27,6 +28,10 @@ MINUTES = 4.0
 def main(words: Sequence[str] | None = None) -> int:
     options = _options(words)
     signal.signal(signal.SIGTERM, _end)
+    if options.results:
+        records = [record for file in options.results for record in json.loads(file.read_text("utf-8"))["records"]]
+        write_page(sorted(records, key=lambda record: record["plan"]["seed"]), options.docs)
+        return 0
     if options.list:
         print("\n".join([*(_line(system) for system in SYSTEMS.values()), "", "faults:", *_faults()]))
         return 0
@@ -48,12 +53,13 @@ def main(words: Sequence[str] | None = None) -> int:
         records.append(record)
         fine = fine and not (record["verdict"]["lost"] or record["verdict"]["stuck"])
         if options.json:
-            options.json.write_text(json.dumps({"records": records}, indent=1) + "\n", "utf-8")
+            options.json.write_text(as_json(records), "utf-8")
     return 0 if fine else 1
 
 
 def _torture(system: System, options: argparse.Namespace) -> dict[str, Any]:
     say = print if not options.quiet else lambda text: None
+    system.find()
     system.install()
     plan = Plan(options.seed, options.minutes * 60, tuple(options.faults), calm_s=options.calm)
     folder = Path(tempfile.mkdtemp(prefix=f"torture-{system.name}-"))
@@ -68,7 +74,7 @@ def _torture(system: System, options: argparse.Namespace) -> dict[str, Any]:
 
 def _line(system: System) -> str:
     try:
-        system.install()
+        system.find()
     except Unavailable as error:
         return f"{system.name:<14} left out: {error}"
     return f"{system.name:<14} {system.version}"
@@ -98,13 +104,17 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     add("--hurry", action="store_true", help="end when each job has ended: a second run later is not seen")
     add("--quiet", action="store_true", help="print the accounts only")
     add("--json", type=Path, metavar="FILE", help="write the results there")
+    add("--from", dest="results", type=Path, nargs="+", metavar="FILE", help="run nothing: take these results")
+    add("--docs", type=Path, metavar="FOLDER", help="... and write the page and the results there")
     options = parser.parse_args(words)
+    if bool(options.results) != bool(options.docs):
+        parser.error("--from and --docs go together")
     names = ["goworkers-py" if name == "ours" else name for name in options.systems]
     unknown = [name for name in names if name not in SYSTEMS]
     if unknown:
         parser.error(f"no system {unknown[0]!r}: there are ours, {', '.join(SYSTEMS)}")
     options.systems = list(SYSTEMS) if options.all else names
-    if not (options.systems or options.list):
+    if not (options.systems or options.list or options.results):
         parser.error("name a system, or give --all or --list")
     return options
 

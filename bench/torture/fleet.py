@@ -55,14 +55,16 @@ class Worker:
 
     def _end(self, why: str) -> None:
         assert self._program is not None
-        self._program.kill()  # what it has left behind
+        self._program.kill()
+        for pid in self._program.pids():  # what it has left behind
+            _signal(pid, signal.SIGKILL)
         self._ledger.note("down", self.life, why)
         self._program, self._kill_at = None, 0.0
         self._start_at = time.monotonic() + RESTART_S
 
     def kill(self, why: str = "killed") -> None:
         if self._program is not None:
-            for pid in self._hold():
+            for pid in self._program.pids():
                 _signal(pid, signal.SIGKILL)
             self._end(why)
 
@@ -80,7 +82,7 @@ class Worker:
             for pid in self._program.pids():
                 _signal(pid, signal.SIGCONT)
 
-    def _hold(self) -> list[int]:
+    def _hold(self) -> None:
         """Stops all its processes, also one that another one has just forked."""
         assert self._program is not None
         held: set[int] = set()
@@ -89,7 +91,6 @@ class Worker:
             for pid in new:
                 _signal(pid, signal.SIGSTOP)
             held |= new
-        return sorted(held)
 
     def close(self) -> None:
         """Asks it to stop first, so that its log tells of its end."""

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from bench.torture.ledger import Entry
-from bench.torture.plan import PRODUCER, SERVER
+from bench.torture.plan import PRODUCER, SERVER, WORKERS
 
 OF_JOBS = {"push", "pushed", "unsure", "begin", "fail", "end"}
 JOB = "job"  # what the ids of judged jobs begin with; those of the warm-up do not
 # A fault so soon after the end of a run may still have hit its acknowledgement.
 AFTER_S = 2.0
-STUCK_S = 20.0
+STUCK_S = 30.0
 ROUNDING_S = 0.002  # due times have three decimals
 UNEXPLAINED = "unexplained"
 
@@ -129,8 +129,8 @@ class _Judge:
             return f"{kind} of the worker that ran it again"
         if kind := self._fault(sent, answered, PRODUCER, SERVER):
             return f"{kind} during its push"
-        if kind := self._fault(sent, first.began, first.worker, SERVER):
-            return f"{kind} before its first run"
+        if kind := self._fault(sent, first.began, *WORKERS, SERVER):
+            return f"{kind} while it waited"
         return UNEXPLAINED
 
     def _fault(self, since: float, until: float, *targets: str) -> str | None:

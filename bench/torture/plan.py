@@ -29,7 +29,7 @@ KINDS = {
     "freeze": f"SIGSTOP of every process of a worker for {FREEZE_S:g} s, which is longer than any lease",
     "restart": "Redis ends by TERM, and starts again after some seconds with all that it had",
     "crash": "kill -9 of Redis, which starts again after some seconds with all that it had acknowledged",
-    "cut": "the connections of a worker or of the producer are cut, under the replies that are on their way",
+    "cut": "connections of a worker or the producer end under the next reply; new ones are refused for some seconds",
     "full": "Redis refuses every write that needs memory, for some seconds",
     "deploy": "TERM to a worker and, when it has ended, a new process; kill -9 after 30 s",
 }
@@ -55,7 +55,7 @@ class Plan:
     seed: int
     seconds: float  # until the last fault is over
     kinds: tuple[str, ...]
-    calm_s: float = 25.0  # jobs come for so long after the last fault, so that a worker that does nothing is found
+    calm_s: float = 35.0  # jobs come for so long after the last fault, so that a worker that does nothing is found
 
     def jobs(self) -> Iterator[Job]:
         """The last job is pushed when each other one is due."""

@@ -26,14 +26,14 @@ class Proxy:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def cut(self) -> None:
-        """From now on each connection ends when Redis sends the next reply, which is lost. Redis has then done the
-        command, and the client cannot know it."""
+        """Each connection ends when Redis sends the next reply, which is lost. Redis has done the command then, and the
+        client cannot know it. New connections are refused."""
         self._losing = True
 
     def mend(self) -> None:
-        """Ends all connections, also those on which no reply came. New ones work."""
-        self._losing = False
+        """Ends all connections on which no reply came. New ones work."""
         self._end_all()
+        self._losing = False
 
     def close(self) -> None:
         self._closed = True
@@ -50,6 +50,10 @@ class Proxy:
             if self._closed:
                 client.close()
                 return
+            if self._losing:
+                _reset(client)
+                client.close()
+                continue
             try:
                 server = socket.create_connection(self._server, 5)
             except OSError:

@@ -24,7 +24,7 @@ def torture(job_id, milliseconds, failures):
 
 def push(job_id, milliseconds, failures, at):
     eta = datetime.fromtimestamp(at, timezone.utc) if at else None
-    torture.apply_async((job_id, milliseconds, failures), eta=eta)
+    torture.apply_async((job_id, milliseconds, failures), eta=eta, task_id=job_id)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from bench.torture.systems.system import THREADS, Place
 
 class Celery(PythonPeer):
     name = "celery"
-    requirements = ("celery[redis]==5.7.0",)
+    requirement = "celery[redis]==5.7.0"
     settings = (
         "`task_acks_late`, `task_reject_on_worker_lost`, `worker_prefetch_multiplier` 1, `visibility_timeout` 60, "
         "`worker_cancel_long_running_tasks_on_connection_loss`"

@@ -8,7 +8,7 @@ from bench.torture.systems.system import THREADS, Place
 
 class Dramatiq(PythonPeer):
     name = "dramatiq"
-    requirements = ("dramatiq[redis]==2.2.1",)
+    requirement = "dramatiq[redis]==2.2.1"
     settings = "`maintenance_chance` 100,000"
     notes = """\
 It acknowledges a message after its run by default (its page "Motivation", reliability). Another worker takes over the

@@ -14,10 +14,12 @@ class GoProgram(System):
     language = "Go"
     module: str
 
-    def install(self) -> None:
-        folder = environments.go_programs(SOURCES)
-        self._program = str(folder / self.module.rpartition("/")[2].replace("-", ""))
+    def find(self) -> None:
+        environments.find_go()
         self.version = environments.go_version(self.module, SOURCES)
+
+    def install(self) -> None:
+        self._program = str(environments.go_programs(SOURCES) / self.module.rpartition("/")[2].replace("-", ""))
 
     def worker(self, place: Place) -> list[str]:
         return [self._program, "work"]

@@ -14,14 +14,14 @@ from bench.torture.systems.system import APPS, THREADS, Place, System
 class Ours(System):
     name = "goworkers-py"
     language = "Python"
-    settings = "defaults"
+    settings = "nothing"
     notes = """\
-Nothing is set for reliability. Its lease of 60 s is no option, so the run waits for it. All workers of a run are on one
+Its lease of 60 s is no option, so the run waits for it. All workers of a run are on one
 machine: there it knows of a killed process by the operating system, and need not wait for the lease.
 """
     settle_s = 100.0  # docs/reliability.md: a lease of 60 s, and a look each 18 s
 
-    def install(self) -> None:
+    def find(self) -> None:
         self.version = f"{goworkers_py.__version__} {commit()}".strip()
 
     def worker(self, place: Place) -> list[str]:

@@ -10,18 +10,18 @@ from bench.torture.systems.system import APPS, System
 
 class PythonPeer(System):
     language = "Python"
-    requirements: tuple[str, ...]
+    requirement: str
+    _programs = Path()
+
+    def find(self) -> None:
+        self.version = self.requirement.partition("==")[2]
 
     def install(self) -> None:
         # The fast parser for everyone.
-        programs = environments.python_environment(f"torture-{self.name}", (*self.requirements, "hiredis"))
-        self.version = environments.python_version(programs, self.name)
-        self._programs = programs
+        self._programs = environments.python_environment(f"torture-{self.name}", (self.requirement, "hiredis"))
 
     def program(self, name: str) -> str:
         return str(self._programs / name)
 
     def client(self) -> list[str]:
         return [self.program("python"), str(APPS / f"{self.name}_app.py")]
-
-    _programs = Path()

@@ -8,7 +8,7 @@ from bench.torture.systems.system import THREADS, Place
 
 class RQ(PythonPeer):
     name = "rq"
-    requirements = ("rq==3.0.0",)
+    requirement = "rq==3.0.0"
     settings = "`Retry(25)` for each job, `worker_ttl` 30, `job_monitoring_interval` 5, `maintenance_interval` 10"
     notes = """\
 A job whose worker died is run again only if it has retries (its page "Exceptions & Retries"), so each job has 25. The

@@ -17,7 +17,7 @@ the free version could set. Pro was not measured.
 """
     settle_s = 30.0  # it has no lease: only retries and scheduled jobs are still to come
 
-    def install(self) -> None:
+    def find(self) -> None:
         self.version = environments.sidekiq_version()
 
     def worker(self, place: Place) -> list[str]:

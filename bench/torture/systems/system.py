@@ -25,12 +25,16 @@ class System(ABC):
     language: str
     settings: str  # for the table: what is set beside the defaults
     notes: str  # for the page: why, and by which page of its documentation
+    losses: str = ""  # for the page: how it comes to lose jobs, as found in its code and its logs
     settle_s: float  # after the last push: until everything that its recovery finds has been run again
     version: str = ""
 
     @abstractmethod
-    def install(self) -> None:
-        """Raises bench.environments.Unavailable. Sets `version`."""
+    def find(self) -> None:
+        """Sets `version`, and installs nothing. Raises bench.environments.Unavailable if a program is missing."""
+
+    def install(self) -> None:  # noqa: B027  # two of them are installed already
+        """Called after `find`. Raises Unavailable too."""
 
     @abstractmethod
     def worker(self, place: Place) -> list[str]: ...
