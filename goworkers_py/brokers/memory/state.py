@@ -71,9 +71,7 @@ class State:
         self.pid = os.getpid()
         self.lock = Lock()
         # Threads change the fields below only under the lock, but for `_numbers` and `_published`.
-        self.bells: dict[
-            Bell, None
-        ] = {}  # one for each consumer that waits, as they came
+        self.bells: dict[Bell, None] = {}  # one for each consumer that waits, as they came
         self.paused: set[str] = set()
         self.leases: dict[str, LeaseRecord] = {}
         self.block_owners: dict[str, LeaseRecord] = {}

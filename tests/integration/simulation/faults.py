@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from simulation.ledger import OUTAGE
+
 if TYPE_CHECKING:
     from simulation.fleet import Daemon, Fleet, Member
 
@@ -21,13 +23,18 @@ CHANCES = {
     "a machine's clock": 1.0,
     "a machine sleeps": 0.5,
     "the server's clock": 0.5,
+    "the server's clock, forward": 0.3,
+    "the server is full": 0.5,
+    "a producer is killed": 1.0,
 }
 
 
 class Faults:
     """Acts between two steps of the fleet."""
 
-    def __init__(self, fleet: Fleet, kinds: tuple[str, ...] | None = None) -> None:
+    def __init__(self, fleet: Fleet, on_producer: Callable[[Member], object], kinds: tuple[str, ...] | None) -> None:
+        """`on_producer` is called with each new one."""
+        self._on_producer = on_producer
         self._fleet, self._kernel, self._dice = fleet, fleet.kernel, fleet.kernel.random
         self._chances = {kind: chance for kind, chance in CHANCES.items() if kinds is None or kind in kinds}
         self.counts = dict.fromkeys(self._chances, 0)
@@ -43,6 +50,9 @@ class Faults:
             "a machine's clock": self._step_machine,
             "a machine sleeps": self._sleep,
             "the server's clock": self._step_server,
+            "the server's clock, forward": lambda: self._fleet.server.step(self._between(60, 7200)),
+            "the server is full": self._fill,
+            "a producer is killed": self._kill_producer,
         }
 
     def strike(self) -> None:
@@ -83,7 +93,7 @@ class Faults:
             for member in members:
                 if member.process.alive:
                     end(member)
-                    self._fleet.over(member)
+                    self._fleet.over(member, why)
 
         self._kernel.after(seconds, over)
 
@@ -114,8 +124,18 @@ class Faults:
     def _outage(self) -> None:
         everybody = [*self._fleet.daemons, *self._fleet.producers]
         self._during(
-            everybody, self._between(5, 600), "outage", lambda one: one.line.cut_off(), lambda one: one.line.heal()
+            everybody, self._between(5, 600), OUTAGE, lambda one: one.line.cut_off(), lambda one: one.line.heal()
         )
+
+    def _fill(self) -> None:
+        self._fleet.server.full = True
+        self._kernel.after(self._between(30, 300), self._make_room)
+
+    def _make_room(self) -> None:
+        self._fleet.server.full = False
+
+    def _kill_producer(self) -> None:
+        self._on_producer(self._fleet.replace_producer())
 
     def _step_machine(self) -> None:
         self._member().process.wall_ahead_s += self._dice.choice((-1, 1)) * self._between(1, 7200)

@@ -12,7 +12,7 @@ from goworkers_py.config.options import QueueConfig
 from goworkers_py.core import machine
 from simulation.jobs import Jobs
 from simulation.kernel import Kernel, Process
-from simulation.ledger import Ledger
+from simulation.ledger import TROUBLES, Ledger
 from simulation.network import Line
 from simulation.server import Server
 
@@ -30,7 +30,7 @@ class Member:
         self.app._open_broker = lambda config: fleet.server.broker(config, self.line)  # type: ignore[method-assign]
         self.app.configure(broker=fleet.server.address, timeout=TIMEOUT_S)
         self.app.use(dataclasses.replace(self.app.config, queues=QUEUES))
-        self.jobs = Jobs(self.app, self.process, fleet.ledger, fleet.server.newest_time)
+        self.jobs = Jobs(self.app, self.process, fleet.ledger, fleet.server.time, fleet.server.newest_time)
 
     def spawn(self, name: str, code: Callable[[], object]) -> None:
         self.process.kernel.spawn(self.process, name, code)
@@ -55,6 +55,8 @@ class Daemon(Member):
 
     def terminate(self) -> None:
         """Sends TERM."""
+        if not self._stop_asked.is_set():
+            self._fleet.ledger.gives_back[self.process] = self.process.kernel.now + TIMEOUT_S - 0.1
         self._stop_asked.set()
         self._asked.put("TERM")
 
@@ -70,7 +72,7 @@ class Fleet:
         self._numbers = itertools.count(1)
         self.daemons: list[Daemon] = []
         self.producers = [Member(self, f"producer {number}") for number in range(1, producers + 1)]
-        self.all_daemons: list[Daemon] = []
+        self.everybody: list[Member] = [*self.producers]
         self.start_all()
 
     def start_all(self) -> None:
@@ -81,7 +83,7 @@ class Fleet:
         if len(self.daemons) < self._size:
             daemon = Daemon(self, f"daemon {next(self._numbers)}")
             self.daemons.append(daemon)
-            self.all_daemons.append(daemon)
+            self.everybody.append(daemon)
 
     def kill(self, daemon: Daemon) -> None:
         if daemon.process.alive:
@@ -89,11 +91,20 @@ class Fleet:
         self.ended(daemon)
 
     def ended(self, daemon: Daemon) -> None:
-        self.ledger.trouble_ends(daemon.process)
         self.ledger.gone.setdefault(daemon.process, self.kernel.now)
         daemon.process.kill()
         if daemon in self.daemons:
             self.daemons.remove(daemon)
+
+    def replace_producer(self) -> Member:
+        """Kills one and starts another."""
+        place = int(self.kernel.random.random() * len(self.producers))
+        old = self.producers[place]
+        self.ledger.killed[old.process] = self.ledger.gone[old.process] = self.kernel.now
+        old.process.kill()
+        new = self.producers[place] = Member(self, f"producer {len(self.everybody)}")
+        self.everybody.append(new)
+        return new
 
     def terminate_all(self) -> None:
         for daemon in self.daemons:
@@ -102,8 +113,8 @@ class Fleet:
     def trouble(self, member: Member, why: str) -> None:
         self.ledger.trouble_begins(member.process, why)
 
-    def over(self, member: Member) -> None:
-        self.ledger.trouble_ends(member.process)
+    def over(self, member: Member, why: str) -> None:
+        self.ledger.trouble_ends(member.process, why)
 
     def calm(self) -> None:
         """Whatever still troubles somebody ends."""
@@ -111,4 +122,5 @@ class Fleet:
             if member.process.paused:
                 member.process.resume()
             member.line.heal()
-            self.over(member)
+            for why in TROUBLES:
+                self.over(member, why)

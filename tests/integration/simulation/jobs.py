@@ -28,8 +28,17 @@ class Mishap(Exception):
 
 
 class Jobs:
-    def __init__(self, app: App, process: Process, ledger: Ledger, server_time: Callable[[], float]) -> None:
-        self.app, self.process, self.ledger, self.server_time = app, process, ledger, server_time
+    def __init__(
+        self,
+        app: App,
+        process: Process,
+        ledger: Ledger,
+        now_by_server: Callable[[], float],
+        server_time: Callable[[], float],
+    ) -> None:
+        """`server_time`: the most that the server's clock has shown."""
+        self.app, self.process, self.ledger = app, process, ledger
+        self.now_by_server, self.server_time = now_by_server, server_time
 
         def key_of(number: int, key: str) -> str:
             return key
@@ -81,7 +90,7 @@ class Jobs:
         return gathered
 
     def _declare_tick(self) -> None:
-        periodic: Any = self.app.periodic(every=TICKS_S, args=lambda slot: [int(slot.timestamp())], catch_up="all")
+        periodic: Any = self.app.periodic(every=TICKS_S, args=lambda slot: [int(slot.timestamp())], catch_up="latest")
 
         @periodic
         @self.app.job("tick", queue="work")
@@ -111,6 +120,8 @@ class Jobs:
         promise, run = self._begin(number)
         try:
             machine.sleep(promise.first_run_s if run.attempt == 1 else promise.run_s)
+            if "blocking" in promise.traits:
+                self.block(STRICT, promise.key, 5.0, 30.0)
             for _ in range(promise.kin):
                 child = self.ledger.promise(run_s=0.1, parent=promise, pushed=run.began)
                 run.children.append(child)
@@ -160,6 +171,7 @@ class Jobs:
     def push(self, promise: Promise) -> None:
         """The caller learns of an outage as users do: by the exception."""
         promise.pushed, promise.answer = self.process.kernel.now, UNKNOWN
+        promise.pusher_ahead_s = machine.time() - self.now_by_server()
         number: Any = [promise.number] if "group" in promise.traits else promise.number
         try:
             jid = self.job_of(promise).enqueue(number, promise.key)

@@ -11,7 +11,7 @@ import simplejson
 
 from goworkers_py.core.timing import TIMING
 from simulation.fleet import Fleet
-from simulation.jobs import AT_ONCE, BURST, RATE_PER_S, RETRY_AFTER_S, STRICT
+from simulation.jobs import AT_ONCE, BURST, RATE_PER_S, RETRY_AFTER_S, STRICT, TICKS_S
 from simulation.ledger import PUSHED, Promise, Run
 
 LEASE_S = TIMING.lease_s
@@ -35,19 +35,22 @@ class Judge:
     # --- jobs
 
     def _lost(self) -> Iterator[str]:
-        replaced = {p.jid for p in self._promises if "unique-replace" in p.traits and p.ended_well}
+        replaced = {p.jid for p in self._promises if "unique-replace" in p.traits and self._has_ended(p)}
         for promise in self._promises:
-            if promise.answer != PUSHED or promise.ended_well or self._may_not_run(promise):
+            if promise.answer != PUSHED or len(promise.ended_well) >= promise.copies or self._may_not_run(promise):
                 continue
             if promise.jid and promise.jid in replaced:
                 continue
-            if promise.number not in self._dead:
+            if promise.number not in self._dead or promise.ended_well:
                 yield f"lost: {promise} was pushed at {promise.pushed:.3f} and never ended{_runs(promise)}"
             elif not promise.hopeless and not any(run.process in self._ledger.killed for run in promise.runs):
                 yield f"buried without a reason: {promise}{_runs(promise)}"
 
+    def _has_ended(self, promise: Promise) -> bool:
+        return bool(promise.ended_well) or promise.number in self._dead or self._may_not_run(promise)
+
     def _may_not_run(self, promise: Promise) -> bool:
-        if promise.given_up or promise.cancelled < math.inf:
+        if not promise.judged or promise.given_up or promise.cancelled < math.inf:
             return True
         if promise.expires < math.inf and self._fleet.server.newest_time() >= promise.expires:
             return True
@@ -64,14 +67,22 @@ class Judge:
 
     def _twice(self) -> Iterator[str]:
         for promise in self._promises:
+            if promise.copies > 1:
+                surplus = len(promise.ended_well) - promise.copies
+                if surplus > 0 and not any(self._ledger.disturbed(run.process, run.began) for run in promise.runs):
+                    yield f"{surplus} runs more than pushes, without a reason: {promise}{_runs(promise)}"
+                continue
             for run, later in itertools.pairwise(promise.runs):
                 if run.how == "ok" and not self._ledger.disturbed(run.process, run.began, later.began):
                     yield f"ran again without a reason: {promise}: {later}, after {run}"
 
     def _early(self) -> Iterator[str]:
         for promise in self._promises:
-            if promise.runs and promise.answer == PUSHED and promise.runs[0].began_by_server < promise.due - 1e-6:
-                early_s = promise.due - promise.runs[0].began_by_server
+            # A push whose time has come by the clock of its machine goes into the queue.
+            due = promise.due - max(0.0, promise.pusher_ahead_s)
+            surely = promise.answer == PUSHED and "unique-replace" not in promise.traits
+            if promise.runs and surely and promise.runs[0].began_by_server < due - 1e-6:
+                early_s = due - promise.runs[0].began_by_server
                 yield f"early by {early_s:.6f} s: {promise}: {promise.runs[0]}"
             for run, later in itertools.pairwise(promise.runs):
                 left_s = run.ended_by_server + RETRY_AFTER_S - later.began_by_server
@@ -112,7 +123,10 @@ class Judge:
         found: dict[tuple[str, str], list[tuple[str, Run]]] = defaultdict(list)
         for promise in self._promises:
             if promise.traits & {"unique", "unique-replace"}:
-                found[promise.job_class, promise.key] += [(str(promise), run) for run in promise.runs]
+                # A lock may end while its job waits.
+                lasts = promise.due + promise.options["unique_for"]
+                runs = [(str(promise), run) for run in promise.runs if run.began_by_server < lasts]
+                found[promise.job_class, promise.key] += runs
         for (job_class, key), runs in found.items():
             yield from self._more_at_once(f"lock of {job_class} {key}", runs, 1)
 
@@ -189,11 +203,17 @@ class Judge:
             for run, later in itertools.pairwise(runs):
                 if not self._ledger.disturbed(run.process, run.began, later.began):
                     yield f"slot {slot} fired twice: {run}, {later}"
+        newest, now = max(self._ledger.slots, default=0), self._fleet.server.time()
+        if newest < now - 4 * TICKS_S:
+            yield f"no slot fired since {newest}, and now it is {now:.0f}"
 
     def _left(self) -> Iterator[str]:
         """After the fleet has ended, nothing of it is in the broker."""
         left = self._fleet.server.contents()
-        yield from (f"queue {name} holds {len(jobs)} jobs" for name, jobs in sorted(left.queues.items()))
+        for name, payloads in sorted(left.queues.items()):
+            jobs = [payload for payload in payloads if b'"class":"tick"' not in payload]
+            if jobs:
+                yield f"queue {name} holds {len(jobs)} jobs: {jobs[0]!r}"
         yield from (f"jobs in progress of {identity}: {jobs}" for identity, jobs in sorted(left.in_progress.items()))
         yield from (f"line {line} holds {number} jobs" for line, number in sorted(left.lines.items()))
         yield from (f"outbox {to} holds {number} pushes" for to, number in sorted(left.outboxes.items()))

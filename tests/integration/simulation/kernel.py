@@ -27,10 +27,6 @@ class Killed(BaseException):
     """The process is dead: its threads unwind, and whatever they still call raises this again."""
 
 
-class Stalled(Exception):
-    """Nobody can step any more, and nobody waits for a time."""
-
-
 class Process:
     """Threads that live and die together, on a machine with clocks of its own."""
 
@@ -128,15 +124,18 @@ class Kernel:
 
     # --- the loop
 
-    def run(self, until: Callable[[], bool]) -> None:
-        """In the thread of the test. Steps the others until the condition holds, which is asked now and then."""
-        for ends in itertools.cycle([True, *[False] * 63]):
-            if ends and until():
-                return
-            if not self._advance():
-                if until():
-                    return
-                raise Stalled("nobody can step, and nobody waits for a time")
+    def run(self, until: Callable[[], bool], within_s: float) -> bool:
+        """In the thread of the test. Steps the others until the condition holds, which is asked now and then, or the
+        time is over. Returns whether the condition holds."""
+        end = self.now + within_s
+        for turn in itertools.count():
+            if turn % 64 == 0 and until():
+                return True
+            if not self._ready and self._next_time() > end:
+                self.now = end
+            if self.now >= end:
+                return until()
+            self._advance()
             task = self._pick()
             if task is not None:
                 self.steps += 1
@@ -147,17 +146,18 @@ class Kernel:
                 self.current = task
                 task.step()
                 self.current = None
+        raise AssertionError
 
-    def _advance(self) -> bool:
-        """Does what is due; with nobody to step, the clock goes on to what is due next. False when nothing is left."""
+    def _next_time(self) -> float:
+        return self._timers[0][0] if self._timers else math.inf
+
+    def _advance(self) -> None:
+        """Does what is due. With nobody to step, the clock goes on to what is due next."""
         timers = self._timers
         if not self._ready:
-            if not timers:
-                return False
             self.now = max(self.now, timers[0][0])
         while timers and timers[0][0] <= self.now:
             heapq.heappop(timers)[2]()
-        return True
 
     def _pick(self) -> Task | None:
         ready = self._ready

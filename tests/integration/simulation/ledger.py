@@ -16,6 +16,8 @@ from simulation.kernel import Process
 # What the producer knows of a push.
 UNKNOWN, PUSHED, SKIPPED, REFUSED = "unknown", "pushed", "skipped", "refused"
 MARGIN_S = 15.0
+OUTAGE = "outage"
+TROUBLES = ("paused", "asleep", "cut off", "bad line", OUTAGE)  # what may cost a process its lease, or replies
 LIMITED = ("crowd", "keyed", "wide", "paced")
 SHAPES = ("atomic", "iterable")
 
@@ -55,9 +57,12 @@ class Promise:
     jid: str = ""
     answer: str = UNKNOWN  # of the push
     pushed: float = 0.0  # when the push was asked
+    pusher_ahead_s: float = 0.0  # how far the wall clock of its machine was ahead of the server's
     answered: float = math.inf
     answered_by_server: float = math.inf
     given_up: bool = False  # the block of its batch raised, which cancels the batch
+    copies: int = 1  # pushed with the same bytes
+    judged: bool = True  # False: only its neighbours are
     due: float = 0.0  # by the server's clock; not earlier
     expires: float = math.inf  # by the server's clock
     cancelled: float = math.inf  # when somebody asked for it
@@ -98,11 +103,12 @@ class Ledger:
         self.windows: dict[Process, list[Window]] = {}
         self.killed: dict[Process, float] = {}
         self.gone: dict[Process, float] = {}  # killed, or ended by itself
+        self.gives_back: dict[Process, float] = {}  # when a stop gives its running jobs to others
         self.blocks: list[tuple[str, str, Run]] = []  # a limit, a key, and who held a place there
         self.slots: dict[int, list[Run]] = {}  # runs of the periodic job, by the slot
         self.callbacks: dict[str, list[Run]] = {}  # by the name of the batch
         self.closed: set[str] = set()  # batches whose block has ended, as their producer knows
-        self.open_windows: dict[Process, tuple[float, str]] = {}
+        self._open: dict[Process, dict[str, float]] = {}  # since when, by what troubles it
 
     def promise(self, **fields: object) -> Promise:
         made = Promise(len(self.promises), **fields)  # type: ignore[arg-type]
@@ -110,26 +116,26 @@ class Ledger:
         return made
 
     def trouble_begins(self, process: Process, why: str) -> None:
-        self.open_windows.setdefault(process, (process.kernel.now, why))
+        self._open.setdefault(process, {}).setdefault(why, process.kernel.now)
 
-    def trouble_ends(self, process: Process) -> None:
-        if (opened := self.open_windows.pop(process, None)) is not None:
-            self.windows.setdefault(process, []).append(Window(opened[0], process.kernel.now, opened[1]))
+    def trouble_ends(self, process: Process, why: str) -> None:
+        if (began := self._open.get(process, {}).pop(why, None)) is not None:
+            self.windows.setdefault(process, []).append(Window(began, process.kernel.now, why))
 
     def disturbed(self, process: Process, since: float, until: float = math.inf) -> bool:
         """Whether anything was done to the process in that time that explains a second run."""
-        if since <= self.killed.get(process, math.inf) <= until:
+        ends = (self.killed.get(process, math.inf), self.gives_back.get(process, math.inf))
+        if any(since <= end <= until for end in ends):
             return True
         return any(window.began <= until and since <= window.ended for window in self.all_windows(process))
 
     def all_windows(self, process: Process) -> Sequence[Window]:
-        opened = self.open_windows.get(process)
-        still = [Window(opened[0], math.inf, opened[1])] if opened is not None else []
-        return [*self.windows.get(process, ()), *still]
+        still = (Window(began, math.inf, why) for why, began in self._open.get(process, {}).items())
+        return sorted([*self.windows.get(process, ()), *still], key=lambda window: window.began)
 
     def held_until(self, run: Run, lease_s: float) -> float:
         """Until when the run surely held what its process had been given: its lease may have been lost after that."""
-        until = min(run.ended, self.gone.get(run.process, math.inf))
+        until = min(run.ended, self.gone.get(run.process, math.inf), self.gives_back.get(run.process, math.inf))
         for began, ended in self._long_troubles(run.process):
             # A beat may have been on its way for some seconds when the trouble began, and the next may come as late.
             if ended >= run.began and ended - began > lease_s - MARGIN_S:
@@ -137,9 +143,12 @@ class Ledger:
         return until
 
     def _long_troubles(self, process: Process) -> list[tuple[float, float]]:
-        """Windows that follow each other so closely that no beat may come through in between are one."""
+        """Windows that follow each other so closely that no beat may come through in between are one. An outage for all
+        explains nothing: nobody is declared dead for it."""
         merged: list[tuple[float, float]] = []
         for window in self.all_windows(process):
+            if window.why == OUTAGE:
+                continue
             if merged and window.began <= merged[-1][1] + MARGIN_S:
                 merged[-1] = (merged[-1][0], max(merged[-1][1], window.ended))
             else:

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from goworkers_py.core import machine, strikes
 from goworkers_py.core.errors import ArgumentError, BrokerError, LimitTimeout
 from goworkers_py.runtime import lock_keeper, pauses
-from simulation import traits
+from simulation import strangers, traits
 from simulation.faults import Faults
 from simulation.fleet import Fleet, Member
+from simulation.jobs import TICKS_S
 from simulation.judge import Judge
-from simulation.kernel import Kernel, Killed, Stalled
+from simulation.kernel import Kernel, Killed
 from simulation.machine import simulated
 from simulation.server import MemoryServer
 
@@ -75,8 +76,6 @@ def simulate(script: Script, trace: Callable[[str], object] | None = None) -> Ou
         try:
             run.all_days()
             complaints = Judge(run.fleet).complaints()
-        except Stalled as stall:
-            complaints = [f"stalled: {stall}"]
         finally:
             run.end()
         ledger = run.fleet.ledger
@@ -97,8 +96,8 @@ class _Run:
         self.kernel, self.script, self.dice = kernel, script, kernel.random
         kernel.preempts = script.preempts
         self.fleet = Fleet(kernel, MemoryServer(kernel), script.daemons, script.producers)
-        self.faults = Faults(self.fleet, script.faults)
-        self.works = False
+        self.works, self.day_ends = False, 0.0
+        self.faults = Faults(self.fleet, self._put_to_work, script.faults)
 
     def all_days(self) -> None:
         for day in range(self.script.days):
@@ -106,33 +105,31 @@ class _Run:
                 self._night()
             self._day()
         self._until_quiet()
+        self.kernel.run(lambda: False, 3 * TICKS_S)
         self.fleet.terminate_all()
-        self._until(lambda: not self.fleet.daemons, 600)
-
-    def _until(self, condition: object, within_s: float) -> bool:
-        end = self.kernel.now + within_s
-        self.kernel.at(end, lambda: None)  # so that the clock gets there, whoever waits
-        self.kernel.run(lambda: condition() or self.kernel.now >= end)  # type: ignore[operator]
-        return bool(condition())  # type: ignore[operator]
+        self.kernel.run(lambda: not self.fleet.daemons, 600)
 
     def _day(self) -> None:
-        self.works, end = True, self.kernel.now + self.script.work_s
+        self.works, self.day_ends = True, self.kernel.now + self.script.work_s
         self.fleet.start_all()
         for producer in self.fleet.producers:
-            producer.spawn("producer", lambda producer=producer: self._produce(producer, end))  # type: ignore[misc]
-        self._next_fault(end)
-        self._until(lambda: False, self.script.work_s)
+            self._put_to_work(producer)
+        self._next_fault()
+        self.kernel.run(lambda: False, self.script.work_s)
         self.works = False
         self.fleet.calm()
 
-    def _next_fault(self, end: float) -> None:
+    def _put_to_work(self, producer: Member) -> None:
+        producer.spawn("producer", lambda: self._produce(producer))
+
+    def _next_fault(self) -> None:
         if not self.script.faults_per_minute:
             return
 
         def strike() -> None:
-            if self.works and self.kernel.now < end:
+            if self.works and self.kernel.now < self.day_ends:
                 self.faults.strike()
-                self._next_fault(end)
+                self._next_fault()
 
         self.kernel.after(self.dice.expovariate(self.script.faults_per_minute / 60), strike)
 
@@ -143,15 +140,15 @@ class _Run:
                 self.fleet.kill(daemon)
             else:
                 daemon.terminate()
-        self._until(lambda: not self.fleet.daemons, 120)
+        self.kernel.run(lambda: not self.fleet.daemons, 120)
         for daemon in list(self.fleet.daemons):
             self.fleet.kill(daemon)
-        self._until(lambda: False, self.script.night_s)
+        self.kernel.run(lambda: False, self.script.night_s)
 
-    def _produce(self, producer: Member, end: float) -> None:
-        while self.kernel.now < end:
+    def _produce(self, producer: Member) -> None:
+        while True:
             machine.sleep(self.dice.expovariate(self.script.jobs_per_minute / self.script.producers / 60))
-            if self.kernel.now >= end:
+            if self.kernel.now >= self.day_ends:
                 return
             try:
                 self._push(producer)
@@ -162,7 +159,10 @@ class _Run:
         dice, jobs, ledger = self.dice, producer.jobs, self.fleet.ledger
         if dice.random() < 0.05:
             limit = ("crowd", "keyed", "wide")[int(dice.random() * 3)]
-            jobs.block(limit, traits.KEYS[int(dice.random() * 3)], dice.random() * 30, 60.0)
+            jobs.block(limit, traits.KEYS[int(dice.random() * 3)], dice.random() ** 2 * 120, 600.0)
+            return
+        if dice.random() < 0.05:
+            strangers.push(dice, self.fleet)
             return
         first = traits.draw(dice, ledger, self.fleet.server.time(), self.script.barred)
         within = next((place for place in ("batch", "chain") if place in first.traits), "")
@@ -188,11 +188,12 @@ class _Run:
 
     def _until_quiet(self) -> None:
         self.fleet.calm()
+        self.fleet.server.full = False
         self.fleet.start_all()
-        self._until(lambda: self.fleet.server.contents().is_quiet, QUIET_WITHIN_S)
+        self.kernel.run(lambda: self.fleet.server.contents().is_quiet, QUIET_WITHIN_S)
 
     def end(self) -> None:
-        for member in (*self.fleet.all_daemons, *self.fleet.producers):
+        for member in self.fleet.everybody:
             member.process.kill()
         self.fleet.server.close()
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from goworkers_py.brokers.broker import Broker
+from goworkers_py.brokers.contracts.transport import PublishResult
 from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.config.options import Config
+from goworkers_py.core.effect import Push
+from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
 from simulation.kernel import Kernel
 from simulation.machine import EPOCH
@@ -41,6 +45,7 @@ class Server(ABC):
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
+        self.full = False  # it takes no push of a periodic job
         self._ahead_s = 0.0
         self._newest = 0.0
 
@@ -61,10 +66,23 @@ class Server(ABC):
         """The broker of a process, at the end of its line."""
 
     @abstractmethod
+    def push_raw(self, queue: str, payload: bytes, copies: int) -> None:
+        """As a program in another language does."""
+
+    @abstractmethod
     def contents(self) -> Contents: ...
 
     def close(self) -> None:  # noqa: B027  # not every server has something to close
         """After the run."""
+
+
+class _State(State):
+    refuses = False
+
+    def publish_within(self, pushes: Sequence[Push]) -> list[PublishResult]:
+        if self.refuses:
+            raise BrokerRefused("the server is full")
+        return super().publish_within(pushes)
 
 
 class MemoryServer(Server):
@@ -72,11 +90,26 @@ class MemoryServer(Server):
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
-        self._state = State(self.time)
+        self._state = _State(self.time)
 
     def broker(self, config: Config, line: Line) -> Broker:
         limits = DeadLimits(config.dead_max_jobs, config.dead_timeout)
-        return far_away(MemoryBroker(self._state, limits, config.timing.lease_s), line)
+        broker = MemoryBroker(self._state, limits, config.timing.lease_s)
+        fire = broker.periodic.fire
+
+        def fire_unless_full(*args: Any) -> Any:
+            """A full server refuses the push of a periodic job, of all writes: its step undoes what it has done."""
+            self._state.refuses = self.full
+            try:
+                return fire(*args)
+            finally:
+                self._state.refuses = False
+
+        broker.periodic.fire = fire_unless_full  # type: ignore[method-assign]
+        return far_away(broker, line)
+
+    def push_raw(self, queue: str, payload: bytes, copies: int) -> None:
+        self._state.publish([Push(queue, payload) for _ in range(copies)])
 
     def contents(self) -> Contents:
         state = self._state

@@ -9,6 +9,7 @@ from simulation.ledger import LIMITED, Ledger, Promise
 TRAITS = (
     *LIMITED, "retried", "hopeless", "later", "unique", "unique-start", "unique-replace", "tracked", "expiring",
     "cancelled", "iterable", "atomic", "parent", "ranked", "timed", "group", "batch", "chain",
+    "blocking",
 )  # fmt: skip
 # A job has one of each of these at most.
 _ONE_OF = (
@@ -17,12 +18,25 @@ _ONE_OF = (
     ("unique", "unique-start", "unique-replace"),
     ("iterable", "atomic", "group"),
     ("iterable", "parent"),
+    ("iterable", "blocking"),
+    ("keyed", "blocking"),  # it would wait for itself
     ("iterable", "timed"),
+    ("unique-replace", "timed"),  # the job that is replaced keeps its own time limit
     ("group", "batch", "chain"),
 )
 # Not for a link of a chain, and not for a member of a group.
 NOT_IN_CHAINS = {"later", "unique", "unique-start", "unique-replace", "expiring", "group"}
-_NOT_IN_GROUPS = {"iterable", "atomic", "timed", *LIMITED, "parent", "unique-replace", "retried", "hopeless"}
+_NOT_IN_GROUPS = {
+    "iterable",
+    "atomic",
+    "timed",
+    *LIMITED,
+    "parent",
+    "unique-replace",
+    "retried",
+    "hopeless",
+    "blocking",
+}
 KEYS = ("red", "green", "blue")
 
 

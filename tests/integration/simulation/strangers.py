@@ -1,0 +1,48 @@
+"""Payloads as programs in other languages may write them: equal ones, and some that our own code stumbles over."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import simplejson
+
+from simulation.fleet import Fleet
+from simulation.ledger import PUSHED, Promise
+
+
+def push(dice: random.Random, fleet: Fleet) -> None:
+    kind = int(dice.random() * 3)
+    (_twins, _bad_backtrace, _bad_limit)[kind](dice, fleet)
+
+
+def _push(fleet: Fleet, promise: Promise, **fields: Any) -> None:
+    promise.answer, promise.jid = PUSHED, f"{promise.number:024x}"
+    job = {"class": "any-plain", "args": [promise.number, promise.key], "queue": "work", "jid": promise.jid}
+    payload = simplejson.dumps({**job, "retry": True, **fields}).encode()
+    fleet.server.push_raw("work", payload, promise.copies)
+
+
+def _twins(dice: random.Random, fleet: Fleet) -> None:
+    """Jobs of the same bytes, which are separate jobs."""
+    run_s = dice.random() * 2
+    copies = 2 + int(dice.random() * 6)
+    promise = fleet.ledger.promise(
+        key="red", run_s=run_s, first_run_s=run_s, copies=copies, traits=frozenset({"twins"}), pushed=fleet.kernel.now
+    )
+    _push(fleet, promise)
+
+
+def _bad_backtrace(dice: random.Random, fleet: Fleet) -> None:
+    """How many lines of the backtrace to keep is a number that no code expects."""
+    promise = fleet.ledger.promise(
+        key="red", failures=1 + int(dice.random() * 2), traits=frozenset({"stranger"}), pushed=fleet.kernel.now
+    )
+    _push(fleet, promise, backtrace=-1)
+
+
+def _bad_limit(dice: random.Random, fleet: Fleet) -> None:
+    """It holds a place under a key that no text can be written with."""
+    promise = fleet.ledger.promise(key="red", judged=False, traits=frozenset({"stranger"}), pushed=fleet.kernel.now)
+    limits = [{"name": "crowd", "key": "\ud800"}]
+    _push(fleet, promise, pyworkers={"v": 1, "needs": ["limits"], "limits": limits})
