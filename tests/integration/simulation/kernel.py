@@ -132,6 +132,8 @@ class Kernel:
             if turn % 64 == 0 and until():
                 return True
             if not self._ready and self._next_time() > end:
+                if until():
+                    return True
                 self.now = end
             if self.now >= end:
                 return until()
