@@ -6,7 +6,9 @@ import logging
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+
+import simplejson
 
 from goworkers_py.core import machine, strikes
 from goworkers_py.core.errors import ArgumentError, BrokerError, LimitTimeout
@@ -38,7 +40,7 @@ class Script:
     jobs_per_minute: float = 8.0
     faults_per_minute: float = 0.6
     preempts: float = 0.0
-    barred: frozenset[str] = frozenset()  # traits that no job has
+    barred: tuple[str, ...] = ()  # traits that no job has
     faults: tuple[str, ...] | None = None  # the kinds that happen; None: all
 
     @classmethod
@@ -55,6 +57,15 @@ class Script:
             preempts=(0.0, 0.0, 0.02, 0.2)[int(dice.random() * 4)],
         )
 
+    def as_json(self) -> str:
+        return simplejson.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Script:
+        read = simplejson.loads(text)
+        faults = read.pop("faults")
+        return cls(**{**read, "barred": tuple(read["barred"])}, faults=None if faults is None else tuple(faults))
+
 
 @dataclass
 class Outcome:
@@ -66,6 +77,12 @@ class Outcome:
     runs: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     checksum: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.hours:.1f} hours, {self.steps} steps, {self.jobs} jobs, {self.runs} runs, "
+            f"{sum(self.faults.values())} faults, checksum {self.checksum:08x}"
+        )
 
 
 def simulate(script: Script, trace: Callable[[str], object] | None = None) -> Outcome:
@@ -164,12 +181,12 @@ class _Run:
         if dice.random() < 0.05:
             strangers.push(dice, self.fleet)
             return
-        first = traits.draw(dice, ledger, self.fleet.server.time(), self.script.barred)
+        first = traits.draw(dice, ledger, self.fleet.server.time(), set(self.script.barred))
         within = next((place for place in ("batch", "chain") if place in first.traits), "")
         if not within:
             jobs.push(first)
         else:
-            barred = self.script.barred | {"batch", "chain", "group"}
+            barred = {*self.script.barred, "batch", "chain", "group"}
             if within == "chain":
                 barred |= traits.NOT_IN_CHAINS
             more = 1 + int(dice.random() * 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Set
 
 from simulation.ledger import LIMITED, Ledger, Promise
 
@@ -40,7 +41,7 @@ _NOT_IN_GROUPS = {
 KEYS = ("red", "green", "blue")
 
 
-def draw(dice: random.Random, ledger: Ledger, now: float, barred: frozenset[str] = frozenset()) -> Promise:
+def draw(dice: random.Random, ledger: Ledger, now: float, barred: Set[str]) -> Promise:
     """`now` is the server's time."""
     traits = _traits(dice, barred)
     promise = ledger.promise(traits=traits, key=KEYS[int(dice.random() * len(KEYS))])
@@ -51,7 +52,7 @@ def draw(dice: random.Random, ledger: Ledger, now: float, barred: frozenset[str]
     return promise
 
 
-def _traits(dice: random.Random, barred: frozenset[str]) -> frozenset[str]:
+def _traits(dice: random.Random, barred: Set[str]) -> frozenset[str]:
     traits: set[str] = set()
     for _ in range(int(dice.random() * 4)):
         trait = TRAITS[int(dice.random() * len(TRAITS))]

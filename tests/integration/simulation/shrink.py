@@ -1,0 +1,64 @@
+"""Makes a run that fails shorter: the smallest script, with a seed, whose run fails in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from simulation.faults import CHANCES
+from simulation.run import Outcome, Script, simulate
+from simulation.traits import TRAITS
+
+# A shorter script makes another run of the same seed: the failure may be in that of another one.
+SEEDS = 6
+
+
+def kind_of(complaint: str) -> str:
+    """What is wrong, without of whom: `lost`, `limit crowd`, `early by`."""
+    return " ".join(complaint.partition(":")[0].split()[:2])
+
+
+def shrink(failed: Outcome, tell: Callable[[str], object]) -> Outcome:
+    kind, best = kind_of(failed.complaints[0]), failed
+    shorter = True
+    while shorter:
+        shorter = False
+        for script in _shorter(best.script):
+            found = _fails(script, kind)
+            if found is not None and found.steps < best.steps:
+                best, shorter = found, True
+                tell(f"{best.steps} steps, {best.jobs} jobs: {best.script.as_json()}")
+                break
+    return best
+
+
+def _fails(script: Script, kind: str) -> Outcome | None:
+    for seed in (script.seed, *range(1, SEEDS)):
+        outcome = simulate(replace(script, seed=seed))
+        if any(kind_of(complaint) == kind for complaint in outcome.complaints):
+            return outcome
+    return None
+
+
+def _shorter(script: Script) -> Iterator[Script]:
+    """Each takes something away, the most first."""
+    if script.days > 1:
+        yield replace(script, days=1)
+    yield replace(script, work_s=script.work_s / 2)
+    if script.faults_per_minute:
+        yield replace(script, faults_per_minute=0.0)
+    kinds = tuple(CHANCES) if script.faults is None else script.faults
+    if len(kinds) > 1:
+        yield replace(script, faults=kinds[: len(kinds) // 2])
+        yield replace(script, faults=kinds[len(kinds) // 2 :])
+    if script.daemons > 1:
+        yield replace(script, daemons=script.daemons - 1)
+    if script.producers > 1:
+        yield replace(script, producers=1)
+    left = [trait for trait in TRAITS if trait not in script.barred]
+    for barred in (left[: len(left) // 2], left[len(left) // 2 :]):
+        if barred:
+            yield replace(script, barred=(*script.barred, *barred))
+    if script.preempts:
+        yield replace(script, preempts=0.0)
+    yield replace(script, jobs_per_minute=script.jobs_per_minute / 2)
