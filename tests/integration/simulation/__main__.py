@@ -10,8 +10,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from simulation.reverts import REVERTS, take_out
+
+if TYPE_CHECKING:
+    from simulation.run import Outcome
 
 
 def main() -> int:
@@ -43,7 +48,7 @@ def _one(options: argparse.Namespace) -> int:
 
     script = Script.from_json(options.script) if options.script else Script.of(options.seed)
     if options.trace:
-        with open(options.trace, "w") as file:
+        with Path(options.trace).open("w") as file:
             outcome = simulate(script, lambda line: print(line, file=file))
     else:
         outcome = simulate(script)
@@ -69,14 +74,14 @@ def _many(options: argparse.Namespace) -> int:
             break
     took_s = time.monotonic() - began
     print(
-        f"{hours:,.0f} hours in {number:,} runs: {jobs:,} jobs, {runs:,} runs of theirs, {steps:,} steps, in {took_s:.0f} s"
+        f"{hours:,.0f} hours in {number:,} runs, in {took_s:.0f} s: {jobs:,} jobs ran {runs:,} times in {steps:,} steps"
     )
     print("faults: " + ", ".join(f"{count:,} {kind}" for kind, count in sorted(faults.items())))
     print(f"{failed} runs with complaints")
     return 1 if failed else 0
 
 
-def _outcomes(options: argparse.Namespace) -> Iterator[object]:
+def _outcomes(options: argparse.Namespace) -> Iterator[Outcome]:
     from simulation.run import Script, simulate
 
     scripts = (Script.of(seed) for seed in itertools.count(options.first))

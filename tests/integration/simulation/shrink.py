@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from simulation.faults import CHANCES
@@ -24,6 +24,8 @@ def shrink(failed: Outcome, tell: Callable[[str], object]) -> Outcome:
     while shorter:
         shorter = False
         for script in _shorter(best.script):
+            if script == best.script:
+                continue
             found = _fails(script, kind)
             if found is not None and found.steps < best.steps:
                 best, shorter = found, True
@@ -42,23 +44,19 @@ def _fails(script: Script, kind: str) -> Outcome | None:
 
 def _shorter(script: Script) -> Iterator[Script]:
     """Each takes something away, the most first."""
-    if script.days > 1:
-        yield replace(script, days=1)
+    yield replace(script, days=1)
     yield replace(script, work_s=script.work_s / 2)
-    if script.faults_per_minute:
-        yield replace(script, faults_per_minute=0.0)
-    kinds = tuple(CHANCES) if script.faults is None else script.faults
-    if len(kinds) > 1:
-        yield replace(script, faults=kinds[: len(kinds) // 2])
-        yield replace(script, faults=kinds[len(kinds) // 2 :])
-    if script.daemons > 1:
-        yield replace(script, daemons=script.daemons - 1)
-    if script.producers > 1:
-        yield replace(script, producers=1)
-    left = [trait for trait in TRAITS if trait not in script.barred]
-    for barred in (left[: len(left) // 2], left[len(left) // 2 :]):
-        if barred:
-            yield replace(script, barred=(*script.barred, *barred))
-    if script.preempts:
-        yield replace(script, preempts=0.0)
+    yield replace(script, faults_per_minute=0.0)
+    for kinds in _halves(tuple(CHANCES) if script.faults is None else script.faults):
+        yield replace(script, faults=kinds)
+    yield replace(script, daemons=max(1, script.daemons - 1))
+    yield replace(script, producers=1)
+    for traits in _halves([trait for trait in TRAITS if trait not in script.barred]):
+        yield replace(script, barred=(*script.barred, *traits))
+    yield replace(script, preempts=0.0)
     yield replace(script, jobs_per_minute=script.jobs_per_minute / 2)
+
+
+def _halves(names: Sequence[str]) -> list[tuple[str, ...]]:
+    half = len(names) // 2
+    return [tuple(names[:half]), tuple(names[half:])] if half else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Set
+from collections.abc import Container
 
 from simulation.ledger import LIMITED, Ledger, Promise
 
@@ -41,7 +41,7 @@ _NOT_IN_GROUPS = {
 KEYS = ("red", "green", "blue")
 
 
-def draw(dice: random.Random, ledger: Ledger, now: float, barred: Set[str]) -> Promise:
+def draw(dice: random.Random, ledger: Ledger, now: float, barred: Container[str]) -> Promise:
     """`now` is the server's time."""
     traits = _traits(dice, barred)
     promise = ledger.promise(traits=traits, key=KEYS[int(dice.random() * len(KEYS))])
@@ -52,7 +52,7 @@ def draw(dice: random.Random, ledger: Ledger, now: float, barred: Set[str]) -> P
     return promise
 
 
-def _traits(dice: random.Random, barred: Set[str]) -> frozenset[str]:
+def _traits(dice: random.Random, barred: Container[str]) -> frozenset[str]:
     traits: set[str] = set()
     for _ in range(int(dice.random() * 4)):
         trait = TRAITS[int(dice.random() * len(TRAITS))]
