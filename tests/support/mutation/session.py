@@ -87,8 +87,8 @@ class Mutation:
         self._lines: dict[str, set[str]] = defaultdict(set)  # tests, by "file line"
         self._sizes: Counter[str] = Counter()  # how many places each test executes: the fewer, the nearer it is to them
         self._kills: dict[str, Counter[str]] = defaultdict(Counter)
-        self._trusted: set[str] = set()  # these tests pass in a fork without a mutant
-        self._distrusted: set[str] = set()
+        self._killed: dict[str, list[Mutant]] = defaultdict(list)  # by test
+        self._distrusted: set[str] = set()  # tests that fail without a mutant too
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -98,7 +98,12 @@ class Mutation:
         living()
         run_all([self._mapped(file, tests) for file, tests in self._by_file().items()], self._jobs, self._fork)
         say(f"{len(self._seconds)} tests pass within forks")
-        run_all([self._judged(mutant) for mutant in self._chosen], self._jobs, self._fork)
+        chosen = self._chosen
+        while chosen:
+            self._killed.clear()
+            run_all([self._judged(mutant) for mutant in chosen], self._jobs, self._fork)
+            run_all([self._checked(sorted(self._killed))], 1, self._fork)
+            chosen = [mutant for test in sorted(self._distrusted) for mutant in self._killed.get(test, [])]
         return True
 
     def _by_file(self) -> Mapping[Path, list[str]]:
@@ -131,26 +136,31 @@ class Mutation:
 
     def _judged(self, mutant: Mutant) -> Steps:
         started = time.monotonic()
-        while True:
-            tests = self._tests_of(mutant)
-            told = yield Task(tests, mutant.apply, [LONGEST_S + TIMES * self._seconds[test] for test in tests])
-            if not told.failed or told.failed in self._trusted:
-                break
-            limit = LONGEST_S + TIMES * self._seconds[told.failed]
-            check = yield Task([told.failed], lambda: change_scripts({}), [limit])
-            if not check.failed:
-                self._trusted.add(told.failed)
-                break
-            say(f"{told.failed} fails without a mutant too: {check.why}")
-            self._distrusted.add(told.failed)
+        tests = self._tests_of(mutant)
+        told = yield Task(tests, mutant.apply, self._limits(tests))
         verdict = CAUGHT if told.failed else SURVIVED if tests else UNREACHED
         if told.failed:
             self._kills[mutant.file][told.failed] += 1
+            self._killed[told.failed].append(mutant)
         seconds = round(time.monotonic() - started, 1)
         self._note(
             {"file": mutant.file, "label": mutant.label, "line": mutant.line, "verdict": verdict, "test": told.failed,
              "why": told.why, "ran": told.ran, "seconds": seconds}
         )  # fmt: skip
+
+    def _checked(self, tests: Sequence[str]) -> Steps:
+        """Runs these tests, which have caught mutants, without one. What a test has caught that fails here is judged
+        again without it."""
+        while tests:
+            told = yield Task(tests, lambda: change_scripts({}), self._limits(tests))
+            if not told.failed:
+                return
+            say(f"{told.failed} fails without a mutant too: {told.why}")
+            self._distrusted.add(told.failed)
+            tests = tests[tests.index(told.failed) + 1 :]
+
+    def _limits(self, tests: Sequence[str]) -> list[float]:
+        return [LONGEST_S + TIMES * self._seconds[test] for test in tests]
 
     def _tests_of(self, mutant: Mutant) -> list[str]:
         if mutant.file.endswith(".lua"):
