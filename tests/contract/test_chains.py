@@ -204,6 +204,16 @@ def test_cancel_ends_the_chain(me: Process, chains: Chains) -> None:
     assert (status(chains).state, waiting(me.broker.admin)) == ("cancelled", [])
 
 
+def test_the_tombstone_of_a_chain_stands_until_its_last_part_has_ended(me: Process, chains: Chains) -> None:
+    run(me, chains, 2, 1)
+    one, two = me.consume(2)
+    chains.cancel(CID)
+    me.settle(ended(one, 1))
+    assert me.broker.cancels.stands(CID)
+    me.settle(ended(two, 2))
+    assert not me.broker.cancels.stands(CID)
+
+
 def test_links_join_their_batch_and_a_cancelled_batch_stops_the_chain(me: Process, chains: Chains) -> None:
     me.broker.batches.open(NewBatch(Membership("b"), "", "hold"))
     run(me, chains, 1, 2, 1, bid="b")

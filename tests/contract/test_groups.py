@@ -71,6 +71,11 @@ def test_a_push_into_a_group_waits_there_and_not_in_its_queue(me: Process, group
     assert groups.due("Other", 10) == DueGroups([], None)
 
 
+def test_a_queue_that_gets_only_jobs_that_aggregate_is_listed(me: Process, groups: Groups, publish: Any) -> None:
+    flushed(groups, publish, 1)
+    assert [queue.name for queue in me.broker.admin.queues()] == ["q"]
+
+
 def test_groups_are_apart_by_queue_class_and_name(groups: Groups, publish: Any) -> None:
     others = [GROUP, Group("q2", "Job", "user:7"), Group("q", "Job2", "user:7"), Group("q", 'Jo "b', "us\ner: 7|ä")]
     publish(*(push(at, group=group) for at, group in enumerate(others)))

@@ -144,6 +144,13 @@ def test_the_holder_reads_the_newest_fields_once_it_begins(locks: Locks, publish
     assert life(locks) > 60  # the newest fields are nowhere else until the job is settled
 
 
+def test_a_lock_without_newer_fields_has_its_own_time_once_its_job_begins(locks: Locks, publish: Any) -> None:
+    """Until then it may get fields that are nowhere else, and lasts for months."""
+    publish(push(1, "replace"))
+    assert locks.begin(Begin(NAME, "1", "q", 600, read=True)) == Begun()
+    assert 500 < life(locks) <= 600
+
+
 def test_a_holder_that_only_looks_is_replaced_on(locks: Locks, publish: Any) -> None:
     begin = Begin(NAME, "1", "q", 60, read=True)
     look = begin._replace(looks=True)

@@ -107,6 +107,19 @@ def test_a_process_that_is_killed_during_a_save_leaves_a_whole_task_or_none(
         assert found == {each.decode() for each in redis.lrange("__delay_queue_list__", 0, -1)}
 
 
+def test_nothing_is_left_of_a_task_that_is_deleted_cancelled_or_done(redis: redis_py.Redis, redis_url: str) -> None:
+    with closing(workers.RedisPersistence(redis_url)) as persistence:
+        claims, own = persistence.claims, [task(name) for name in ("deleted", "cancelled", "done")]
+        assert claims is not None
+        claims.beat("one", 60.0)
+        persistence.save_many(own)
+        assert len(claims.take("one", "claim", [each.id for each in own], own[0].due)) == 3
+        persistence.delete("deleted")
+        claims.cancel("one", "cancelled")
+        claims.end("one", "claim", ["done"], (), ())
+    assert redis.keys() == [b"pyworkers:delay-owners:default"]
+
+
 @pytest.mark.parametrize("record", [b"no JSON", b'{"v":2,"id":"a","due":1,"type":"t","params":1}', b'{"v":1,"id":"a"}'])
 def test_a_record_that_cannot_be_read_is_kept_and_shown(redis: redis_py.Redis, redis_url: str, record: bytes) -> None:
     def open() -> workers.RedisPersistence:  # noqa: A001
