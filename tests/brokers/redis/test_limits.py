@@ -84,6 +84,38 @@ def test_a_job_that_a_rate_has_let_go_does_not_keep_its_key_for_ever(redis_url: 
     assert redis.ttl("pyworkers:slot:one:k1") == -1
 
 
+def test_a_place_has_no_end_where_its_limit_was_only_a_rate_before(redis_url: str, redis: redis_py.Redis) -> None:
+    redis.hset("pyworkers:slot:one", mapping={"v": 1, "tat": 1})
+    redis.expire("pyworkers:slot:one", 100)
+    with own_broker(redis_url) as broker:
+        broker.limits.declare([LimitSettings("one", 1)])
+        assert broker.limits.take(Slot("one"), "block", "owner") is True
+    assert redis.ttl("pyworkers:slot:one") == -1
+
+
+def test_nothing_is_left_of_a_slot_without_jobs_but_the_time_of_its_rate(redis_url: str, redis: redis_py.Redis) -> None:
+    with own_broker(redis_url) as broker:
+        broker.limits.declare([LimitSettings("one", 1), LimitSettings("api", 1, Rate(1, 60))])
+        for slot in (Slot("one"), Slot("api")):
+            broker.limits.take(slot, "block", "owner")
+            broker.limits.leave(slot, "block")
+    assert not redis.exists("pyworkers:slot:one")
+    assert 50 < redis.ttl("pyworkers:slot:api") <= 61
+
+
+def test_a_line_without_jobs_is_listed_no_more_and_the_queue_of_the_last_one_is(
+    redis_url: str, redis: redis_py.Redis
+) -> None:
+    with own_broker(redis_url) as broker:
+        broker.limits.declare([LimitSettings("order", 1)])
+        redis.zadd("pyworkers:limits:due", {"limit:order": 1})
+        redis.sadd("pyworkers:lines", "limit:order")
+        redis.rpush("pyworkers:line:limit:order", line_entry.written(job(jid="1"), "q", 1.0, jid="1"))
+        assert broker.limits.look(Slot("order")).let_go == 1
+    assert not redis.exists("pyworkers:limits:due", "pyworkers:lines", "pyworkers:line:limit:order")
+    assert redis.smembers("queues") == {b"q"}
+
+
 def test_a_block_keeps_its_turn_when_another_asks_within_a_moment(redis_url: str, redis: redis_py.Redis) -> None:
     with own_broker(redis_url) as broker:
         broker.limits.declare([LimitSettings("one", 1)])
