@@ -146,18 +146,36 @@ class _Judge:
                 yield job, round(push.due - began, 3)
 
     def _stuck_queue(self) -> Iterator[str]:
-        """Times in which nothing began while a job waited, until the last push."""
+        """Times in which nothing began while a job waited and a process could have run it, until the last push."""
         begins = sorted(at for begins in self._begins.values() for at, _ in begins if at < self._quiet)
         waits = sorted(
             (max(push.answered, push.due), min((at for at, _ in self._begins[job]), default=float("inf")))
             for job, push in self._pushes.items()
         )
         for since, until in itertools.pairwise([0.0, *begins, self._quiet]):
-            if until - since <= STUCK_S:
+            if until - since <= STUCK_S or not self._was_able(since, until):
                 continue
             waiting = [ready for ready, began in waits if ready < until <= began]
-            if waiting and (stood_s := until - max(since, waiting[0])) > STUCK_S:
+            if waiting and (stood_s := self._with_server(max(since, waiting[0]), until)) > STUCK_S:
                 yield f"no job began for {stood_s:.0f} s, and {len(waiting)} waited"
+
+    def _was_able(self, since: float, until: float) -> bool:
+        """Whether some process had run a job before, lived on until the end, and did not stand still."""
+        tried = {life for begins in self._begins.values() for at, life in begins if at <= since}
+        return any(
+            self._down.get(life, (until,))[0] >= until
+            and not any(
+                span.kind in ("pause", "freeze") and span.target == life.partition(".")[0]
+                and span.since < until and since < span.until
+                for span in self._spans
+            )
+            for life in tried
+        )  # fmt: skip
+
+    def _with_server(self, since: float, until: float) -> float:
+        """The seconds without those in which it was away or full."""
+        away = [span for span in self._spans if span.target == SERVER and span.since < until and since < span.until]
+        return until - since - sum(min(until, span.until) - max(since, span.since) for span in away)
 
     def _stuck_workers(self) -> Iterator[str]:
         """Processes that lived through the time without faults, and ran nothing in it."""

@@ -72,7 +72,8 @@ The judge reads the ledger alone:
   begin to {AFTER_S:g} s after its end, or the worker that ran it again, or the push, or any worker while the job
   waited, which may have held it. None of these systems promises exactly once.
 - **Early:** a run began before its time, by the clock of the machine, which all processes share.
-- **Stuck:** for {STUCK_S:g} s no job began though one waited, or a worker ran nothing in the time without faults.
+- **Stuck:** for {STUCK_S:g} s no job began, though one waited, Redis was there, and a worker that had run jobs before
+  was neither ended nor paused. Or a worker ran nothing in the time without faults.
 - **A push that failed** is not counted as lost, whether or not the job ran: its producer has the error.
 
 """
@@ -82,7 +83,8 @@ WINDOWS = """\
 
 - All processes are on one machine. There goworkers-py and the kernel know of a killed process at once; over several
   machines, it waits for the lease as the others do. The freeze shows that way.
-- The machine was busy with other work. Recovery was given its time, but a slow start of a process may hide a fault.
+- The machine was busy with other work, so starts of processes and of Redis took seconds longer than planned, for some
+  runs more than for others. The faults are the same, but not what they met: compare kinds of loss, not small counts.
 - A fault comes some twenty times in a run: a window of microseconds is rarely hit. A zero is no proof.
 - It covers neither power loss, nor a failover to a replica, nor clocks that jump.
 - Times between retries and looks are shortened where a system has an option for them. Nothing else is.

@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT))  # `bench` is not part of the installed package
 
 from bench.torture.judge import UNEXPLAINED, Verdict, judge  # noqa: E402
 from bench.torture.ledger import Ledger, entries  # noqa: E402
+from bench.torture.page import PAGE, RESULTS, page  # noqa: E402
 from bench.torture.plan import KINDS, Plan  # noqa: E402
 from bench.torture.systems import SYSTEMS  # noqa: E402
 
@@ -121,15 +122,24 @@ def test_a_job_that_begins_before_it_is_due_is_early() -> None:
 
 def test_a_queue_is_stuck_in_which_a_job_waits_and_none_begins() -> None:
     waits = """\
+        push 1 job0 0
+        pushed 1 job0
+        begin 2 job0 w0.1 42
+        end 2 job0 w0.1 42
         push 1 job1 0
         pushed 2 job1
+        fault 2 cut w0
+        {fault}
         begin {began} job1 w0.1 42
         end 100 job1 w0.1 42
         calm 101
         quiet 102
         """
-    assert judged(waits.format(began=31)).stuck == []
-    assert judged(waits.format(began=50)).stuck == ["no job began for 48 s, and 1 waited"]
+    assert judged(waits.format(began=31, fault="mended 2 cut w0")).stuck == []
+    assert judged(waits.format(began=50, fault="mended 2 cut w0")).stuck == ["no job began for 48 s, and 1 waited"]
+    # Redis is away, the worker stands still, or has ended.
+    for fault in ("fault 10 restart server", "fault 10 freeze w0", "down 10 w0.1 killed"):
+        assert judged(waits.format(began=50, fault=fault)).stuck == []
 
 
 def test_a_worker_is_stuck_that_runs_nothing_after_the_last_fault() -> None:
@@ -165,7 +175,7 @@ def test_the_faults_of_a_plan_come_one_after_the_other_and_a_freeze_once(seed: i
 
 
 def torture(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, ROOT / "bin/torture", *words], capture_output=True, text=True, timeout=55)
+    return subprocess.run([sys.executable, ROOT / "bin/torture", *words], capture_output=True, text=True, timeout=280)
 
 
 def test_its_list_names_each_system_and_each_fault() -> None:
@@ -175,6 +185,7 @@ def test_its_list_names_each_system_and_each_fault() -> None:
     assert named == [*SYSTEMS, *KINDS]
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.usefixtures("server_program")
 def test_a_short_run_of_ours_loses_nothing(tmp_path: Path) -> None:
     results = tmp_path / "results.json"
@@ -191,3 +202,12 @@ def test_a_system_that_is_not_known_is_a_usage_error() -> None:
     done = torture("sidekick")
     assert done.returncode == 2
     assert "no system 'sidekick': there are ours, goworkers-py, sidekiq, " in done.stderr
+
+
+# --- the page
+
+
+def test_the_page_is_what_its_results_say() -> None:
+    records = json.loads((ROOT / "docs" / RESULTS).read_text("utf-8"))["records"]
+    assert (ROOT / "docs" / PAGE).read_text("utf-8") == page(records)
+    assert {record["system"] for record in records} == set(SYSTEMS)

@@ -20,6 +20,12 @@ must not get lost. `task_reject_on_worker_lost` is for a child that is killed al
 when it starts. The visibility timeout of its page "Using Redis" is an hour by default; it must be longer than the
 longest delay, so it is a minute here. The pool is its default, prefork.
 """
+    losses = """\
+Jobs are lost in two ways. A message is taken off its queue by BRPOP, and noted as not acknowledged by a second command.
+If that one is refused, or the worker loses Redis between the two, the message is gone: such jobs were never logged as
+received. A retry that cannot be published, because Redis is full, is logged as `reject requeue=False`. A worker ends at
+an error of Redis that is not about its connection, such as that of a full server.
+"""
     settle_s = 110.0  # the visibility timeout of the last delivery, a look each 10 s, and the run
 
     def worker(self, place: Place) -> list[str]:

@@ -16,6 +16,11 @@ messages of one without a heartbeat for 60 s (`heartbeat_timeout`, its reference
 drawn by `maintenance_chance`: one in a thousand by default. An idle system would find nothing in the time of a run, so
 it is one in ten here. The back-off of retries is a second, not 15.
 """
+    losses = """\
+Redis holds each lost job still. Delayed messages and retries wait in the memory of a worker. When that loses its
+connection, it forgets them, but they stay noted as its own for as long as it lives. They come back a minute after it is
+started again.
+"""
     settle_s = 120.0  # its heartbeat, and some commands of an idle worker
 
     def worker(self, place: Place) -> list[str]:

@@ -36,6 +36,10 @@ class Asynq(GoProgram):
 It is reliable by default: its lease of 30 s, and the look for tasks whose lease ended 30 s before, each minute, are no
 options. Such a run counts as a retry, of which there are 25 by default.
 """
+    losses = """\
+A task whose end could not be stored is run again when its lease is over. A scheduled time is kept in whole seconds, so
+that a task may begin up to a second early.
+"""
     settle_s = 150.0  # the lease, 30 s more, a look each minute, and a retry that its scheduler finds
 
 
@@ -47,5 +51,11 @@ class GoWorkers(GoProgram):
 Its README asks for a fixed and unique name of each process: when a process of that name starts again, it runs what the
 former one left. The run therefore starts each worker again under its name. Its times between retries, 15 s to 45 s, are
 no option. It has had no commits since 2018.
+"""
+    losses = """\
+Jobs are lost in three ways. A scheduled job or a retry is due while Redis is full: it is taken off its set, and the
+push is refused. A retry that could not be stored is acknowledged all the same. The reply to a fetch is lost: the job
+stays in progress, and Redis holds it until a process of that name starts again. Jobs run twice whose acknowledgement
+was lost, as its error is ignored.
 """
     settle_s = 120.0  # two retries

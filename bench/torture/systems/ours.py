@@ -16,8 +16,12 @@ class Ours(System):
     language = "Python"
     settings = "nothing"
     notes = """\
-Its lease of 60 s is no option, so the run waits for it. All workers of a run are on one
-machine: there it knows of a killed process by the operating system, and need not wait for the lease.
+Its lease of 60 s is no option, so the run waits for it. All workers of a run are on one machine: there it knows of a
+killed process by the operating system, and need not wait for the lease.
+"""
+    losses = """\
+Jobs run twice only where a worker was frozen for longer than its lease: others ran its jobs meanwhile, and it went on
+with them when it woke. That is window 4 of [reliability](reliability.md#the-windows-in-which-a-job-can-run-twice).
 """
     settle_s = 100.0  # docs/reliability.md: a lease of 60 s, and a look each 18 s
 

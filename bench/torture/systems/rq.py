@@ -17,6 +17,11 @@ A job is taken for abandoned a minute after its worker's last sign, which is no 
 is a pool of five processes, each of which forks for each job. Who looks for abandoned jobs takes a lock of 899 s, which
 is no option; it stays if that process dies, so the run waits for it.
 """
+    losses = """\
+Jobs are lost that fail just when Redis goes away: their failure cannot be stored (`failed to persist failure`). The
+record of the job stays in Redis, but no queue and no registry names it. A job whose end could not be stored is run
+again.
+"""
     settle_s = 1_020.0  # the lock, a minute for a job that died before its run began, looks, and a retry
 
     def worker(self, place: Place) -> list[str]:
