@@ -254,6 +254,17 @@ class State:
         """Writes into the record of the job, if it has one, that people or the scheduler have moved it. Does what its
         ties ask for."""
         self._follow(payload, state, due)
+        self._note_in_record(payload, state, reason, queue, life_s, due)
+
+    def _note_in_record(
+        self,
+        payload: bytes,
+        state: StateWord,
+        reason: str,
+        queue: str = "",
+        life_s: int = LIVE_S,
+        due: float | None = None,
+    ) -> None:
         if (job := job_in(payload)) is not None:
             fields = [*([("queue", queue)] if queue else []), *([("due", repr(due))] if due is not None else [])]
             life_s = life_s if due is None else live_s(due, self.clock())
@@ -264,7 +275,7 @@ class State:
         left. A dead one that waited in its queue again was put there by a program that writes no record."""
         self._follow(payload, "cancelled")
         if (job := job_in(payload)) is not None and self.records.is_live(job.jid, or_dead=waited):
-            self.note_move(payload, "cancelled", reason, life_s=ENDED_S)
+            self._note_in_record(payload, "cancelled", reason, life_s=ENDED_S)
 
     def _follow(self, payload: bytes, state: StateWord, due: float | None = None) -> None:
         self.ties.follow(moved(payload, state, due, self.clock()))

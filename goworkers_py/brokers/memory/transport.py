@@ -74,7 +74,13 @@ class MemoryTransport(Transport):
         return []  # all waits end before `consume` returns
 
     def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:
-        return []
+        """A reply of this broker is lost only if it is used through a network, as that of a simulated fleet is."""
+        receipts = {delivery.receipt for delivery in known}
+        with self._state.lock:
+            record = self._state.leases.get(identity)
+            jobs = {} if record is None else record.in_progress.get(queue, {})
+            lost = [(receipt, payload) for receipt, payload in jobs.items() if receipt not in receipts]
+        return [Delivery(payload, queue, identity, receipt) for receipt, payload in lost]
 
     def paused(self) -> set[str]:
         with self._state.lock:

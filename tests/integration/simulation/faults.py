@@ -23,9 +23,9 @@ CHANCES = {
     "a machine's clock": 1.0,
     "a machine sleeps": 0.5,
     "the server's clock": 0.5,
-    "the server's clock, forward": 0.3,
+    "the server's clock, forward": 1.0,
     "the server is full": 0.5,
-    "a producer is killed": 1.0,
+    "a producer is killed": 2.0,
 }
 
 
@@ -122,10 +122,11 @@ class Faults:
         self._during([self._member()], self._between(5, 120), "bad line", begin, lambda one: one.line.heal())
 
     def _outage(self) -> None:
+        """For all, also for processes that start meanwhile."""
         everybody = [*self._fleet.daemons, *self._fleet.producers]
-        self._during(
-            everybody, self._between(5, 600), OUTAGE, lambda one: one.line.cut_off(), lambda one: one.line.heal()
-        )
+        self._fleet.server.is_away = True
+        self._kernel.after(seconds := self._between(5, 600), self._fleet.end_outage)
+        self._during(everybody, seconds, OUTAGE, lambda one: None, lambda one: None)
 
     def _fill(self) -> None:
         self._fleet.server.full = True

@@ -25,7 +25,7 @@ class Member:
 
     def __init__(self, fleet: Fleet, name: str) -> None:
         self.process = Process(fleet.kernel, name)
-        self.line = Line(self.process)
+        self.line = Line(self.process, lambda: fleet.server.is_away)
         self.app = App()
         self.app._open_broker = lambda config: fleet.server.broker(config, self.line)  # type: ignore[method-assign]
         self.app.configure(broker=fleet.server.address, timeout=TIMEOUT_S)
@@ -66,7 +66,7 @@ class Fleet:
 
     def __init__(self, kernel: Kernel, server: Server, size: int, producers: int) -> None:
         self.kernel = kernel
-        self.ledger = Ledger()
+        self.ledger = Ledger(server.steps)
         self.server = server
         self._size = size
         self._numbers = itertools.count(1)
@@ -116,8 +116,14 @@ class Fleet:
     def over(self, member: Member, why: str) -> None:
         self.ledger.trouble_ends(member.process, why)
 
+    def end_outage(self) -> None:
+        self.server.is_away = False
+        for member in (*self.daemons, *self.producers):
+            member.line.look_for_news()
+
     def calm(self) -> None:
         """Whatever still troubles somebody ends."""
+        self.end_outage()
         for member in (*self.daemons, *self.producers):
             if member.process.paused:
                 member.process.resume()

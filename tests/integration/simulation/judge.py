@@ -15,6 +15,7 @@ from simulation.jobs import AT_ONCE, BURST, RATE_PER_S, RETRY_AFTER_S, STRICT, T
 from simulation.ledger import PUSHED, Promise, Run
 
 LEASE_S = TIMING.lease_s
+PACED_S = 30.0
 # A process may take a job for live for so long after its expiry, because it guesses the server's clock.
 MOST_STALE_S = 60.0
 
@@ -27,8 +28,9 @@ class Judge:
 
     def complaints(self) -> list[str]:
         rules: Sequence[Callable[[], Iterator[str]]] = (
-            self._lost, self._twice, self._early, self._expired, self._crowded, self._locked, self._lock_twice,
-            self._unordered, self._paced, self._atomic, self._callbacks, self._chains, self._ticks, self._left,
+            self._lost, self._twice, self._at_once, self._early, self._expired, self._crowded, self._locked,
+            self._lock_twice, self._unordered, self._paced, self._atomic, self._callbacks, self._chains, self._ticks,
+            self._left,
         )  # fmt: skip
         return [*self._fleet.kernel.failures, *itertools.chain.from_iterable(rule() for rule in rules)]
 
@@ -43,7 +45,11 @@ class Judge:
                 continue
             if promise.number not in self._dead or promise.ended_well:
                 yield f"lost: {promise} was pushed at {promise.pushed:.3f} and never ended{_runs(promise)}"
-            elif not promise.hopeless and not any(run.process in self._ledger.killed for run in promise.runs):
+            elif (
+                not promise.hopeless
+                and "blocking" not in promise.traits
+                and not any(run.process in self._ledger.killed for run in promise.runs)
+            ):
                 yield f"buried without a reason: {promise}{_runs(promise)}"
 
     def _has_ended(self, promise: Promise) -> bool:
@@ -75,6 +81,11 @@ class Judge:
             for run, later in itertools.pairwise(promise.runs):
                 if run.how == "ok" and not self._ledger.disturbed(run.process, run.began, later.began):
                     yield f"ran again without a reason: {promise}: {later}, after {run}"
+
+    def _at_once(self) -> Iterator[str]:
+        for promise in self._promises:
+            if promise.copies == 1 and "group" not in promise.traits:
+                yield from self._more_at_once(str(promise), [("", run) for run in promise.runs], 1)
 
     def _early(self) -> Iterator[str]:
         for promise in self._promises:
@@ -132,7 +143,12 @@ class Judge:
 
     def _lock_twice(self) -> Iterator[str]:
         """A push got a lock whose job certainly waited or ran."""
-        unique = [p for p in self._promises if "unique" in p.traits and p.answer == PUSHED and p.ended_well]
+        # The lock of a member of a group ends with the flush of its group.
+        unique = [
+            p
+            for p in self._promises
+            if "unique" in p.traits and "group" not in p.traits and p.answer == PUSHED and p.ended_well
+        ]
         for first, later in itertools.combinations(unique, 2):
             if (first.job_class, first.key) != (later.job_class, later.key):
                 continue
@@ -154,13 +170,15 @@ class Judge:
                     yield f"out of order: {later}: {later.runs[0]}, before {first}: {first.runs[0]}"
 
     def _paced(self) -> Iterator[str]:
-        begins = sorted(run.began_by_server for p in self._promises if "paced" in p.traits for run in p.runs)
+        """A job takes its turn when it leaves the line, and may then wait for a thread: with those before it, it begins
+        later than its turn came."""
+        begins = sorted(p.runs[0].began_by_server for p in self._promises if "paced" in p.traits and p.runs)
+        most = 2 * (BURST + RATE_PER_S * PACED_S)
         for number, began in enumerate(begins):
-            for later in range(number + BURST, min(number + 20, len(begins))):
-                within = begins[later] - began
-                if later - number + 1 > BURST + RATE_PER_S * within + 1e-3:
-                    yield f"limit paced: {later - number + 1} began within {within:.3f} s"
-                    return
+            within = sum(later < began + PACED_S for later in begins[number:])
+            if within > most:
+                yield f"limit paced: {within} began within {PACED_S:.0f} s"
+                return
 
     # --- what belongs together
 
@@ -185,7 +203,8 @@ class Judge:
                 if not self._ledger.disturbed(run.process, run.began, later.began):
                     yield f"batch {batch} has two callbacks: {run}, {later}"
             for promise in self._promises:
-                if runs and promise.within == batch and promise.ended_well:
+                counted = "unique-replace" not in promise.traits  # it may have replaced a job outside of the batch
+                if runs and promise.within == batch and promise.ended_well and counted:
                     ended = min(run.ended for run in promise.ended_well)
                     if ended > runs[0].began and len(promise.ended_well) == 1 and not promise.died:
                         yield f"batch {batch} was complete at {runs[0].began:.3f}, before {promise}{_runs(promise)}"

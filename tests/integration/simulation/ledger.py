@@ -98,7 +98,9 @@ class Window:
 
 
 class Ledger:
-    def __init__(self) -> None:
+    def __init__(self, server_steps: Sequence[tuple[float, float]]) -> None:
+        """`server_steps`: of the server's clock, which tells whether a lease has expired."""
+        self._server_steps = server_steps
         self.promises: list[Promise] = []
         self.windows: dict[Process, list[Window]] = {}
         self.killed: dict[Process, float] = {}
@@ -138,9 +140,13 @@ class Ledger:
         until = min(run.ended, self.gone.get(run.process, math.inf), self.gives_back.get(run.process, math.inf))
         for began, ended in self._long_troubles(run.process):
             # A beat may have been on its way for some seconds when the trouble began, and the next may come as late.
-            if ended >= run.began and ended - began > lease_s - MARGIN_S:
-                until = min(until, max(run.began, began + lease_s - MARGIN_S))
+            sure_s = lease_s - MARGIN_S - self._forward_s(began - lease_s, ended)
+            if ended >= run.began and ended - began > sure_s:
+                until = min(until, max(run.began, began + max(0.0, sure_s)))
         return until
+
+    def _forward_s(self, since: float, until: float) -> float:
+        return sum(max(0.0, seconds) for at, seconds in self._server_steps if since <= at <= until)
 
     def _long_troubles(self, process: Process) -> list[tuple[float, float]]:
         """Windows that follow each other so closely that no beat may come through in between are one. An outage for all

@@ -11,6 +11,7 @@ a reply. Between these the seed lets others step, and the line of the process ma
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from types import GeneratorType
 from typing import Any
@@ -35,9 +36,10 @@ _SUBSCRIPTIONS = {"listen", "watch"}
 class Line:
     """Between one process and the broker."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, server_is_away: Callable[[], bool]) -> None:
         self.process = process
         self.cut = False
+        self._server_is_away = server_is_away
         self.trouble = 0.0  # the chance that a request or its reply has one of the troubles above
         self._news: list[Callable[[], object]] = []  # what to call when news may have been missed
 
@@ -45,12 +47,19 @@ class Line:
     def kernel(self) -> Kernel:
         return self.process.kernel
 
+    @property
+    def dead(self) -> bool:
+        return self.cut or self._server_is_away()
+
     def cut_off(self) -> None:
         self.cut = True
 
     def heal(self) -> None:
         """News may have been missed: as a client that connects again, the process looks."""
         self.cut, self.trouble = False, 0.0
+        self.look_for_news()
+
+    def look_for_news(self) -> None:
         for look in list(self._news):
             self.kernel.spawn(self.process, "news", look)
 
@@ -58,8 +67,8 @@ class Line:
         kernel = self.kernel
         kernel.let_step()
         fate = kernel.random.random() if self.trouble else 1.0
-        if self.cut or fate < self.trouble:
-            trouble = 0.0 if self.cut else fate / self.trouble
+        if self.dead or fate < self.trouble:
+            trouble = 0.0 if self.dead else fate / self.trouble
             if trouble < 0.3:
                 self._fail("the request is lost")
             elif trouble < 0.5:
@@ -73,7 +82,7 @@ class Line:
             else:
                 kernel.wait(kernel.random.random() * TIMEOUT_S)
         reply = self._serve(verb, args, kwargs)
-        if self.cut:  # while the server waited for a job
+        if self.dead:  # while the server waited for a job
             self._fail("the reply is lost")
         return self._pages(reply) if isinstance(reply, GeneratorType) else reply
 
@@ -109,12 +118,13 @@ class Line:
         kernel.wait(kernel.random.choice((0.0, TIMEOUT_S)))
         raise BrokerUnavailable(why)
 
-    def subscribe(self, verb: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    def subscribe(self, name: str, verb: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         *others, changed = args
+        missed = ("",) if name == "watch" and len(inspect.signature(changed).parameters) else ()
 
         def heard(*news: Any) -> None:
-            if self.process.alive and not self.cut:
-                changed(*news)
+            if self.process.alive and not self.dead:
+                changed(*(news or missed))
 
         end = verb(*others, heard)
         self._news.append(heard)
@@ -137,7 +147,7 @@ class _FarPart:
 
         def far(*args: Any, **kwargs: Any) -> Any:
             if name in _SUBSCRIPTIONS:
-                return line.subscribe(verb, args)
+                return line.subscribe(name, verb, args)
             return line.call(verb, name == "consume", args, kwargs)
 
         setattr(self, name, far)

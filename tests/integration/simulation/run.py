@@ -19,6 +19,7 @@ from simulation.fleet import Fleet, Member
 from simulation.jobs import TICKS_S
 from simulation.judge import Judge
 from simulation.kernel import Kernel, Killed
+from simulation.ledger import Promise
 from simulation.machine import simulated
 from simulation.server import MemoryServer
 
@@ -49,11 +50,11 @@ class Script:
         return cls(
             seed,
             days=1 + int(dice.random() * 3),
-            work_s=300 + dice.random() * 900,
-            night_s=dice.random() ** 2 * 8 * 3600,
+            work_s=200 + dice.random() * 400,
+            night_s=dice.random() ** 2 * 24 * 3600,
             daemons=1 + int(dice.random() * 3),
-            jobs_per_minute=2 + dice.random() * 20,
-            faults_per_minute=dice.random() ** 2 * 3,
+            jobs_per_minute=5 + dice.random() * 35,
+            faults_per_minute=dice.random() * 3,
             preempts=(0.0, 0.0, 0.02, 0.2)[int(dice.random() * 4)],
         )
 
@@ -114,6 +115,7 @@ class _Run:
         kernel.preempts = script.preempts
         self.fleet = Fleet(kernel, MemoryServer(kernel), script.daemons, script.producers)
         self.works, self.day_ends = False, 0.0
+        self.last: Promise | None = None
         self.faults = Faults(self.fleet, self._put_to_work, script.faults)
 
     def all_days(self) -> None:
@@ -174,19 +176,21 @@ class _Run:
 
     def _push(self, producer: Member) -> None:
         dice, jobs, ledger = self.dice, producer.jobs, self.fleet.ledger
-        if dice.random() < 0.05:
+        if dice.random() < 0.08:
             limit = ("crowd", "keyed", "wide")[int(dice.random() * 3)]
             jobs.block(limit, traits.KEYS[int(dice.random() * 3)], dice.random() ** 2 * 120, 600.0)
             return
-        if dice.random() < 0.05:
+        if dice.random() < 0.08:
             strangers.push(dice, self.fleet)
             return
-        first = traits.draw(dice, ledger, self.fleet.server.time(), set(self.script.barred))
+        barred = set(self.script.barred)
+        first = traits.draw(dice, ledger, self.fleet.server.time(), barred, like=self.last)
+        self.last = first
         within = next((place for place in ("batch", "chain") if place in first.traits), "")
         if not within:
             jobs.push(first)
         else:
-            barred = {*self.script.barred, "batch", "chain", "group"}
+            barred |= {"batch", "chain", "group"}
             if within == "chain":
                 barred |= traits.NOT_IN_CHAINS
             more = 1 + int(dice.random() * 3)
@@ -195,7 +199,7 @@ class _Run:
         if "cancelled" in first.traits and first.jid:
             producer.spawn("canceller", lambda: self._cancel(producer, first))
 
-    def _cancel(self, producer: Member, promise: traits.Promise) -> None:
+    def _cancel(self, producer: Member, promise: Promise) -> None:
         machine.sleep(self.dice.random() * 60)
         promise.cancelled = self.kernel.now
         try:

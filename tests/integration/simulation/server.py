@@ -46,6 +46,8 @@ class Server(ABC):
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.full = False  # it takes no push of a periodic job
+        self.is_away = False
+        self.steps: list[tuple[float, float]] = []  # of its clock: when, and by how many seconds
         self._ahead_s = 0.0
         self._newest = 0.0
 
@@ -60,6 +62,7 @@ class Server(ABC):
     def step(self, seconds: float) -> None:
         self.newest_time()
         self._ahead_s += seconds
+        self.steps.append((self.kernel.now, seconds))
 
     @abstractmethod
     def broker(self, config: Config, line: Line) -> Broker:

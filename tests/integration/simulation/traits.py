@@ -28,24 +28,20 @@ _ONE_OF = (
 # Not for a link of a chain, and not for a member of a group.
 NOT_IN_CHAINS = {"later", "unique", "unique-start", "unique-replace", "expiring", "group"}
 _NOT_IN_GROUPS = {
-    "iterable",
-    "atomic",
-    "timed",
-    *LIMITED,
-    "parent",
-    "unique-replace",
-    "retried",
-    "hopeless",
-    "blocking",
-}
+    "iterable", "atomic", "timed", *LIMITED, "parent", "unique-replace", "retried", "hopeless", "blocking", "expiring",
+}  # fmt: skip
 KEYS = ("red", "green", "blue")
 
 
-def draw(dice: random.Random, ledger: Ledger, now: float, barred: Container[str]) -> Promise:
-    """`now` is the server's time."""
-    traits = _traits(dice, barred)
-    promise = ledger.promise(traits=traits, key=KEYS[int(dice.random() * len(KEYS))])
-    promise.run_s = promise.first_run_s = dice.random() ** 4 * 60
+def draw(
+    dice: random.Random, ledger: Ledger, now: float, barred: Container[str], like: Promise | None = None
+) -> Promise:
+    """`now` is the server's time. Often the job meets another one, `like` which it is, at the same lock or limit."""
+    traits, key = _traits(dice, barred), KEYS[int(dice.random() * len(KEYS))]
+    if like is not None and dice.random() < 0.4:
+        traits, key = like.traits, like.key
+    promise = ledger.promise(traits=traits, key=key)
+    promise.run_s = promise.first_run_s = dice.random() ** 4 * 120
     promise.due = now
     for trait in sorted(traits):
         _OPTIONS.get(trait, _nothing)(promise, dice, now)
