@@ -129,11 +129,11 @@ class Faults:
         self._during(everybody, seconds, OUTAGE, lambda one: None, lambda one: None)
 
     def _fill(self) -> None:
-        self._fleet.server.full = True
+        self._fleet.server.fill(True)
         self._kernel.after(self._between(30, 300), self._make_room)
 
     def _make_room(self) -> None:
-        self._fleet.server.full = False
+        self._fleet.server.fill(False)
 
     def _kill_producer(self) -> None:
         self._on_producer(self._fleet.replace_producer())

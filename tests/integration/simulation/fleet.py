@@ -13,7 +13,6 @@ from goworkers_py.core import machine
 from simulation.jobs import Jobs
 from simulation.kernel import Kernel, Process
 from simulation.ledger import TROUBLES, Ledger
-from simulation.network import Line
 from simulation.server import Server
 
 QUEUES = (QueueConfig(name="work", concurrency=3),)
@@ -25,7 +24,7 @@ class Member:
 
     def __init__(self, fleet: Fleet, name: str) -> None:
         self.process = Process(fleet.kernel, name)
-        self.line = Line(self.process, lambda: fleet.server.is_away)
+        self.line = fleet.server.line(self.process)
         self.app = App()
         self.app._open_broker = lambda config: fleet.server.broker(config, self.line)  # type: ignore[method-assign]
         self.app.configure(broker=fleet.server.address, timeout=TIMEOUT_S)

@@ -21,6 +21,8 @@ from greenlet import getcurrent, greenlet
 
 # Each step takes this long, so that a loop that never waits cannot hold the clock still.
 STEP_S = 1e-5
+# A thread that looks again and again, and waits for nothing, lets others step after so many looks.
+MOST_TOUCHED = 1000
 
 
 class Killed(BaseException):
@@ -33,11 +35,14 @@ class Process:
     def __init__(self, kernel: Kernel, name: str, wall_ahead_s: float = 0.0) -> None:
         self.kernel = kernel
         self.name = name
+        kernel.processes.append(self)
+        self.pid = len(kernel.processes)
         self.alive = True
         self.paused = False
         self.wall_ahead_s = wall_ahead_s  # of the true time; people and NTP change it
         self.asleep_s = 0.0  # how long the machine was suspended: its monotonic clock stood still
         self.tasks: dict[int, Task] = {}
+        self.at_death: list[Callable[[], object]] = []
         self.held: list[Task] = []  # could step, but the process is paused
 
     def __repr__(self) -> str:
@@ -59,6 +64,9 @@ class Process:
         for task in list(self.tasks.values()):
             task.unwind()
         self.tasks.clear()
+        for end in self.at_death:
+            end()
+        self.at_death.clear()
 
 
 class Task:
@@ -112,11 +120,13 @@ class Kernel:
         self.steps = 0
         self.hub = getcurrent()
         self.idents = itertools.count(1)
+        self.processes: list[Process] = []  # by their pids, which begin with 1
         self.failures: list[str] = []
         self.checksum = 0  # of all steps: two runs with the same checksum made the same steps at the same times
         self.trace: Callable[[str], object] | None = None  # gets a line for each step, and for whatever it asks
         self.current: Task | None = None
         self.preempts = 0.0  # the chance that another thread steps where this one touches what threads share
+        self._touched = 0  # since the current thread began its step
         self.serving = False  # the current thread does a step of the server, which is whole
         self._ready: list[Task] = []
         self._timers: list[tuple[float, int, Callable[[], object]]] = []
@@ -145,7 +155,7 @@ class Kernel:
                 self.checksum = zlib.crc32(struct.pack("<dI", self.now, task.ident), self.checksum)
                 if self.trace is not None:
                     self.trace(f"{self.now:.6f} {task}")
-                self.current = task
+                self.current, self._touched = task, 0
                 task.step()
                 self.current = None
         raise AssertionError
@@ -226,7 +236,10 @@ class Kernel:
             return
         if not task.process.alive:
             raise Killed
-        if self.preempts and not self.serving and self.random.random() < self.preempts:
+        if self.serving:
+            return
+        self._touched += 1
+        if self._touched > MOST_TOUCHED or (self.preempts and self.random.random() < self.preempts):
             self.let_step()
 
     def land(self) -> None:

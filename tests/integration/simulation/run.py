@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 
@@ -21,10 +21,13 @@ from simulation.judge import Judge
 from simulation.kernel import Kernel, Killed
 from simulation.ledger import Promise
 from simulation.machine import simulated
-from simulation.server import MemoryServer
+from simulation.redis_server import SimulatedRedis
+from simulation.server import MemoryServer, Server
+from simulation.wire_line import on_wires
 
 # Loops that ask far more often than a simulated job lasts would take most of the time of a run.
 _SLOWER = ((pauses, "LOOK_EVERY_S", 5.0), (lock_keeper, "LOOK_EVERY_S", 5.0))
+SERVERS: Mapping[str, Callable[[Kernel], Server]] = {"memory": MemoryServer, "redis": SimulatedRedis}
 QUIET_WITHIN_S = 4 * 3600.0  # after the last fault, all jobs have ended
 
 
@@ -41,6 +44,7 @@ class Script:
     jobs_per_minute: float = 8.0
     faults_per_minute: float = 0.6
     preempts: float = 0.0
+    server: str = "memory"  # one of SERVERS
     barred: tuple[str, ...] = ()  # traits that no job has
     faults: tuple[str, ...] | None = None  # the kinds that happen; None: all
 
@@ -113,7 +117,7 @@ class _Run:
     def __init__(self, kernel: Kernel, script: Script) -> None:
         self.kernel, self.script, self.dice = kernel, script, kernel.random
         kernel.preempts = script.preempts
-        self.fleet = Fleet(kernel, MemoryServer(kernel), script.daemons, script.producers)
+        self.fleet = Fleet(kernel, SERVERS[script.server](kernel), script.daemons, script.producers)
         self.works, self.day_ends = False, 0.0
         self.last: Promise | None = None
         self.faults = Faults(self.fleet, self._put_to_work, script.faults)
@@ -209,7 +213,7 @@ class _Run:
 
     def _until_quiet(self) -> None:
         self.fleet.calm()
-        self.fleet.server.full = False
+        self.fleet.server.fill(False)
         self.fleet.start_all()
         self.kernel.run(lambda: self.fleet.server.contents().is_quiet, QUIET_WITHIN_S)
 
@@ -245,7 +249,7 @@ def _own_world(kernel: Kernel) -> Iterator[list[str]]:
     if level == logging.NOTSET:
         log.setLevel(logging.CRITICAL)
     try:
-        with simulated(kernel):
+        with simulated(kernel), on_wires(kernel):
             yield alarms.lines
     finally:
         log.removeHandler(alarms)

@@ -15,7 +15,7 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
-from simulation.kernel import Kernel
+from simulation.kernel import Kernel, Process
 from simulation.machine import EPOCH
 from simulation.network import Line, far_away
 
@@ -45,7 +45,6 @@ class Server(ABC):
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.full = False  # it takes no push of a periodic job
         self.is_away = False
         self.steps: list[tuple[float, float]] = []  # of its clock: when, and by how many seconds
         self._ahead_s = 0.0
@@ -64,9 +63,16 @@ class Server(ABC):
         self._ahead_s += seconds
         self.steps.append((self.kernel.now, seconds))
 
+    def line(self, process: Process) -> Line:
+        return Line(process, lambda: self.is_away)
+
     @abstractmethod
     def broker(self, config: Config, line: Line) -> Broker:
         """The broker of a process, at the end of its line."""
+
+    @abstractmethod
+    def fill(self, full: bool) -> None:
+        """Whether it has room for nothing more."""
 
     @abstractmethod
     def push_raw(self, queue: str, payload: bytes, copies: int) -> None:
@@ -94,6 +100,7 @@ class MemoryServer(Server):
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
         self._state = _State(self.time)
+        self._full = False
 
     def broker(self, config: Config, line: Line) -> Broker:
         limits = DeadLimits(config.dead_max_jobs, config.dead_timeout)
@@ -102,7 +109,7 @@ class MemoryServer(Server):
 
         def fire_unless_full(*args: Any) -> Any:
             """A full server refuses the push of a periodic job, of all writes: its step undoes what it has done."""
-            self._state.refuses = self.full
+            self._state.refuses = self._full
             try:
                 return fire(*args)
             finally:
@@ -110,6 +117,9 @@ class MemoryServer(Server):
 
         broker.periodic.fire = fire_unless_full  # type: ignore[method-assign]
         return far_away(broker, line)
+
+    def fill(self, full: bool) -> None:
+        self._full = full
 
     def push_raw(self, queue: str, payload: bytes, copies: int) -> None:
         self._state.publish([Push(queue, payload) for _ in range(copies)])
