@@ -464,6 +464,12 @@ def test_jobs_are_moved_to_the_back_of_another_queue_in_their_order(me: Process,
     assert waiting(admin, "o") == [job("other"), *(one + b" " for one in (jobs(5)[0], *jobs(5)[3:]))]
 
 
+def test_a_queue_that_gets_only_moved_jobs_is_listed(me: Process, admin: Admin) -> None:
+    put(me, Q, jobs(1))
+    list(admin.jobs_in(Q).change(lambda page: [Change(one, Place(JobState.WAITING, "o"), one.payload) for one in page]))
+    assert "o" in [queue.name for queue in admin.queues()]
+
+
 def test_a_queue_is_looked_through_from_its_next_job_on(me: Process, admin: Admin) -> None:
     put(me, Q, jobs(2 * PAGE + 10))
     looked_at: list[bytes] = []

@@ -83,6 +83,12 @@ def fired(me: Process, queue: str = "callbacks") -> list[str]:
 ALL: tuple[Event, ...] = ("success", "complete", "death")
 
 
+def test_a_queue_that_gets_only_callbacks_is_listed(me: Process, batches: Batches) -> None:
+    batches.open(new(BID, "complete"))
+    batches.let_go(BID, "hold", TO)
+    assert [queue.name for queue in me.broker.admin.queues()] == ["callbacks"]
+
+
 def test_a_batch_counts_its_jobs_and_pushes_its_callbacks_at_the_last_end(
     me: Process, batches: Batches, publish: Any
 ) -> None:
@@ -310,16 +316,6 @@ def test_a_job_that_people_delete_or_kill_is_counted(
         list(inspector.retry(DEAD, Filter()))
         me.settle(*map(ended, me.consume(1)))
         assert status(batches).succeeded == 1
-
-
-def test_a_tracked_job_that_people_delete_is_counted_once(me: Process, batches: Batches, publish: Any) -> None:
-    batches.open(new(BID, "complete"))
-    tracked = member_job(track=True)
-    publish(Push("q", tracked, batch=BID, track=Tracked("1", "J")), push(2))
-    batches.let_go(BID, "hold", TO)
-    inspector = Inspector(lambda: me.broker)
-    list(inspector.delete(waiting_in("q"), Filter(jids=["1"])))
-    assert (status(batches).pending, status(batches).cancelled, fired(me)) == (1, 1, [])
 
 
 def test_a_lost_delivery_is_not_counted(me: Process, batches: Batches, publish: Any) -> None:

@@ -109,6 +109,12 @@ def test_a_claim_goes_before_a_holder_that_is_in_no_place(locks: Locks, publish:
     assert holder(locks) == "2"
 
 
+def test_a_claim_that_goes_before_a_holder_does_not_get_its_newest_fields(locks: Locks, publish: Any) -> None:
+    publish(push(1, "replace"), push(2, "replace", fields=b'{"args":[2]}'))
+    assert publish(push(3, "replace", instead_of="1")) == [Published.PUSHED]
+    assert locks.begin(Begin(NAME, "3", "q", 60, read=True)) == Begun()
+
+
 def test_a_push_without_its_lock_waits_in_the_schedule(me: Process, locks: Locks, publish: Any) -> None:
     publish(push(1))
     before = time.time()
@@ -208,6 +214,14 @@ def test_effects_are_for_the_holder_only(me: Process, locks: Locks, publish: Any
     me.settle((one, Retry(LATER, locked(1), effects=(KeepLock("1", NAME, 5_000, LATER),))))
     assert life(locks) > 4_000
     assert locks_holder(locks).due == LATER
+
+
+def test_the_holder_of_a_lock_that_waits_no_more_has_no_time(me: Process, locks: Locks, publish: Any) -> None:
+    publish(push(1), Push("other", job(9, "other")))
+    [one], [nine] = me.consume(1), me.consume(1, "other")
+    me.settle((one, Retry(LATER, locked(1), effects=(KeepLock("1", NAME, 60, LATER),))))
+    me.settle((nine, Done(effects=(KeepLock("1", NAME, 60),))))
+    assert locks_holder(locks).due is None
 
 
 def test_a_lock_is_never_shortened(me: Process, locks: Locks, publish: Any) -> None:

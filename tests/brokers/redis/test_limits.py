@@ -14,6 +14,7 @@ from servers import RedisServer
 from verbs import KEYS, batch_of
 
 from goworkers_py.brokers.contracts.limits import SlotWish
+from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.brokers.redis import limits, line_entry, lines
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.exchange import Argument, Script
@@ -114,6 +115,17 @@ def test_a_line_without_jobs_is_listed_no_more_and_the_queue_of_the_last_one_is(
         assert broker.limits.look(Slot("order")).let_go == 1
     assert not redis.exists("pyworkers:limits:due", "pyworkers:lines", "pyworkers:line:limit:order")
     assert redis.smembers("queues") == {b"q"}
+
+
+def test_the_first_job_of_a_line_is_looked_at_soon(redis_url: str, redis: redis_py.Redis) -> None:
+    with own_broker(redis_url) as broker:
+        broker.limits.declare([LimitSettings("one", 1)])
+        broker.limits.take(Slot("one"), "block", "owner")
+        broker.transport.publish([Push("q", job())])
+        [taken] = broker.transport.consume("me", [("q", 1)], 1)
+        broker.limits.begin(SlotWish([Slot("one")], "1", taken, taken.payload, ["q"]))
+        next_in_s = broker.limits.due(1).next_in_s
+    assert next_in_s is None or next_in_s <= 1
 
 
 def test_a_block_keeps_its_turn_when_another_asks_within_a_moment(redis_url: str, redis: redis_py.Redis) -> None:

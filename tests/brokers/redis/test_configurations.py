@@ -1,0 +1,30 @@
+"""The versions of a configuration in Redis."""
+
+from __future__ import annotations
+
+import pytest
+import redis as redis_py
+
+from goworkers_py.brokers.redis import configurations
+from goworkers_py.brokers.redis.broker import RedisBroker
+
+
+def test_a_deleted_configuration_leaves_only_its_number(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    stored = broker.configurations
+    assert stored is not None
+    assert stored.push("billing", "[queue:a]\n", "me") == 1
+    assert stored.delete("billing")
+    assert not stored.delete("billing")
+    assert stored.read("billing") is None
+    assert stored.versions("billing") == []
+    assert len(redis.keys()) == 1
+    assert stored.push("billing", "[queue:a]\n", "me") == 2
+
+
+def test_only_the_last_versions_are_kept(broker: RedisBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(configurations, "KEPT", 3)
+    stored = broker.configurations
+    assert stored is not None
+    for number in range(5):
+        stored.push("billing", f"[queue:a{number}]\n", "me")
+    assert [kept.version for kept in stored.versions("billing")] == [3, 4, 5]
