@@ -318,6 +318,16 @@ def test_a_job_that_people_delete_or_kill_is_counted(
         assert status(batches).succeeded == 1
 
 
+def test_a_tracked_job_that_people_delete_is_counted_once(me: Process, batches: Batches, publish: Any) -> None:
+    batches.open(new(BID, "complete"))
+    tracked = member_job(track=True)
+    publish(Push("q", tracked, batch=BID, track=Tracked("1", "J")), push(2))
+    batches.let_go(BID, "hold", TO)
+    inspector = Inspector(lambda: me.broker)
+    list(inspector.delete(waiting_in("q"), Filter(jids=["1"])))
+    assert (status(batches).pending, status(batches).cancelled, fired(me)) == (1, 1, [])
+
+
 def test_a_lost_delivery_is_not_counted(me: Process, batches: Batches, publish: Any) -> None:
     batches.open(new())
     publish(push(1), push(2))
