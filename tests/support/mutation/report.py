@@ -58,10 +58,11 @@ def _written(found: Sequence[tuple[Mutant, Mapping[str, Any]]], reasons: Mapping
         counts[mutant.file][result["verdict"] == CAUGHT] += 1
         if result["verdict"] != CAUGHT:
             survivors[mutant.file].append((mutant, result))
-    lines = ["| part | mutants | caught | survivors | caught |", "|---|---|---|---|---|"]
-    lines += [_row(f"`{folder}/`", _sum(counts, folder)) for folder in FOLDERS]
-    lines += ["", "## By file", "", "| file | mutants | caught | survivors | caught |", "|---|---|---|---|---|"]
-    lines += [_row(f"`{file}`", counts[file]) for file in counts]
+    head = ["| {} | mutants | tried | caught | survivors | of the tried |", "|---|---|---|---|---|---|"]
+    lines = [head[0].format("part"), head[1]]
+    lines += [_row(f"`{folder}/`", _in(folder), _sum(counts, folder)) for folder in FOLDERS]
+    lines += ["", "### By file", "", head[0].format("file"), head[1]]
+    lines += [_row(f"`{file}`", [file], count) for file, count in counts.items()]
     lines += ["", "## Survivors"]
     for file, several in survivors.items():
         lines += ["", f"### {file}", ""]
@@ -79,6 +80,12 @@ def _sum(counts: Mapping[str, Counter[bool]], folder: str) -> Counter[bool]:
     return total
 
 
-def _row(name: str, count: Counter[bool]) -> str:
-    whole = count.total()
-    return f"| {name} | {whole} | {count[True]} | {count[False]} | {100 * count[True] / max(1, whole):.1f} % |"
+def _in(folder: str) -> list[str]:
+    return [file for file in files() if file.rpartition("/")[0] == folder]
+
+
+def _row(name: str, of: Sequence[str], count: Counter[bool]) -> str:
+    tried, every = sum(count.values()), sum(len(mutants(file)) for file in of)
+    return (
+        f"| {name} | {every} | {tried} | {count[True]} | {count[False]} | {100 * count[True] / max(1, tried):.1f} % |"
+    )
