@@ -33,6 +33,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--hours", type=float, default=100.0, help="simulated hours in all (100)")
     parser.add_argument("--first", type=int, default=1, help="the seed of the first run (1)")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="real processes (one for each processor)")
+    parser.add_argument("--server", choices=("memory", "redis"), default="memory", help="the broker's (memory)")
     parser.add_argument("--seed", type=int, help="run this one only, and tell all of its complaints")
     parser.add_argument("--script", help="run this script only: the JSON that a shrunk run prints")
     parser.add_argument("--trace", help="with --seed or --script: write each step to this file")
@@ -46,7 +47,7 @@ def _one(options: argparse.Namespace) -> int:
     from simulation.run import Script, simulate
     from simulation.shrink import shrink
 
-    script = Script.from_json(options.script) if options.script else Script.of(options.seed)
+    script = Script.from_json(options.script) if options.script else Script.of(options.seed, options.server)
     if options.trace:
         with Path(options.trace).open("w") as file:
             outcome = simulate(script, lambda line: print(line, file=file))
@@ -84,7 +85,7 @@ def _many(options: argparse.Namespace) -> int:
 def _outcomes(options: argparse.Namespace) -> Iterator[Outcome]:
     from simulation.run import Script, simulate
 
-    scripts = (Script.of(seed) for seed in itertools.count(options.first))
+    scripts = (Script.of(seed, options.server) for seed in itertools.count(options.first))
     if options.processes == 1:
         yield from map(simulate, scripts)
         return

@@ -103,6 +103,7 @@ class SimulatedRedis(Server):
             shutil.rmtree(self._place, ignore_errors=True)
             raise
         self._wires: list[Wire] = []
+        self._full = False
         self._control = self.connect()
 
     def _started(self) -> tuple[mmap.mmap, subprocess.Popen[bytes]]:
@@ -220,10 +221,17 @@ class SimulatedRedis(Server):
         return FarBroker.open(config)
 
     def fill(self, full: bool) -> None:
+        self._full = full
+        self._limit_memory(full)
+
+    def _limit_memory(self, full: bool) -> None:
         self.ask((b"CONFIG", b"SET", b"maxmemory", int(full)))
 
     def push_raw(self, queue: str, payload: bytes, copies: int) -> None:
+        """Also on a full server: its own push would be tried again until there is room."""
+        self._limit_memory(False)
         self.ask((b"SADD", b"queues", queue), (b"LPUSH", f"queue:{queue}", *[payload] * copies))
+        self._limit_memory(self._full)
         self._look()
 
     def ask(self, *commands: Command) -> list[Any]:

@@ -49,7 +49,7 @@ class Script:
     faults: tuple[str, ...] | None = None  # the kinds that happen; None: all
 
     @classmethod
-    def of(cls, seed: int) -> Script:
+    def of(cls, seed: int, server: str = "memory") -> Script:
         dice = random.Random(f"script {seed}")
         return cls(
             seed,
@@ -60,6 +60,7 @@ class Script:
             jobs_per_minute=5 + dice.random() * 35,
             faults_per_minute=dice.random() * 3,
             preempts=(0.0, 0.0, 0.02, 0.2)[int(dice.random() * 4)],
+            server=server,
         )
 
     def as_json(self) -> str:

@@ -20,7 +20,7 @@ def needs(server_program: str) -> None:
 
 
 def script_of(seed: int) -> Script:
-    return dataclasses.replace(Script.of(seed), server="redis", days=1, work_s=150, faults_per_minute=2)
+    return dataclasses.replace(Script.of(seed, "redis"), days=1, work_s=150, faults_per_minute=2)
 
 
 @pytest.mark.parametrize("seed", range(1, 5))
