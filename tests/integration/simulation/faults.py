@@ -23,7 +23,7 @@ CHANCES = {
     "a machine's clock": 1.0,
     "a machine sleeps": 0.5,
     "the server's clock": 0.5,
-    "the server's clock, forward": 1.0,
+    "the server's clock, forward": 2.0,
     "the server is full": 0.5,
     "a producer is killed": 2.0,
 }

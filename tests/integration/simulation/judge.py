@@ -191,7 +191,8 @@ class Judge:
                 if ran and (ran < promise.kin or run.how != "ok"):
                     yield f"{ran} of {promise.kin} children of an atomic job ran: {promise}: {run}"
             whole = sum(ran == promise.kin for _, ran in sets)
-            if promise.kin and whole != bool(promise.ended_well) and not promise.cancelled < math.inf:
+            ended_by_others = promise.died or promise.expires < math.inf
+            if promise.kin and whole != bool(promise.ended_well) and not ended_by_others:
                 yield f"{whole} sets of children of an atomic job ran, {promise}{_runs(promise)}"
 
     def _callbacks(self) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import random
 from collections.abc import Callable, Iterator, Mapping
@@ -10,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 
 import simplejson
 
+from goworkers_py.api import destinations
 from goworkers_py.core import machine, strikes
 from goworkers_py.core.errors import ArgumentError, BrokerError, LimitTimeout
 from goworkers_py.runtime import lock_keeper, pauses
@@ -28,6 +30,7 @@ from simulation.wire_line import on_wires
 # Loops that ask far more often than a simulated job lasts would take most of the time of a run.
 _SLOWER = ((pauses, "LOOK_EVERY_S", 5.0), (lock_keeper, "LOOK_EVERY_S", 5.0))
 SERVERS: Mapping[str, Callable[[Kernel], Server]] = {"memory": MemoryServer, "redis": SimulatedRedis}
+STOPS_WITHIN_S = 120.0
 QUIET_WITHIN_S = 4 * 3600.0  # after the last fault, all jobs have ended
 
 
@@ -130,8 +133,10 @@ class _Run:
             self._day()
         self._until_quiet()
         self.kernel.run(lambda: False, 3 * TICKS_S)
+        self.ends = self.kernel.now
         self.fleet.terminate_all()
-        self.kernel.run(lambda: not self.fleet.daemons, 600)
+        if not self.kernel.run(lambda: not self.fleet.daemons, STOPS_WITHIN_S):
+            self.kernel.failures += [f"{daemon.process} does not stop" for daemon in self.fleet.daemons]
 
     def _day(self) -> None:
         self.works, self.day_ends = True, self.kernel.now + self.script.work_s
@@ -249,10 +254,14 @@ def _own_world(kernel: Kernel) -> Iterator[list[str]]:
     log.addHandler(alarms)
     if level == logging.NOTSET:
         log.setLevel(logging.CRITICAL)
+    known, destinations._APPS[:] = destinations._APPS[:], []
+    gc.disable()  # it would look through all objects of a run again and again
     try:
         with simulated(kernel), on_wires(kernel):
             yield alarms.lines
     finally:
+        gc.enable()
+        destinations._APPS[:] = known
         log.removeHandler(alarms)
         log.setLevel(level)
         for module, name, value in before:

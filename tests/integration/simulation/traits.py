@@ -38,7 +38,7 @@ def draw(
 ) -> Promise:
     """`now` is the server's time. Often the job meets another one, `like` which it is, at the same lock or limit."""
     traits, key = _traits(dice, barred), KEYS[int(dice.random() * len(KEYS))]
-    if like is not None and dice.random() < 0.4:
+    if like is not None and dice.random() < 0.5:
         traits, key = like.traits, like.key
     promise = ledger.promise(traits=traits, key=key)
     promise.run_s = promise.first_run_s = dice.random() ** 4 * 120
@@ -87,7 +87,7 @@ def _later(promise: Promise, dice: random.Random, now: float) -> None:
 
 def _unique(promise: Promise, dice: random.Random, now: float) -> None:
     promise.options["unique_by"] = lambda number, key: key
-    promise.options["unique_for"] = 30 if dice.random() < 0.3 else 3600  # some locks are shorter than their jobs
+    promise.options["unique_for"] = 30 if dice.random() < 0.6 else 3600  # some locks are shorter than their jobs
 
 
 def _unique_start(promise: Promise, dice: random.Random, now: float) -> None:
