@@ -23,10 +23,17 @@ CHANCES = {
     "a machine's clock": 1.0,
     "a machine sleeps": 0.5,
     "the server's clock": 0.5,
-    "the server's clock, forward": 2.0,
+    "the server's clock, forward": 3.0,
     "the server is full": 0.5,
     "a producer is killed": 2.0,
+    "killed at a call": 2.0,
+    "paused at a call": 2.0,
 }
+# Of a daemon, whose next one may meet a kill or a pause.
+CALLS = (
+    "settle", "settle", "consume", "beat", "publish", "begin", "promote", "next", "fire", "flush", "look", "own",
+    "leave", "mark_running", "checkpoint", "begin_iteration", "take", "end_blocks", "recover",
+)  # fmt: skip
 
 
 class Faults:
@@ -53,6 +60,8 @@ class Faults:
             "the server's clock, forward": lambda: self._fleet.server.step(self._between(60, 7200)),
             "the server is full": self._fill,
             "a producer is killed": self._kill_producer,
+            "killed at a call": self._kill_at_a_call,
+            "paused at a call": self._pause_at_a_call,
         }
 
     def strike(self) -> None:
@@ -77,6 +86,22 @@ class Faults:
         self._fleet.kill(self._daemon())
         self._kernel.after(self._dice.random() * 60, self._fleet.start_one)
 
+    def _kill_at_a_call(self) -> None:
+        daemon = self._daemon()
+
+        def strike() -> None:
+            self._fleet.kill(daemon)
+            self._kernel.after(self._dice.random() * 60, self._fleet.start_one)
+
+        daemon.line.trap = (self._call(), self._dice.random() < 0.5, strike)
+
+    def _pause_at_a_call(self) -> None:
+        daemon, seconds = self._daemon(), self._between(40, 400)
+        daemon.line.trap = (self._call(), self._dice.random() < 0.5, lambda: self._pause(seconds, daemon))
+
+    def _call(self) -> str:
+        return CALLS[int(self._dice.random() * len(CALLS))]
+
     def _deploy(self) -> None:
         daemon = self._daemon()
         daemon.terminate()
@@ -97,8 +122,8 @@ class Faults:
 
         self._kernel.after(seconds, over)
 
-    def _pause(self, seconds: float) -> None:
-        member = self._member()
+    def _pause(self, seconds: float, member: Member | None = None) -> None:
+        member = member or self._member()
         self._during([member], seconds, "paused", lambda one: one.process.pause(), lambda one: one.process.resume())
 
     def _sleep(self) -> None:

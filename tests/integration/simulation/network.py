@@ -21,7 +21,7 @@ from goworkers_py.core.errors import BrokerUnavailable
 from simulation.kernel import Kernel, Process
 
 TIMEOUT_S = 5.0  # of a connection that gets no reply
-MOST_LATE_S = 30.0
+MOST_LATE_S = 300.0
 
 PARTS = (
     "transport", "store", "recoverable", "control", "cancels", "calls", "locks", "limits", "periodic", "batches",
@@ -42,6 +42,8 @@ class Line:
         self._server_is_away = server_is_away
         self.trouble = 0.0  # the chance that a request or its reply has one of the troubles above
         self._news: list[Callable[[], object]] = []  # what to call when news may have been missed
+        # What happens to the process at its next call of this verb: before the server does it, or after.
+        self.trap: tuple[str, bool, Callable[[], object]] | None = None
 
     @property
     def kernel(self) -> Kernel:
@@ -63,18 +65,19 @@ class Line:
         for look in list(self._news):
             self.kernel.spawn(self.process, "news", look)
 
-    def call(self, verb: Callable[..., Any], waits: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, name: str, verb: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         kernel = self.kernel
         kernel.let_step()
+        self._spring(name, after=False)
         fate = kernel.random.random() if self.trouble else 1.0
         if self.dead or fate < self.trouble:
             trouble = 0.0 if self.dead else fate / self.trouble
             if trouble < 0.3:
                 self._fail("the request is lost")
             elif trouble < 0.5:
-                if waits:  # nobody waits for a job on a line that is gone
+                if name == "consume":  # nobody waits for a job on a line that is gone
                     kwargs = {**kwargs, "wait_s": 0.0}
-                kernel.after(kernel.random.random() * MOST_LATE_S, lambda: self._late(verb, args, kwargs))
+                kernel.after(kernel.random.random() ** 3 * MOST_LATE_S, lambda: self._late(verb, args, kwargs))
                 self._fail("the request is late")
             elif trouble < 0.8:
                 self._serve(verb, args, kwargs)
@@ -82,9 +85,16 @@ class Line:
             else:
                 kernel.wait(kernel.random.random() * TIMEOUT_S)
         reply = self._serve(verb, args, kwargs)
+        self._spring(name, after=True)
         if self.dead:  # while the server waited for a job
             self._fail("the reply is lost")
         return self._pages(reply) if isinstance(reply, GeneratorType) else reply
+
+    def _spring(self, name: str, after: bool) -> None:
+        if self.trap is not None and self.trap[:2] == (name, after):
+            (_, _, strike), self.trap = self.trap, None
+            self.kernel.at(self.kernel.now, strike)
+            self.kernel.wait(0.0)
 
     def _serve(self, verb: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """One step of the server, which is whole."""
@@ -101,7 +111,7 @@ class Line:
         """Each further page is a call of its own."""
         while True:
             try:
-                page = self.call(next, False, (pages,), {})
+                page = self.call("next", next, (pages,), {})
             except StopIteration:
                 return
             yield page
@@ -148,7 +158,7 @@ class _FarPart:
         def far(*args: Any, **kwargs: Any) -> Any:
             if name in _SUBSCRIPTIONS:
                 return line.subscribe(name, verb, args)
-            return line.call(verb, name == "consume", args, kwargs)
+            return line.call(name, verb, args, kwargs)
 
         setattr(self, name, far)
         return far

@@ -31,7 +31,7 @@ from simulation.wire_line import on_wires
 _SLOWER = ((pauses, "LOOK_EVERY_S", 5.0), (lock_keeper, "LOOK_EVERY_S", 5.0))
 SERVERS: Mapping[str, Callable[[Kernel], Server]] = {"memory": MemoryServer, "redis": SimulatedRedis}
 STOPS_WITHIN_S = 120.0
-QUIET_WITHIN_S = 4 * 3600.0  # after the last fault, all jobs have ended
+QUIET_WITHIN_S = 2 * 3600.0  # after the last fault, all jobs have ended
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,6 @@ class _Run:
         kernel.preempts = script.preempts
         self.fleet = Fleet(kernel, SERVERS[script.server](kernel), script.daemons, script.producers)
         self.works, self.day_ends = False, 0.0
-        self.last: Promise | None = None
         self.faults = Faults(self.fleet, self._put_to_work, script.faults)
 
     def all_days(self) -> None:
@@ -194,8 +193,9 @@ class _Run:
             strangers.push(dice, self.fleet)
             return
         barred = set(self.script.barred)
-        first = traits.draw(dice, ledger, self.fleet.server.time(), barred, like=self.last)
-        self.last = first
+        unfinished = [promise for promise in ledger.promises[-12:] if promise.jid and not promise.ended_well]
+        like = unfinished[int(dice.random() * len(unfinished))] if unfinished else None
+        first = traits.draw(dice, ledger, self.fleet.server.time(), barred, like)
         within = next((place for place in ("batch", "chain") if place in first.traits), "")
         if not within:
             jobs.push(first)

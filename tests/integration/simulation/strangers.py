@@ -25,10 +25,17 @@ def _push(fleet: Fleet, promise: Promise, **fields: Any) -> None:
 
 def _twins(dice: random.Random, fleet: Fleet) -> None:
     """Jobs of the same bytes, which are separate jobs."""
-    run_s = dice.random() * 2
+    run_s = dice.random() ** 2 * 15
     copies = 2 + int(dice.random() * 6)
+    failures = copies if dice.random() < 0.5 else 0
     promise = fleet.ledger.promise(
-        key="red", run_s=run_s, first_run_s=run_s, copies=copies, traits=frozenset({"twins"}), pushed=fleet.kernel.now
+        key="red",
+        run_s=run_s,
+        first_run_s=run_s,
+        copies=copies,
+        failures=failures,
+        traits=frozenset({"twins"}),
+        pushed=fleet.kernel.now,
     )
     _push(fleet, promise)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Container
+from collections.abc import Set as AbstractSet
 
 from simulation.ledger import LIMITED, Ledger, Promise
 
@@ -34,12 +34,12 @@ KEYS = ("red", "green", "blue")
 
 
 def draw(
-    dice: random.Random, ledger: Ledger, now: float, barred: Container[str], like: Promise | None = None
+    dice: random.Random, ledger: Ledger, now: float, barred: AbstractSet[str], like: Promise | None = None
 ) -> Promise:
     """`now` is the server's time. Often the job meets another one, `like` which it is, at the same lock or limit."""
     traits, key = _traits(dice, barred), KEYS[int(dice.random() * len(KEYS))]
     if like is not None and dice.random() < 0.5:
-        traits, key = like.traits, like.key
+        traits, key = like.traits.intersection(TRAITS).difference(barred), like.key
     promise = ledger.promise(traits=traits, key=key)
     promise.run_s = promise.first_run_s = dice.random() ** 4 * 120
     promise.due = now
@@ -48,7 +48,7 @@ def draw(
     return promise
 
 
-def _traits(dice: random.Random, barred: Container[str]) -> frozenset[str]:
+def _traits(dice: random.Random, barred: AbstractSet[str]) -> frozenset[str]:
     traits: set[str] = set()
     for _ in range(int(dice.random() * 4)):
         trait = TRAITS[int(dice.random() * len(TRAITS))]
