@@ -151,8 +151,9 @@ class RedisLeases(Recoverable):
         now = int(seconds) + int(microseconds) / 1e6
         forget_at = {other: _number(moment) for other, moment in _pairs(gone).items()}
         entries, unreadable = read_entries(owners)
-        of_blocks, _ = read_entries(blocks)
+        of_blocks, unreadable_of_blocks = read_entries(blocks)
         self._warn_of(unreadable)
+        without_entry = forget_at.keys() - {*entries, *of_blocks, *unreadable, *unreadable_of_blocks}
         entries.pop(identity, None)
         not_yet_dead = {other: entry for other, entry in {**of_blocks, **entries}.items() if other not in forget_at}
         found = set(self._find_dead(identity, not_yet_dead, proof))
@@ -162,6 +163,8 @@ class RedisLeases(Recoverable):
         yield from self._recovery.move_all(without_conviction_where_several_died(died_at, entries, now), judge)
         past = {**of_blocks, **dead}
         self._forget({other: entry for other, entry in past.items() if forget_at.get(other, math.inf) < now})
+        if over := [other for other in without_entry if forget_at[other] < now]:
+            self._connections.call("HDEL", self._keys.gone, *over)
 
     def declare_dead(self, identity: str, proof: str | None, owners: Collection[str]) -> None:
         names = [*owners]
@@ -218,7 +221,8 @@ class RedisLeases(Recoverable):
             lists = [("LLEN", self._keys.inprogress(queue, other)) for queue in entry.queues]
             if all(length == 0 for length in self._connections.answers(lists)):
                 # No transaction, because a full server refuses every one. If only the first HDEL is done, the entry in
-                # `gone` is left. It does no harm: without an entry in `owners`, no recovery looks at it.
+                # `gone` is left, and a later recovery removes it when its time is over. One is left too where an owner
+                # ends between the two steps in which a recovery reads the entries and declares the silent ones dead.
                 keys = self._keys.owners, self._keys.blocks, self._keys.gone
                 self._connections.exchange([("HDEL", key, other) for key in keys])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -252,6 +253,31 @@ def test_dead_owners_are_forgotten_after_a_day(
     redis.hset(KEYS.gone, OTHER, 1)
     recover(broker, by_lease=True)
     assert not redis.exists(KEYS.owners, KEYS.gone)
+
+
+def test_one_that_was_declared_dead_as_it_ended_is_forgotten_after_a_day(
+    make: Make, broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner of a block ends after the recovery has read its entry, and before it looks for its lease."""
+    other = make("other")
+    other.recoverable.beat(Presence(OTHER, {}, blocks=True))
+    leased = leases.RedisLeases._leased
+
+    def ends_first(self: leases.RedisLeases, owners: Iterable[str]) -> set[str]:
+        other.recoverable.end_blocks(OTHER)
+        return leased(self, owners)
+
+    with monkeypatch.context() as during:
+        during.setattr(leases.RedisLeases, "_leased", ends_first)
+        recover(broker, by_lease=True)
+    assert redis.hkeys(KEYS.gone) == [OTHER.encode()]
+    recover(broker, by_lease=True)
+    assert redis.hexists(KEYS.gone, OTHER)
+    redis.hset(KEYS.gone, OTHER, 1)
+    redis.hset(KEYS.gone, "later:1:x", 1)
+    redis.hset(KEYS.owners, "later:1:x", '{"v":2}')  # its jobs are recovered by the release that wrote the entry
+    recover(broker, by_lease=True)
+    assert redis.hkeys(KEYS.gone) == [b"later:1:x"]
 
 
 def test_dead_owners_are_not_forgotten_while_their_jobs_cannot_be_moved(
