@@ -1,18 +1,22 @@
 """Tells from the samples whether anything has grown.
 
-The median of the last quarter of a run is compared with that of the second one: the first quarter is the warm-up, in
-which the places that are bounded fill up. The growth that is allowed is the noise of such a median. It does not grow
-with the length of a run, so a longer run finds a slower leak: with 1 MB, a run of eight hours finds 0.25 MB an hour,
-less than a byte a job.
+The first quarter of a run is the warm-up, in which the places that are bounded fill up. The rest is divided by three,
+and the mean of the last third is compared with that of the first one. The growth that is allowed is the noise of such a
+mean. It does not grow with the length of a run, so a longer run finds a slower leak: with 1 MB, a run of eight hours
+finds 0.25 MB an hour, less than a byte a job.
+
+A machine that is busy with something else has no time for the producer. Then there are fewer jobs and fewer keys than
+at other times, so the samples of such a time do not count.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import mean, quantiles, variance
 from typing import Any
 
 Sample = dict[str, Any]
@@ -20,7 +24,9 @@ Sample = dict[str, Any]
 MB = 1_000_000
 ROLES = ("parent", "child 1", "child 2", "changing", "producer", "redis")
 
-# Allocators return memory late, and the number of objects in flight differs from sample to sample.
+# Beside the constants below, each figure may grow by so many standard errors of the difference: what comes by chance.
+ERRORS = 3.0
+# Allocators return memory late.
 MEMORY_MB = 1.0
 SERVER_MEMORY_MB = 0.5  # of the data: the server counts it to the byte, but the number of records differs
 THREADS = 1.0
@@ -30,23 +36,28 @@ DESCRIPTORS, CONNECTIONS = 2.0, 3.0
 # Of a family of keys, or their entries: the jobs come at an even rate, but when they end is not even.
 FEW, SHARE = 3.0, 0.05
 
+# The records of most jobs live for a minute, and a sample is taken every half minute.
+LOADED_SAMPLES, LOADED_SHARE = 6, 0.9
+FEWEST = 9  # samples that count
+
 
 @dataclass(frozen=True)
 class Figure:
-    """Something that may grow: `read` takes it out of a sample, `noise` is the growth that is allowed."""
+    """Something that may grow: `read` takes it out of a sample. It may grow by `noise`, or by `share` of itself."""
 
     name: str
     unit: str
     read: Callable[[Sample], float | None]
     noise: float
+    share: float = 0.0
 
 
 @dataclass(frozen=True)
 class Growth:
     name: str
     unit: str
-    before: float  # median of the second quarter
-    after: float  # median of the last one
+    before: float  # mean of the first third
+    after: float  # mean of the last third
     per_h: float
     allowed: float
 
@@ -72,6 +83,12 @@ class Record:
         """Those while jobs were pushed. The last one is taken when all have ended."""
         return [sample for sample in self.samples if sample["s"] <= self.head["seconds"]]
 
+    @property
+    def counting(self) -> list[Sample]:
+        """Those after the warm-up and under load."""
+        warm_s = self.loaded[-1]["s"] / 4
+        return [sample for sample in under_load(self.loaded) if sample["s"] > warm_s]
+
 
 def read_record(path: Path) -> Record:
     lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
@@ -80,10 +97,22 @@ def read_record(path: Path) -> Record:
     return Record(head, samples, next((line for line in lines if "end" in line), {}))
 
 
-def figures(samples: Sequence[Sample]) -> Iterator[Figure]:
+def under_load(samples: Sequence[Sample]) -> list[Sample]:
+    """Those before which the load was there for a while."""
+    if len(samples) < FEWEST:
+        return []
+    rates = {
+        sample["s"]: (_pushed(sample) - _pushed(earlier)) / (sample["s"] - earlier["s"])
+        for earlier, sample in zip(samples, samples[LOADED_SAMPLES:], strict=False)
+    }
+    least = LOADED_SHARE * quantiles(rates.values(), n=10)[-1]
+    return [sample for sample in samples if rates.get(sample["s"], 0.0) >= least]
+
+
+def figures() -> Iterator[Figure]:
     for role in ROLES:
         is_server = role == "redis"  # it counts its data itself, and its descriptors are its connections
-        if not is_server:
+        if not is_server and role != "changing":  # that is never old, and its memory rises in the minutes of its life
             yield Figure(f"{role}, memory", "MB", _of_process(role, "uss_kb", 1_000), MEMORY_MB)
         yield Figure(f"{role}, threads", "", _of_process(role, "threads"), THREADS)
         noise = CONNECTIONS if is_server else DESCRIPTORS
@@ -91,34 +120,39 @@ def figures(samples: Sequence[Sample]) -> Iterator[Figure]:
     yield Figure("redis, memory", "MB", lambda sample: sample["redis"]["used_memory"] / MB, SERVER_MEMORY_MB)
     yield Figure("redis, connections", "", lambda sample: sample["redis"]["connected_clients"], CONNECTIONS)
     yield Figure("redis, scripts", "", lambda sample: sample["redis"]["number_of_cached_scripts"], 0.0)
-    yield Figure("redis, keys", "", lambda sample: sample["redis"]["dbsize"], _noise(samples, "dbsize"))
-    yield Figure("jobs that have not ended", "", lambda sample: sample["open"], _noise(samples, "open"))
+    yield Figure("redis, keys", "", lambda sample: sample["redis"]["dbsize"], FEW, SHARE)
+    yield Figure("jobs that have not ended", "", lambda sample: sample["open"], FEW, SHARE)
 
 
 def families(samples: Sequence[Sample]) -> Iterator[Figure]:
     """Keys by family: how many, how many without a time to live, how many entries."""
     for kind, what in (("keys", "keys"), ("staying", "keys that stay"), ("entries", "entries")):
         for family in sorted({name for sample in samples for name in sample["redis"][kind]}):
-            read = _of_family(kind, family)
-            yield Figure(f"{family}, {what}", "", read, max(FEW, SHARE * _middle(samples, read)))
+            yield Figure(f"{family}, {what}", "", _of_family(kind, family), FEW, SHARE)
 
 
 def growth_of(figure: Figure, samples: Sequence[Sample]) -> Growth:
-    quarter = max(1, len(samples) // 4)
-    second, last = samples[quarter : 2 * quarter], samples[-quarter:]
-    before, after = _middle(second, figure.read), _middle(last, figure.read)
-    hours = (last[0]["s"] - second[0]["s"]) / 3600
-    return Growth(figure.name, figure.unit, before, after, (after - before) / hours, figure.noise)
+    """`samples`: those that count."""
+    third = max(1, len(samples) // 3)
+    second, last = (
+        [value for sample in part if (value := figure.read(sample)) is not None]
+        for part in (samples[:third], samples[-third:])
+    )
+    hours = (samples[-third]["s"] - samples[0]["s"]) / 3600
+    before, after = mean(second), mean(last)
+    error = math.sqrt(variance(second) / len(second) + variance(last) / len(last))
+    allowed = max(figure.noise, figure.share * before, ERRORS * error)
+    return Growth(figure.name, figure.unit, before, after, (after - before) / hours, allowed)
 
 
 def judge(record: Record) -> list[str]:
     """What is wrong: what has grown, which jobs were lost, how the run failed."""
-    samples = record.loaded
-    if len(samples) < 8:
-        return ["too few samples"]
-    found = [growth_of(figure, samples) for figure in (*figures(samples), *families(samples))]
+    samples = record.counting
+    if len(samples) < FEWEST:
+        return [f"only {len(samples)} samples of {len(record.loaded)} count: too short, or too busy a machine"]
+    found = [growth_of(figure, samples) for figure in (*figures(), *families(samples))]
     grown = [
-        f"{one.name} has grown from {one.before:g} to {one.after:g} {one.unit}, by {one.per_h:.3g} an hour"
+        f"{one.name} has grown from {one.before:.5g} to {one.after:.5g}, by {one.per_h:.3g} an hour"
         for one in found
         if not one.is_flat
     ]
@@ -126,13 +160,8 @@ def judge(record: Record) -> list[str]:
     return [*record.end.get("wrong", ()), *unfinished, *grown]
 
 
-def _middle(samples: Sequence[Sample], read: Callable[[Sample], float | None]) -> float:
-    values = [value for sample in samples if (value := read(sample)) is not None]
-    return median(values) if values else 0.0
-
-
-def _noise(samples: Sequence[Sample], name: str) -> float:
-    return max(FEW, SHARE * _middle(samples, lambda sample: sample[name] if name in sample else sample["redis"][name]))
+def _pushed(sample: Sample) -> int:
+    return sum(sample["jobs"]["pushed"].values())
 
 
 def _of_process(role: str, name: str, divisor: float = 1) -> Callable[[Sample], float | None]:

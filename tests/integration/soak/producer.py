@@ -222,7 +222,11 @@ class Looks:
     def run_a_command(self) -> None:
         arguments = next(self._commands)
         command = [sys.executable, "-m", "goworkers_py.cli", *arguments, "-c", self._fleet.configurations["changing"]]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired:  # the machine is busy with something else
+            self._note(f"{' '.join(arguments)}: no end")
+            return
         if done.returncode not in (0, 1):  # the doctor's 1: it has found something
             self._note(f"{' '.join(arguments)}: {done.stderr[-300:]}")
 

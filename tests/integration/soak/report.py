@@ -18,7 +18,7 @@ from soak import (
     REOPEN_EVERY_S,
     SAMPLE_EVERY_S,
 )
-from soak.judge import ROLES, Record, Sample, figures, growth_of, judge
+from soak.judge import ERRORS, FEWEST, ROLES, Record, Sample, figures, growth_of, judge, under_load
 
 PAGE, PICTURE = "internals/soak.md", "soak"
 PANEL, GAP, NAME = 74, 26, 14  # heights
@@ -36,11 +36,11 @@ class Panel(NamedTuple):
 
 
 def table(record: Record) -> list[list[str]]:
-    rows = [["figure", "start", "second quarter", "last quarter", "growth an hour", "noise allowed", "verdict"]]
-    first = record.loaded[:1]
-    for figure in figures(record.loaded):
-        growth = growth_of(figure, record.loaded)
-        start = figure.read(first[0])
+    rows = [["figure", "start", "first third", "last third", "growth an hour", "noise allowed", "verdict"]]
+    samples = record.counting
+    for figure in figures():
+        growth = growth_of(figure, samples)
+        start = figure.read(record.samples[0])
         rows.append(
             [
                 growth.name + (f", {growth.unit}" if growth.unit else ""),
@@ -54,7 +54,7 @@ def table(record: Record) -> list[list[str]]:
 
 
 def picture(record: Record) -> Picture:
-    panels = list(_panels(record.samples))
+    panels = list(_panels(record.samples, under_load(record.loaded)))
     height = TOP + len(panels) * (PANEL + GAP) + BOTTOM - GAP
     hours = record.samples[-1]["s"] / 3600
     step, _ = steps(hours)
@@ -89,7 +89,7 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
 
 def summary(record: Record) -> Iterator[str]:
     """For a terminal."""
-    rows = table(record)
+    rows = table(record) if len(record.counting) >= FEWEST else [[]]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -100,7 +100,7 @@ def summary(record: Record) -> Iterator[str]:
 # --- the picture
 
 
-def _panels(samples: Sequence[Sample]) -> Iterator[Panel]:
+def _panels(samples: Sequence[Sample], loaded: Sequence[Sample]) -> Iterator[Panel]:
     def of_roles(name: str, divisor: float = 1) -> list[Curve]:
         kinds = {"changing": "probe", "producer": "other"}
         return [
@@ -125,7 +125,7 @@ def _panels(samples: Sequence[Sample]) -> Iterator[Panel]:
     yield Panel("jobs a second", [Curve("jobs", "ours", list(_rates(samples)))])
     yield Panel("wait, p50, ms", [
         Curve("p50", "ours", [
-            (sample["s"], late) for sample in samples if (late := sample["late_ms"]["50"]) is not None
+            (sample["s"], late) for sample in loaded if (late := sample["late_ms"]["50"]) is not None
         ])
     ])  # fmt: skip
 
@@ -206,9 +206,12 @@ The code is in `tests/integration/soak`.
 
 - A sample is taken every {sample:g} s. The memory of a process is what it shares with no other one (USS); that of Redis
   is `used_memory`.
-- **Growth** is the difference between the medians of the second and of the last quarter. The first quarter is the
-  warm-up. The noise that is allowed is a constant, with its reason in `judge.py`; it is the same for every length, so a
-  longer run finds a slower leak.
+- The first quarter of a run is the warm-up. The rest is divided by three, and **growth** is the difference between the
+  means of the last and of the first third.
+- Samples from a time in which the machine was busy with something else, and had no time for the load, do not count.
+- **Noise** is what a figure may grow: a constant, with its reason in `judge.py`, or {errors:g} standard errors of the
+  difference where that is more. It does not grow with the length, so a longer run finds a slower leak.
+- The memory of `changing` is drawn and not judged: it is never old.
 - Keys are judged by family too: how many, how many without a time to live, how many entries they have. The table has
   their sum.
 - Some things are kept for hours or days: results, ended chains, metrics, receipts, reports, the audit list. Their lives
@@ -227,12 +230,14 @@ def page(record: Record) -> str:
     method = METHOD.format(
         deploy=DEPLOY_EVERY_S / 60, kill=KILL_EVERY_S / 60, reopen=REOPEN_EVERY_S / 60, cli=CLI_EVERY_S,
         pages=PAGES_EVERY_S, call=CALL_EVERY_S, sample=SAMPLE_EVERY_S, drain=DRAIN_S,
+        errors=ERRORS,
     )  # fmt: skip
     drawn = (
         f'<picture>\n  <source media="(prefers-color-scheme: dark)" srcset="../{PICTURE}-dark.svg">\n'
         f'  <img alt="What may grow, over the hours of a soak" src="../{PICTURE}.svg">\n</picture>\n\n'
     )
-    return "".join([INTRO, f"{_conditions(record)}\n{verdict}\n\n", drawn, markdown(table(record)), "\n", method])
+    shown = markdown(table(record)) if len(record.counting) >= FEWEST else ""
+    return "".join([INTRO, f"{_conditions(record)}\n{verdict}\n\n", drawn, shown, "\n", method])
 
 
 def _conditions(record: Record) -> str:
@@ -244,7 +249,7 @@ def _conditions(record: Record) -> str:
         f"The last run began at {head['at'][:16].replace('T', ' ')} UTC and took **{_hours(record)}**: goworkers-py "
         f"{head['version']}, Python {head['python']}, Redis {head['redis']}, {head['cores']} cores. {pushed:,} jobs "
         f"were pushed, {ended:,} ended; a job of a batch or a chain counts with it. `changing` had {lives} lives. All "
-        f"processes together used {busy:.0%} of a core.\n"
+        f"processes together used {busy:.0%} of a core. {len(record.counting)} of {len(samples)} samples count.\n"
     )
 
 
@@ -270,7 +275,9 @@ def _jobs(record: Record) -> tuple[int, int]:
 
 def _hours(record: Record) -> str:
     minutes = round(record.loaded[-1]["s"] / 60)
-    return f"{minutes / 60:g} hours" if minutes % 60 == 0 else f"{minutes // 60} h {minutes % 60} min"
+    if minutes < 60:
+        return f"{minutes} minutes"
+    return f"{minutes // 60} hours" if minutes % 60 == 0 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _figure(value: float) -> str:
