@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from simulation.ledger import OUTAGE
+from simulation.traits import KEYS
 
 if TYPE_CHECKING:
     from simulation.fleet import Daemon, Fleet, Member
@@ -25,6 +26,7 @@ CHANCES = {
     "the server's clock": 0.5,
     "the server's clock, forward": 3.0,
     "the server is full": 0.5,
+    "a damaged key": 0.5,
     "a producer is killed": 2.0,
     "killed at a call": 2.0,
     "paused at a call": 2.0,
@@ -59,6 +61,7 @@ class Faults:
             "the server's clock": self._step_server,
             "the server's clock, forward": lambda: self._fleet.server.step(self._between(60, 7200)),
             "the server is full": self._fill,
+            "a damaged key": self._damage,
             "a producer is killed": self._kill_producer,
             "killed at a call": self._kill_at_a_call,
             "paused at a call": self._pause_at_a_call,
@@ -159,6 +162,11 @@ class Faults:
 
     def _make_room(self) -> None:
         self._fleet.server.fill(False)
+
+    def _damage(self) -> None:
+        key, server = KEYS[int(self._dice.random() * len(KEYS))], self._fleet.server
+        if server.damage("wide", key):
+            self._kernel.after(self._between(5, 120), lambda: server.repair("wide", key))
 
     def _kill_producer(self) -> None:
         self._on_producer(self._fleet.replace_producer())

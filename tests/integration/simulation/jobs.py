@@ -122,8 +122,12 @@ class Jobs:
             machine.sleep(promise.first_run_s if run.attempt == 1 else promise.run_s)
             if "blocking" in promise.traits:
                 self.block(STRICT, promise.key, 5.0, 30.0)
-            for _ in range(promise.kin):
-                child = self.ledger.promise(run_s=0.1, parent=promise, pushed=run.began)
+            for number_of_child in range(promise.kin):
+                # The last one has a limit: its push may be refused when the others have been made.
+                traits = {"wide"} if 0 < number_of_child == promise.kin - 1 else set()
+                child = self.ledger.promise(
+                    run_s=0.1, parent=promise, pushed=run.began, traits=frozenset(traits), key=promise.key
+                )
                 run.children.append(child)
                 self.push(child)
             self._fail_as_told(promise)

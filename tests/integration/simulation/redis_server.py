@@ -227,6 +227,13 @@ class SimulatedRedis(Server):
     def _limit_memory(self, full: bool) -> None:
         self.ask((b"CONFIG", b"SET", b"maxmemory", int(full)))
 
+    def damage(self, limit: str, key: str) -> bool:
+        places = Keys().places(f"{limit}:{key}")
+        return bool(self.ask((b"SET", places, b"of another program", b"NX"))[0])
+
+    def repair(self, limit: str, key: str) -> None:
+        self.ask((b"DEL", Keys().places(f"{limit}:{key}")))
+
     def push_raw(self, queue: str, payload: bytes, copies: int) -> None:
         """Also on a full server: its own push would be tried again until there is room."""
         self._limit_memory(False)

@@ -74,6 +74,13 @@ class Server(ABC):
     def fill(self, full: bool) -> None:
         """Whether it has room for nothing more."""
 
+    def damage(self, limit: str, key: str) -> bool:
+        """Some other program writes where the places of a limit would be; False where that cannot be."""
+        return False
+
+    def repair(self, limit: str, key: str) -> None:  # noqa: B027
+        """Removes what `damage` wrote."""
+
     @abstractmethod
     def push_raw(self, queue: str, payload: bytes, copies: int) -> None:
         """As a program in another language does."""
