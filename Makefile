@@ -86,6 +86,9 @@ soak: setup ## run every feature for HOURS under a steady load: nothing may grow
 mutate: setup ## break the scripts and the code that decides, one thing at a time, and see that tests notice; accepts ARGS
 	@exec nice -n 10 $(BIN)/python bin/mutate $(ARGS)
 
+simulate: setup ## run simulated fleets from seeds for HOURS of their time; SEED=N replays one, see docs/internals/simulation.md
+	@PYTHONPATH=tests/support:tests/integration exec $(BIN)/python -m simulation --hours $(HOURS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
 bench: setup ## measure ours and its peers, half an hour, and write docs/benchmarks.md; ARGS='--only drain' only prints
 	@exec $(BIN)/python bin/bench $(if $(ARGS),$(ARGS),--docs docs)
 

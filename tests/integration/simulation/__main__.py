@@ -62,10 +62,11 @@ def _one(options: argparse.Namespace) -> int:
 
 def _many(options: argparse.Namespace) -> int:
     began, failed = time.monotonic(), 0
-    hours, steps, jobs, runs, number = 0.0, 0, 0, 0, 0
+    hours, working, steps, jobs, runs, number = 0.0, 0.0, 0, 0, 0, 0
     faults: Counter[str] = Counter()
     for outcome in _outcomes(options):
         number, hours, steps = number + 1, hours + outcome.hours, steps + outcome.steps
+        working += outcome.working_hours
         jobs, runs = jobs + outcome.jobs, runs + outcome.runs
         faults.update(outcome.faults)
         if outcome.complaints:

@@ -68,7 +68,7 @@ class Faults:
         }
 
     def strike(self) -> None:
-        if not self._fleet.daemons:
+        if not self._fleet.daemons or not self._chances:
             return
         kind = self._dice.choices(list(self._chances), list(self._chances.values()))[0]
         self.counts[kind] += 1

@@ -133,7 +133,7 @@ class Judge:
     def _locked(self) -> Iterator[str]:
         found: dict[tuple[str, str], list[tuple[str, Run]]] = defaultdict(list)
         for promise in self._promises:
-            if promise.traits & {"unique", "unique-replace"}:
+            if promise.traits & {"unique", "unique-replace"} and "group" not in promise.traits:
                 # A lock may end while its job waits.
                 lasts = promise.due + promise.options["unique_for"]
                 runs = [(str(promise), run) for run in promise.runs if run.began_by_server < lasts]

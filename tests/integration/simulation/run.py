@@ -16,7 +16,7 @@ from goworkers_py.core import machine, strikes
 from goworkers_py.core.errors import ArgumentError, BrokerError, LimitTimeout
 from goworkers_py.runtime import lock_keeper, pauses
 from simulation import strangers, traits
-from simulation.faults import Faults
+from simulation.faults import CHANCES, Faults
 from simulation.fleet import Fleet, Member
 from simulation.jobs import TICKS_S
 from simulation.judge import Judge
@@ -53,17 +53,21 @@ class Script:
 
     @classmethod
     def of(cls, seed: int, server: str = "memory") -> Script:
+        """Most runs have only some traits and some faults, so that those meet more often."""
         dice = random.Random(f"script {seed}")
+        narrow = dice.random() < 0.7
         return cls(
             seed,
             days=1 + int(dice.random() * 3),
-            work_s=200 + dice.random() * 400,
-            night_s=dice.random() ** 2 * 24 * 3600,
+            work_s=150 + dice.random() * 350,
+            night_s=dice.random() ** 2 * 72 * 3600,
             daemons=1 + int(dice.random() * 3),
-            jobs_per_minute=5 + dice.random() * 35,
-            faults_per_minute=dice.random() * 3,
+            jobs_per_minute=5 + dice.random() * 45,
+            faults_per_minute=dice.random() * 4,
             preempts=(0.0, 0.0, 0.02, 0.2)[int(dice.random() * 4)],
             server=server,
+            barred=tuple(trait for trait in traits.TRAITS if narrow and dice.random() < 0.65),
+            faults=tuple(kind for kind in CHANCES if not narrow or dice.random() < 0.4),
         )
 
     def as_json(self) -> str:
@@ -81,6 +85,7 @@ class Outcome:
     script: Script
     complaints: list[str] = field(default_factory=list)
     hours: float = 0.0
+    working_hours: float = 0.0  # without the nights
     steps: int = 0
     jobs: int = 0
     runs: int = 0
@@ -109,6 +114,7 @@ def simulate(script: Script, trace: Callable[[str], object] | None = None) -> Ou
             script,
             [*alarms, *complaints],
             kernel.now / 3600,
+            (kernel.now - run.slept_s) / 3600,
             kernel.steps,
             len(ledger.promises),
             sum(len(promise.runs) for promise in ledger.promises),
@@ -122,7 +128,7 @@ class _Run:
         self.kernel, self.script, self.dice = kernel, script, kernel.random
         kernel.preempts = script.preempts
         self.fleet = Fleet(kernel, SERVERS[script.server](kernel), script.daemons, script.producers)
-        self.works, self.day_ends = False, 0.0
+        self.works, self.day_ends, self.slept_s = False, 0.0, 0.0
         self.faults = Faults(self.fleet, self._put_to_work, script.faults)
 
     def all_days(self) -> None:
@@ -172,6 +178,7 @@ class _Run:
         for daemon in list(self.fleet.daemons):
             self.fleet.kill(daemon)
         self.kernel.run(lambda: False, self.script.night_s)
+        self.slept_s += self.script.night_s
 
     def _produce(self, producer: Member) -> None:
         while True:
