@@ -227,8 +227,11 @@ class _Run:
     def _until_quiet(self) -> None:
         self.fleet.calm()
         self.fleet.server.fill(False)
-        self.fleet.start_all()
-        self.kernel.run(lambda: self.fleet.server.contents().is_quiet, QUIET_WITHIN_S)
+        self.kernel.run(self._is_quiet, QUIET_WITHIN_S)
+
+    def _is_quiet(self) -> bool:
+        self.fleet.start_all()  # a daemon may have been about to end
+        return self.fleet.server.contents().is_quiet
 
     def end(self) -> None:
         for member in self.fleet.everybody:
