@@ -6,6 +6,7 @@ ARGS ?=
 PARALLEL ?= -n 8 --dist worksteal
 MINUTES ?= 30
 HOURS ?= 8
+SIMULATED ?= 1000000
 SEEDS ?= 1
 ROUNDS ?= 200
 LEASE ?= 5
@@ -26,7 +27,7 @@ COMPILE_TESTS := @ls tests/__pycache__/*pytest* >/dev/null 2>&1 || $(BIN)/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test test-fast matrix newest oldest upgrade chaos standby-chaos bench bench-quick lint format types coverage docs reference dist ci clean chaos-rabbitmq chaos-cluster chaos-shards soak mutate
+.PHONY: help setup run test test-fast matrix newest oldest upgrade chaos standby-chaos bench bench-quick lint format types coverage docs reference dist ci clean chaos-rabbitmq chaos-cluster chaos-shards soak mutate simulate
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -86,8 +87,8 @@ soak: setup ## run every feature for HOURS under a steady load: nothing may grow
 mutate: setup ## break the scripts and the code that decides, one thing at a time, and see that tests notice; accepts ARGS
 	@exec nice -n 10 $(BIN)/python bin/mutate $(ARGS)
 
-simulate: setup ## run simulated fleets from seeds for HOURS of their time; SEED=N replays one, see docs/internals/simulation.md
-	@PYTHONPATH=tests/support:tests/integration exec $(BIN)/python -m simulation --hours $(HOURS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+simulate: setup ## run simulated fleets for SIMULATED hours of their time; SEED=N replays one
+	@PYTHONPATH=tests/support:tests/integration exec $(BIN)/python -m simulation --hours $(SIMULATED) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 bench: setup ## measure ours and its peers, half an hour, and write docs/benchmarks.md; ARGS='--only drain' only prints
 	@exec $(BIN)/python bin/bench $(if $(ARGS),$(ARGS),--docs docs)

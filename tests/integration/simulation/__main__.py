@@ -76,7 +76,8 @@ def _many(options: argparse.Namespace) -> int:
             break
     took_s = time.monotonic() - began
     print(
-        f"{hours:,.0f} hours in {number:,} runs, in {took_s:.0f} s: {jobs:,} jobs ran {runs:,} times in {steps:,} steps"
+        f"{hours:,.0f} hours ({working:,.0f} without the nights) in {number:,} runs, in {took_s:.0f} s: "
+        f"{jobs:,} jobs ran {runs:,} times in {steps:,} steps"
     )
     print("faults: " + ", ".join(f"{count:,} {kind}" for kind, count in sorted(faults.items())))
     print(f"{failed} runs with complaints")

@@ -68,6 +68,7 @@ class Fleet:
         self.ledger = Ledger(server.steps)
         self.server = server
         self._size = size
+        self.sleeps = False  # whoever ends is not replaced
         self._numbers = itertools.count(1)
         self.daemons: list[Daemon] = []
         self.producers = [Member(self, f"producer {number}") for number in range(1, producers + 1)]
@@ -75,11 +76,12 @@ class Fleet:
         self.start_all()
 
     def start_all(self) -> None:
+        self.sleeps = False
         while len(self.daemons) < self._size:
             self.start_one()
 
     def start_one(self) -> None:
-        if len(self.daemons) < self._size:
+        if len(self.daemons) < self._size and not self.sleeps:
             daemon = Daemon(self, f"daemon {next(self._numbers)}")
             self.daemons.append(daemon)
             self.everybody.append(daemon)

@@ -191,7 +191,7 @@ class Judge:
                 if ran and (ran < promise.kin or run.how != "ok"):
                     yield f"{ran} of {promise.kin} children of an atomic job ran: {promise}: {run}"
             whole = sum(ran == promise.kin for _, ran in sets)
-            ended_by_others = promise.died or promise.expires < math.inf
+            ended_by_others = promise.died or promise.expires < math.inf or promise.number in self._dead
             if promise.kin and whole != bool(promise.ended_well) and not ended_by_others:
                 yield f"{whole} sets of children of an atomic job ran, {promise}{_runs(promise)}"
 

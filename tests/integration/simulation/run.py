@@ -138,7 +138,7 @@ class _Run:
             self._day()
         self._until_quiet()
         self.kernel.run(lambda: False, 3 * TICKS_S)
-        self.ends = self.kernel.now
+        self.fleet.sleeps = True
         self.fleet.terminate_all()
         if not self.kernel.run(lambda: not self.fleet.daemons, STOPS_WITHIN_S):
             self.kernel.failures += [f"{daemon.process} does not stop" for daemon in self.fleet.daemons]
@@ -169,6 +169,7 @@ class _Run:
 
     def _night(self) -> None:
         """All daemons end, some of them by a kill. The clocks go on."""
+        self.fleet.sleeps = True
         for daemon in list(self.fleet.daemons):
             if self.dice.random() < 0.5:
                 self.fleet.kill(daemon)

@@ -82,7 +82,7 @@ def _hopeless(promise: Promise, dice: random.Random, now: float) -> None:
 
 
 def _later(promise: Promise, dice: random.Random, now: float) -> None:
-    promise.due = promise.options["at"] = now + 1 + dice.random() ** 3 * 1800
+    promise.due = promise.options["at"] = now + 1 + dice.random() ** 3 * 600
 
 
 def _unique(promise: Promise, dice: random.Random, now: float) -> None:
