@@ -31,7 +31,9 @@ def test_a_fleet_on_redis_keeps_its_promises(seed: int) -> None:
 
 
 def test_a_seed_makes_the_same_run_on_redis_again() -> None:
-    script = dataclasses.replace(script_of(2), work_s=60, jobs_per_minute=20)
+    script = dataclasses.replace(
+        script_of(2), work_s=60, jobs_per_minute=20, faults_per_minute=6, faults=("trouble", "kill")
+    )
     first, second = simulate(script), simulate(script)
     assert first.checksum == second.checksum
     assert first.runs > 10
