@@ -107,6 +107,7 @@ def test_nothing_is_done_for_ruby_unless_it_is_asked_for() -> None:
     assert ForRuby.of(EchoConfig("q", locks="native")) == ForRuby(Echoes("q", locks=False), locks=True)
     assert ForRuby.of(EchoConfig("q")) == ForRuby(Echoes("q"))
     assert not NATIVE.marked({"jid": "j"})
+    assert NATIVE.marked({"jid": "j", "lock_digest": "d"})
 
 
 @pytest.mark.parametrize(

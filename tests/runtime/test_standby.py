@@ -289,6 +289,13 @@ def test_after_a_step_back_of_the_servers_clock_a_leader_that_lives_goes_on(step
             assert client.hget(LEASE, "epoch") == b"1"
 
 
+def test_a_lease_that_lasts_longer_than_those_of_its_leader_is_shortened(app: App, redis: redis_py.Redis) -> None:
+    app.broker.leadership.win("main", Bid("one", "token", False, app.broker.leadership.look("main")), 60)
+    redis.pexpire(LEASE, 600_000)
+    assert app.broker.leadership.shorten("main", 1)
+    assert 0 < redis.pttl(LEASE) <= 60_000
+
+
 def test_the_lease_of_a_leader_of_a_former_release_is_left_alone(app: App, redis: redis_py.Redis) -> None:
     """It does not tell how long its leases last."""
     app.broker.leadership.win("main", Bid("old", "token", False, app.broker.leadership.look("main")), 60)

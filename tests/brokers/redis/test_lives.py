@@ -34,6 +34,7 @@ def opens_a_batch(broker: RedisBroker) -> None:
 
 def cancels_a_batch(broker: RedisBroker) -> None:
     opens_a_batch(broker)
+    broker.transport.publish([Push("q", job(), batch="b")])
     broker.batches.cancel("b")
 
 
@@ -53,7 +54,7 @@ STEPS = {
     pushes_a_chain: {"queues", "queue:q", "pyworkers:chains"},
     cancels_a_chain: {"queues", "queue:q", "pyworkers:chains", VERSION},
     opens_a_batch: {"pyworkers:batches"},
-    cancels_a_batch: {"pyworkers:batches", VERSION},
+    cancels_a_batch: {"queues", "queue:q", "pyworkers:batches", VERSION},
     begins_an_iteration: set(),
     cancels_a_job: {VERSION},
     pushes_a_unique_job: {"queues", "queue:q"},
@@ -67,6 +68,17 @@ def test_what_a_feature_writes_has_an_end(
     step(broker)
     assert {key.decode() for key in redis.scan_iter() if redis.ttl(key) == -1} == STEPS[step]
     assert redis.dbsize() > len(STEPS[step])
+
+
+@pytest.mark.parametrize("step", [cancels_a_job, cancels_a_batch, cancels_a_chain], ids=lambda step: step.__name__)
+def test_what_is_cancelled_is_told_to_all_processes(
+    broker: RedisBroker, redis: redis_py.Redis, step: Callable[[RedisBroker], None]
+) -> None:
+    with redis.pubsub(ignore_subscribe_messages=True) as channel:
+        channel.subscribe("pyworkers:tombstones")
+        channel.get_message(timeout=5)
+        step(broker)
+        assert channel.get_message(timeout=5) is not None
 
 
 def test_each_checkpoint_lets_the_cursor_live_on(broker: RedisBroker, redis: redis_py.Redis) -> None:

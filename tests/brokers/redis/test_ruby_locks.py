@@ -59,9 +59,13 @@ def test_a_lock_is_freed_by_the_job_that_holds_it_and_its_waiters_are_woken(
     settle: Callable[..., object], redis: redis_py.Redis
 ) -> None:
     held(redis, "j")
+    redis.zadd("uniquejobs:expiring_digests", {D: 1})
+    for way in ("QUEUED", "PRIMED"):
+        redis.rpush(f"{D}:{way}", "j", "other")
     assert settle(FreeRubyLock("j", D)) == [True]
-    assert redis.exists(D, f"{D}:LOCKED", "uniquejobs:digests") == 0
-    assert redis.lrange(f"{D}:QUEUED", 0, -1) == [b"1"]
+    assert redis.exists(D, f"{D}:LOCKED", "uniquejobs:digests", "uniquejobs:expiring_digests") == 0
+    assert redis.lrange(f"{D}:QUEUED", 0, -1) == [b"1", b"other"]
+    assert redis.lrange(f"{D}:PRIMED", 0, -1) == [b"other"]
     assert 0 < redis.ttl(f"{D}:QUEUED") <= 5
 
 
@@ -81,9 +85,11 @@ def test_a_lock_is_taken_within_its_limit_and_lives_as_long_as_ruby_says(
     held(redis, "other")
     settle(TakeRubyLock("j", D, 1, 60))
     assert holders(redis) == {b"other"}
+    redis.delete("uniquejobs:digests")
     settle(TakeRubyLock("j", D, 2, 60))
     assert holders(redis) == {b"other", b"j"}
-    assert 0 < redis.ttl(f"{D}:LOCKED") <= 60
+    assert (redis.get(D), redis.zrange("uniquejobs:digests", 0, -1)) == (b"j", [D.encode()])
+    assert all(0 < redis.ttl(key) <= 60 for key in (D, f"{D}:LOCKED"))
 
 
 def test_a_job_is_settled_where_its_lock_cannot_be_written(

@@ -36,6 +36,7 @@ from goworkers_py.brokers.redis.settlement import RECEIPT_LIFE_S
 from goworkers_py.core.batch import Membership, NewBatch
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect, EndInBatch, FreeLock, NoteState, Push, ShowStatus, Tracked
+from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.lock import LockClaim
 from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, REQUEUE_LAST, Dead, Done, Outcome, Reschedule, Retry
 
@@ -318,6 +319,16 @@ def test_a_score_that_is_no_number_leaves_the_job_in_progress(broker: RedisBroke
 def test_a_receipt_expires(broker: RedisBroker, redis: redis_py.Redis) -> None:
     broker.transport.settle(batch((job(1), DONE)))
     assert 0 < redis.ttl(KEYS.receipt("settler")) <= RECEIPT_LIFE_S
+
+
+def test_nothing_is_settled_on_a_server_that_has_become_a_replica(
+    own_redis: RedisServer, own_broker: RedisBroker
+) -> None:
+    """Its connection must not be kept."""
+    hold(own_broker, job(1))
+    own_redis.client().replicaof("127.0.0.1", own_redis.port)
+    with pytest.raises(BrokerUnavailable):
+        own_broker.transport.settle(batch((job(1), DONE)))
 
 
 def test_a_requeue_names_its_queue_again(broker: RedisBroker, redis: redis_py.Redis) -> None:
