@@ -153,6 +153,7 @@ def crash_points(
     state: Callable[[], Any] = lambda: None,
     reset: Callable[[], Any] = lambda: None,
     pushed: str = "compare",
+    lines: bool = False,
     app: App | None = None,
     **kwargs: Any,
 ) -> list[CrashPoint]:
@@ -161,8 +162,9 @@ def crash_points(
 
     The job runs once undisturbed. Then, for each of its crash points, it is killed there and delivered again. Each run
     begins with `reset()` and ends with `state()`, which must be equal to that of the undisturbed run. So must be the
-    jobs that wait then; with `pushed="run"` they run first, with `"ignore"` they do not matter. Returns the points.
+    jobs that wait then; with `pushed="run"` they run first, with `"ignore"` they do not matter. With `lines=True` the
+    job is also killed before each line of its file that it runs. Returns the points.
     """
     __tracebackhide__ = True
     call = job if isinstance(job, Signature) else job.s(*args, **kwargs)
-    return Trial(app or goworkers_py.app, call, state, reset, pushed).check()
+    return Trial(app or goworkers_py.app, call, state, reset, pushed, lines).check()

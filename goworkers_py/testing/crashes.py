@@ -22,6 +22,7 @@ from goworkers_py.testing.runner import Runner, as_worker
 from goworkers_py.testing.sandbox import MOST_RUNS, Sandbox, must_raise
 from goworkers_py.testing.steps import Step, Steps
 from goworkers_py.wire.failure import own_traceback
+from goworkers_py.wire.hints import own_function
 from goworkers_py.wire.message import new_jid
 
 # Seconds between the checkpoints of an iterable job: it makes none, or one at each yield.
@@ -32,8 +33,8 @@ LONGEST_JOIN_S = 5.0
 END = Step("end")
 STATE, JOBS = "state: ", "jobs: "
 HINTS = {
-    STATE: "the work before the crash is done twice: look first whether it is done, and do it in one transaction with "
-    "the mark that says so, see docs/reliability.md#idempotent-jobs",
+    STATE: "work is done twice, or not at all: look first whether it is done, and do it in one transaction with the "
+    "mark that says so, see docs/reliability.md#idempotent-jobs",
     JOBS: "a push before the crash is made twice: declare the job with atomic=True, give the pushed job unique_for, or "
     'say pushed="run" where a second run of it does no harm',
 }
@@ -57,6 +58,8 @@ class CrashPoint:
     def __str__(self) -> str:
         if self.step is END:
             return f"killed at its end, before its acknowledgement{self._cursors}"
+        if self.step.kind == "line":
+            return f"killed before line {self.step.where} in {self.step.about}{self._cursors}"
         told = ", ".join(filter(None, (self.step.about, self.step.where)))
         step = f"{self.step.kind} {self.number} of {self.of}{f' ({told})' if told else ''}"
         if self.when == "stop":
@@ -69,13 +72,13 @@ class CrashPoint:
             return ""
         return ", without a checkpoint" if self.checkpoint_s == NEVER else ", with a checkpoint at each yield"
 
-    def steps(self) -> Steps:
+    def steps(self, file: str) -> Steps:
         """The steps of a run that ends here. At its end no step does it."""
         if self.step is END:
-            return Steps()
+            return Steps(file)
         if self.when == "stop":
-            return Steps(stop_at=self.at)
-        return Steps(kill_before=self.at) if self.when == "before" else Steps(kill_after=self.at)
+            return Steps(file, stop_at=self.at)
+        return Steps(file, kill_before=self.at) if self.when == "before" else Steps(file, kill_after=self.at)
 
 
 @dataclass
@@ -96,6 +99,7 @@ class Trial:
         state: Callable[[], Any],
         reset: Callable[[], Any],
         pushed: str,
+        lines: bool,
     ) -> None:
         if pushed not in ("compare", "run", "ignore"):
             raise ArgumentError(f'pushed must be "compare", "run" or "ignore", is {pushed!r}')
@@ -104,22 +108,20 @@ class Trial:
             raise ArgumentError(f"{spec.name} joins a group, which runs as one job: say {spec.name}.set(group=None)")
         self._app, self._call, self._state, self._reset, self._pushed = app, call, state, reset, pushed
         self._checkpoints = (NEVER, ALWAYS) if spec.iterable else (None,)
+        self._file = _file_of(spec.function) if lines else ""
         self._jid = new_jid()  # the same in each run: the job may use it as a key
 
     def check(self) -> list[CrashPoint]:
         """Raises AssertionError where an end differs."""
         __tracebackhide__ = True
         points: list[CrashPoint] = []
-        ends: list[_End] = []
+        expected = self._run(Steps(), self._checkpoints[0])
         for checkpoint_s in self._checkpoints:
-            steps = Steps()
-            ends.append(self._run(steps, checkpoint_s))
+            steps = Steps(self._file)
+            # A comparison is worth nothing where two undisturbed runs differ.
+            if differences := [*_differences(expected, self._run(steps, checkpoint_s))]:
+                raise AssertionError("\n    ".join([f"{self._name} {UNLIKE}:", *differences]))
             points += _points(steps.made, checkpoint_s)
-        expected = ends[0]
-        # A comparison is worth nothing where two undisturbed runs differ.
-        again = ends[1] if len(ends) > 1 else self._run(Steps(), None)
-        if differences := [*_differences(expected, again)]:
-            raise AssertionError("\n    ".join([f"{self._name} {UNLIKE}:", *differences]))
         found = [(point, differences) for point in points if (differences := self._after(point, expected))]
         if found:
             raise AssertionError(self._told(found, len(points)))
@@ -128,7 +130,7 @@ class Trial:
     def _after(self, point: CrashPoint, expected: _End) -> list[str]:
         """What is different after a crash at this point."""
         try:
-            return [*_differences(expected, self._run(point.steps(), point.checkpoint_s, point))]
+            return [*_differences(expected, self._run(point.steps(self._file), point.checkpoint_s, point))]
         except Exception as error:
             return [f"it failed: {type(error).__name__}: {error}"]
 
@@ -216,6 +218,13 @@ class _Attempt(Sandbox):
         return Counter(told)
 
 
+def _file_of(function: Callable[..., Any]) -> str:
+    code = getattr(own_function(function), "__code__", None)
+    if code is None:
+        raise ArgumentError(f"{function!r} has no lines of Python")
+    return str(code.co_filename)
+
+
 def _join_keepers(before: Collection[machine.Thread]) -> None:
     """The keeper of a block that was killed at its exit would go on to free the place: it ends while the process is
     dead, when nothing that it does reaches the broker."""
@@ -229,14 +238,16 @@ def _call(job: Any) -> str:
 
 
 def _points(steps: Sequence[Step], checkpoint_s: float | None) -> Iterator[CrashPoint]:
-    """Each step has one before it and one after it. A yield is no step of the broker."""
+    """A step of the broker has one before it and one after it."""
     counts, numbers = Counter(step.kind for step in steps), Counter[str]()
     for at, step in enumerate(steps):
         numbers[step.kind] += 1
         make = partial(
             CrashPoint, step=step, number=numbers[step.kind], of=counts[step.kind], at=at, checkpoint_s=checkpoint_s
         )
-        if step.kind != "yield":
+        if step.kind == "line":
+            yield make("before")
+        elif step.kind != "yield":
             yield make("before")
             yield make("after")
         elif checkpoint_s == NEVER:  # else the checkpoints are there

@@ -1,13 +1,16 @@
 """The steps of a running job at its broker, and the end of its process at one of them.
 
 The job's own calls of the broker go through this module: pushes, blocks under a limit, checkpoints. Those of the worker
-around the job do not. A process that is to end at a step ends by `ProcessKilled`, raised in the job's thread. From then
-on every call of the job raises it again, and nothing that the job does reaches the broker.
+around the job do not. If asked for, each line of the job's file is a step too.
+
+A process that is to end at a step ends by `ProcessKilled`, raised in the job's thread. From then on every call of the
+job raises it again, and nothing that the job does reaches the broker.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +33,7 @@ class ProcessKilled(BaseException):
 class Step:
     """A step that a job has made."""
 
-    kind: str  # push, limit entry, limit exit, checkpoint, yield, batch, chain, cancel
+    kind: str  # push, limit entry, limit exit, checkpoint, yield, batch, cancel, line
     about: str = ""  # the class that was pushed, the name of the limit, ...
     where: str = ""  # file and line of the program
 
@@ -50,6 +53,8 @@ _STEPS: dict[tuple[str, str], tuple[str, Callable[[Any], bool]]] = {
     ("cancels", "ask"): ("cancel", lambda _: True),
     ("store", "checkpoint"): ("checkpoint", bool),
 }
+# A line in a loop is a step so often.
+MOST_OF_A_LINE = 2
 # All that the code of a job may ask.
 _PARTS = {part for part, _ in _STEPS} | {"recoverable", "admin", "groups", "locks"}
 # Modules between the job's code and a step.
@@ -60,19 +65,28 @@ class Steps:
     """Those of one job. `kill_before` and `kill_after` are numbers of steps, from 0 on. At the step `stop_at` the
     process stops in peace, which ends an iterable job at its `yield`."""
 
-    def __init__(self, kill_before: int = -1, kill_after: int = -1, stop_at: int = -1) -> None:
+    def __init__(self, file: str = "", kill_before: int = -1, kill_after: int = -1, stop_at: int = -1) -> None:
+        """`file`: of the code whose lines are steps, in the thread of the job. Empty: no lines are."""
         self.made: list[Step] = []  # threads of the job append
         self.killed = self.stopped = False
         self._kill_before, self._kill_after, self._stop_at = kill_before, kill_after, stop_at
         self._delivery: Delivery | None = None  # of the run that is watched
         self._iterates = False
+        self._file = file
+        self._often = Counter[int]()  # by the number of the line
+        self._traced: Any = None  # what has traced this thread: a debugger, a measure of coverage
 
     def begin(self, delivery: Delivery) -> None:
-        """The run of this delivery begins."""
+        """The run of this delivery begins, in this thread."""
         self._delivery = delivery
+        if self._file:
+            self._traced = sys.gettrace()
+            sys.settrace(self._enter)
 
     def end(self) -> None:
         """The run has ended. The next one is that of another process, if this one has."""
+        if self._file:
+            sys.settrace(self._traced)
         self._delivery, self._iterates = None, False
         if self.killed or self.stopped:
             self._kill_before = self._kill_after = self._stop_at = -1
@@ -111,6 +125,18 @@ class Steps:
             self.stopped = len(self.made) == self._stop_at
             self._make(Step("yield"))
         return self.stopped
+
+    def _enter(self, frame: FrameType, event: str, arg: object) -> Any:
+        return self._line if frame.f_code.co_filename == self._file else None
+
+    def _line(self, frame: FrameType, event: str, arg: object) -> Any:
+        """Python calls it before each line, and raises in the line what is raised here."""
+        if event == "line" and not self.killed and self._often[frame.f_lineno] < MOST_OF_A_LINE:
+            self._often[frame.f_lineno] += 1
+            if len(self.made) == self._kill_before:
+                self._kill()
+            self.made.append(Step("line", frame.f_code.co_name, _place(frame)))
+        return self._line
 
     def _make(self, step: Step) -> None:
         self.made.append(step)
@@ -166,4 +192,8 @@ def _where() -> str:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
         frame = frame.f_back
-    return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+    return "" if frame is None else _place(frame)
+
+
+def _place(frame: FrameType) -> str:
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"

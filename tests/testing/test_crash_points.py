@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -98,7 +99,7 @@ def test_the_message_names_the_point_the_difference_and_a_way_out(app: App, shop
         "    state: [42, 42]",
     ]
     assert "    jobs: Mail(42) in queue mail: there are 2, and without the crash 1\n" in text
-    assert "\nhint: the work before the crash is done twice" in text
+    assert "\nhint: work is done twice, or not at all" in text
     assert "\nhint: a push before the crash" in text
 
 
@@ -178,6 +179,60 @@ def test_pushes_of_threads_that_the_job_starts_are_points(app: App, shop: Shop) 
     assert "killed before push" not in text
 
 
+# --- lines
+
+
+def pay(shop: Shop, order: int) -> None:
+    if order not in shop.paid:
+        shop.paid.append(order)
+
+
+def test_a_kill_between_two_lines_is_found_if_lines_are_asked_for(app: App, shop: Shop) -> None:
+    marks: list[int] = []
+
+    @app.job("Charge", atomic=True)
+    def charge(order: int) -> None:
+        if order not in marks:
+            shop.paid.append(order)
+            marks.append(order)
+
+    def reset() -> None:
+        shop.reset()
+        marks.clear()
+
+    assert len(testing.crash_points(charge, 42, app=app, state=shop.state, reset=reset)) == 1
+    with pytest.raises(AssertionError, match="1 of 4 crash points") as caught:
+        testing.crash_points(charge, 42, app=app, state=shop.state, reset=reset, lines=True)
+    line = charge.__wrapped__.__wrapped__.__code__.co_firstlineno + 4
+    assert f"killed before line test_crash_points.py:{line} in charge, then delivered again:" in str(caught.value)
+
+
+def test_lines_of_helpers_and_loops_are_points_the_first_two_times(app: App, shop: Shop) -> None:
+    @app.job("Charge")
+    async def charge(*orders: int) -> None:
+        for order in orders:
+            await asyncio.sleep(0)
+            pay(shop, order)
+
+    tracer = sys.gettrace()
+    points = testing.crash_points(charge, *range(9), app=app, state=shop.state, reset=shop.reset, lines=True)
+    assert sys.gettrace() is tracer
+    assert [point.step.about for point in points] == [*["charge"] * 3, "pay", "pay", *["charge"] * 3, "pay", "pay", ""]
+
+
+def test_lines_of_an_iterable_job_are_points_with_and_without_checkpoints(app: App, shop: Shop) -> None:
+    @app.job("Rows")
+    def rows(*, cursor: int = 0) -> Iterator[int]:
+        for row in range(cursor, 2):
+            if row not in shop.paid:
+                shop.paid.append(row)
+            yield row + 1
+
+    points = check(app, shop, rows, lines=True)
+    assert len(points) == 10 + 2 * 8
+    assert sum("line" in point and "without a checkpoint" in point for point in points) == 8
+
+
 # --- limits
 
 
@@ -250,7 +305,7 @@ def test_an_iterable_job_goes_on_from_its_checkpoint_or_from_its_start(app: App,
         "killed after checkpoint 2 of 2 (cursor 2)",
         f"killed at its end, before its acknowledgement{with_each}",
     ]
-    undisturbed = [0, 0]
+    undisturbed = [0, 0, 0]
     assert begun_at == [*undisturbed, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 1, 0, 1, 0, 2, 0, 2]
 
 
@@ -455,6 +510,8 @@ def test_what_cannot_be_checked_is_refused(app: App, shop: Shop) -> None:
     with pytest.raises(ArgumentError, match="pushed must be"):
         check(app, shop, grouped, 1, pushed="twice")
     assert len(check(app, shop, grouped, 1)) == 1
+    with pytest.raises(ArgumentError, match="has no lines of Python"):
+        check(app, shop, app.job("Print")(print), 1, lines=True)
 
     app.client_middleware(lambda job: None)
     with pytest.raises(ArgumentError, match="was not pushed"):
