@@ -55,8 +55,8 @@ _STEPS: dict[tuple[str, str], tuple[str, Callable[[Any], bool]]] = {
 }
 # A line in a loop is a step so often.
 MOST_OF_A_LINE = 2
-# All that the code of a job may ask.
-_PARTS = {part for part, _ in _STEPS} | {"recoverable", "admin", "groups", "locks"}
+# All that the code of a job may ask. Not the beats of its blocks, which a thread of ours sends.
+_PARTS = {part for part, _ in _STEPS} | {"admin", "groups", "locks"}
 # Modules between the job's code and a step.
 _BETWEEN = {"goworkers_py", "contextlib", "asyncio", "concurrent", "threading"}
 
@@ -102,8 +102,8 @@ class Steps:
 
     def call(self, part: str, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Any) -> Any:
         """A call of the broker, by whatever thread."""
-        if self._delivery is None or part == "recoverable":  # the latter: beats, by threads of ours
-            return None if self.killed and name == "end_blocks" else function(*args, **kwargs)
+        if self._delivery is None:
+            return function(*args, **kwargs)
         if self.killed:
             if name == "leave":  # a dead process frees no place
                 return None

@@ -52,6 +52,10 @@ def test_a_failed_job_becomes_a_test_that_tells_when_it_is_mended(
     app.use(app.config)  # closes its connections
     assert jid is not None
 
+    ran = pyworkers("replay", jid, "--yes", "-r", "jobs", "--redis", redis_url, cwd=tmp_path)
+    assert (ran.returncode, ran.stdout) == (1, "failed: jobs.Declined: no account in USD (order 42)\n")
+    assert ran.stderr.startswith("Traceback (most recent call last):\n")  # and no line of a log that speaks of a retry
+
     wrote = pyworkers(
         "replay", jid, "--pytest", "-o", "test_charge.py", "-r", "jobs", "--redis", redis_url, cwd=tmp_path
     )

@@ -9,6 +9,7 @@ import asyncio
 import re
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 
 from goworkers_py import testing
 from goworkers_py.api.app import App
+from goworkers_py.api.block_owner import BlockKeeper
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.wire.message import Message, current_message
 
@@ -237,8 +239,11 @@ def test_lines_of_an_iterable_job_are_points_with_and_without_checkpoints(app: A
 
 
 def test_the_entry_and_the_exit_of_a_block_under_a_limit_are_points_and_its_place_is_free_again(
-    app: App, shop: Shop
+    app: App, shop: Shop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A thread of ours keeps the lease of the block. It ends with the killed process, however slow it is."""
+    beat = BlockKeeper.beat
+    monkeypatch.setattr(BlockKeeper, "beat", lambda keeper: (time.sleep(0.1), beat(keeper)))
     bank = app.limit("bank", concurrent=1)
 
     @app.job("Charge")
@@ -255,6 +260,23 @@ def test_the_entry_and_the_exit_of_a_block_under_a_limit_are_points_and_its_plac
         "killed at its end, before its acknowledgement",
     ]
     assert not [thread for thread in threading.enumerate() if thread.name == "limit blocks"]
+    assert [record.message for record in caplog.records if record.levelname != "INFO"] == []
+
+
+def test_a_job_that_waits_for_the_place_of_a_killed_block_gets_it(app: App, shop: Shop) -> None:
+    bank = app.limit("bank", concurrent=1)
+
+    @app.job("Pay", limits=[bank])
+    def pay(order: int) -> None: ...
+
+    @app.job("Charge")
+    def charge(order: int) -> None:
+        if order not in shop.paid:
+            with bank.acquire(timeout=5):
+                shop.paid.append(order)
+                pay.enqueue(order)
+
+    assert len(check(app, shop, charge, 42, pushed="run")) == 7
 
 
 def test_a_job_with_a_place_and_a_lock_gets_both_again(app: App, shop: Shop) -> None:
