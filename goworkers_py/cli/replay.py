@@ -62,7 +62,7 @@ def replay(app: App, jid: str, writes: bool, output: Path | None, force: bool, y
         fail(f"{output} is there already; --force overwrites it", FAILED)
     except OSError as error:
         fail(f"{output} cannot be written: {error.strerror}", FAILED)
-    click.echo(f"wrote {output}; run it with: pytest {output}")
+    click.echo(f"wrote {output}; run it with: python -m pytest {output}")
 
 
 def _found(app: App, jid: str) -> StoredJob:
