@@ -70,7 +70,10 @@ def test_the_test_is_printed_or_written_and_no_file_is_overwritten(
     assert "    charge.enqueue(42, True)\n    with pytest.raises(ConnectionError, match=" in printed.stdout
 
     wrote = call("replay", "6f1c2d3e", "--pytest", "-o", "test_charge.py")
-    assert (wrote.returncode, wrote.stdout) == (0, "wrote test_charge.py; run it with: python -m pytest test_charge.py\n")
+    assert (wrote.returncode, wrote.stdout) == (
+        0,
+        "wrote test_charge.py; run it with: python -m pytest test_charge.py\n",
+    )
     assert (here / "test_charge.py").read_text() == printed.stdout
 
     (here / "test_charge.py").write_text("mine")

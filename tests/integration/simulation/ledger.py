@@ -141,7 +141,8 @@ class Ledger:
         for began, ended in self._long_troubles(run.process):
             # A beat may have been on its way for some seconds when the trouble began, and the next may come as late.
             sure_s = lease_s - MARGIN_S - self._forward_s(began - lease_s, ended)
-            if ended >= run.began and ended - began > sure_s:
+            # A process that goes on may begin a job that it had before, until a beat tells that it was declared dead.
+            if ended + MARGIN_S >= run.began and ended - began > sure_s:
                 until = min(until, max(run.began, began + max(0.0, sure_s)))
         return until
 
