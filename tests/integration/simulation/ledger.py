@@ -129,7 +129,8 @@ class Ledger:
         ends = (self.killed.get(process, math.inf), self.gives_back.get(process, math.inf))
         if any(since <= end <= until for end in ends):
             return True
-        return any(window.began <= until and since <= window.ended for window in self.all_windows(process))
+        windows = self.all_windows(process)
+        return any(window.began <= until and since <= window.ended + MARGIN_S for window in windows)
 
     def all_windows(self, process: Process) -> Sequence[Window]:
         still = (Window(began, math.inf, why) for why, began in self._open.get(process, {}).items())
