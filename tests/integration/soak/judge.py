@@ -6,7 +6,7 @@ mean. It does not grow with the length of a run, so a longer run finds a slower 
 finds 0.25 MB an hour, less than a byte a job.
 
 A machine that is busy with something else has no time for the producer. Then there are fewer jobs and fewer keys than
-at other times, so the samples of such a time do not count.
+at other times, so the samples of such a time do not count for what the jobs make.
 """
 
 from __future__ import annotations
@@ -38,12 +38,14 @@ FEW, SHARE = 3.0, 0.05
 
 # The records of most jobs live for a minute, and a sample is taken every half minute.
 LOADED_SAMPLES, LOADED_SHARE = 6, 0.9
-FEWEST = 9  # samples that count
+FEWEST = 9  # samples under load after the warm-up
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Something that may grow: `read` takes it out of a sample. It may grow by `noise`, or by `share` of itself."""
+    """Something that may grow: `read` takes it out of a sample. It may grow by `noise`.
+
+    There is more of some things the more jobs there are: these may also grow by a `share` of themselves."""
 
     name: str
     unit: str
@@ -84,10 +86,12 @@ class Record:
         return [sample for sample in self.samples if sample["s"] <= self.head["seconds"]]
 
     @property
-    def counting(self) -> list[Sample]:
-        """Those after the warm-up and under load."""
-        warm_s = self.loaded[-1]["s"] / 4
-        return [sample for sample in under_load(self.loaded) if sample["s"] > warm_s]
+    def warm(self) -> list[Sample]:
+        return [sample for sample in self.loaded if sample["s"] > self.loaded[-1]["s"] / 4]
+
+    @property
+    def warm_under_load(self) -> list[Sample]:
+        return [sample for sample in under_load(self.loaded) if sample["s"] > self.loaded[-1]["s"] / 4]
 
 
 def read_record(path: Path) -> Record:
@@ -131,8 +135,8 @@ def families(samples: Sequence[Sample]) -> Iterator[Figure]:
             yield Figure(f"{family}, {what}", "", _of_family(kind, family), FEW, SHARE)
 
 
-def growth_of(figure: Figure, samples: Sequence[Sample]) -> Growth:
-    """`samples`: those that count."""
+def growth_of(figure: Figure, record: Record) -> Growth:
+    samples = record.warm_under_load if figure.share else record.warm
     third = max(1, len(samples) // 3)
     second, last = (
         [value for sample in part if (value := figure.read(sample)) is not None]
@@ -147,10 +151,10 @@ def growth_of(figure: Figure, samples: Sequence[Sample]) -> Growth:
 
 def judge(record: Record) -> list[str]:
     """What is wrong: what has grown, which jobs were lost, how the run failed."""
-    samples = record.counting
-    if len(samples) < FEWEST:
-        return [f"only {len(samples)} samples of {len(record.loaded)} count: too short, or too busy a machine"]
-    found = [growth_of(figure, samples) for figure in (*figures(), *families(samples))]
+    under = len(record.warm_under_load)
+    if under < FEWEST:
+        return [f"only {under} samples of {len(record.loaded)} count: too short, or too busy a machine"]
+    found = [growth_of(figure, record) for figure in (*figures(), *families(record.warm))]
     grown = [
         f"{one.name} has grown from {one.before:.5g} to {one.after:.5g}, by {one.per_h:.3g} an hour"
         for one in found

@@ -37,9 +37,8 @@ class Panel(NamedTuple):
 
 def table(record: Record) -> list[list[str]]:
     rows = [["figure", "start", "first third", "last third", "growth an hour", "noise allowed", "verdict"]]
-    samples = record.counting
     for figure in figures():
-        growth = growth_of(figure, samples)
+        growth = growth_of(figure, record)
         start = figure.read(record.samples[0])
         rows.append(
             [
@@ -89,7 +88,7 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
 
 def summary(record: Record) -> Iterator[str]:
     """For a terminal."""
-    rows = table(record) if len(record.counting) >= FEWEST else [[]]
+    rows = table(record) if len(record.warm_under_load) >= FEWEST else [[]]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -208,7 +207,8 @@ The code is in `tests/integration/soak`.
   is `used_memory`.
 - The first quarter of a run is the warm-up. The rest is divided by three, and **growth** is the difference between the
   means of the last and of the first third.
-- Samples from a time in which the machine was busy with something else, and had no time for the load, do not count.
+- Where the machine was busy with something else, and had no time for the load, there were fewer jobs. Samples from such
+  a time do not count for keys and jobs.
 - **Noise** is what a figure may grow: a constant, with its reason in `judge.py`, or {errors:g} standard errors of the
   difference where that is more. It does not grow with the length, so a longer run finds a slower leak.
 - The memory of `changing` is drawn and not judged: it is never old.
@@ -236,7 +236,7 @@ def page(record: Record) -> str:
         f'<picture>\n  <source media="(prefers-color-scheme: dark)" srcset="../{PICTURE}-dark.svg">\n'
         f'  <img alt="What may grow, over the hours of a soak" src="../{PICTURE}.svg">\n</picture>\n\n'
     )
-    shown = markdown(table(record)) if len(record.counting) >= FEWEST else ""
+    shown = markdown(table(record)) if len(record.warm_under_load) >= FEWEST else ""
     return "".join([INTRO, f"{_conditions(record)}\n{verdict}\n\n", drawn, shown, "\n", method])
 
 
@@ -249,7 +249,8 @@ def _conditions(record: Record) -> str:
         f"The last run began at {head['at'][:16].replace('T', ' ')} UTC and took **{_hours(record)}**: goworkers-py "
         f"{head['version']}, Python {head['python']}, Redis {head['redis']}, {head['cores']} cores. {pushed:,} jobs "
         f"were pushed, {ended:,} ended; a job of a batch or a chain counts with it. `changing` had {lives} lives. All "
-        f"processes together used {busy:.0%} of a core. {len(record.counting)} of {len(samples)} samples count.\n"
+        f"processes together used {busy:.0%} of a core. In {len(under_load(samples))} of "
+        f"{len(samples)} samples the machine had the time to bear the load.\n"
     )
 
 
