@@ -25,8 +25,8 @@ STOP_S = 60.0
 
 # What is kept for hours or days reaches its bound within minutes, so that each later growth is a leak.
 SHORT_LIVES: dict[str, Any] = {
-    "brokers.redis.settlement.RECEIPT_LIFE_S": 600,
-    "brokers.redis.begin_calls.RECEIPT_LIFE_S": 600,
+    "brokers.redis.settlement.RECEIPT_LIFE_S": 120,
+    "brokers.redis.begin_calls.RECEIPT_LIFE_S": 120,
     "brokers.redis.sidekiq_metrics.MINUTE_LIFE_S": 600,
     "brokers.redis.sidekiq_metrics.TEN_MINUTES_LIFE_S": 1_200,
     "brokers.redis.leases.GONE_FOR_S": 1_200,

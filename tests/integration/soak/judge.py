@@ -6,7 +6,7 @@ mean. It does not grow with the length of a run, so a longer run finds a slower 
 finds 0.25 MB an hour, less than a byte a job.
 
 A machine that is busy with something else has no time for the producer. Then there are fewer jobs and fewer keys than
-at other times, so the samples of such a time do not count for what the jobs make.
+at other times. So of what jobs make, the upper decile is compared: how much there was in the times with load.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ ROLES = ("parent", "child 1", "child 2", "changing", "producer", "redis")
 
 # Beside the constants below, each figure may grow by so many standard errors of the difference: what comes by chance.
 ERRORS = 3.0
+DECILE_ERROR = 1.7  # of an upper decile, in those of the mean of the same values, for a normal distribution
 # Allocators return memory late.
 MEMORY_MB = 1.0
 SERVER_MEMORY_MB = 0.5  # of the data: the server counts it to the byte, but the number of records differs
@@ -36,9 +37,7 @@ DESCRIPTORS, CONNECTIONS = 2.0, 3.0
 # Of a family of keys, or their entries: the jobs come at an even rate, but when they end is not even.
 FEW, SHARE = 3.0, 0.05
 
-# The records of most jobs live for a minute, and a sample is taken every half minute.
-LOADED_SAMPLES, LOADED_SHARE = 6, 0.9
-FEWEST = 9  # samples under load after the warm-up
+FEWEST = 24  # samples after the warm-up
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,8 @@ class Figure:
 class Growth:
     name: str
     unit: str
-    before: float  # mean of the first third
-    after: float  # mean of the last third
+    before: float  # mean of the first third, or its upper decile
+    after: float  # the same of the last third
     per_h: float
     allowed: float
 
@@ -89,28 +88,12 @@ class Record:
     def warm(self) -> list[Sample]:
         return [sample for sample in self.loaded if sample["s"] > self.loaded[-1]["s"] / 4]
 
-    @property
-    def warm_under_load(self) -> list[Sample]:
-        return [sample for sample in under_load(self.loaded) if sample["s"] > self.loaded[-1]["s"] / 4]
-
 
 def read_record(path: Path) -> Record:
     lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     samples = [line for line in lines if "processes" in line]
     head = next(line for line in lines if "begin" in line)
     return Record(head, samples, next((line for line in lines if "end" in line), {}))
-
-
-def under_load(samples: Sequence[Sample]) -> list[Sample]:
-    """Those before which the load was there for a while."""
-    if len(samples) < FEWEST:
-        return []
-    rates = {
-        sample["s"]: (_pushed(sample) - _pushed(earlier)) / (sample["s"] - earlier["s"])
-        for earlier, sample in zip(samples, samples[LOADED_SAMPLES:], strict=False)
-    }
-    least = LOADED_SHARE * quantiles(rates.values(), n=10)[-1]
-    return [sample for sample in samples if rates.get(sample["s"], 0.0) >= least]
 
 
 def figures() -> Iterator[Figure]:
@@ -136,24 +119,23 @@ def families(samples: Sequence[Sample]) -> Iterator[Figure]:
 
 
 def growth_of(figure: Figure, record: Record) -> Growth:
-    samples = record.warm_under_load if figure.share else record.warm
-    third = max(1, len(samples) // 3)
-    second, last = (
-        [value for sample in part if (value := figure.read(sample)) is not None]
-        for part in (samples[:third], samples[-third:])
-    )
-    hours = (samples[-third]["s"] - samples[0]["s"]) / 3600
-    before, after = mean(second), mean(last)
-    error = math.sqrt(variance(second) / len(second) + variance(last) / len(last))
+    told = [(sample["s"], value) for sample in record.warm if (value := figure.read(sample)) is not None]
+    third = len(told) // 3
+    first, last = ([value for _, value in part] for part in (told[:third], told[-third:]))
+    hours = (told[-third][0] - told[0][0]) / 3600
+    error = math.sqrt(variance(first) / len(first) + variance(last) / len(last))
+    if figure.share:
+        before, after, error = _upper_decile(first), _upper_decile(last), DECILE_ERROR * error
+    else:
+        before, after = mean(first), mean(last)
     allowed = max(figure.noise, figure.share * before, ERRORS * error)
     return Growth(figure.name, figure.unit, before, after, (after - before) / hours, allowed)
 
 
 def judge(record: Record) -> list[str]:
     """What is wrong: what has grown, which jobs were lost, how the run failed."""
-    under = len(record.warm_under_load)
-    if under < FEWEST:
-        return [f"only {under} samples of {len(record.loaded)} count: too short, or too busy a machine"]
+    if len(record.warm) < FEWEST:
+        return ["too few samples"]
     found = [growth_of(figure, record) for figure in (*figures(), *families(record.warm))]
     grown = [
         f"{one.name} has grown from {one.before:.5g} to {one.after:.5g}, by {one.per_h:.3g} an hour"
@@ -164,8 +146,8 @@ def judge(record: Record) -> list[str]:
     return [*record.end.get("wrong", ()), *unfinished, *grown]
 
 
-def _pushed(sample: Sample) -> int:
-    return sum(sample["jobs"]["pushed"].values())
+def _upper_decile(values: Sequence[float]) -> float:
+    return quantiles(values, n=10)[-1]
 
 
 def _of_process(role: str, name: str, divisor: float = 1) -> Callable[[Sample], float | None]:

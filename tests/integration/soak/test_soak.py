@@ -127,21 +127,14 @@ def test_a_process_between_two_lives_is_no_growth() -> None:
     assert judge(recorded(dies)) == []
 
 
-def test_a_time_in_which_the_machine_was_busy_does_not_count() -> None:
-    """Else there were fewer keys before than after it."""
-    samples = recorded().samples
-    starved, missing = range(60, 110), 0
-    for number, sample in enumerate(samples):
-        if number in starved:
-            missing += STEP_S * 30
-            sample["redis"]["keys"]["pyworkers:job"] -= 100
-        sample["jobs"]["pushed"]["plain"] -= missing
-    record = recorded()
-    assert judge(Record(record.head, samples, record.end)) == []
-    for sample in samples:
-        sample["jobs"]["pushed"]["plain"] = 50 * sample["s"]  # as if the load had been there
-    [complaint] = judge(Record(record.head, samples, record.end))
-    assert complaint.startswith("pyworkers:job, keys has grown")
+def test_a_time_in_which_the_machine_was_busy_is_no_growth() -> None:
+    """There were fewer keys before than after it."""
+
+    def starve(sample: Sample, hours: float) -> None:
+        if 2 < hours < 3.6:
+            sample["redis"]["keys"]["pyworkers:job"] -= 180
+
+    assert judge(recorded(starve)) == []
 
 
 def test_lost_jobs_and_an_early_end_are_told() -> None:
@@ -153,8 +146,7 @@ def test_lost_jobs_and_an_early_end_are_told() -> None:
 
 def test_a_run_that_is_too_short_to_judge_fails() -> None:
     record = recorded()
-    [complaint] = judge(Record(record.head, record.samples[:14], record.end))
-    assert complaint.startswith("only 8 samples of 14 count")
+    assert judge(Record(record.head, record.samples[:30], record.end)) == ["too few samples"]
 
 
 def test_the_page_tells_how_long_it_ran_and_has_a_picture_of_both_themes(tmp_path: Path) -> None:
