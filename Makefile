@@ -27,7 +27,7 @@ COMPILE_TESTS := @ls tests/__pycache__/*pytest* >/dev/null 2>&1 || $(BIN)/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test test-fast matrix newest oldest upgrade chaos standby-chaos bench bench-quick lint format types coverage docs reference dist ci clean chaos-rabbitmq chaos-cluster chaos-shards soak mutate simulate
+.PHONY: help setup run test test-fast matrix newest oldest upgrade chaos standby-chaos bench bench-quick lint format types coverage docs reference dist ci clean chaos-rabbitmq chaos-cluster chaos-shards soak mutate simulate model
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -86,6 +86,9 @@ soak: setup ## run every feature for HOURS under a steady load: nothing may grow
 
 mutate: setup ## break the scripts and the code that decides, one thing at a time, and see that tests notice; accepts ARGS
 	@exec nice -n 10 $(BIN)/python bin/mutate $(ARGS)
+
+model: setup ## try all orders of the steps of jobs, leases and limits, with spin; minutes
+	@PYTHONPATH=tests/support exec $(BIN)/python -m model
 
 simulate: setup ## run simulated fleets for SIMULATED hours of their time; SEED=N replays one
 	@PYTHONPATH=tests/support:tests/integration exec $(BIN)/python -m simulation --hours $(SIMULATED) $(if $(SEED),--seed $(SEED)) $(ARGS)
