@@ -196,7 +196,8 @@ class BrokerFull(BrokerUnavailable):
 
 
 class BrokerRefused(BrokerError):
-    pass
+    # The server refused the connection, so nothing was sent over it: an earlier call without an answer may be done.
+    at_login = False
 
 
 class Fenced(BrokerRefused):

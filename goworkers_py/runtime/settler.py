@@ -206,13 +206,13 @@ class Settler(Service):
             results: Sequence[Settled] = self._transport.settle(self._sent)
         except Fenced:  # another process leads by now, and has the jobs
             results = [False] * len(self._sent.finished)
-        except BrokerRefused as error:
-            self._counters.add("settle_retries")
-            self._after_refusal(self._sent.finished, error)
-            return
         except BrokerError as error:
             self._counters.add("settle_retries")
-            self._pause(self._outage.failed(self.name, error))
+            # A refused login says nothing of the batch, which may be done: it keeps its number.
+            if isinstance(error, BrokerRefused) and not error.at_login:
+                self._after_refusal(self._sent.finished, error)
+            else:
+                self._pause(self._outage.failed(self.name, error))
             return
         except Exception as error:  # a delivery that cannot be written, say
             self._after_fault(self._sent.finished, error)

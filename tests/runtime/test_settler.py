@@ -19,7 +19,7 @@ from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.effect import WEIGHT, EndInBatch, FreeLock, NoteState, Push, PushJobs, StoreValue, Tracked
-from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.limit import Slot
 from goworkers_py.core.outcome import DISCARD, DONE, KEEP, LOST, REQUEUE, Dead, Done, Outcome, Retry
 from goworkers_py.core.slot_effects import LeaveSlot
@@ -393,6 +393,37 @@ def test_what_the_server_never_confirmed_is_settled_only_once(
     assert tries == [tries[0]] * 2
     assert client.lrange(LIST, 0, -1) == [job()]
     assert client.get("stat:processed") == b"1"
+
+
+def test_a_refused_login_gives_an_unanswered_batch_no_other_number(
+    own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has done the batch, and a new password keeps the process from hearing so. Under another number the
+    batch would take an equal job off the list, which was fetched since and runs."""
+    client = own_redis.client()
+    client.execute_command("ACL", "SETUSER", "settling", "on", ">secret", "~*", "&*", "+@all")
+    settle, tries = RedisTransport.settle, []
+
+    def is_cut_off(self: RedisTransport, batch: Batch) -> Any:
+        tries.append(batch.number)
+        if len(tries) > 1:
+            return settle(self, batch)
+        settle(self, batch)
+        client.lpush(LIST, job())
+        client.execute_command("ACL", "SETUSER", "settling", "resetpass", ">other")
+        client.execute_command("CLIENT", "KILL", "USER", "settling")
+        raise BrokerUnavailable("the reply got lost")
+
+    monkeypatch.setattr(RedisTransport, "settle", is_cut_off)
+    address = own_redis.url.replace("redis://", "redis://settling:secret@")
+    with own_broker(address) as broker, Settling(broker, client) as settling:
+        settling.settler.put(settling.fetched(job())[0], DONE)
+        assert eventually(lambda: len(tries) > 4)
+        client.execute_command("ACL", "SETUSER", "settling", ">secret")
+        assert eventually(lambda: len(settling.unsettled) == 0)
+    assert client.lrange(LIST, 0, -1) == [job()]
+    assert set(tries) == {tries[0]}
+    assert settling.counters.snapshot().get("lost_leases", 0) == 0
 
 
 def test_a_delivery_for_which_the_broker_refuses_a_whole_batch_holds_up_no_other(

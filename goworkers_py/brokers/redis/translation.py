@@ -61,17 +61,21 @@ def translated(error: BaseException, keys: Sequence[Any] = ()) -> BaseException:
         return error
     if isinstance(error, redis.AuthenticationError | redis.exceptions.AuthorizationError):
         told = f"the server refused the login: {str(error).rstrip('.')}"
-        return BrokerRefused(f"{told}; check user and password of the address, or broker_password_file")
+        return _at_login(f"{told}; check user and password of the address, or broker_password_file")
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return BrokerRefused(
-                f"the server's certificate is not accepted: {cause.verify_message}; {_THEIR_CERTIFICATE}"
-            )
+            return _at_login(f"the server's certificate is not accepted: {cause.verify_message}; {_THEIR_CERTIFICATE}")
         if isinstance(cause, ssl.SSLError) and _ALERT.search(str(cause)):
-            return BrokerRefused(f"the server does not accept our certificate: {cause.reason}; {_OUR_CERTIFICATE}")
+            return _at_login(f"the server does not accept our certificate: {cause.reason}; {_OUR_CERTIFICATE}")
     if isinstance(error, redis.ResponseError):
         return _error_reply(error, keys)
     return BrokerUnavailable(str(error) or type(error).__name__)
+
+
+def _at_login(why: str) -> BrokerRefused:
+    error = BrokerRefused(why)
+    error.at_login = True
+    return error
 
 
 def unreachable(error: redis.RedisError | OSError) -> BaseException:
