@@ -89,7 +89,8 @@ READS = {
     "groups list", "groups show", "health", "history", "inprogress", "job list", "job show", "jobs", "leader show",
     "limits list", "limits show", "locks list", "locks show", "outbox list", "outbox show", "outbox summary",
     "parked list", "parked show", "parked summary", "periodic history", "periodic import", "periodic list",
-    "periodic show", "processes list", "queue show", "queues", "reports", "retries list", "retries show",
+    "periodic show", "processes list", "queue show", "queues", "replay", "reports", "retries list",
+    "retries show",
     "retries summary", "scheduled list", "scheduled show", "stats", "status", "top", "version",
 }  # fmt: skip
 # They work jobs or serve pages, or command the process of this machine's pidfile, whose log tells it.

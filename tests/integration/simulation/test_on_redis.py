@@ -12,6 +12,8 @@ from simulation.kernel import Kernel
 from simulation.redis_server import SimulatedRedis
 from simulation.run import Script, simulate
 
+pytestmark = pytest.mark.timeout(600)  # beside the other tests, with a share of a processor
+
 
 @pytest.fixture(autouse=True)
 def needs(server_program: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from simulation.reverts import REVERTS, Revert, edited, take_out
 
+pytestmark = pytest.mark.timeout(600)  # beside the other tests, with a share of a processor
 PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv[1])

@@ -18,6 +18,7 @@ from simulation.machine import simulated
 from simulation.reverts import REVERTS, Revert
 from simulation.run import Script, simulate
 
+pytestmark = pytest.mark.timeout(900)  # beside the other tests, with a share of a processor
 TESTS = Path(__file__).parents[2]
 # Which seeds find a defect changes with every change of the code. These are found within the first runs of any.
 FOUND_SOON = {"surrogate in the settler", "uncounted strike"}
@@ -35,7 +36,6 @@ def simulation(*arguments: str, **environment: str) -> subprocess.CompletedProce
     )
 
 
-@pytest.mark.timeout(600)
 def test_a_thousand_hours_of_simulated_fleets_bring_no_complaint() -> None:
     run = simulation("--hours", "1000")
     print(run.stdout)
@@ -43,7 +43,6 @@ def test_a_thousand_hours_of_simulated_fleets_bring_no_complaint() -> None:
     assert "0 runs with complaints" in run.stdout
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "revert",
     [
