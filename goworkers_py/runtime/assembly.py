@@ -281,7 +281,7 @@ def _chain(
             *([retry] if outer else []),  # for the exceptions of the user's outer links
             *outer,
             log_runs(plan.registry),
-            stats(run_stats, pool.prefetch, clock.wall),
+            stats(run_stats, pool.prefetch),
             retry,
             time_limit(plan.registry, clock, watch),
             *map(adapt, inner),

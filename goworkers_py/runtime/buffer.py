@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Final
@@ -56,8 +57,7 @@ class Buffer:
     def put(self, deliveries: Sequence[Delivery]) -> None:
         with self._lock:
             self._out.update(deliveries)
-            for delivery in deliveries:
-                self._waiting.put(delivery)
+            deque(map(self._waiting.put, deliveries), maxlen=0)  # a loop in C
 
     def put_by_rank(self, deliveries: Sequence[Delivery], rank: Callable[[Delivery], int]) -> None:
         """Puts them before the waiting deliveries of a higher rank number, behind those of the same."""
@@ -74,6 +74,8 @@ class Buffer:
             with self._lock:
                 # Not `notify`: it might wake a stale waiter, left by an earlier call that an exception broke off.
                 self._changed.notify_all()
+                if self.ring is None:
+                    self._awaited = 0  # it is awake now: no other worker needs to wake it, see `room`
             if self.ring is not None:
                 self._ring_once(self.ring)
 
@@ -98,11 +100,13 @@ class Buffer:
 
     def room(self, timeout_s: float, at_least: int = 1) -> int:
         """Waits until `at_least` more may be fetched. Returns how many may be; 0 when closed or at the time limit."""
+
+        def enough_or_closed() -> bool:
+            self._awaited = at_least  # again at each look: the worker that has woken this thread has set it to 0
+            return self._closed or self.capacity - len(self._out) >= at_least
+
         with self._changed:
-            self._awaited = at_least
-            enough = self._changed.wait_for(
-                lambda: self._closed or self.capacity - len(self._out) >= at_least, timeout_s
-            )
+            enough = self._changed.wait_for(enough_or_closed, timeout_s)
             self._awaited = 0
             return self.capacity - len(self._out) if enough and not self._closed else 0
 

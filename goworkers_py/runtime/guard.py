@@ -82,6 +82,7 @@ class Guard:
         # First `message`, then `alert`: the canceller's thread raises the alert first, and looks for the messages of
         # running jobs then. So a job that is cancelled just now is found by one of the two.
         delivery.message = message
+        message.begun_at = delivery.begun_at
         fields = message.fields
         token = set_current(message)
         try:

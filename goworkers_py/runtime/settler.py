@@ -337,7 +337,8 @@ def _fitting(ended: Sequence[Finished]) -> int:
     """How many of them are a batch of LARGEST_BATCH_BYTES, of which the last may go beyond it."""
     try:
         sizes = [
-            len(delivery.payload) + (_size(outcome.effects) if outcome.effects else 0) for delivery, outcome in ended
+            len(delivery.payload) + (0 if outcome is DONE or not outcome.effects else _size(outcome.effects))
+            for delivery, outcome in ended
         ]
     except Exception:  # an effect that cannot be written: `_after_fault` finds whose it is
         return 1

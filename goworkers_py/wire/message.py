@@ -45,13 +45,14 @@ class Message:
     """
 
     __slots__ = (
-        "args", "cancel", "expired", "fields", "gives", "held", "interrupt", "iteration", "job_class", "members",
-        "outcome", "queue", "raw", "term", "thread", "tracked",
+        "args", "begun_at", "cancel", "expired", "fields", "gives", "held", "interrupt", "iteration", "job_class",
+        "members", "outcome", "queue", "raw", "term", "thread", "tracked",
     )  # fmt: skip
 
     # Set while the job's code runs: this thread may hold back its pushes. First it is the daemon's broker.
     held: HeldPushes | Home | None
     thread: int
+    begun_at: float  # set when a worker begins the job, see `Delivery.begun_at`
     members: Sequence[Any]  # set for a job that aggregates a set, see `wire.group.Member`
     iteration: object  # set for an iterable job only, see `links.iterate`
     outcome: Outcome  # set when the chain of a job with ties has ended, see `runtime.net`

@@ -439,9 +439,11 @@ def test_runs_are_not_logged_below_the_level(caplog: pytest.LogCaptureFixture) -
 
 def test_stats_count_each_outcome_and_measure_the_durations() -> None:
     tally, pace = RunStats(), AdaptivePrefetch(None, 1)
-    link = stats(tally, pace, wall=lambda: NOW + 2)
+    link = stats(tally, pace)
     for outcome in (DONE, DONE, RETRY, KEEP):
-        assert link(lambda message, outcome=outcome: outcome)(message(enqueued_at=NOW + 0.5)) is outcome  # type: ignore[misc]
+        begun = message(enqueued_at=NOW + 0.5)
+        begun.begun_at = NOW + 2
+        assert link(lambda message, outcome=outcome: outcome)(begun) is outcome  # type: ignore[misc]
     ((name, row),) = tally.snapshot().items()
     assert name == "J"
     assert dict(zip(RESULTS, row[:RUN_SUM], strict=True)) == {

@@ -168,6 +168,39 @@ def test_room_is_waited_for_until_there_is_enough_of_it() -> None:
     assert buffer.room(0.01, at_least=2) == 0
 
 
+def test_one_worker_wakes_the_fetcher_and_the_others_take_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer, jobs = Buffer(3), deliveries("a", "b", "c")
+    buffer.put(jobs)
+    woken: list[None] = []
+    monkeypatch.setattr(buffer._changed, "notify_all", lambda: woken.append(None))
+    buffer._awaited = 1
+    for one in jobs:
+        buffer.done(one)
+    assert len(woken) == 1
+
+
+def test_a_fetcher_that_finds_the_room_gone_when_it_wakes_is_woken_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer, jobs = Buffer(2), deliveries("a", "b")
+    buffer.put(jobs)
+    seen: list[int] = []
+    wake = buffer._changed.notify_all
+
+    def shrink_and_wake() -> None:
+        monkeypatch.setattr(buffer._changed, "notify_all", wake)
+        buffer.capacity = 1
+        wake()
+
+    monkeypatch.setattr(buffer._changed, "notify_all", shrink_and_wake)
+    began = time.monotonic()
+    with running(threading.Thread(target=lambda: seen.append(buffer.room(50)))):
+        assert eventually(lambda: buffer._changed._waiters)
+        buffer.done(jobs[0])
+        assert eventually(lambda: buffer._awaited and buffer._changed._waiters)
+        buffer.done(jobs[1])
+    assert seen == [1]
+    assert time.monotonic() - began < 40
+
+
 # --- several queues
 
 
