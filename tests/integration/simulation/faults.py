@@ -30,6 +30,7 @@ CHANCES = {
     "a producer is killed": 2.0,
     "killed at a call": 2.0,
     "paused at a call": 2.0,
+    "a late call": 6.0,
 }
 # Of a daemon, whose next one may meet a kill or a pause.
 CALLS = (
@@ -65,6 +66,7 @@ class Faults:
             "a producer is killed": self._kill_producer,
             "killed at a call": self._kill_at_a_call,
             "paused at a call": self._pause_at_a_call,
+            "a late call": self._late_call,
         }
 
     def strike(self) -> None:
@@ -101,6 +103,11 @@ class Faults:
     def _pause_at_a_call(self) -> None:
         daemon, seconds = self._daemon(), self._between(40, 400)
         daemon.line.trap = (self._call(), self._dice.random() < 0.5, lambda: self._pause(seconds, daemon))
+
+    def _late_call(self) -> None:
+        """The server does it when the process has given it up, and may have done it again."""
+        line = self._daemon().line
+        line.late = "settle" if self._dice.random() < 0.75 else self._call()
 
     def _call(self) -> str:
         return CALLS[int(self._dice.random() * len(CALLS))]

@@ -128,7 +128,7 @@ class Fleet:
         for member in (*self.daemons, *self.producers):
             if member.process.paused:
                 member.process.resume()
-            member.line.trap = None
+            member.line.trap, member.line.late = None, ""
             member.line.heal()
             for why in TROUBLES:
                 self.over(member, why)

@@ -119,7 +119,7 @@ class Jobs:
     def _work(self, number: int) -> int:
         promise, run = self._begin(number)
         try:
-            machine.sleep(promise.first_run_s if run.attempt == 1 else promise.run_s)
+            machine.sleep(promise.first_run_s if run.attempt == 1 or _is_short_twin(promise, run) else promise.run_s)
             if "blocking" in promise.traits:
                 self.block(STRICT, promise.key, 5.0, 30.0)
             for number_of_child in range(promise.kin):
@@ -130,7 +130,7 @@ class Jobs:
                 )
                 run.children.append(child)
                 self.push(child)
-            self._fail_as_told(promise)
+            self._fail_as_told(promise, run)
         except Killed:
             raise
         except BaseException:
@@ -145,7 +145,7 @@ class Jobs:
             for step in range(cursor or 0, promise.steps):
                 machine.sleep(STEP_S)
                 yield step + 1
-            self._fail_as_told(promise)
+            self._fail_as_told(promise, run)
         except Killed:
             raise
         except GeneratorExit:
@@ -156,10 +156,11 @@ class Jobs:
             raise
         self._end(run, "ok")
 
-    def _fail_as_told(self, promise: Promise) -> None:
+    def _fail_as_told(self, promise: Promise, run: Run) -> None:
         if promise.hopeless:
             raise KillJob("hopeless")
-        if sum(run.how == "failed" for run in promise.runs) < promise.failures:
+        failed = sum(run.how == "failed" for run in promise.runs)
+        if failed < promise.failures and not _is_short_twin(promise, run):
             raise Mishap
 
     def _callback(self, batch: str) -> None:
@@ -230,6 +231,11 @@ class Jobs:
             finally:
                 if self.process.alive:
                     self._end(run, "ok")
+
+
+def _is_short_twin(promise: Promise, run: Run) -> bool:
+    """See `strangers`."""
+    return "twins" in promise.traits and run.attempt % 2 == 1
 
 
 Troubles = (BrokerError, ArgumentError)

@@ -18,6 +18,8 @@ LEASE_S = TIMING.lease_s
 PACED_S = 30.0
 # A process may take a job for live for so long after its expiry, because it guesses the server's clock.
 MOST_STALE_S = 60.0
+# A process tells so soon after the begin of a job that its lock stays.
+TOLD_WITHIN_S = 10.0
 
 
 class Judge:
@@ -63,7 +65,8 @@ class Judge:
         if promise.parent is not None and "atomic" in promise.parent.traits:
             return True  # see `_atomic`
         before = self._link_before(promise)
-        return before is not None and not before.ended_well
+        # A run may end well whose process is killed before it can say so: after more such kills the link is dead.
+        return before is not None and (not before.ended_well or before.number in self._dead)
 
     def _link_before(self, promise: Promise) -> Promise | None:
         if not promise.within.startswith("c"):
@@ -79,7 +82,11 @@ class Judge:
                     yield f"{surplus} runs more than pushes, without a reason: {promise}{_runs(promise)}"
                 continue
             for run, later in itertools.pairwise(promise.runs):
-                if run.how == "ok" and not self._ledger.disturbed(run.process, run.began, later.began):
+                # The later one may have had the job before, and been paused until others had recovered and run it.
+                disturbed = self._ledger.disturbed(run.process, run.began, later.began) or self._ledger.disturbed(
+                    later.process, later.began, later.began
+                )
+                if run.how == "ok" and not disturbed:
                     yield f"ran again without a reason: {promise}: {later}, after {run}"
 
     def _at_once(self) -> Iterator[str]:
@@ -102,9 +109,15 @@ class Judge:
 
     def _expired(self) -> Iterator[str]:
         for promise in self._promises:
-            if promise.runs and promise.runs[0].began_by_server > promise.expires + MOST_STALE_S:
-                late_s = promise.runs[0].began_by_server - promise.expires
-                yield f"began {late_s:.0f} s after its expiry: {promise}: {promise.runs[0]}"
+            if not promise.runs:
+                continue
+            run = promise.runs[0]
+            if self._ledger.disturbed(run.process, run.began, run.began):
+                continue  # it was paused, perhaps after it had looked at the time
+            stale_s = MOST_STALE_S + self._ledger.forward_s(run.began - MOST_STALE_S, run.began)
+            if run.began_by_server > promise.expires + stale_s:
+                late_s = run.began_by_server - promise.expires
+                yield f"began {late_s:.0f} s after its expiry: {promise}: {run}"
 
     # --- limits and locks
 
@@ -134,10 +147,13 @@ class Judge:
         found: dict[tuple[str, str], list[tuple[str, Run]]] = defaultdict(list)
         for promise in self._promises:
             if promise.traits & {"unique", "unique-replace"} and "group" not in promise.traits:
-                # A lock may end while its job waits.
+                # A lock may end while its job waits, and until its process has told that it runs.
                 lasts = promise.due + promise.options["unique_for"]
-                runs = [(str(promise), run) for run in promise.runs if run.began_by_server < lasts]
-                found[promise.job_class, promise.key] += runs
+                found[promise.job_class, promise.key] += [
+                    (str(promise), run)
+                    for run in promise.runs
+                    if run.began_by_server + self._ledger.forward_s(run.began, run.began + TOLD_WITHIN_S) < lasts
+                ]
         for (job_class, key), runs in found.items():
             yield from self._more_at_once(f"lock of {job_class} {key}", runs, 1)
 

@@ -141,24 +141,30 @@ class Kernel:
         for turn in itertools.count():
             if turn % 64 == 0 and until():
                 return True
-            if not self._ready and self._next_time() > end:
+            if self._nothing_before(end):
                 if until():
                     return True
-                self.now = end
+                if self._nothing_before(end):  # the condition may have started a process
+                    self.now = end
             if self.now >= end:
                 return until()
             self._advance()
-            task = self._pick()
-            if task is not None:
-                self.steps += 1
-                self.now += STEP_S
-                self.checksum = zlib.crc32(struct.pack("<dI", self.now, task.ident), self.checksum)
-                if self.trace is not None:
-                    self.trace(f"{self.now:.6f} {task}")
-                self.current, self._touched = task, 0
-                task.step()
-                self.current = None
+            if (task := self._pick()) is not None:
+                self._step(task)
         raise AssertionError
+
+    def _step(self, task: Task) -> None:
+        self.steps += 1
+        self.now += STEP_S
+        self.checksum = zlib.crc32(struct.pack("<dI", self.now, task.ident), self.checksum)
+        if self.trace is not None:
+            self.trace(f"{self.now:.6f} {task}")
+        self.current, self._touched = task, 0
+        task.step()
+        self.current = None
+
+    def _nothing_before(self, end: float) -> bool:
+        return not self._ready and self._next_time() > end
 
     def _next_time(self) -> float:
         return self._timers[0][0] if self._timers else math.inf

@@ -141,13 +141,13 @@ class Ledger:
         until = min(run.ended, self.gone.get(run.process, math.inf), self.gives_back.get(run.process, math.inf))
         for began, ended in self._long_troubles(run.process):
             # A beat may have been on its way for some seconds when the trouble began, and the next may come as late.
-            sure_s = lease_s - MARGIN_S - self._forward_s(began - lease_s, ended)
+            sure_s = lease_s - MARGIN_S - self.forward_s(began - lease_s, ended)
             # A process that goes on may begin a job that it had before, until a beat tells that it was declared dead.
             if ended + MARGIN_S >= run.began and ended - began > sure_s:
                 until = min(until, max(run.began, began + max(0.0, sure_s)))
         return until
 
-    def _forward_s(self, since: float, until: float) -> float:
+    def forward_s(self, since: float, until: float) -> float:
         return sum(max(0.0, seconds) for at, seconds in self._server_steps if since <= at <= until)
 
     def _long_troubles(self, process: Process) -> list[tuple[float, float]]:

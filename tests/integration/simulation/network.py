@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from types import GeneratorType
-from typing import Any
+from typing import Any, NoReturn
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.core.errors import BrokerUnavailable
@@ -44,6 +45,7 @@ class Line:
         self._news: list[Callable[[], object]] = []  # what to call when news may have been missed
         # What happens to the process at its next call of this verb: before the server does it, or after.
         self.trap: tuple[str, bool, Callable[[], object]] | None = None
+        self.late = ""  # the next call of this verb is late
 
     @property
     def kernel(self) -> Kernel:
@@ -69,16 +71,16 @@ class Line:
         kernel = self.kernel
         kernel.let_step()
         self._spring(name, after=False)
+        if name == self.late:
+            self.late = ""
+            self._lag(name, verb, args, kwargs)
         fate = kernel.random.random() if self.trouble else 1.0
         if self.dead or fate < self.trouble:
             trouble = 0.0 if self.dead else fate / self.trouble
             if trouble < 0.3:
                 self._fail("the request is lost")
             elif trouble < 0.5:
-                if name == "consume":  # nobody waits for a job on a line that is gone
-                    kwargs = {**kwargs, "wait_s": 0.0}
-                kernel.after(kernel.random.random() ** 3 * MOST_LATE_S, lambda: self._late(verb, args, kwargs))
-                self._fail("the request is late")
+                self._lag(name, verb, args, kwargs)
             elif trouble < 0.8:
                 self._serve(verb, args, kwargs)
                 self._fail("the reply is lost")
@@ -116,14 +118,19 @@ class Line:
                 return
             yield page
 
-    def _late(self, verb: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Of a process that may be dead by now."""
-        try:
-            self._serve(verb, args, kwargs)
-        except Exception:
-            return  # the server refuses, and nobody hears it
+    def _lag(self, name: str, verb: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
+        if name == "consume":  # nobody waits for a job on a line that is gone
+            kwargs = {**kwargs, "wait_s": 0.0}
 
-    def _fail(self, why: str) -> None:
+        def arrive() -> None:
+            """From a process that may be dead by now."""
+            with suppress(Exception):  # the server refuses, and nobody hears it
+                self._serve(verb, args, kwargs)
+
+        self.kernel.after(self.kernel.random.random() ** 3 * MOST_LATE_S, arrive)
+        self._fail("the request is late")
+
+    def _fail(self, why: str) -> NoReturn:
         kernel = self.kernel
         kernel.wait(kernel.random.choice((0.0, TIMEOUT_S)))
         raise BrokerUnavailable(why)

@@ -47,6 +47,7 @@ class Script:
     jobs_per_minute: float = 8.0
     faults_per_minute: float = 0.6
     preempts: float = 0.0
+    strangers: float = 0.08  # the share of the pushes that are by programs in other languages
     server: str = "memory"  # one of SERVERS
     barred: tuple[str, ...] = ()  # traits that no job has
     faults: tuple[str, ...] | None = None  # the kinds that happen; None: all
@@ -65,6 +66,7 @@ class Script:
             jobs_per_minute=5 + dice.random() * 45,
             faults_per_minute=dice.random() * 4,
             preempts=(0.0, 0.0, 0.02, 0.2)[int(dice.random() * 4)],
+            strangers=(0.03, 0.1, 0.5)[int(dice.random() * 3)],
             server=server,
             barred=tuple(trait for trait in traits.TRAITS if narrow and dice.random() < 0.65),
             faults=tuple(kind for kind in CHANCES if not narrow or dice.random() < 0.4),
@@ -197,7 +199,7 @@ class _Run:
             limit = ("crowd", "keyed", "wide")[int(dice.random() * 3)]
             jobs.block(limit, traits.KEYS[int(dice.random() * 3)], dice.random() ** 2 * 120, 600.0)
             return
-        if dice.random() < 0.08:
+        if dice.random() < self.script.strangers:
             strangers.push(dice, self.fleet)
             return
         barred = set(self.script.barred)

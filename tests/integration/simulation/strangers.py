@@ -12,8 +12,8 @@ from simulation.ledger import PUSHED, Promise
 
 
 def push(dice: random.Random, fleet: Fleet) -> None:
-    kind = int(dice.random() * 3)
-    (_twins, _bad_backtrace, _bad_limit)[kind](dice, fleet)
+    kind = int(dice.random() * 4)
+    (_twins, _twins, _bad_backtrace, _bad_limit)[kind](dice, fleet)
 
 
 def _push(fleet: Fleet, promise: Promise, **fields: Any) -> None:
@@ -24,14 +24,15 @@ def _push(fleet: Fleet, promise: Promise, **fields: Any) -> None:
 
 
 def _twins(dice: random.Random, fleet: Fleet) -> None:
-    """Jobs of the same bytes, which are separate jobs."""
-    run_s = dice.random() ** 2 * 15
-    copies = 2 + int(dice.random() * 6)
-    failures = copies if dice.random() < 0.5 else 0
+    """Jobs of the same bytes, which are separate jobs. Every second one soon ends well while others run yet, and these
+    may fail: so a second settlement of one that has ended would lose one of the others."""
+    run_s = dice.random() * 90
+    copies = 4 + int(dice.random() * 5)
+    failures = copies // 2 if dice.random() < 0.7 else 0
     promise = fleet.ledger.promise(
         key="red",
         run_s=run_s,
-        first_run_s=run_s,
+        first_run_s=dice.random() * 2,
         copies=copies,
         failures=failures,
         traits=frozenset({"twins"}),
