@@ -46,7 +46,11 @@ class Faults:
         """`on_producer` is called with each new one."""
         self._on_producer = on_producer
         self._fleet, self._kernel, self._dice = fleet, fleet.kernel, fleet.kernel.random
-        self._chances = {kind: chance for kind, chance in CHANCES.items() if kinds is None or kind in kinds}
+        self._chances = {
+            kind: chance
+            for kind, chance in CHANCES.items()
+            if (kinds is None or kind in kinds) and kind not in fleet.server.cannot
+        }
         self.counts = dict.fromkeys(self._chances, 0)
         self._acts: dict[str, Callable[[], None]] = {
             "kill": self._kill,
@@ -74,6 +78,8 @@ class Faults:
             return
         kind = self._dice.choices(list(self._chances), list(self._chances.values()))[0]
         self.counts[kind] += 1
+        if self._kernel.trace is not None:
+            self._kernel.trace(f"{self._kernel.now:.6f} fault: {kind}")
         self._acts[kind]()
 
     def _between(self, least: float, most: float) -> float:
@@ -121,14 +127,14 @@ class Faults:
     def _during(self, members: list[Member], seconds: float, why: str, begin: Callable[[Member], object],
                 end: Callable[[Member], object]) -> None:  # fmt: skip
         for member in members:
-            self._fleet.trouble(member, why)
+            self._fleet.ledger.trouble_begins(member.process, why)
             begin(member)
 
         def over() -> None:
             for member in members:
                 if member.process.alive:
                     end(member)
-                    self._fleet.over(member, why)
+                    self._fleet.ledger.trouble_ends(member.process, why)
 
         self._kernel.after(seconds, over)
 
@@ -165,10 +171,7 @@ class Faults:
 
     def _fill(self) -> None:
         self._fleet.server.fill(True)
-        self._kernel.after(self._between(30, 300), self._make_room)
-
-    def _make_room(self) -> None:
-        self._fleet.server.fill(False)
+        self._kernel.after(self._between(30, 300), lambda: self._fleet.server.fill(False))
 
     def _damage(self) -> None:
         key, server = KEYS[int(self._dice.random() * len(KEYS))], self._fleet.server

@@ -52,9 +52,13 @@ class Daemon(Member):
         kernel = self.process.kernel
         kernel.at(kernel.now, lambda: self._fleet.ended(self))
 
+    @property
+    def stops(self) -> bool:
+        return bool(self._stop_asked.is_set())
+
     def terminate(self) -> None:
         """Sends TERM."""
-        if not self._stop_asked.is_set():
+        if not self.stops:
             self._fleet.ledger.gives_back[self.process] = self.process.kernel.now + TIMEOUT_S - 0.1
         self._stop_asked.set()
         self._asked.put("TERM")
@@ -75,13 +79,18 @@ class Fleet:
         self.everybody: list[Member] = [*self.producers]
         self.start_all()
 
+    @property
+    def _is_whole(self) -> bool:
+        """A daemon that stops has its successor beside it."""
+        return sum(not daemon.stops for daemon in self.daemons) >= self._size
+
     def start_all(self) -> None:
         self.sleeps = False
-        while len(self.daemons) < self._size:
+        while not self._is_whole:
             self.start_one()
 
     def start_one(self) -> None:
-        if len(self.daemons) < self._size and not self.sleeps:
+        if not self._is_whole and not self.sleeps:
             daemon = Daemon(self, f"daemon {next(self._numbers)}")
             self.daemons.append(daemon)
             self.everybody.append(daemon)
@@ -111,12 +120,6 @@ class Fleet:
         for daemon in self.daemons:
             daemon.terminate()
 
-    def trouble(self, member: Member, why: str) -> None:
-        self.ledger.trouble_begins(member.process, why)
-
-    def over(self, member: Member, why: str) -> None:
-        self.ledger.trouble_ends(member.process, why)
-
     def end_outage(self) -> None:
         self.server.is_away = False
         for member in (*self.daemons, *self.producers):
@@ -131,4 +134,4 @@ class Fleet:
             member.line.trap, member.line.late = None, ""
             member.line.heal()
             for why in TROUBLES:
-                self.over(member, why)
+                self.ledger.trouble_ends(member.process, why)

@@ -93,6 +93,7 @@ class Wire:
 
 class SimulatedRedis(Server):
     address = "redis://simulation/0"
+    cannot = frozenset({"killed at a call", "paused at a call", "a late call"})  # its lines know commands, not verbs
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)

@@ -42,6 +42,7 @@ class Contents:
 
 class Server(ABC):
     address: str
+    cannot: frozenset[str]  # faults that have no effect on it
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -75,7 +76,7 @@ class Server(ABC):
         """Whether it has room for nothing more."""
 
     def damage(self, limit: str, key: str) -> bool:
-        """Some other program writes where the places of a limit would be; False where that cannot be."""
+        """Some other program writes where the places of a limit would be; False where they are already."""
         return False
 
     def repair(self, limit: str, key: str) -> None:  # noqa: B027
@@ -103,6 +104,7 @@ class _State(State):
 
 class MemoryServer(Server):
     address = "memory://simulation"
+    cannot = frozenset({"a damaged key"})
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
