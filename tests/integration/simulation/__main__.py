@@ -37,10 +37,17 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="run this one only, and tell all of its complaints")
     parser.add_argument("--script", help="run this script only: the JSON that a shrunk run prints")
     parser.add_argument("--trace", help="with --seed or --script: write each step to this file")
-    parser.add_argument("--shrink", action="store_true", help="look for a shorter run that fails in the same way")
+    parser.add_argument(
+        "--shrink",
+        action="store_true",
+        help="with --seed or --script: look for a shorter run that fails in the same way",
+    )
     names = ", ".join(repr(one.name) for one in REVERTS)
     parser.add_argument("--without", help=f"take out a mend, and stop at the first complaint: {names}")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if (options.trace or options.shrink) and options.seed is None and not options.script:
+        parser.error("--trace and --shrink are about one run: add --seed or --script")
+    return options
 
 
 def _one(options: argparse.Namespace) -> int:
@@ -55,8 +62,7 @@ def _one(options: argparse.Namespace) -> int:
         outcome = simulate(script)
     if options.shrink and outcome.complaints:
         outcome = shrink(outcome, lambda line: print(line, flush=True))
-    print(outcome)
-    print(*outcome.complaints, sep="\n")
+    print(outcome, *outcome.complaints, sep="\n")
     return 1 if outcome.complaints else 0
 
 
@@ -76,7 +82,7 @@ def _many(options: argparse.Namespace) -> int:
             break
     took_s = time.monotonic() - began
     print(
-        f"{hours:,.0f} hours ({working:,.0f} without the nights) in {number:,} runs, in {took_s:.0f} s: "
+        f"{hours:,.0f} hours ({working:,.1f} without the nights) in {number:,} runs, in {took_s:.0f} s: "
         f"{jobs:,} jobs ran {runs:,} times in {steps:,} steps"
     )
     print("faults: " + ", ".join(f"{count:,} {kind}" for kind, count in sorted(faults.items())))

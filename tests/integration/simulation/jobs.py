@@ -10,7 +10,7 @@ from typing import Any
 
 from goworkers_py import App, KillJob
 from goworkers_py.core import machine
-from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerRefused
+from goworkers_py.core.errors import ArgumentError, BrokerRefused
 from goworkers_py.wire.message import current_message
 from simulation.kernel import Killed, Process
 from simulation.ledger import LIMITED, PUSHED, REFUSED, SHAPES, SKIPPED, UNKNOWN, Ledger, Promise, Run
@@ -33,12 +33,12 @@ class Jobs:
         app: App,
         process: Process,
         ledger: Ledger,
-        now_by_server: Callable[[], float],
         server_time: Callable[[], float],
+        newest_server_time: Callable[[], float],
     ) -> None:
-        """`server_time`: the most that the server's clock has shown."""
+        """`newest_server_time`: the most that the server's clock has shown."""
         self.app, self.process, self.ledger = app, process, ledger
-        self.now_by_server, self.server_time = now_by_server, server_time
+        self.server_time, self.newest_server_time = server_time, newest_server_time
 
         def key_of(number: int, key: str) -> str:
             return key
@@ -102,7 +102,7 @@ class Jobs:
     # --- runs
 
     def _new_run(self, attempt: int) -> Run:
-        return Run(self.process, self.process.kernel.now, self.server_time(), attempt)
+        return Run(self.process, self.process.kernel.now, self.newest_server_time(), attempt)
 
     def _begin(self, number: int) -> tuple[Promise, Run]:
         promise = self.ledger.promises[number]
@@ -114,7 +114,7 @@ class Jobs:
         return promise, run
 
     def _end(self, run: Run, how: str) -> None:
-        run.ended, run.ended_by_server, run.how = self.process.kernel.now, self.server_time(), how
+        run.ended, run.ended_by_server, run.how = self.process.kernel.now, self.newest_server_time(), how
 
     def _work(self, number: int) -> int:
         promise, run = self._begin(number)
@@ -176,7 +176,7 @@ class Jobs:
     def push(self, promise: Promise) -> None:
         """The caller learns of an outage as users do: by the exception."""
         promise.pushed, promise.answer = self.process.kernel.now, UNKNOWN
-        promise.pusher_ahead_s = machine.time() - self.now_by_server()
+        promise.pusher_ahead_s = machine.time() - self.server_time()
         number: Any = [promise.number] if "group" in promise.traits else promise.number
         try:
             jid = self.job_of(promise).enqueue(number, promise.key)
@@ -184,7 +184,7 @@ class Jobs:
             promise.answer = REFUSED
             raise
         promise.jid, promise.answer = jid or "", PUSHED if jid else SKIPPED
-        promise.answered, promise.answered_by_server = self.process.kernel.now, self.server_time()
+        promise.answered, promise.answered_by_server = self.process.kernel.now, self.newest_server_time()
 
     def push_all(self, promises: list[Promise], within: str) -> None:
         """As a batch, or as a chain."""
@@ -236,6 +236,3 @@ class Jobs:
 def _is_short_twin(promise: Promise, run: Run) -> bool:
     """See `strangers`."""
     return "twins" in promise.traits and run.attempt % 2 == 1
-
-
-Troubles = (BrokerError, ArgumentError)

@@ -253,6 +253,8 @@ class Judge:
         yield from (f"jobs in progress of {identity}: {jobs}" for identity, jobs in sorted(left.in_progress.items()))
         yield from (f"line {line} holds {number} jobs" for line, number in sorted(left.lines.items()))
         yield from (f"outbox {to} holds {number} pushes" for to, number in sorted(left.outboxes.items()))
+        if left.groups:
+            yield f"groups left: {left.groups}"
         for kind, jobs in ("retries", left.retries), ("scheduled jobs", left.scheduled):
             if jobs:
                 yield f"{len(jobs)} {kind}: {jobs[0]!r}"

@@ -6,6 +6,7 @@ a reply. Between these the seed lets others step, and the line of the process ma
 - the request is lost: the server does nothing, and the process learns it after a time;
 - the request is late: the process has given it up when the server does it after all;
 - the reply is lost: the server has done it, and the process does not know;
+- the request is slow: it arrives while the process still waits for its reply;
 - the line is cut: nothing comes through, and news do not arrive either.
 """
 
@@ -30,7 +31,7 @@ PARTS = (
 )  # fmt: skip
 # What asks no server.
 _LOCAL = {"wake", "waits_run", "check", "refusal"}
-# Their second-last argument is called when there is news.
+# Their last argument is called when there is news.
 _SUBSCRIPTIONS = {"listen", "watch"}
 
 

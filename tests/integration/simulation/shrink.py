@@ -7,15 +7,16 @@ from dataclasses import replace
 
 from simulation.faults import CHANCES
 from simulation.run import Outcome, Script, simulate
-from simulation.traits import TRAITS
+from simulation.traits import KEYS, TRAITS
 
 # A shorter script makes another run of the same seed: the failure may be in that of another one.
 SEEDS = 6
 
 
 def kind_of(complaint: str) -> str:
-    """What is wrong, without of whom: `lost`, `limit crowd`, `early by`."""
-    return " ".join(complaint.partition(":")[0].split()[:2])
+    """What is wrong, without of whom: `lost`, `limit crowd`, `batch has two`."""
+    words = complaint.partition(":")[0].split()
+    return " ".join([word for word in words if word.isalpha() and word not in KEYS][:3])
 
 
 def shrink(failed: Outcome, tell: Callable[[str], object]) -> Outcome:
