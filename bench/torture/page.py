@@ -122,8 +122,8 @@ def _conditions(records: Sequence[Record]) -> Iterator[str]:
     machine = first["machine"]
     seeds = sorted({record["plan"]["seed"] for record in records})
     faults = sum(sum(record["faults"].values()) for record in records if record["system"] == first["system"])
-    yield f"- **Runs:** seeds {', '.join(map(str, seeds))}, {first['plan']['minutes']:g} minutes of faults each. "
-    yield f"Each system met the same {faults} faults.\n"
+    yield f"- **Runs:** seeds {' and '.join(map(str, seeds))}, with {first['plan']['minutes']:g} minutes of faults "
+    yield f"each. Each system met the same {faults} faults.\n"
     yield f"- **When:** {dates[0]} to {dates[-1]}.\n"
     yield f"- **Machine:** {machine['cores']} cores of {machine['processor']}, {machine['system']}, "
     yield f"Python {machine['python']}, Redis {first['redis']}. Several runs and other programs shared it: the load "

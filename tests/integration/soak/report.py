@@ -230,7 +230,7 @@ The latency of a job is shown and not judged: it is that of the machine.
   silent ones dead. There were seventeen after an hour and a half, on a machine that was busy with other work.
   Recoveries remove such entries since then. The run above was made before that, so it tells of them.
 - `pyworkers:receipt` was no leak. Receipts lived for ten minutes in that run, and at its end three lives of `changing`
-  fell into ten minutes. Now they live for two.
+  fell into ten minutes. Now they live for two minutes.
 """
 
 
