@@ -13,10 +13,13 @@ if sys.version_info >= (3, 15):
     pytest.skip("greenlet has no wheel for this Python", allow_module_level=True)
 
 from goworkers_py.core import machine
+from simulation.fleet import Fleet
 from simulation.kernel import Kernel, Process
 from simulation.machine import simulated
 from simulation.reverts import REVERTS, Revert
 from simulation.run import Script, simulate
+from simulation.server import MemoryServer
+from simulation.shrink import kind_of
 
 pytestmark = pytest.mark.timeout(900)  # beside the other tests, with a share of a processor
 TESTS = Path(__file__).parents[2]
@@ -77,6 +80,39 @@ def test_a_run_that_fails_is_made_shorter_and_replays_from_its_script() -> None:
     assert int(script.split(" steps")[0]) < before
     again = simulation("--script", script[script.index("{") :], *without)
     assert "maxlen must be non-negative" in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("complaint", "kind"),
+    [
+        ("limit wide red: 4 at once: job 3 (wide, key red, 00): run 1", "limit wide"),
+        ("batch b12 has two callbacks: run 1, run 2", "batch has two"),
+        ("daemon 3 does not stop", "daemon does not"),
+    ],
+)
+def test_what_is_wrong_is_told_apart_from_whom_it_concerns(complaint: str, kind: str) -> None:
+    assert kind_of(complaint) == kind
+
+
+def test_a_trace_of_many_runs_is_refused() -> None:
+    refused = simulation("--hours", "1", "--trace", "steps")
+    assert refused.returncode == 2
+    assert "add --seed or --script" in refused.stderr
+
+
+# --- the fleet
+
+
+def test_a_daemon_that_stops_has_its_successor_beside_it() -> None:
+    kernel = Kernel(1)
+    with simulated(kernel):
+        fleet = Fleet(kernel, MemoryServer(kernel), 2, 1)
+        old, other = fleet.daemons
+        old.terminate()
+        fleet.start_one()
+        fleet.start_one()
+        assert fleet.daemons[:2] == [old, other]
+        assert [daemon.stops for daemon in fleet.daemons] == [True, False, False]
 
 
 # --- the kernel
