@@ -53,7 +53,12 @@ for _name in [name for name in os.environ if name.startswith("PYWORKERS_") and n
 IMAGE = "redis:7-alpine"
 GRACE_S = 20.0  # a machine that stands still for seconds ends no threads meanwhile
 INTEGRATION = f"{Path(__file__).parent / 'integration'}{os.sep}"
-LONGEST = ("tests/integration/chaos/test_chaos.py", "tests/web/test_in_chromium.py", "tests/integration/test_rabbitmq")
+LONGEST = (
+    "tests/integration/chaos/test_chaos.py",
+    "tests/web/test_in_chromium.py",
+    "tests/integration/test_rabbitmq",
+    "tests/integration/simulation/test_simulation.py::test_a_thousand",
+)
 # Every other fixture with a server uses one of these.
 OF_SERVERS = {"redis_server", "server_program", "disque_servers", "cluster", "rabbit_server"}
 

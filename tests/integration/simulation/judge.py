@@ -50,6 +50,7 @@ class Judge:
             elif (
                 not promise.hopeless
                 and "blocking" not in promise.traits
+                and (promise.runs or "group" not in promise.traits)  # killed, perhaps, in the part of another member
                 and not any(run.process in self._ledger.killed for run in promise.runs)
             ):
                 yield f"buried without a reason: {promise}{_runs(promise)}"

@@ -66,7 +66,7 @@ class Script:
             jobs_per_minute=5 + dice.random() * 45,
             faults_per_minute=dice.random() * 4,
             preempts=(0.0, 0.0, 0.02, 0.2)[int(dice.random() * 4)],
-            strangers=(0.03, 0.1, 0.5)[int(dice.random() * 3)],
+            strangers=(0.03, 0.1, 0.4)[int(dice.random() * 3)],
             server=server,
             barred=tuple(trait for trait in traits.TRAITS if narrow and dice.random() < 0.65),
             faults=tuple(kind for kind in CHANCES if not narrow or dice.random() < 0.4),
