@@ -236,7 +236,8 @@ The latency of a job is shown and not judged: it is that of the machine.
 
 def page(record: Record) -> str:
     wrong = judge(record)
-    verdict = "Nothing has grown, and no job was lost." if not wrong else "\n".join(f"- {one}" for one in wrong)
+    found = "\n".join(["It failed:\n", *(f"- {one}" for one in wrong)])
+    verdict = found if wrong else "Nothing has grown, and no job was lost."
     method = METHOD.format(
         deploy=DEPLOY_EVERY_S / 60, kill=KILL_EVERY_S / 60, reopen=REOPEN_EVERY_S / 60, cli=CLI_EVERY_S,
         pages=PAGES_EVERY_S, call=CALL_EVERY_S, sample=SAMPLE_EVERY_S, drain=DRAIN_S,

@@ -86,6 +86,5 @@ def _in(folder: str) -> list[str]:
 
 def _row(name: str, of: Sequence[str], count: Counter[bool]) -> str:
     tried, every = sum(count.values()), sum(len(mutants(file)) for file in of)
-    return (
-        f"| {name} | {every} | {tried} | {count[True]} | {count[False]} | {100 * count[True] / max(1, tried):.1f} % |"
-    )
+    caught = f"{count[True] / tried:.1%}".replace("%", " %") if tried else "not tried"
+    return f"| {name} | {every} | {tried} | {count[True]} | {count[False]} | {caught} |"
