@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from goworkers_py.brokers.contracts.transport import Batch, Settled, Unwritable, refuse_late
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
+from goworkers_py.core.errors import BrokerRefused, is_no_answer
 
 PIECES = 4_096
 
@@ -49,9 +49,9 @@ class Part:
             again = self._unanswered
             try:
                 self._note(again)
-            except BrokerUnavailable:
-                raise
-            except Exception:
+            except Exception as error:
+                if is_no_answer(error):
+                    raise
                 self._unanswered = None  # asked again, and refused: they are settled in other parts
         fresh = [one for one in batch.finished if one[0] not in self._known] if self._known else batch.finished
         if fresh:
@@ -74,10 +74,10 @@ class Part:
             piece = waiting.pop()
             try:
                 self._note(Batch(batch.settler, number, piece, batch.held))
-            except BrokerUnavailable:
-                raise
-            except Exception as error:  # refused; or an outcome that cannot be written, and nothing was sent
-                self._unanswered = None
+            except Exception as error:
+                if is_no_answer(error):
+                    raise
+                self._unanswered = None  # refused; or an outcome that cannot be written, and nothing was sent
                 if len(piece) == 1:
                     self._known[piece[0][0]] = error_of(error)
                 else:

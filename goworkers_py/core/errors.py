@@ -200,6 +200,12 @@ class BrokerRefused(BrokerError):
     at_login = False
 
 
+def is_no_answer(error: BaseException) -> bool:
+    """Whether a call that ended so may be done, or an earlier copy of it: the broker was not heard, or heard only as it
+    refused the connection."""
+    return isinstance(error, BrokerUnavailable) or (isinstance(error, BrokerRefused) and error.at_login)
+
+
 class Fenced(BrokerRefused):
     """Ends the work of a leader at once: nothing is tried again. Another process leads, or will soon."""
 

@@ -19,7 +19,7 @@ from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, T
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import ENDED, Delivery
 from goworkers_py.core.effect import REPEATABLE, Effect, PostJobs, PushJobs
-from goworkers_py.core.errors import BrokenOff, BrokerError, BrokerRefused, Fenced
+from goworkers_py.core.errors import BrokenOff, BrokerError, BrokerRefused, Fenced, is_no_answer
 from goworkers_py.core.levels import plain_list_of
 from goworkers_py.core.outcome import DONE, KEEP, Dead, Done, Keep, Outcome, Reschedule, Retry
 from goworkers_py.core.slot_effects import LeaveSlot
@@ -208,8 +208,7 @@ class Settler(Service):
             results = [False] * len(self._sent.finished)
         except BrokerError as error:
             self._counters.add("settle_retries")
-            # A refused login says nothing of the batch, which may be done: it keeps its number.
-            if isinstance(error, BrokerRefused) and not error.at_login:
+            if isinstance(error, BrokerRefused) and not is_no_answer(error):
                 self._after_refusal(self._sent.finished, error)
             else:
                 self._pause(self._outage.failed(self.name, error))

@@ -13,6 +13,7 @@ from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Batch, Settled
+from goworkers_py.brokers.parts import Part
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.transport import RedisTransport
 from goworkers_py.config.options import PoolConfig, QueueConfig
@@ -395,8 +396,21 @@ def test_what_the_server_never_confirmed_is_settled_only_once(
     assert client.get("stat:processed") == b"1"
 
 
-def test_a_refused_login_gives_an_unanswered_batch_no_other_number(
-    own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+class ByParts:
+    """Settles as a broker of several servers does."""
+
+    def __init__(self, transport: RedisTransport) -> None:
+        self._part = Part(transport.settle)
+
+    def settle(self, batch: Batch) -> list[Any]:
+        results = self._part.settle(batch)
+        return [results[one] for one, _ in batch.finished]
+
+
+@pytest.mark.parametrize("transport_of", [lambda transport: transport, ByParts], ids=["one server", "a part"])
+@pytest.mark.parametrize("rules", [("resetpass", ">other"), ("-client|setname",)], ids=["password", "setname"])
+def test_a_refused_connection_gives_an_unanswered_batch_no_other_number(
+    own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch, rules: tuple[str, ...], transport_of: Any
 ) -> None:
     """The server has done the batch, and a new password keeps the process from hearing so. Under another number the
     batch would take an equal job off the list, which was fetched since and runs."""
@@ -410,16 +424,17 @@ def test_a_refused_login_gives_an_unanswered_batch_no_other_number(
             return settle(self, batch)
         settle(self, batch)
         client.lpush(LIST, job())
-        client.execute_command("ACL", "SETUSER", "settling", "resetpass", ">other")
+        client.execute_command("ACL", "SETUSER", "settling", *rules)
         client.execute_command("CLIENT", "KILL", "USER", "settling")
         raise BrokerUnavailable("the reply got lost")
 
     monkeypatch.setattr(RedisTransport, "settle", is_cut_off)
     address = own_redis.url.replace("redis://", "redis://settling:secret@")
     with own_broker(address) as broker, Settling(broker, client) as settling:
+        settling.settler._transport = transport_of(broker.transport)
         settling.settler.put(settling.fetched(job())[0], DONE)
         assert eventually(lambda: len(tries) > 4)
-        client.execute_command("ACL", "SETUSER", "settling", ">secret")
+        client.execute_command("ACL", "SETUSER", "settling", ">secret", "+@all")
         assert eventually(lambda: len(settling.unsettled) == 0)
     assert client.lrange(LIST, 0, -1) == [job()]
     assert set(tries) == {tries[0]}

@@ -23,6 +23,7 @@ from goworkers_py.brokers.redis.translation import (
     hung_up,
     is_better_elsewhere,
     is_of_another_type,
+    refused_connection,
     reset_at_first,
     translated,
     unreachable,
@@ -178,6 +179,8 @@ def connect(connection: Driver) -> None:
     except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
         told = hung_up(error) if isinstance(connection, SSLConnection) else reset_at_first(error)
         raise told or unreachable(error) from error
+    except redis.ResponseError as error:
+        raise refused_connection(error) from error
 
 
 def read(connection: Driver) -> Any:

@@ -78,6 +78,14 @@ def _at_login(why: str) -> BrokerRefused:
     return error
 
 
+def refused_connection(error: redis.ResponseError) -> BaseException:
+    """Translates an error reply to one of the commands with which a connection begins, such as SELECT."""
+    ours = translated(error)
+    if isinstance(ours, BrokerRefused):
+        ours.at_login = True
+    return ours
+
+
 def unreachable(error: redis.RedisError | OSError) -> BaseException:
     """Translates an error in making a connection. A server that accepted the connection and then closed it, or had no
     room for it, is reachable: its error is no BrokerUnreachable."""

@@ -23,7 +23,7 @@ from goworkers_py.brokers.shards.shard_list import ShardList
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import NoteState, PostJobs, Push
-from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, BrokerUnreachable
+from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, BrokerUnreachable, is_no_answer
 from goworkers_py.core.outcome import CANCELLED
 from goworkers_py.wire import payload
 from goworkers_py.wire.job_record import TRACK, tracked_in
@@ -83,10 +83,12 @@ class Moves:
                 continue
             try:
                 told: Settled = self._ask(move) if move.told is None else move.told
-            except BrokerUnavailable as error:
-                answers[one] = f"shard {move.shard.name}, from which this job was to move, cannot serve now: {error}"
-                continue
-            except BrokerRefused as error:
+            except (BrokerUnavailable, BrokerRefused) as error:
+                if is_no_answer(error):
+                    answers[one] = (
+                        f"shard {move.shard.name}, from which this job was to move, cannot serve now: {error}"
+                    )
+                    continue
                 told = str(error)
             if isinstance(told, str):
                 del self.unanswered[one]  # it has not moved

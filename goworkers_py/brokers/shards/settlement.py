@@ -15,7 +15,7 @@ from goworkers_py.brokers.shards.foreign_effects import ForeignEffects
 from goworkers_py.brokers.shards.moves import Moves
 from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.brokers.shards.shard_list import ShardList
-from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.core.errors import BrokerError, is_no_answer
 from goworkers_py.core.outcome import DONE, Keep
 
 
@@ -51,12 +51,14 @@ class ShardSettlement:
             if (told := self._quickly(shard, batch)) is not None:
                 return told
         results: Results = {}
-        failed: BrokerUnavailable | None = None
+        failed: BrokerError | None = None
         for shard, finished in by_shard.items():
             held = batch.held if len(by_shard) == 1 else [one for one in batch.held if one.receipt == shard.number]
             try:
                 results.update(self._settle(shard, Batch(batch.settler, batch.number * PIECES, finished, held)))
-            except BrokerUnavailable as error:
+            except BrokerError as error:
+                if not is_no_answer(error):
+                    raise
                 failed = error
                 why = f"shard {shard.name}, which holds this job, cannot serve now: {error}"
                 results.update((one, why) for one, _ in finished)
