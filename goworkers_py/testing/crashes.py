@@ -157,7 +157,7 @@ class Trial:
             as_worker(partial(attempt.run, self._jid, point))
             if self._pushed == "run":
                 attempt.run_all()
-            jobs = Counter[str]() if self._pushed == "ignore" else attempt.left()
+            jobs = attempt.left(only=self._jid if self._pushed == "ignore" else "")
             return _End(copy.deepcopy(self._state()), jobs)
 
 
@@ -208,14 +208,14 @@ class _Attempt(Sandbox):
             self.app, self._broker, begin_iteration(steps.store(self._broker), steps.is_stopping, self.app.clock.wall)
         )
 
-    def left(self) -> Counter[str]:
-        """The jobs that have not ended."""
-        told = [
-            *(f"{_call(job)}{' (scheduled)' if job.at is not None else ''}" for job in self.jobs()),
-            *(f"{_call(job)} (to be retried)" for job in self.retries()),
-            *(f"{_call(job)} (dead)" for job in self.dead()),
+    def left(self, only: str) -> Counter[str]:
+        """The jobs that have not ended: all, or `only` the one with this jid."""
+        found = [
+            *((job, " (scheduled)" if job.at is not None else "") for job in self.jobs()),
+            *((job, " (to be retried)") for job in self.retries()),
+            *((job, " (dead)") for job in self.dead()),
         ]
-        return Counter(told)
+        return Counter(f"{_call(job)}{where}" for job, where in found if only in ("", job.jid))
 
 
 def _file_of(function: Callable[..., Any]) -> str:

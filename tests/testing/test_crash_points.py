@@ -438,6 +438,18 @@ def test_pushed_jobs_run_if_asked_and_what_they_leave_is_compared(app: App, shop
     assert len(check(app, shop, later, 42, pushed="ignore")) == 3
 
 
+def test_a_job_that_does_not_end_after_the_crash_is_told_whatever_it_has_pushed(app: App, shop: Shop) -> None:
+    runs: list[int] = []
+
+    @app.job("Charge", limits=[app.limit("bank", rate="1/hour")])
+    def charge(order: int) -> None:
+        runs.append(order)
+        shop.paid.append(order)
+
+    assert "Charge(42) in queue default" in refusal(app, shop, charge, 42, pushed="ignore")
+    assert len(runs) == 3  # two undisturbed runs, and the one that was killed
+
+
 def test_pushes_that_are_not_the_same_are_told_though_they_are_as_many(app: App, shop: Shop) -> None:
     @app.job("Charge")
     def charge(order: int) -> None:
