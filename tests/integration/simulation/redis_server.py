@@ -11,6 +11,7 @@ import struct
 import subprocess
 import tempfile
 import time
+import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -284,14 +285,12 @@ class SimulatedRedis(Server):
         shutil.rmtree(self._place, ignore_errors=True)
 
 
-_made: list[Path] = []
-
-
 def _library() -> Path:
-    """The library that gives the server its machine, compiled once."""
-    if not _made:
-        place = Path(tempfile.mkdtemp(prefix="pyworkers-machine-"))
-        source = Path(__file__).with_name("server_machine.c")
-        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", place / "machine.so", source, "-ldl"], check=True)
-        _made.append(place / "machine.so")
-    return _made[0]
+    """The library that gives the server its machine, compiled once on this computer."""
+    source = Path(__file__).with_name("server_machine.c")
+    made = Path(tempfile.gettempdir()) / f"pyworkers-machine-{zlib.crc32(source.read_bytes()):08x}.so"
+    if not made.exists():
+        mine = made.with_suffix(f".{os.getpid()}")
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", mine, source, "-ldl"], check=True)
+        mine.replace(made)
+    return made
