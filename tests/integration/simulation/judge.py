@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 import simplejson
@@ -26,7 +26,7 @@ class Judge:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet, self._ledger = fleet, fleet.ledger
         self._promises = fleet.ledger.promises
-        self._dead = {number for payload in fleet.server.contents().dead for number in numbers_in(payload)}
+        self._dead = Counter(number for payload in fleet.server.contents().dead for number in numbers_in(payload))
 
     def complaints(self) -> list[str]:
         rules: Sequence[Callable[[], Iterator[str]]] = (
@@ -45,7 +45,7 @@ class Judge:
                 continue
             if promise.jid and promise.jid in replaced:
                 continue
-            if promise.number not in self._dead or promise.ended_well:
+            if not self._dead[promise.number] or len(promise.ended_well) + self._dead[promise.number] < promise.copies:
                 yield f"lost: {promise} was pushed at {promise.pushed:.3f} and never ended{_runs(promise)}"
             elif (
                 not promise.hopeless
