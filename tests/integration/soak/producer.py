@@ -141,7 +141,7 @@ class Pushes:
         jobs.newest.enqueue_in(1, ticket)
 
     def ordered(self) -> None:
-        jobs.ordered.enqueue(self._ticket("ordered"), self._dice.randrange(20))
+        jobs.ordered.enqueue(self._ticket("ordered"), self._dice.randrange(100))
 
     def of_few(self) -> None:
         jobs.of_few.enqueue(self._ticket("few"))
