@@ -231,10 +231,10 @@ The latency of a job is shown and not judged: it is that of the machine.
   Recoveries remove such entries since then.
 - `pyworkers:receipt` was no leak. Receipts lived for ten minutes in that run, and at its end three lives of `changing`
   fell into ten minutes. Now they live for two minutes.
-- `pyworkers:line`, of which the run above tells, was no leak either. Jobs of one key run one after the other there. Those of
-  the first key fail once and keep their place until the retry, so this key was busy nearly all the time: its line grew
-  to 18 and was empty again some minutes later, grew to 34, and was empty at the end. Since then this key gets a fifth
-  of those jobs.
+- `pyworkers:line`, of which the run above tells, was no leak either. Jobs of one key run one after the other there.
+  Those of the first key fail once and keep their place until the retry, so this key was busy nearly all the time: its
+  line grew to 18 and was empty again some minutes later, grew to 34, and was empty at the end. Since then this key
+  gets a fifth of those jobs.
 """
 
 
