@@ -6,6 +6,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import NoReturn
 
 import pytest
 from harness import Process, job
@@ -17,6 +18,7 @@ from waiting import eventually
 from goworkers_py.brokers.contracts.recoverable import DeclaredDead
 from goworkers_py.brokers.contracts.transport import Batch, Published, Push
 from goworkers_py.brokers.shards import consumer
+from goworkers_py.brokers.shards.moves import _Move
 from goworkers_py.brokers.shards.placement import Placement
 from goworkers_py.config.options import Config
 from goworkers_py.core.call import Call, Target
@@ -262,6 +264,49 @@ def test_a_settlement_whose_reply_was_lost_is_told_when_its_shard_is_back(me: Pr
     assert eventually(lambda: size_in_progress(b, me) == 0)
     assert eventually(lambda: me.settle(*left) == [True, True]), "not as a lost lease"
     assert me.broker.admin.stats().processed == 9
+
+
+def refused_login(*_: object) -> NoReturn:
+    error = BrokerRefused("the server refused the login")
+    error.at_login = True
+    raise error
+
+
+def test_a_settlement_whose_reply_was_lost_keeps_its_number_while_its_shard_refuses_the_login(
+    me: Process, b: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under another number it would take an equal job off the list, which was fetched since."""
+    [payload] = publish(me, "b")
+    held = [(one, DONE) for one in take(me, 1)]
+    transport = me.broker.transport._shards.all[1].broker.transport
+    settle, numbers = transport.settle, list[int]()
+
+    def is_cut_off(batch: Batch) -> object:
+        numbers.append(batch.number)
+        if len(numbers) == 1:
+            settle(batch)
+            with b.client() as client:
+                client.lpush(f"queue:q:{me.identity}:inprogress", payload)
+            raise BrokerUnavailable("the reply got lost")
+        return refused_login() if len(numbers) < 4 else settle(batch)
+
+    monkeypatch.setattr(transport, "settle", is_cut_off)
+    assert eventually(lambda: me.settle(*held) == [True])
+    assert numbers == [numbers[0]] * 4
+    assert size_in_progress(b, me) == 1
+
+
+def test_a_move_whose_reply_was_lost_is_asked_again_after_a_refused_login(
+    me: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(me, "b")
+    [one] = take(me, 1)
+    moves, shard = me.broker._moves, me.broker.transport._shards.all[1]
+    moves.unanswered[one] = _Move(shard, Batch("move", 1, [(one, DONE)]))
+    with monkeypatch.context() as refuses:
+        refuses.setattr(shard.broker.transport, "settle", refused_login)
+        assert "cannot serve now" in str(moves.answers([one])[one])
+    assert moves.answers([one]) == {one: True}
 
 
 def size_in_progress(server: RedisServer, process: Process) -> int:

@@ -14,7 +14,7 @@ SEEDS = 6
 
 
 def kind_of(complaint: str) -> str:
-    """What is wrong, without of whom: `lost`, `limit crowd`, `batch has two`."""
+    """What is wrong, without the job, key or daemon that it concerns: `lost`, `limit crowd`, `batch has two`."""
     words = complaint.partition(":")[0].split()
     return " ".join([word for word in words if word.isalpha() and word not in KEYS][:3])
 
