@@ -27,7 +27,7 @@ COMPILE_TESTS := @ls tests/__pycache__/*pytest* >/dev/null 2>&1 || $(BIN)/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test test-fast matrix newest oldest upgrade chaos standby-chaos bench bench-quick lint format types coverage docs reference dist ci clean chaos-rabbitmq chaos-cluster chaos-shards soak mutate simulate model
+.PHONY: help setup run test test-fast matrix newest oldest upgrade chaos standby-chaos bench bench-quick lint format types coverage docs reference dist ci clean chaos-rabbitmq chaos-cluster soak mutate simulate model
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -77,9 +77,6 @@ chaos-cluster: setup ## kill masters and daemons, move slots and fail over for M
 
 chaos-rabbitmq: setup ## kill daemons and a node of RabbitMQ and cut connections for MINUTES, and account for every job
 	@PYTHONPATH=tests/support:tests/integration exec $(BIN)/python -m chaos.rabbitmq --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
-
-chaos-shards: setup ## kill and hang one of three shards and kill daemons for MINUTES, and account for every job
-	@PYTHONPATH=tests/support:tests/integration exec $(BIN)/python -m chaos.shards --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 soak: setup ## run every feature for HOURS under a steady load: nothing may grow; ARGS='--docs docs' writes the page
 	@PYTHONPATH=tests/support:tests/integration:. exec $(BIN)/python -m soak --hours $(HOURS) $(ARGS)

@@ -37,7 +37,6 @@ HEADINGS = {
     "shapes": "Unique jobs, batches and chains",
     "timers": "Timers of the delay queue",
     "rabbitmq": "RabbitMQ",
-    "shards": "Shards",
     "serial": "Serial mode",
 }
 

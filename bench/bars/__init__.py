@@ -12,7 +12,7 @@ from bench.bars.memory import memory
 from bench.bars.pools import pools
 from bench.bars.producing import enqueue
 from bench.bars.scheduled import promotion
-from bench.bars.services import rabbitmq, serial, shards
+from bench.bars.services import rabbitmq, serial
 from bench.bars.shapes import shapes
 from bench.bars.starting import footprint
 from bench.bars.throughput import drain, payload, processes, sleep
@@ -42,7 +42,6 @@ BARS: dict[str, Bar] = {
         memory,
         timers,
         rabbitmq,
-        shards,
         serial,
     )
 }

@@ -1,4 +1,4 @@
-"""Ours on other services than one Redis, and without a pool: RabbitMQ, three shards, serial mode."""
+"""Ours on other services than one Redis, and without a pool: RabbitMQ, serial mode."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ from bench.places import PEERS, ROOT
 from bench.programs import Failed, Program
 from bench.report import Table
 from bench.run import Run, rows
-from bench.server import OwnRedis
 from bench.systems import OURS
 
 FILL_S, DRAIN_S, LOOK_S = 300.0, 120.0, 0.02
-SHARE_OF_PIKA, SHARE_OF_ONE_SERVER, TIMES_A_POOL_OF_ONE = 0.7, 0.9, 1.2
-SHARDS = 3
-PIKA, ONE, THREE, POOL, SERIAL = "bare pika", "one server", "three shards", "a pool of one thread", "mode = serial"
+SHARE_OF_PIKA, TIMES_A_POOL_OF_ONE = 0.7, 1.2
+PIKA, POOL, SERIAL = "bare pika", "a pool of one thread", "mode = serial"
 
 Rates = tuple[float, float]  # jobs a second of the clock, and a second of the processor
 
@@ -127,33 +125,6 @@ def _contestants(run: Run, table: Table, drain: Callable[[Drain], Rates]) -> Map
             max(100, run.jobs // 20),
         )  # fmt: skip
     return {label: partial(drain, one) for label, one in drains.items()}
-
-
-# --- shards
-
-
-def shards(run: Run) -> list[Table]:
-    if not run.available(OURS):
-        return []
-    table = Table(
-        "shards", f"no-op jobs, {THREADS} threads, on one server and on three shards", "jobs/s",
-        "As drain, timed in the worker. The worker is the limit here, and not the servers.",
-    )  # fmt: skip
-    with ExitStack() as stack:
-        servers = [stack.enter_context(OwnRedis()) for _ in range(SHARDS)]
-        urls = {ONE: run.server.url, THREE: "shards:" + ",".join(server.url for server in servers)}
-        drain = Drain(
-            [sys.executable, str(PEERS / "counted_pyworkers.py")],
-            _ours(run, f"[queue:default]\nconcurrency = {THREADS}"), run.jobs,
-        )  # fmt: skip
-
-        def once(url: str) -> Rates:
-            for server in (run.server, *servers):
-                server.empty()
-            return drain(run, url)
-
-        found = run.in_turn(table, {label: partial(once, url) for label, url in urls.items()})
-    return _pair(table, found, THREE, ONE, SHARE_OF_ONE_SERVER)
 
 
 # --- serial mode

@@ -20,7 +20,6 @@ _REDIS = "goworkers_py.brokers.redis.broker:RedisBroker"
 # Our own brokers: to find one, the installed packages are not searched.
 _BUILTIN = {
     **dict.fromkeys(("redis", "rediss", "unix", "sentinel"), _REDIS),
-    "shards": "goworkers_py.brokers.shards.broker:ShardsBroker",
     **dict.fromkeys(("redis+cluster", "rediss+cluster"), "goworkers_py.brokers.redis.cluster_broker:ClusterBroker"),
     "embedded": "goworkers_py.brokers.redis.embedded_broker:EmbeddedBroker",
     "disque": "goworkers_py.brokers.disque.broker:DisqueBroker",

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from goworkers_py.config.cluster_address import is_cluster
-from goworkers_py.config.parsers import SHARDS, scheme_of, shard_addresses
+from goworkers_py.config.parsers import scheme_of
 from goworkers_py.core.held_pushes import Home
 
 PORTS = {"redis": "6379", "rediss": "6379", "amqp": "5672", "amqps": "5671"}
@@ -19,9 +19,6 @@ def home_of(address: str, namespace: str, data_dir: str) -> Home:
     """The same for all spellings of an address, without users, passwords and options of the client. Where an address
     means another server on each machine, the name says on which machine."""
     scheme = scheme_of(address)
-    if scheme == SHARDS:
-        homes = sorted(home_of(one, "", data_dir).name for _, one in shard_addresses(address))
-        return Home(f"shards {', '.join(homes)}{f' namespace {namespace}' if namespace else ''}", shared=True)
     parts = urlsplit(address)
     place, database = parts.netloc.rpartition("@")[2].lower(), "".join(parse_qs(parts.query).get("db", []))
     machine = ""

@@ -82,8 +82,7 @@ class Config:
         broker_address,
         "redis://host:port/db, rediss://... (TLS), unix:///path, sentinel://host:port,host:port/service/db, "
         "redis+cluster://host:port,host:port/namespace, "
-        "shards:redis://a,redis://b: several servers, disque://host:port,host:port, "
-        "amqp://host:port/vhost (RabbitMQ), "
+        "disque://host:port,host:port, amqp://host:port/vhost (RabbitMQ), "
         "embedded: a server of our own in data_dir, or memory://: the memory of this process",
         secret=True,
         alias="redis",

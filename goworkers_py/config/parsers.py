@@ -160,10 +160,9 @@ def auto_or(other: Callable[[str], T]) -> Callable[[str], T | None]:
 
 
 # The schemes of a broker's address that need no other installed package.
-SHARDS = "shards"
 BUILT_IN_BROKERS = (
-    SHARDS, "redis", "rediss", "unix", "sentinel", "redis+cluster", "rediss+cluster", "memory", "embedded", "disque",
-    "amqp", "amqps",
+    "redis", "rediss", "unix", "sentinel", "redis+cluster", "rediss+cluster", "memory", "embedded", "disque", "amqp",
+    "amqps",
 )  # fmt: skip
 # Those of which the broker itself checks all that follows the scheme.
 _CHECKED_BY_BROKER = ("disque", "amqp", "amqps")
@@ -173,8 +172,12 @@ def broker_address(value: str) -> str:
     """An error never shows the part of the address that may hold a password. A scheme that is not built in is accepted
     here: `open_broker` knows which ones are installed."""
     value = value.strip()
-    if scheme_of(value) == SHARDS:
-        return _of_shards(value)
+    if value.startswith("shards:"):  # as early builds spelled it
+        raise ValueError(
+            "names shards, which are gone: write a [partition:NAME] for each Redis, with its own broker and queues; or "
+            "on Redis Cluster, partitions with a namespace each, which it places, moves and fails over itself; see "
+            "docs/growing.md"
+        )
     if value == "embedded" or value.startswith(("unix://", "memory://", "/")):
         return value if not value.startswith("/") else f"unix://{value}"
     scheme, separator, rest = value.partition("://")
@@ -184,8 +187,7 @@ def broker_address(value: str) -> str:
         raise ValueError(
             "must be redis://host:port/db, rediss://..., unix:///path, sentinel://host:port,.../service/db, "
             "redis+cluster://host:port,.../namespace, "
-            "amqp://host:port/vhost, shards:redis://a,redis://b, memory:// or embedded"
-            + did_you_mean(scheme.lower(), BUILT_IN_BROKERS)
+            "amqp://host:port/vhost, memory:// or embedded" + did_you_mean(scheme.lower(), BUILT_IN_BROKERS)
         )
     return value
 
@@ -195,30 +197,7 @@ def store_address(value: str) -> str:
 
 
 def scheme_of(address: str) -> str:
-    return SHARDS if address.startswith(f"{SHARDS}:") else address.partition("://")[0]
-
-
-_NEXT_SHARD = re.compile(r",(?=(?:[\w.-]+=)?[A-Za-z][\w+.-]*://)")
-_SHARD = re.compile(r"(?:([\w.-]+)=)?(.*)", re.DOTALL)
-
-
-def shard_addresses(address: str) -> list[tuple[str, str]]:
-    """The shards of an address, each with the name that the address gives it, or an empty one."""
-    found = []
-    for one in _NEXT_SHARD.split(address.removeprefix(f"{SHARDS}:")):
-        named = re.fullmatch(_SHARD, one.strip()) if "=" in one.partition("://")[0] else None
-        name, address = (named[1], named[2]) if named else ("", one.strip())
-        if scheme_of(address) in (SHARDS, "memory", "embedded"):
-            raise ValueError("has a shard that is no server: each is redis://..., rediss://..., unix:// or sentinel://")
-        found.append((name, broker_address(address)))
-    if len(found) < 2:
-        raise ValueError("must name at least two shards: shards:redis://host-a:6379/0,redis://host-b:6379/0")
-    return found
-
-
-def _of_shards(address: str) -> str:
-    told = [f"{name}={one}" if name else one for name, one in shard_addresses(address)]
-    return f"{SHARDS}:{','.join(told)}"
+    return address.partition("://")[0]
 
 
 def _is_near_miss(scheme: str) -> bool:
@@ -274,9 +253,6 @@ def with_password(address: str, password: str) -> str:
 
 def without_password(address: str) -> str:
     """An address that may be shown: without the text between colon and at sign, and without the query."""
-    if scheme_of(address) == SHARDS:
-        shown = [without_password(one) for one in _NEXT_SHARD.split(address.removeprefix(f"{SHARDS}:"))]
-        return f"{SHARDS}:{','.join(shown)}"
     return re.sub(r"(?<=//)([^/@:]*)(:[^/]*)?@", r"\1:***@", address.partition("?")[0])
 
 

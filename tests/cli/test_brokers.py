@@ -21,10 +21,9 @@ def test_the_command_lists_every_scheme_with_its_features() -> None:
     told = CliRunner().invoke(main, ["brokers", "--json"])
     rows = [json.loads(line) for line in told.output.splitlines()]
     assert {scheme for row in rows for scheme in row["schemes"]} >= our_brokers().keys()
-    [shards] = [row for row in rows if "shards" in row["schemes"]]
-    assert shards["features"]["order"] is False
-    assert shards["features"].keys() == {one.name.lower() for one in Capability}
-    assert "one of lock" in shards["remarks"]["locks"]
+    [disque] = [row for row in rows if "disque" in row["schemes"]]
+    assert disque["features"]["order"] is False
+    assert disque["features"].keys() == {one.name.lower() for one in Capability}
 
 
 def test_a_person_reads_what_is_lacking_and_what_can_be_lost() -> None:

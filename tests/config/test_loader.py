@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from goworkers_py import App
 from goworkers_py.config.loader import load
 from goworkers_py.config.options import Config, MiddlewareConfig, PoolConfig, QueueConfig, options_of
 from goworkers_py.config.parsers import with_password, without_password
@@ -322,7 +323,7 @@ def test_addresses_of_every_kind_are_accepted(address: str, meant: str | None) -
         ("localhost:6379", "must be redis://host:port/db"),
         ("reddis://localhost", "; did you mean 'redis'?"),
         ("sentinal://localhost", "; did you mean 'sentinel'?"),
-        ("memory", "redis://b, memory:// or embedded; did you mean 'memory'?"),
+        ("memory", "vhost, memory:// or embedded; did you mean 'memory'?"),
         ("embeded", "; did you mean 'embedded'?"),
         ("embedded://", "; did you mean 'embedded'?"),
         ("rediz://localhost", "; did you mean 'redis'?"),
@@ -349,6 +350,27 @@ def test_addresses_of_every_kind_are_accepted(address: str, meant: str | None) -
 )
 def test_a_wrong_address_is_refused(address: str, told: str) -> None:
     assert told in refusal(flags={"broker": address})
+
+
+ONE_SHARDS = "shards:redis://u:word@a/0,redis://u:word@b/0"
+SHARDS_ARE_GONE = (
+    "names shards, which are gone: write a [partition:NAME] for each Redis, with its own broker and queues; or on "
+    "Redis Cluster, partitions with a namespace each, which it places, moves and fails over itself; see docs/growing.md"
+)
+
+
+@pytest.mark.parametrize("address", [ONE_SHARDS, "shards:one=redis://a,two=redis://b", "shards:", "shards://a"])
+def test_an_address_of_shards_is_refused_with_what_to_write_in_its_place(write: Any, address: str) -> None:
+    assert refusal(flags={"broker": address}) == f"--broker {SHARDS_ARE_GONE}"
+    assert refusal(flags={"redis": address}) == f"--redis {SHARDS_ARE_GONE}"
+    for option in ("broker", "redis"):
+        with pytest.raises(ConfigError) as refused:
+            App().configure(**{option: address})
+        assert str(refused.value).endswith(f"{option} {SHARDS_ARE_GONE}")
+    assert refusal(environment={"PYWORKERS_REDIS": address}).endswith(f"PYWORKERS_REDIS {SHARDS_ARE_GONE}")
+    for option in ("broker", "redis", "store"):
+        assert refusal(write(f"[pyworkers]\n{option} = {address}\n")).endswith(f"{option} {SHARDS_ARE_GONE}")
+    assert refusal(write(f"[partition:x]\nqueues = q\nbroker = {address}\n")).endswith(f"broker {SHARDS_ARE_GONE}")
 
 
 @pytest.mark.parametrize(

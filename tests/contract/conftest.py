@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from harness import VARIABLE, Harness, MemoryHarness, Process, Processes, RedisH
 from harness_cluster import ClusterHarness
 from harness_dir import DirHarness
 from harness_disque import DisqueHarness
-from harness_shards import REFUSED, SPREAD, ShardServers, ShardsHarness, let_live_on_one_shard
 from harness_two_servers import TwoServersHarness
 
 from goworkers_py.brokers.broker import Capability
@@ -32,19 +30,19 @@ MakeHarness = Callable[[Path], Harness]
 
 def pytest_report_header() -> str:
     """So that nobody takes a run against the brokers of this repository for one against another broker."""
-    ours = "memory, dir, redis, cluster, shards, disque, rabbitmq"
+    ours = "memory, dir, redis, cluster, disque, rabbitmq"
     return f"harnesses: {', '.join(foreign()) or f'{ours} ({VARIABLE} is not set)'}"
 
 
 # The scheme of its broker, by the name of the harness.
 OURS = {
-    "memory": "memory", "dir": "dir", "redis": "redis", "cluster": "redis+cluster", "shards": "shards",
+    "memory": "memory", "dir": "dir", "redis": "redis", "cluster": "redis+cluster",
     "disque": "disque", "disque-protocol": "disque", "rabbitmq": "amqp", "rabbitmq+redis": "amqp",
 }  # fmt: skip
 WITHOUT_SERVER = ("memory", "dir")
 # Measured, the tests of this folder take three times as long. So they are measured on the other brokers: these run much
 # of the same code, and what is their own has tests of its own in tests/brokers.
-NOT_MEASURED = ("dir", "cluster", "shards", "disque", "rabbitmq+redis")
+NOT_MEASURED = ("dir", "cluster", "disque", "rabbitmq+redis")
 # By the name of a fixture, here or in a module, the capability that it asks for.
 NEEDS = {
     "admin": Capability.ADMIN, "batches": Capability.BATCHES, "calls": Capability.CALLS, "cancels": Capability.CONTROL,
@@ -77,12 +75,6 @@ def _lacking(harness: str) -> frozenset[Capability]:
 
 
 @pytest.fixture(scope="session")
-def shard_servers(server_program: str) -> Iterator[ShardServers]:
-    with closing(ShardServers(appendonly="no")) as servers:
-        yield servers
-
-
-@pytest.fixture(scope="session")
 def make_harness(request: pytest.FixtureRequest) -> MakeHarness:
     if request.param in foreign():
         return foreign()[request.param]
@@ -90,9 +82,6 @@ def make_harness(request: pytest.FixtureRequest) -> MakeHarness:
         return MemoryHarness
     if request.param == "dir":
         return DirHarness
-    if request.param == "shards":
-        shards = request.getfixturevalue("shard_servers")
-        return lambda folder: ShardsHarness(shards)
     if request.param.startswith("disque"):
         server = request.getfixturevalue("disque_servers")[request.param]()
         return lambda folder: DisqueHarness(server)
@@ -124,12 +113,6 @@ def _place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         harness_rabbitmq.let_the_node_pause(monkeypatch)
     if harness == "rabbitmq+redis" and item.originalname in harness_two_servers.REFUSED:
         pytest.skip(harness_two_servers.REFUSED[item.originalname])
-    if harness != "shards":
-        return
-    if item.originalname in REFUSED:
-        pytest.skip(REFUSED[item.originalname])
-    if item.path.stem not in SPREAD:
-        let_live_on_one_shard(monkeypatch)
 
 
 @pytest.fixture

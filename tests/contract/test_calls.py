@@ -197,7 +197,7 @@ def test_an_action_that_this_release_cannot_read_is_left_out_and_a_field_that_it
 
 def test_the_list_of_actions_is_bounded(me: Process, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_calls, "ACTIONS_KEPT", 1_000)  # each is an exchange with the server
-    kept = 1_000 if me.config.broker.startswith(("redis", "shards")) else 10_000
+    kept = 1_000 if me.config.broker.startswith("redis") else 10_000
     for number in range(kept + 300):
         calls.note_action(noted(number))
     found, position = 0, ""

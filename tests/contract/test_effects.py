@@ -55,7 +55,7 @@ def test_jobs_are_pushed_in_the_step_in_which_a_delivery_is_settled(me: Process,
 
 def test_thousands_of_jobs_are_pushed_in_one_step_and_in_order(me: Process) -> None:
     # Lua passes 8,000 arguments at most. The others take long for each job, and have no such bound.
-    many = jobs(10_000 if me.config.broker.startswith(("redis", "shards")) else 2_000)
+    many = jobs(10_000 if me.config.broker.startswith("redis") else 2_000)
     me.publish(job("parent"))
     [parent] = me.consume(1)
     pushed = PushJobs("parent", tuple(me.push(one, "many") for one in many))

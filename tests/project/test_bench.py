@@ -136,7 +136,6 @@ def test_a_run_measures_the_processor_time_of_a_job_in_the_worker_and_in_redis(t
             marks=pytest.mark.slow,
         ),
         ("serial", "2000", ("no-op jobs one after the other",)),
-        ("shards", "2000", ("no-op jobs, 10 threads, on one server and on three shards",)),
         pytest.param("rabbitmq", "4000", ("no-op jobs of RabbitMQ",), marks=pytest.mark.slow),
     ],
 )

@@ -248,15 +248,14 @@ def test_only_modules_that_end_their_threads_start_threads() -> None:
     # reads messages of the parent until the process ends. The thread of `output` writes log lines until then, and the
     # end of the process does not wait for it. That of `listener` ends when its broker is closed, or nobody listens. The
     # thread of `health_handlers` runs functions of the user's, for which the end of the process does not wait either.
-    # The probe of `shard` ends when its shard serves again, or its broker is closed. The `move_relay` ends with its
-    # broker. The keeper of Disque ends when its broker is closed, which waits for it. The thread of a RabbitMQ `link`
-    # ends with its connection. A `store_watch` and the `service_probe` are ended by their broker, which waits for them.
+    # The keeper of Disque ends when its broker is closed, which waits for it. The thread of a RabbitMQ `link` ends with
+    # its connection. A `store_watch` and the `service_probe` are ended by their broker, which waits for them.
     # The threads of `snapshots` compute one value each, for a page.
     assert starters == {
-        "brokers.disque.keeper", "brokers.redis.listener", "brokers.shards.move_relay", "brokers.shards.shard",
-        "brokers.rabbitmq.link", "brokers.two_servers.service_probe", "brokers.two_servers.store_watch",
-        "runtime.service", "system.lifecycle", "runtime.launcher", "runtime.daemon", "system.parent_link", "web.server",
-        "system.output", "runtime.health_handlers", "web.site.snapshots",
+        "brokers.disque.keeper", "brokers.redis.listener", "brokers.rabbitmq.link",
+        "brokers.two_servers.service_probe", "brokers.two_servers.store_watch", "runtime.service", "system.lifecycle",
+        "runtime.launcher", "runtime.daemon", "system.parent_link", "web.server", "system.output",
+        "runtime.health_handlers", "web.site.snapshots",
     }  # fmt: skip
 
 

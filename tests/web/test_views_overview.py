@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 from apps import own_app
 from denied import Walled
-from harness_shards import ShardServers
 from servers import RedisServer
-from waiting import eventually
 from wsgi_client import Client
 
 from goworkers_py import App
@@ -92,14 +89,3 @@ def test_a_broker_without_a_server_has_no_such_panel() -> None:
     with own_app("memory://overview") as app:
         answer = pages(app).get("/")
         assert (answer.status, "<h2>Broker</h2>" in answer.text) == (200, False)
-
-
-@pytest.mark.timeout(60)
-def test_each_shard_that_answers_is_shown(server_program: str) -> None:
-    with closing(ShardServers()) as servers, own_app(servers.address) as app:
-        servers.servers[1].kill()
-        client = pages(app)
-        assert eventually(lambda: "<h2>Broker</h2>" in client.get("/").text)
-        page = client.get("/").text.partition("<h2>Broker</h2>")[2]
-        assert re.findall(r"127\.0\.0\.1:(\d+)", page) == [str(servers.servers[number].port) for number in (0, 2)]
-        assert [one["shard"] for one in client.get("/api/").json["servers"]["value"]] == ["a", "c"]

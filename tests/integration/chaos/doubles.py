@@ -1,6 +1,6 @@
 """Runs of jobs that are noted by the jobs themselves, and why one of them was run again.
 
-For the chaos of brokers without the ledger of `run`: `cluster`, `rabbitmq`, `shards`. A job that is run again in the
+For the chaos of brokers without the ledger of `run`: `cluster`, `rabbitmq`. A job that is run again in the
 same attempt is a double. A double is forgiven where a disturbance of a forgiven kind touches its first run: it began
 before the end of that run was settled, and it was not over when the run began. It concerns the process of one of the
 two runs, or all of them. A retry may also be doubled by what touches the run that asked for it. Where any daemon may

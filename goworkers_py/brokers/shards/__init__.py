@@ -1,1 +1,0 @@
-"""The broker that spreads jobs over several servers."""
