@@ -16,15 +16,8 @@ def tables() -> Mapping[str, str]:
 
 
 def _features(rows: Sequence[BrokerRow]) -> str:
-    """Restrictions are numbered, and told below the table."""
-    remarks: dict[str, int] = {}
-
-    def cell(told: str) -> str:
-        return told if told in ("yes", "no") else f"yes ({remarks.setdefault(told, len(remarks) + 1)})"
-
-    cells = [[one.value, *(cell(row.tells(one)) for row in rows)] for one in Capability]
-    features = table(["feature", *(code(row.title) for row in rows)], cells)
-    return "\n".join([features, "", *(f"{number}. {told}" for told, number in remarks.items())])
+    cells = [[one.value, *("yes" if one in row.kind.capabilities else "no" for row in rows)] for one in Capability]
+    return table(["feature", *(code(row.title) for row in rows)], cells)
 
 
 def _losses(rows: Sequence[BrokerRow]) -> str:

@@ -30,17 +30,10 @@ class BrokerRow:
     def reliability(self) -> Reliability:
         return self.kind.reliability
 
-    def tells(self, capability: Capability) -> str:
-        """ "yes", "no", or a restriction."""
-        if capability not in self.kind.capabilities:
-            return "no"
-        return self.kind.remarks.get(capability, "yes")
-
     def as_dict(self) -> dict[str, Any]:
         return {
             "schemes": self.schemes,
             "features": {one.name.lower(): one in self.kind.capabilities for one in Capability},
-            "remarks": {one.name.lower(): told for one, told in self.kind.remarks.items()},
             "can_lose": self.reliability._asdict(),
         }
 

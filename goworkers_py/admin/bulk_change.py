@@ -29,7 +29,7 @@ class BulkChange:
     def steps(self, jobs: PlacedJobs, span: Span) -> Iterator[tuple[int, Changed]]:
         place = _Progress(span.reached)
         for looked_at, changed in jobs.change(self._decide, span):
-            changed = Changed(self._chosen, reached=changed.reached) if self._dry_run else changed
+            changed = Changed(self._chosen) if self._dry_run else changed
             changed.problems += self._problems
             changed.reached = place.after(self._pages, changed)
             self._chosen, self._problems, self._pages = 0, [], []
@@ -66,8 +66,6 @@ class _Progress:
         self._stayed: set[int] = set()
 
     def after(self, pages: Sequence[Sequence[StoredJob]], changed: Changed) -> Reached:
-        if changed.reached.part != self._reached.part:
-            self._begin(Reached(changed.reached.part))
         looked_at = list(itertools.chain.from_iterable(pages))
         gone = {job.payload for job in changed.jobs}
         last = next((job for job in reversed(looked_at) if job.payload not in gone), None)
@@ -78,7 +76,7 @@ class _Progress:
                 self._skip += 1
                 continue
             if job.at != self._reached.time:
-                self._begin(Reached(self._reached.part, job.at))
+                self._begin(Reached(job.at))
             self._stayed.add(hash(job.payload))
         if self._reached.time is None:
             self._skip -= len(changed.jobs)

@@ -42,7 +42,6 @@ class JobLookup:
         broker.require(Capability.ADMIN)
         self._admin: Admin = broker.admin
         self._members = MemberLookup(broker)
-        self._spreads = broker.spreads
         self._store = broker.store if Capability.STORE in broker.capabilities else None
 
     def status(self, jid: str) -> JobStatus:
@@ -246,8 +245,6 @@ class JobLookup:
 
     def _places(self) -> Iterator[tuple[StateWord, Place]]:
         yield "scheduled", Place(JobState.SCHEDULED)
-        if self._spreads:
-            yield "waiting", Place(JobState.OUTBOX)  # it moves to another shard
         yield "retry", Place(JobState.RETRY)
         for queue in self._admin.queues():
             yield "waiting", Place(JobState.WAITING, queue.name)

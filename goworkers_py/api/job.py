@@ -13,9 +13,9 @@ from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.job_options import SetOptions, checked
 from goworkers_py.config.moments import Delay, Moment, after
 from goworkers_py.core.clock import Clock
-from goworkers_py.core.errors import ArgumentError, BrokerRefused
+from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.held_pushes import Home
-from goworkers_py.core.limit import Slot, SlotTie
+from goworkers_py.core.limit import SlotTie
 from goworkers_py.policy.arguments import Both
 from goworkers_py.policy.limiting import slot_for, strict_of
 from goworkers_py.policy.registry import JobSpec
@@ -141,9 +141,6 @@ class Job(Generic[P, R]):
     ) -> list[str | None]:
         """`kwargs` are those of a single row."""
         ties = Ties(self._locks(rows, kwargs), self._slots(rows, kwargs))
-        if self._spec.limits:
-            joins = "a batch" if self.client.joins is not None else ""
-            self._check_limits(rows, kwargs, joins if self._unique is None else "a lock")
         rows, kwargs, needs = self._dumped(rows, kwargs)
         return self.client.push_bulk(self._queue, self._spec.name, rows, options, needs, kwargs, ties)
 
@@ -154,26 +151,12 @@ class Job(Generic[P, R]):
             return ()
         return [SlotTie(slot_for(strict, args, kwargs, self._spec.name), strict.holds) for args in rows]
 
-    def _check_limits(self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any], beside: str) -> None:
-        """Raises BrokerRefused for a job that could never begin, see `Limits.refusal`."""
-        limits = self._spec.limits
-        broker = self.client.broker
-        if not broker.spreads or not (beside or len(limits) > 1):
-            return
-        for args in rows:
-            # Beside something else, no key can be. The arguments of a link of a chain are not known yet.
-            slots = [Slot(one.name) if beside else slot_for(one, args, kwargs, self._spec.name) for one in limits]
-            if why := broker.limits.refusal(slots, beside):
-                raise BrokerRefused(f"{self._spec.name} is not pushed: {why}")
-
     def s(self, /, *args: P.args, **kwargs: P.kwargs) -> Signature:
         """`report.s(7)`: the job with these arguments, for a batch or a chain to push."""
         return Signature(self, args, kwargs)
 
     def write(self, args: Sequence[Any], kwargs: Mapping[str, Any], ties: Ties = NO_TIES) -> WrittenJob:
         """The payload of a job that something else pushes, without `enqueued_at`."""
-        if self._spec.limits:
-            self._check_limits([args], kwargs, "a chain" if CHAIN in ties.members else "")
         [args], kwargs, needs = self._dumped([args], kwargs)
         if CHAIN in ties.members:
             args, kwargs = [as_texts(one) for one in args], {name: as_texts(one) for name, one in kwargs.items()}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Mapping
-from types import MappingProxyType
-from typing import ClassVar, NoReturn
+from collections.abc import Collection
+from typing import NoReturn
 
 from goworkers_py.brokers.contracts.admin import Admin
 from goworkers_py.brokers.contracts.batches import Batches
@@ -77,12 +76,9 @@ class Broker:
     # Whether its server itself gives the jobs of a queue to one process at a time, where `standby` is set. Then a
     # daemon does without LEADERSHIP: no process is a leader, and none is fenced.
     one_consumer: bool = False
-    # Whether limits live on several servers, so that no job can have some of them together, see `Limits.refusal`.
-    spreads: bool = False
-    # For the table of brokers: what it can lose, and restrictions of its capabilities.
+    # For the table of brokers: what it can lose.
     reliability: Reliability = Reliability()
     remedy = "set another broker"  # what to do where a capability is missing
-    remarks: ClassVar[Mapping[Capability, str]] = MappingProxyType({})
     transport: Transport
     store: Store
     recoverable: Recoverable

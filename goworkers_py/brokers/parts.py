@@ -64,8 +64,7 @@ class Part:
         return {**results}
 
     def keep(self, results: Results) -> None:
-        """The settler will bring these deliveries again. Asked under the same number, the server would answer for those
-        that it was asked for then: others may be asked now, because a shard with their foreign effects is back."""
+        """The settler will bring these deliveries again: then they have these results, and the server is not asked."""
         self._known.update((one, told) for one, told in results.items() if isinstance(told, bool))
 
     def _settle_in_pieces(self, batch: Batch) -> None:

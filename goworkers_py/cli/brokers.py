@@ -26,14 +26,9 @@ def brokers(as_json: bool) -> None:
 
 
 def _show(row: BrokerRow) -> None:
-    can = [capability for capability in Capability if row.tells(capability) != "no"]
-    lacks = [capability.value for capability in Capability if capability not in can]
-    lines = [["has", _with_remark(row, one)] for one in can] + [["lacks", one] for one in lacks]
+    can = [one for one in Capability if one in row.kind.capabilities]
+    lacks = [one for one in Capability if one not in can]
+    lines = [["has", one.value] for one in can] + [["lacks", one.value] for one in lacks]
     lines += [["loses when " + event, told] for event, told in zip(EVENTS.values(), row.reliability, strict=True)]
     Table(row.title, "").add(lines)
     click.echo()
-
-
-def _with_remark(row: BrokerRow, capability: Capability) -> str:
-    told = row.tells(capability)
-    return capability.value if told == "yes" else f"{capability.value}: {told}"

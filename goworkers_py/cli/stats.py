@@ -57,7 +57,7 @@ def _servers(servers: Sequence[ServerFacts]) -> list[str]:
     table = Table("server", "version", "up>", "clients>", "memory>", "peak>", "limit>")
     return table.lines([
         (
-            one.shard or one.address,
+            one.address,
             f"{one.product} {one.version}",
             "-" if one.uptime_s is None else duration(one.uptime_s),
             "-" if one.clients is None else str(one.clients),

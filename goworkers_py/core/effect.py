@@ -57,7 +57,6 @@ class Push:
     batch: str = ""
     group: GroupMembership | None = None  # without `at`
     slot: SlotClaim | None = None  # without `group`
-    id_life_s: ClassVar[int] = ID_LIFE_S  # for how long a broker knows the id, at least
 
     @property
     def tied(self) -> bool:

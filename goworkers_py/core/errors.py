@@ -42,9 +42,6 @@ import datetime
 import math
 from collections.abc import Sequence
 
-# A job that needs a part of the broker which cannot serve now is tried again after so long.
-PART_PAUSE_S = 3.0
-
 
 class WorkersError(Exception):
     """Base of all exceptions of this package."""
@@ -167,9 +164,7 @@ class BrokerError(WorkersError):
 
 
 class BrokerUnavailable(BrokerError):
-    # A part of the broker cannot serve, and the rest does: a server of several. A job that needs this part waits in the
-    # schedule. Back in its queue, it would be fetched again at once, and again.
-    of_part = False
+    pass
 
 
 class BrokerUnreachable(BrokerUnavailable):

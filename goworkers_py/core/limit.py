@@ -154,13 +154,6 @@ class Undeclared:
     """Nobody has declared one of the limits, or the broker has lost it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Apart:
-    """The job can never begin: what it needs at once lives on several servers."""
-
-    why: str
-
-
 class SlotHolder(NamedTuple):
     """A job or a block that has a place in a slot."""
 

@@ -16,10 +16,10 @@ from typing import Any
 import simplejson
 
 from goworkers_py.core import machine
-from goworkers_py.core.errors import PART_PAUSE_S, ArgumentError, ArgumentsDoNotFit, BrokerUnavailable, UnknownJob
+from goworkers_py.core.errors import ArgumentError, ArgumentsDoNotFit, BrokerUnavailable, UnknownJob
 from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.held_pushes import HeldPushes, Home
-from goworkers_py.core.outcome import DONE, REQUEUE, REQUEUE_LAST, Done, Outcome, Reschedule
+from goworkers_py.core.outcome import DONE, REQUEUE, REQUEUE_LAST, Done, Outcome
 from goworkers_py.core.strikes import target_of
 from goworkers_py.links.around import Arounds
 from goworkers_py.links.atomic import AtomicFinish
@@ -27,7 +27,6 @@ from goworkers_py.links.chain import Run
 from goworkers_py.links.iterate import NULL, BeginIteration
 from goworkers_py.policy.iterable import CURSOR, is_generator
 from goworkers_py.policy.registry import JobSpec, Registry
-from goworkers_py.wire import payload
 from goworkers_py.wire.chain import given
 from goworkers_py.wire.message import Message
 
@@ -94,10 +93,6 @@ def _iterate(
     try:
         run = begin(spec, message)
     except BrokerUnavailable as error:
-        if error.of_part:
-            log.warning("tried again in %g s, because its cursor cannot be read now: %s", PART_PAUSE_S, error)
-            raw = payload.splice(message.raw, {"queue": message.queue}, drop=("at",))
-            return Reschedule(machine.time() + PART_PAUSE_S, raw)
         log.warning("the job goes back to its queue, because its cursor cannot be read now: %s", error)
         return REQUEUE_LAST
     if run is None:

@@ -112,9 +112,7 @@ class _Assembly:
         self._obey = obey
         self._tracking = Tracking(plan.registry, plan.config, clock.wall)
         self._limiting = Limiting(plan.registry, plan.config)
-        self._limit_begin = LimitBegin(
-            broker, self._limiting, self._tracking, clock.wall, Timestamps(plan.config.timestamps)
-        )
+        self._limit_begin = LimitBegin(broker, self._limiting, self._tracking, clock.wall)
         self._poison, self._for_ruby = PoisonPolicy.of(plan.config), ForRuby.of(plan.config.echo)
         self._shared = self._share(clock)
         self._relay = Relay(broker.store, plan.destinations, self._shared.outage)

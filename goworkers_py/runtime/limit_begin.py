@@ -17,9 +17,9 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.limits import SlotWish
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect
-from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, WorkersError
-from goworkers_py.core.limit import Apart, Begins, LimitSpec, Lost, SlotTie, Undeclared, Waits
-from goworkers_py.core.outcome import LOST, MOVED, REQUEUE_LAST, Dead, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
+from goworkers_py.core.limit import Begins, LimitSpec, Lost, SlotTie, Undeclared, Waits
+from goworkers_py.core.outcome import LOST, MOVED, REQUEUE_LAST, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
 from goworkers_py.core.strikes import lock_outside_runs
 from goworkers_py.links.chain import Run
@@ -27,9 +27,8 @@ from goworkers_py.policy.consequences import change_of, consequences, of_slots
 from goworkers_py.policy.limiting import Limiting
 from goworkers_py.policy.tracking import Tracking
 from goworkers_py.wire import payload
-from goworkers_py.wire.failure import failure_fields
 from goworkers_py.wire.job_limits import slots_of, with_slots
-from goworkers_py.wire.message import Message, Timestamps
+from goworkers_py.wire.message import Message
 
 log = logging.getLogger("goworkers_py.job")
 
@@ -40,20 +39,12 @@ REFUSED_S = 60.0
 class LimitBegin:
     """Shared by all workers of a process."""
 
-    def __init__(
-        self,
-        broker: Broker,
-        limiting: Limiting,
-        tracking: Tracking,
-        wall: Callable[[], float],
-        timestamps: Timestamps,
-    ) -> None:
+    def __init__(self, broker: Broker, limiting: Limiting, tracking: Tracking, wall: Callable[[], float]) -> None:
         self._broker = broker
         self._limits = broker.limits if Capability.LIMITS in broker.capabilities else None
         self._limiting = limiting
         self._tracking = tracking
         self._wall = wall
-        self._timestamps = timestamps
         self.on_line: Callable[[], None] = lambda: None  # called when a line is to be looked at
         self._running: Counter[str] = Counter()  # by the name of the limit; under the lock
         self._lock = lock_outside_runs()
@@ -87,17 +78,9 @@ class LimitBegin:
                 return MOVED
             case Lost():
                 return LOST
-            case Apart(why):
-                return self._buried(message, why)
         with self._counted(ties):
             outcome = chain(message)
         return self._ended(message, outcome, ties)
-
-    def _buried(self, message: Message, why: str) -> Dead:
-        """To try it again would end in the same way: its limits live where they do."""
-        log.error("moved to the dead set: %s", why)
-        changes = failure_fields(message, WorkersError(why), self._timestamps.write(self._wall()))
-        return Dead(payload.splice(message.raw, changes, drop=("at",)))
 
     def running(self) -> dict[str, int]:
         """How many jobs of each limit run in this process. Safe to call from any thread."""
@@ -115,7 +98,7 @@ class LimitBegin:
             with self._lock:
                 self._running.subtract(names)
 
-    def _begin(self, wish: SlotWish) -> Begins | Waits | Lost | Undeclared | Apart:
+    def _begin(self, wish: SlotWish) -> Begins | Waits | Lost | Undeclared:
         assert self._limits is not None
         answer = self._limits.begin(wish)
         if isinstance(answer, Undeclared):

@@ -16,7 +16,7 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.locks import Locks
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.errors import PART_PAUSE_S, BrokerRefused, BrokerUnavailable, UnreadablePayload
+from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, UnreadablePayload
 from goworkers_py.core.lock import RESCHEDULED_S, Begin, Begun, Holder, TooEarly
 from goworkers_py.core.outcome import REQUEUE_LAST, Outcome, Reschedule
 from goworkers_py.links.chain import Run
@@ -62,8 +62,8 @@ class LockBegin:
         )  # fmt: skip
         try:
             answer = self._asked(self._locks, asked, lock)
-        except BrokerUnavailable as error:
-            return self._rescheduled(message, self._wall() + PART_PAUSE_S) if error.of_part else REQUEUE_LAST
+        except BrokerUnavailable:
+            return REQUEUE_LAST
         except BrokerRefused as error:
             log.error("not begun, tried again in %g s: its lock cannot be read: %s", REFUSED_S, error)
             return self._rescheduled(message, self._wall() + REFUSED_S)

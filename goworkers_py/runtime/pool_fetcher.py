@@ -30,9 +30,6 @@ class PoolFetcher(Fetcher):
         self, transport: Transport, pool: Pool, shared: Shared, give_back: Callable[[Sequence[Delivery]], None]
     ) -> None:
         super().__init__(transport, pool, shared, give_back)
-        # A single queue, whose broker leaves waits: nothing outranks its jobs. While no wait runs, its fetcher waits
-        # for its workers as that of any other single queue does, and asks nobody meanwhile.
-        self._is_alone = len(pool.queues) == 1
         self._lowest = 0  # the rank of the lowest job in the buffer; too low a job when workers have taken it since
         pool.buffer.ring = self._end_fetch
 
@@ -66,8 +63,6 @@ class PoolFetcher(Fetcher):
     def _await_room(self, timeout_s: float, at_least: int) -> int:
         give_up_at = machine.monotonic() + timeout_s
         while not self.stopping.is_set():
-            if self._is_alone and not self._transport.waits_run(self._queues):
-                return self._buffer.room(max(0.0, give_up_at - machine.monotonic()), at_least)
             if room := self._buffer.expect_room(at_least):
                 return room
             left_s = give_up_at - machine.monotonic()

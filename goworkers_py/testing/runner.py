@@ -47,7 +47,7 @@ from goworkers_py.runtime.special_runs import RunTies, SpecialRuns
 from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.testing.enqueued_job import EnqueuedJob, JobRun
 from goworkers_py.testing.fake_broker import FakeBroker
-from goworkers_py.wire.message import Message, Timestamps
+from goworkers_py.wire.message import Message
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ class Runner:
         iterate = iterate or begin_iteration(broker.store, lambda: False, app.clock.wall)
         locks, limiting = LockBegin(broker, app.clock.wall), Limiting(plan.registry, plan.config)
         self._judge = judge_by(PoisonPolicy.of(plan.config), tracking, app.clock.wall, limiting=limiting)
-        limits = LimitBegin(broker, limiting, tracking, app.clock.wall, Timestamps(plan.config.timestamps))
+        limits = LimitBegin(broker, limiting, tracking, app.clock.wall)
         self._releaser = LimitReleaser(broker, limiting, limits.declare, shared.outage) if limits.of_any_class else None
         groups = GroupMembers(broker, plan.registry, canceller, app.clock.wall)
         self._special_runs = SpecialRuns(tracker, canceller, iterate, RunTies(locks, groups, limits), app.clock.wall)

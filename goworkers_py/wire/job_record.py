@@ -12,7 +12,6 @@ A broker keeps the record as named texts. Each move of the job writes it in the 
     error_class, error_message   of the last failure
     result                   completed: as JSON; or `lost`: why it could not be kept
     progress                 as JSON: [at, total, text, time]
-    moved_by                 the end of the id of the move that has brought the job to this shard
 """
 
 from __future__ import annotations
@@ -87,7 +86,6 @@ class JobRecord:
     progress: Progress | None
     timeline: Sequence[Move]
     version: str  # changes with each move
-    moved_by: str = ""
 
 
 def read(jid: str, fields: Mapping[str, bytes]) -> JobRecord | None:
@@ -118,7 +116,6 @@ def read(jid: str, fields: Mapping[str, bytes]) -> JobRecord | None:
         progress=read_progress(text("progress")),
         timeline=[_move(text(f"t{number}")) for number in kept if f"t{number}" in fields],
         version=f"{text('n')} {text('at')}",
-        moved_by=text("moved_by"),
     )
 
 

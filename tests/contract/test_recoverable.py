@@ -404,7 +404,7 @@ def test_jobs_of_a_process_that_was_killed_on_this_machine_are_recovered_at_once
         process.kill()
         if reaped:
             process.wait()
-        else:  # until it is a zombie: a broker on several servers asks whether it lives for each of them
+        else:  # until it is a zombie
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert [one.payload for one in eventually(lambda: me.recover(proof=None))] == [job(1)]
     me.beat(process="one")

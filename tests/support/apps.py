@@ -50,7 +50,6 @@ from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.shared import Shared
 from goworkers_py.runtime.special_runs import RunTies, SpecialRuns
 from goworkers_py.runtime.tracker import Tracker
-from goworkers_py.wire.message import Timestamps
 
 
 @contextmanager
@@ -159,7 +158,7 @@ def special_runs() -> SpecialRuns:
     broker, registry, outage = MemoryBroker(State(), DeadLimits()), Registry(), Outage("memory")
     tracker = Tracker(broker.store, Tracking(registry, Config(), time.time), tuple, outage)
     canceller = Canceller(broker.cancels, registry, Handlers(), tuple, outage)
-    limits = LimitBegin(broker, Limiting(Registry(), Config()), tracker.tracking, time.time, Timestamps())
+    limits = LimitBegin(broker, Limiting(Registry(), Config()), tracker.tracking, time.time)
     groups, locks = GroupMembers(broker, registry, canceller, time.time), LockBegin(broker, time.time)
     iterate = begin_iteration(broker.store, lambda: False)
     return SpecialRuns(tracker, canceller, iterate, RunTies(locks, groups, limits))

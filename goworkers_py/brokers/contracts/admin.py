@@ -67,7 +67,7 @@ class Changed:
     done: int = 0  # jobs that were deleted or moved
     problems: list[str] = field(default_factory=list)  # a line for each job that stayed because of an error
     jobs: list[StoredJob] = field(default_factory=list, compare=False)  # those that were deleted or moved in this step
-    # Of a step: how far the change has come. A broker names the part, if its places have parts; the inspector the rest.
+    # Of a step: how far the change has come. The inspector sets it.
     reached: Reached = field(default=BEGINNING, compare=False)
 
     def add(self, other: Changed) -> None:
@@ -128,7 +128,7 @@ class PlacedJobs(Protocol):
 
     def at(self, time: float) -> list[StoredJob]:
         """Returns the jobs of SCHEDULED, RETRY or DEAD that have exactly this time: when there are more than
-        MOST_OF_ONE_TIME, only so many of them, or on several servers so many of each. `pages` from `before(time)` on
+        MOST_OF_ONE_TIME, only so many of them. `pages` from `before(time)` on
         yields them all. Takes the same time however many jobs the place holds."""
 
     def around(self, time: float) -> Iterator[tuple[int, StoredJob]]:
@@ -150,9 +150,6 @@ class PlacedJobs(Protocol):
     def change(self, decide: Decide, span: Span = EVERY_JOB) -> Iterator[tuple[int, Changed]]:
         """Calls `decide` with each page of jobs of the span, in the order of `pages`, and makes the changes that it
         returns. The last page may hold jobs behind the span, which `decide` must leave alone.
-
-        A place may have parts, on several servers. They are changed one after the other, each from where the span
-        begins there to where it ends there; with `span.reached`, the parts before that one are passed over.
 
         The result is an iterator, and the work is done while the caller iterates. Each step yields how many jobs were
         looked at, and the result of their changes. Each change is one step of the broker, so a caller that stops leaves

@@ -207,7 +207,6 @@ class ServerFacts:
     memory_bytes: int | None  # that it uses
     peak_bytes: int | None  # the most that it has used since it started
     max_bytes: int | None  # that it may use; None also for: as much as it wants
-    shard: str = ""  # its name; empty where the broker has no shards
 
 
 @dataclass(frozen=True, slots=True)

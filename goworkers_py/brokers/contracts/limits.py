@@ -21,7 +21,6 @@ from typing import NamedTuple, Protocol
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.limit import (
-    Apart,
     Begins,
     DueSlots,
     LimitEntry,
@@ -54,17 +53,11 @@ class Limits(Protocol):
     def declare(self, limits: Sequence[LimitSettings]) -> None:
         """Stores what limits allow. A value that people have set overrides it, and stays."""
 
-    def refusal(self, slots: Sequence[Slot], beside: str = "") -> str:
-        """Why no job can have all of these slots, and a lock, batch or chain `beside` them. Empty when it can, as on
-        every broker whose `spreads` is false. Asked before a push; it does not raise."""
-        return ""
-
-    def begin(self, wish: SlotWish) -> Begins | Waits | Lost | Undeclared | Apart:
+    def begin(self, wish: SlotWish) -> Begins | Waits | Lost | Undeclared:
         """Called before a run. In one step, the job takes a place in all of its slots; or it is moved from its
         in-progress list into the line of the first slot that is full or has a line. It keeps its places in the slots
         before that one, and gives up those after it; before and after: strict slots first, then the others, each by
-        name. A job that has a place in a slot takes that one.
-        Apart says that the job can never begin; nothing has changed then."""
+        name. A job that has a place in a slot takes that one."""
 
     def take(self, slot: Slot, jid: str, owner: str) -> bool | Undeclared:
         """Takes a place for a block of code, if there is room. `jid` is a name for it, which nobody else has. `owner`

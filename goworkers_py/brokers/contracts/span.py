@@ -17,23 +17,21 @@ MOST_JOBS = 2**53  # more than a place can hold
 class Reached(NamedTuple):
     """How far a change has come, so that another call can go on there."""
 
-    part: str = ""  # a place that is kept on several servers has parts, which are changed one after the other
     time: float | None = None  # of the last job; None where jobs have no time, and at the beginning
-    skip: int = 0  # jobs of this time that stayed, which need not be looked at again; without a time, of the whole part
+    skip: int = 0  # jobs of this time that stayed, which need not be looked at again; without a time, of the place
     # Of a queue: the jid of the last job that stayed. Workers take jobs away before it, so it comes nearer meanwhile.
     behind: str = ""
 
     def __str__(self) -> str:
         behind = quote(self.behind, safe="", errors="surrogatepass")
-        return f"{self.skip} {'' if self.time is None else repr(self.time)} {behind} {self.part}"
+        return f"{self.skip} {'' if self.time is None else repr(self.time)} {behind}"
 
     @classmethod
     def read(cls, told: str) -> Reached:
         skip, _, rest = told.partition(" ")
-        time, _, rest = rest.partition(" ")
-        behind, _, part = rest.partition(" ")
+        time, _, behind = rest.partition(" ")
         try:
-            reached = cls(part, float(time) if time else None, int(skip), unquote(behind, errors="surrogatepass"))
+            reached = cls(float(time) if time else None, int(skip), unquote(behind, errors="surrogatepass"))
         except ValueError:
             reached = cls(skip=-1)
         if not 0 <= reached.skip <= MOST_JOBS or (reached.time is not None and math.isnan(reached.time)):

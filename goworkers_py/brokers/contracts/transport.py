@@ -142,12 +142,6 @@ class Transport(Protocol):
         Only the thread that consumes from the queues calls this, or another thread after its end.
         """
 
-    def waits_run(self, queues: Sequence[str]) -> bool:
-        """Whether `consume` may have left waits for these queues running, which are all queues of a pool. While none
-        runs, no job comes but by the next `consume`. True says that the caller has to look. Only the thread that
-        consumes from the queues calls this."""
-        return self.leaves_waits
-
     def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:
         """Returns the jobs of this queue that are in progress under `identity` and not in `known`, and changes nothing.
         A `consume` took these jobs and its reply was lost.
@@ -218,8 +212,8 @@ class Transport(Protocol):
 
 @runtime_checkable
 class Pollable(Protocol):
-    """A transport whose waits another broker polls together with those of other servers, see `brokers.shards`. It finds
-    a delivery again without its receipt."""
+    """A transport whose waits another broker polls together with those of another server, see `brokers.two_servers`. It
+    finds a delivery again without its receipt."""
 
     leaves_waits: bool  # set to True before the first `consume`
 

@@ -10,7 +10,7 @@ from goworkers_py.brokers.redis.exchange import Argument, NumberOf
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.slot_arguments import slot_arguments
 from goworkers_py.core import machine
-from goworkers_py.core.effect import Push
+from goworkers_py.core.effect import ID_LIFE_S, Push
 from goworkers_py.core.lock import RESCHEDULED_S, lock_life_s
 from goworkers_py.wire.job_record import live_s
 
@@ -54,7 +54,7 @@ def push_arguments(push: Push, keys: Keys, number_of: NumberOf, now: float) -> l
 def _ties(push: Push, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
     """For each tie a word, the number of its key, how many values follow, and these."""
     if push.id:
-        yield from ("id", number_of(keys.pushed(push.id)), 1, push.id_life_s)
+        yield from ("id", number_of(keys.pushed(push.id)), 1, ID_LIFE_S)
     if push.track is not None:
         record = number_of(keys.record(push.track.jid))
         yield from ("record", record, 2, live_s(push.at, now), push.instead_of)

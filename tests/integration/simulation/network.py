@@ -30,7 +30,7 @@ PARTS = (
     "chains", "groups", "leadership", "admin",
 )  # fmt: skip
 # What asks no server.
-_LOCAL = {"wake", "waits_run", "check", "refusal"}
+_LOCAL = {"wake", "check"}
 # Their last argument is called when there is news.
 _SUBSCRIPTIONS = {"listen", "watch"}
 

@@ -32,7 +32,7 @@ SHORT_LIVES: dict[str, Any] = {
     "brokers.redis.leases.GONE_FOR_S": 1_200,
     "brokers.redis.leases.GONE_LIVES_S": 2_400,
     "brokers.redis.effects.ID_LIFE_S": 600,
-    "core.effect.Push.id_life_s": 600,
+    "brokers.redis.push_arguments.ID_LIFE_S": 600,
     # Records of jobs that people have removed: for an hour, whatever `retain` says.
     "brokers.redis.queue_jobs.ENDED_S": 300,
     "brokers.redis.record_keys.ENDED_S": 300,
