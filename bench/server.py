@@ -14,7 +14,7 @@ from pathlib import Path
 import redis
 
 from bench.programs import Failed, Program
-from goworkers_py.brokers.redis.embedded_server import find_server
+from goworkers_py.brokers.redis.server.embedded_server import find_server
 
 START_S = 20.0
 QUIET_S = 3.0

@@ -22,7 +22,6 @@ from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.api.app import App
 from goworkers_py.api.batches import Batch
 from goworkers_py.api.job import Job, Signature
-from goworkers_py.api.limits import Limit
 from goworkers_py.api.receiver import Receiver
 from goworkers_py.api.typed_message import TypedMessage
 from goworkers_py.config.enqueue_options import EnqueueOptions
@@ -64,8 +63,9 @@ from goworkers_py.core.errors import (
     WrongType,
 )
 from goworkers_py.core.version import __version__ as __version__
+from goworkers_py.features.limits.api import Limit
 from goworkers_py.links.chain import Middleware
-from goworkers_py.runtime.health_handlers import HealthEvent
+from goworkers_py.runtime.alive.health_handlers import HealthEvent
 from goworkers_py.wire.message import Message, current_message
 
 app = App()  # the default App: the functions below are its methods

@@ -38,7 +38,7 @@ from servers import RedisServer, do_without, flush
 from stalls import Stalls
 from stepped_server import SteppedServer
 
-from goworkers_py.brokers.redis.embedded_server import find_server
+from goworkers_py.brokers.redis.server.embedded_server import find_server
 from goworkers_py.core.errors import ConfigError
 
 ADDRESS_VARIABLE = "PYWORKERS_TEST_REDIS"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import goworkers_py as workers
-from goworkers_py.brokers.redis.transport import RedisTransport
+from goworkers_py.brokers.redis.queues.transport import RedisTransport
 
 _settle = RedisTransport.settle
 _calls_ns: list[int] = []

@@ -12,7 +12,7 @@ from redis.retry import Retry
 
 from bench.programs import Failed, Program
 from bench.server import free_port
-from goworkers_py.brokers.redis.embedded_server import find_server
+from goworkers_py.brokers.redis.server.embedded_server import find_server
 
 START_S = 30.0
 OPTIONS = {

@@ -9,12 +9,12 @@ from typing import Any
 from goworkers_py.config.option_values import is_name
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.features.limits.payload import SLOTS
+from goworkers_py.features.tracking.record import says_tracked, tracked_of
+from goworkers_py.features.unique.payload import LOCK
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import without_batch
 from goworkers_py.wire.chain import without_chain
-from goworkers_py.wire.job_limits import SLOTS
-from goworkers_py.wire.job_record import says_tracked, tracked_of
-from goworkers_py.wire.lock import LOCK
 from goworkers_py.wire.message import EXPIRES_AT, EXPIRY, Message, Timestamps, new_jid
 from goworkers_py.wire.needs import FIELD, KWARGS, field_of
 from goworkers_py.wire.stored_job import StoredJob

@@ -26,7 +26,7 @@ from goworkers_py.brokers.contracts.admin import Advice, Checks, Glance, Place
 from goworkers_py.brokers.contracts.fleet import QueueStats
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerFull, BrokerRefused, ConfigError, NoSuchDatabase, WrongType
-from goworkers_py.core.limit import slot_of_line
+from goworkers_py.features.limits.limit import slot_of_line
 from goworkers_py.observe.health_report import OF_SUSPECT, QUIET, STARTING, STOPPING
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message

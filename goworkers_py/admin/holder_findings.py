@@ -12,8 +12,8 @@ from goworkers_py.admin.filter import counted
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Advice
-from goworkers_py.core.limit import Slot, slot_of_line
-from goworkers_py.core.lock import LockEntry
+from goworkers_py.features.limits.limit import Slot, slot_of_line
+from goworkers_py.features.unique.lock import LockEntry
 from goworkers_py.wire.stored_job import StoredJob
 
 # Slots and locks of which the holders are looked at.

@@ -13,7 +13,6 @@ from goworkers_py.admin.audit import Audit
 from goworkers_py.admin.batches import BatchList
 from goworkers_py.admin.central_configuration import CentralConfiguration
 from goworkers_py.admin.chains import ChainList
-from goworkers_py.admin.ended_jobs import EndedJobs
 from goworkers_py.admin.fleet_calls import FleetCalls
 from goworkers_py.admin.grouped_jobs import GroupedJobs
 from goworkers_py.admin.jobs import Jobs
@@ -21,7 +20,6 @@ from goworkers_py.admin.metrics import ExecutionMetrics
 from goworkers_py.admin.missing_jobs import MissingJobs
 from goworkers_py.admin.no_neighbours import NoNeighbours
 from goworkers_py.admin.periodic_schedules import PeriodicSchedules
-from goworkers_py.admin.tracked_jobs import TrackedJobs
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Checks
 from goworkers_py.brokers.contracts.fleet import (
@@ -35,13 +33,15 @@ from goworkers_py.brokers.contracts.fleet import (
     ServerFacts,
     Stats,
 )
-from goworkers_py.brokers.contracts.limits import Limits
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core.command import Command
 from goworkers_py.core.election import MAIN, Standing
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.core.limit import LimitEntry, LimitSettings, Rate, Slot, SlotEntry, SlotHolder
-from goworkers_py.core.lock import LockEntry
+from goworkers_py.features.limits.contract import Limits
+from goworkers_py.features.limits.limit import LimitEntry, LimitSettings, Rate, Slot, SlotEntry, SlotHolder
+from goworkers_py.features.tracking.ended_jobs import EndedJobs
+from goworkers_py.features.tracking.tracked_jobs import TrackedJobs
+from goworkers_py.features.unique.lock import LockEntry
 
 
 class Inspector(Jobs, TrackedJobs, EndedJobs, GroupedJobs, PeriodicSchedules, FleetCalls, Audit, ExecutionMetrics):
@@ -139,8 +139,8 @@ class Inspector(Jobs, TrackedJobs, EndedJobs, GroupedJobs, PeriodicSchedules, Fl
 
     def set_limit(self, name: str, concurrent: int | None = None, rate: Rate | None = None) -> bool:
         """`inspector.set_limit("stripe", concurrent=2)` overrides what the code says, at once and in all processes; -1
-        stands for any number of jobs, and the rate `goworkers_py.core.limit.ANY_RATE` for any. Returns False if no
-        program has declared the limit."""
+        stands for any number of jobs, and the rate `goworkers_py.features.limits.limit.ANY_RATE` for any. Returns False
+        if no program has declared the limit."""
         return self._limits.set(name, concurrent, rate)
 
     def unset_limit(self, name: str) -> bool:

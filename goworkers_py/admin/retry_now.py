@@ -5,7 +5,7 @@ from __future__ import annotations
 from goworkers_py.brokers.contracts.admin import Change, Place
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import JobState
-from goworkers_py.core.limit import slot_of_line
+from goworkers_py.features.limits.limit import slot_of_line
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import jid_where_missing
 from goworkers_py.wire.stored_job import StoredJob

@@ -23,13 +23,11 @@ from goworkers_py.api.hooks import Hooks
 from goworkers_py.api.ignored_options import warn_of_ignored
 from goworkers_py.api.job import Job
 from goworkers_py.api.job_function import check_function
-from goworkers_py.api.limits import Limiting
 from goworkers_py.api.messaging import Messaging
 from goworkers_py.api.partition import Partition
 from goworkers_py.api.periodic import DeclaringPeriodic
 from goworkers_py.api.pushing import Pushing
 from goworkers_py.api.reporting import Reporting, ReportRate
-from goworkers_py.api.results import Results
 from goworkers_py.api.running import Running
 from goworkers_py.api.testable import Testable
 from goworkers_py.api.typed_message import TypedMessage
@@ -45,6 +43,8 @@ from goworkers_py.core.command import Obey
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.strikes import Lock
 from goworkers_py.core.timing import TIMING
+from goworkers_py.features.limits.api import Limiting
+from goworkers_py.features.tracking.api import Results
 from goworkers_py.links.chain import Middleware
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.registry import JobSpec, QueueHandler
@@ -52,7 +52,7 @@ from goworkers_py.runtime.assembly import assemble
 from goworkers_py.runtime.daemon import Daemon
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.plan import Plan
-from goworkers_py.runtime.standby import Standby
+from goworkers_py.runtime.standby.standby import Standby
 from goworkers_py.wire.message import Timestamps
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.identity import new_identity
 from goworkers_py.core.strikes import Lock
 from goworkers_py.core.timing import Timing
-from goworkers_py.runtime.heartbeat import FORGOTTEN_AFTER_S
-from goworkers_py.runtime.lease import Lease
+from goworkers_py.runtime.alive.heartbeat import FORGOTTEN_AFTER_S
+from goworkers_py.runtime.alive.lease import Lease
+from goworkers_py.runtime.alive.steadiness import Steadiness
 from goworkers_py.runtime.service import Service
-from goworkers_py.runtime.steadiness import Steadiness
 
 log = logging.getLogger(__name__)
 

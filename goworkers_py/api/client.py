@@ -24,7 +24,7 @@ from goworkers_py.config.partitions import settings_of_broker
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerUnreachable, DuplicateJob
 from goworkers_py.core.joining import JoinedBatch, joining
-from goworkers_py.core.limit import SlotClaim
+from goworkers_py.features.limits.limit import SlotClaim
 from goworkers_py.links.atomic import holding
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import batch_field

@@ -11,20 +11,20 @@ from goworkers_py.api.import_pushes import warned_of
 from goworkers_py.api.periodic_plan import DeclaredPeriodic
 from goworkers_py.api.plain_queues import plain_handler
 from goworkers_py.config.job_options import CodeOptions, checked
-from goworkers_py.config.limits import check_limits
 from goworkers_py.config.options import Config, PoolConfig, QueueConfig
 from goworkers_py.config.partitions import of_partition
 from goworkers_py.config.user_code import import_from_here, import_module, resolve
 from goworkers_py.core.election import LeaderChange
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.strikes import Lock
+from goworkers_py.features.limits.configured import check_limits
+from goworkers_py.features.unique.uniqueness import check_lock_options
 from goworkers_py.links.around import Arounds
 from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.levels import Levels
 from goworkers_py.policy.registry import Registry
-from goworkers_py.policy.uniqueness import check_lock_options
-from goworkers_py.runtime.health_handlers import HealthHandler
+from goworkers_py.runtime.alive.health_handlers import HealthHandler
 from goworkers_py.runtime.plan import Plan
 
 

@@ -12,7 +12,7 @@ from goworkers_py.core.election import LeaderChange
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.links.around import ContextFactory
 from goworkers_py.links.retry import EndHandler, FailureHandler
-from goworkers_py.runtime.health_handlers import HealthHandler
+from goworkers_py.runtime.alive.health_handlers import HealthHandler
 
 LeaderHandler = Callable[[LeaderChange], object]
 Factory = TypeVar("Factory", bound=ContextFactory)

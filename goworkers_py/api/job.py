@@ -15,11 +15,11 @@ from goworkers_py.config.moments import Delay, Moment, after
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.held_pushes import Home
-from goworkers_py.core.limit import SlotTie
+from goworkers_py.features.limits.limit import SlotTie
+from goworkers_py.features.limits.limiting import slot_for, strict_of
+from goworkers_py.features.unique.uniqueness import check_lock_options, uniqueness_of
 from goworkers_py.policy.arguments import Both
-from goworkers_py.policy.limiting import slot_for, strict_of
 from goworkers_py.policy.registry import JobSpec
-from goworkers_py.policy.uniqueness import check_lock_options, uniqueness_of
 from goworkers_py.wire.chain import CHAIN, as_texts
 from goworkers_py.wire.needs import TYPED
 

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 from goworkers_py.core import machine
 from goworkers_py.core.effect import Push, Tracked
 from goworkers_py.core.group import GroupMembership
-from goworkers_py.core.limit import SlotClaim, SlotTie
-from goworkers_py.core.lock import LockClaim
+from goworkers_py.features.limits.limit import SlotClaim, SlotTie
+from goworkers_py.features.limits.payload import SLOTS, slots_field, slots_of
+from goworkers_py.features.tracking.record import says_tracked, tracked_of
+from goworkers_py.features.unique.lock import LockClaim
+from goworkers_py.features.unique.payload import lock_of
+from goworkers_py.features.unique.uniqueness import Uniqueness
 from goworkers_py.policy.grouping import Grouping
-from goworkers_py.policy.uniqueness import Uniqueness
 from goworkers_py.wire import payload
-from goworkers_py.wire.job_limits import SLOTS, slots_field, slots_of
-from goworkers_py.wire.job_record import says_tracked, tracked_of
-from goworkers_py.wire.lock import lock_of
 from goworkers_py.wire.needs import FIELD
 
 Times = Mapping[str, float | int]

@@ -12,10 +12,10 @@ from goworkers_py.api.worker_check import WorkerCheck
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.core.levels import Priority, level_of
+from goworkers_py.features.tracking.record import says_tracked
+from goworkers_py.features.unique.uniqueness import uniqueness_of
 from goworkers_py.policy.grouping import grouping_of
-from goworkers_py.policy.uniqueness import uniqueness_of
 from goworkers_py.wire import payload
-from goworkers_py.wire.job_record import says_tracked
 from goworkers_py.wire.needs import FIELD, KWARGS, field_of
 
 # Options of a push that make it unlike others.

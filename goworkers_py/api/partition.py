@@ -13,7 +13,6 @@ from goworkers_py.api.chains import Chaining
 from goworkers_py.api.client import Client
 from goworkers_py.api.client_links import ClientLink
 from goworkers_py.api.pushing import Pushing
-from goworkers_py.api.results import Results
 from goworkers_py.api.term_broker import broker_now, broker_of_pushes
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.config.options import Config
@@ -21,8 +20,9 @@ from goworkers_py.core.clock import Clock
 from goworkers_py.core.election import Term
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.strikes import Lock
+from goworkers_py.features.tracking.api import Results
 from goworkers_py.links.retry import Handlers
-from goworkers_py.runtime.due_hints import DueHints
+from goworkers_py.runtime.scheduling.due_hints import DueHints
 from goworkers_py.wire.message import Timestamps
 
 

@@ -17,11 +17,11 @@ from goworkers_py.config.options import Config, PeriodicConfig
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.periodic import CatchUp, Overlap, Release, Rule
+from goworkers_py.features.unique.uniqueness import uniqueness_of
 from goworkers_py.policy.grouping import grouping_of
 from goworkers_py.policy.periodic_job import PeriodicJob, PeriodicJobs
 from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.policy.slots import slots_of
-from goworkers_py.policy.uniqueness import uniqueness_of
 from goworkers_py.wire import payload
 from goworkers_py.wire.needs import TYPED
 from goworkers_py.wire.schedule import schedule

@@ -7,12 +7,12 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 
 from goworkers_py.admin.job_lookup import JobLookup
-from goworkers_py.admin.lock_holders import LockHolders
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Push
 from goworkers_py.core.batch import line_of
 from goworkers_py.core.errors import BatchEnded, BrokerError, DuplicateJob
-from goworkers_py.core.lock import Conflict, Holder, LockClaim
+from goworkers_py.features.unique.holders import LockHolders
+from goworkers_py.features.unique.lock import Conflict, Holder, LockClaim
 from goworkers_py.wire.batch import outside
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from goworkers_py.api.job_writer import JobWriter, Times, WrittenJob
-from goworkers_py.core.limit import SlotTie
+from goworkers_py.features.limits.limit import SlotTie
 
 BULK_SLICE = 1_000
 # A push with a place in a limit takes ten times as long as another one, and the broker does nothing else meanwhile.

@@ -13,9 +13,9 @@ from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.moments import Delay, Moment, after
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.features.unique.uniqueness import check_lock_options
 from goworkers_py.links.atomic import hold_back
 from goworkers_py.policy.iterable import is_iterable
-from goworkers_py.policy.uniqueness import check_lock_options
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -22,7 +22,7 @@ from goworkers_py.core.errors import BrokerError, ConfigError, UnknownJob
 from goworkers_py.observe.health_report import STARTING, HealthReport, merged
 from goworkers_py.policy.aggregates import Aggregates
 from goworkers_py.policy.registry import Registry
-from goworkers_py.runtime.config_taker import ConfigTaker, log_start
+from goworkers_py.runtime.commands.config_taker import ConfigTaker, log_start
 from goworkers_py.runtime.daemon import Daemon
 from goworkers_py.runtime.interpreter import collect_garbage_less_often
 from goworkers_py.runtime.plan import Plan

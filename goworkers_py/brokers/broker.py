@@ -16,8 +16,6 @@ from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.contracts.death_marks import DeathMarks
 from goworkers_py.brokers.contracts.groups import Groups
 from goworkers_py.brokers.contracts.leadership import Leadership
-from goworkers_py.brokers.contracts.limits import Limits
-from goworkers_py.brokers.contracts.locks import Locks
 from goworkers_py.brokers.contracts.metrics import Metrics
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.brokers.contracts.periodic import Periodic
@@ -28,6 +26,8 @@ from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.options import Config
 from goworkers_py.core.election import Fence
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.features.limits.contract import Limits
+from goworkers_py.features.unique.contract import Locks
 
 
 class Capability(enum.Enum):

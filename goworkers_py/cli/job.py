@@ -22,7 +22,7 @@ from goworkers_py.cli.selection import as_json, chosen, dry_run, filtered, limit
 from goworkers_py.cli.tables import clock_time, printable
 from goworkers_py.cli.times import HOW, time_of
 from goworkers_py.core.job_state import INDEXED, StateWord
-from goworkers_py.core.limit import slot_of_line
+from goworkers_py.features.limits.limit import slot_of_line
 
 
 @click.group(cls=CommandGroup)

@@ -10,9 +10,11 @@ import click
 import goworkers_py
 from goworkers_py.cli.base import RootGroup
 from goworkers_py.cli.hide_password import hide_password
+from goworkers_py.features import FEATURES
+from goworkers_py.features.feature import Feature
 
-# The module of each command. It is imported when the command is called: `run` must not wait for imports that only
-# other commands need.
+# The module of each command of the engine; the features have more. It is imported when the command is called: `run` must
+# not wait for imports that only other commands need.
 COMMANDS = {
     "run": "run",
     "start": "daemon",
@@ -32,9 +34,7 @@ COMMANDS = {
     "retries": "job_sets",
     "scheduled": "job_sets",
     "groups": "groups",
-    "limits": "limits",
     "leader": "leader",
-    "locks": "locks",
     "periodic": "periodic",
     "parked": "job_sets",
     "outbox": "job_sets",
@@ -64,13 +64,18 @@ class _Main(RootGroup):
         return super().main(args, *others, **extra)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
+        return sorted({*COMMANDS, *_of_features()})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
-            return None
+            feature = _of_features().get(name)
+            return None if feature is None else feature.command(name)
         command: click.Command = getattr(import_module(f"goworkers_py.cli.{COMMANDS[name]}"), name)
         return command
+
+
+def _of_features() -> dict[str, Feature]:
+    return {name: feature for feature in FEATURES for name in feature.commands}
 
 
 @click.group(cls=_Main, context_settings={"help_option_names": ["-h", "--help"]})

@@ -14,7 +14,7 @@ from goworkers_py.config.parsers import (
     whole,
     yes_or_no,
 )
-from goworkers_py.core.limit import MOST, Rate
+from goworkers_py.features.limits.limit import MOST, Rate
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from goworkers_py.config.option_values import (
 from goworkers_py.config.parsers import did_you_mean
 from goworkers_py.config.wire_options import Option, WireOptions
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.core.limit import LimitSpec
+from goworkers_py.features.limits.limit import LimitSpec
 from goworkers_py.wire.needs import GROUP
 
 RetryIn = Callable[[int, BaseException], float | str | None] | float | str | None

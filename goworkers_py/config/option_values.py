@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from goworkers_py.config.moments import is_number
-from goworkers_py.core.limit import LimitSpec
+from goworkers_py.features.limits.limit import LimitSpec
 from goworkers_py.wire import payload
 
 ANY_COUNT = 1_000_000_000

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import simplejson
 
 from goworkers_py.config.cluster_address import ClusterAddress
-from goworkers_py.core.limit import Rate, rate_of
+from goworkers_py.features.limits.limit import Rate, rate_of
 
 T = TypeVar("T")
 

@@ -24,7 +24,7 @@ from goworkers_py.config.option_values import (
     whole_seconds,
 )
 from goworkers_py.core.levels import Priority
-from goworkers_py.core.lock import OnConflict, Until
+from goworkers_py.features.unique.lock import OnConflict, Until
 from goworkers_py.wire.needs import EXPIRES, RESULT, UNIQUE
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-# The commands that each process knows. `runtime.commands` obeys them.
+# The commands that each process knows. `runtime.commands.commands` obeys them.
 QUIET, RESUME, STOP, DUMP, RELOAD = "quiet", "resume", "stop", "dump", "reload"
 LOG_LEVEL, CONCURRENCY = "log-level", "concurrency"
 PAUSE_QUEUE, RESUME_QUEUE = "pause-queue", "resume-queue"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from goworkers_py.core.tracked_run import TrackedRun
+from goworkers_py.features.tracking.tracked_run import TrackedRun
 
 
 class Stage(enum.Enum):

@@ -14,16 +14,16 @@ from typing import ClassVar, Literal, NamedTuple
 from goworkers_py.core.cursor import Cursor
 from goworkers_py.core.group import Group, GroupMembership
 from goworkers_py.core.job_state import StateWord
-from goworkers_py.core.limit import SlotClaim
-from goworkers_py.core.lock import LockClaim
-from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
 from goworkers_py.core.tie_effect import EndInBatch as EndInBatch  # effects are imported from here
 from goworkers_py.core.tie_effect import EndLink as EndLink
+from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
+from goworkers_py.features.limits.limit import SlotClaim
+from goworkers_py.features.unique.lock import LockClaim
 
 # How long a broker knows the id of a push, and of an effect that was applied.
 ID_LIFE_S = 86_400
-# The sizes of effects bound a batch of settlements, see `runtime.settler`. A push with ties weighs as much as so many
-# bytes: it is up to 60 words of the one command, of which Redis takes 1,048,576, and up to 0.1 ms of its time.
+# The sizes of effects bound a batch of settlements, see `runtime.settling.settler`. A push with ties weighs as much as
+# so many bytes: it is up to 60 words of the one command, of which Redis takes 1,048,576, and up to 0.1 ms of its time.
 WEIGHT = 1_000
 
 
@@ -150,9 +150,9 @@ class StoreValue:
 
 
 class NoteState(NamedTuple):
-    """Writes the state of a tracked job into its record, see `wire.job_record`, which lives for `life_s` seconds from
-    then on. A record that cannot be written does not keep the job from being settled. To write a state twice does no
-    harm, so this effect is not one of those that happen once for each id.
+    """Writes the state of a tracked job into its record, see `features.tracking.record`, which lives for `life_s`
+    seconds from then on. A record that cannot be written does not keep the job from being settled. To write a state
+    twice does no harm, so this effect is not one of those that happen once for each id.
 
     Every tracked job makes one. A named tuple is made in a third of the time of a dataclass."""
 
@@ -213,7 +213,7 @@ class ShowStatus:
 
     jid: str
     status: StatusWord
-    progress: str = ""  # as in a record, see `wire.job_record`; empty: the job has told none
+    progress: str = ""  # as in a record, see `features.tracking.record`; empty: the job has told none
     kind: ClassVar[str] = "status"
 
     @property

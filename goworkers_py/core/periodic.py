@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from goworkers_py.core.effect import Push
-from goworkers_py.core.lock import Holder
+from goworkers_py.features.unique.lock import Holder
 
 CatchUp = Literal["none", "latest", "all"]
 Overlap = Literal["allow", "skip", "queue"]

@@ -9,8 +9,8 @@ with `standby` the link `term` is the outermost.
 
 A user's link has go-workers' shape: `call(queue, message, call_next)` returns whether the job is acknowledged, in most
 links the result of `call_next()`. `retry` turns exceptions into outcomes. If there are prepended links, a second
-`retry` around them turns theirs. Every other exception outside of `retry` ends in the outcome that `runtime.net`
-gives it.
+`retry` around them turns theirs. Every other exception outside of `retry` ends in the outcome that
+`runtime.running.net` gives it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The link that limits how long a job may run, as far as Python allows: a thread cannot be killed, only asked.
 
-At the limit the watchdog's thread, see `runtime.watchdog`, sets `expired` of the job's message and throws
+At the limit the watchdog's thread, see `runtime.running.watchdog`, sets `expired` of the job's message and throws
 TimeLimitExceeded into the worker's thread, see `core.strikes`. Python raises the exception there at the next Python
 instruction: not inside a call of C code that does not return, nor while the thread has a lock of ours. For an async job
 the watchdog's thread cancels the asyncio task instead.

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 from goworkers_py.core.batch import Way
 from goworkers_py.core.effect import Effect, EndInBatch, EndLink, EndSet, FreeLock, KeepLock
 from goworkers_py.core.job_state import ENDED, StateWord
-from goworkers_py.core.limit import SlotTie
-from goworkers_py.core.lock import lock_life_s
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Joined, Keep, Outcome, Reschedule, Retry
-from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
+from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
+from goworkers_py.features.limits.limit import SlotTie
+from goworkers_py.features.limits.payload import SLOTS, slots_of
+from goworkers_py.features.unique.lock import lock_life_s
+from goworkers_py.features.unique.payload import LOCK, lock_of
 from goworkers_py.wire import deep, payload
 from goworkers_py.wire.batch import BATCH, LONGEST_ERROR, batch_of, death_of, error_of, is_over, shown_class
 from goworkers_py.wire.chain import CHAIN, chain_of
 from goworkers_py.wire.group import group_of
-from goworkers_py.wire.job_limits import SLOTS, slots_of
-from goworkers_py.wire.lock import LOCK, lock_of
 from goworkers_py.wire.needs import FIELD, GROUP
 
 log = logging.getLogger(__name__)

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from goworkers_py.core.effect import Effect, EndMember, EndSet, MeetTombstone, NoteState
 from goworkers_py.core.group import Group
+from goworkers_py.features.tracking.record import ENDED_S, RETAIN, retain_in, says_tracked, tracked_of
 from goworkers_py.policy.consequences import moved
 from goworkers_py.wire.group import Member
-from goworkers_py.wire.job_record import ENDED_S, RETAIN, retain_in, says_tracked, tracked_of
 from goworkers_py.wire.payload import jid_of
 
 # Effects of members in one step: at about 40 us each, they keep the server busy for 20 ms.

@@ -11,7 +11,7 @@ from typing import Any
 from goworkers_py.config.job_options import NOTHING_SAID, CodeOptions
 from goworkers_py.core.errors import ConfigError, UnknownJob
 from goworkers_py.core.levels import levels_of
-from goworkers_py.core.limit import LimitSpec
+from goworkers_py.features.limits.limit import LimitSpec
 from goworkers_py.observe.job_log_levels import level_named
 from goworkers_py.policy.arguments import Arguments
 from goworkers_py.policy.iterable import is_iterable

@@ -15,6 +15,13 @@ from goworkers_py.core.command import Obey
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.election import Term
 from goworkers_py.core.levels import base_of, plain_list_of
+from goworkers_py.features.limits.limiting import Limiting
+from goworkers_py.features.limits.run import LimitBegin
+from goworkers_py.features.limits.service import LimitReleaser
+from goworkers_py.features.tracking.service import Tracker
+from goworkers_py.features.tracking.tracking import Tracking
+from goworkers_py.features.unique.run import LockBegin
+from goworkers_py.features.unique.service import LockKeeper
 from goworkers_py.links.aggregate import aggregate
 from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run, adapt, wrap_all
@@ -30,56 +37,49 @@ from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.aggregates import Aggregates
 from goworkers_py.policy.for_ruby import ForRuby
-from goworkers_py.policy.limiting import Limiting
 from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.retry import RetryPolicy
-from goworkers_py.policy.tracking import Tracking
-from goworkers_py.runtime.built_in_commands import BuiltInCommands
-from goworkers_py.runtime.canceller import Canceller
-from goworkers_py.runtime.commands import Commands, Facts
-from goworkers_py.runtime.due_hints import DueHints
-from goworkers_py.runtime.firer import Firer
-from goworkers_py.runtime.group_flusher import GroupFlusher
-from goworkers_py.runtime.group_members import GroupMembers
-from goworkers_py.runtime.guard import Guard
-from goworkers_py.runtime.health import Health
-from goworkers_py.runtime.health_handlers import HealthHandlers
-from goworkers_py.runtime.heartbeat import Heartbeat
+from goworkers_py.runtime.alive.health import Health
+from goworkers_py.runtime.alive.health_handlers import HealthHandlers
+from goworkers_py.runtime.alive.heartbeat import Heartbeat
+from goworkers_py.runtime.alive.lease import Lease, TermLease
+from goworkers_py.runtime.alive.reporter import Reporter
+from goworkers_py.runtime.commands.built_in_commands import BuiltInCommands
+from goworkers_py.runtime.commands.commands import Commands, Facts
+from goworkers_py.runtime.commands.own_commands import OwnCommands
+from goworkers_py.runtime.fetching.pauses import Pauses
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.launcher import Launcher
-from goworkers_py.runtime.lease import Lease, TermLease
-from goworkers_py.runtime.limit_begin import LimitBegin
-from goworkers_py.runtime.limit_releaser import LimitReleaser
-from goworkers_py.runtime.lock_begin import LockBegin
-from goworkers_py.runtime.lock_keeper import LockKeeper
-from goworkers_py.runtime.lost_jobs import lost_jobs
 from goworkers_py.runtime.manager import Manager
-from goworkers_py.runtime.marked_runs import MarkedRuns
-from goworkers_py.runtime.net import Net
 from goworkers_py.runtime.outage import Outage
-from goworkers_py.runtime.own_commands import OwnCommands
-from goworkers_py.runtime.pauses import Pauses
-from goworkers_py.runtime.plain_reader import PlainReader
 from goworkers_py.runtime.plan import Plan
 from goworkers_py.runtime.pool import Pool
-from goworkers_py.runtime.quarantine import Quarantine
-from goworkers_py.runtime.recoverer import Recoverer, judge_by
-from goworkers_py.runtime.relay import Relay
-from goworkers_py.runtime.reporter import Reporter
-from goworkers_py.runtime.ruby_jobs import RubyJobs
+from goworkers_py.runtime.recovering.lost_jobs import lost_jobs
+from goworkers_py.runtime.recovering.recoverer import Recoverer, judge_by
 from goworkers_py.runtime.run_state import RunState
-from goworkers_py.runtime.scheduler import Scheduler
+from goworkers_py.runtime.running.canceller import Canceller
+from goworkers_py.runtime.running.group_members import GroupMembers
+from goworkers_py.runtime.running.guard import Guard
+from goworkers_py.runtime.running.marked_runs import MarkedRuns
+from goworkers_py.runtime.running.net import Net
+from goworkers_py.runtime.running.plain_reader import PlainReader
+from goworkers_py.runtime.running.quarantine import Quarantine
+from goworkers_py.runtime.running.ruby_jobs import RubyJobs
+from goworkers_py.runtime.running.special_runs import RunTies, SpecialRuns
+from goworkers_py.runtime.running.stuck_jobs import StuckJobs
+from goworkers_py.runtime.running.watchdog import Watchdog
+from goworkers_py.runtime.scheduling.due_hints import DueHints
+from goworkers_py.runtime.scheduling.firer import Firer
+from goworkers_py.runtime.scheduling.group_flusher import GroupFlusher
+from goworkers_py.runtime.scheduling.relay import Relay
+from goworkers_py.runtime.scheduling.scheduler import Scheduler
 from goworkers_py.runtime.serial_manager import SerialManager
-from goworkers_py.runtime.serial_settler import SerialSettler
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.services import Services
-from goworkers_py.runtime.settler import Settler
+from goworkers_py.runtime.settling.serial_settler import SerialSettler
+from goworkers_py.runtime.settling.settler import Settler
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.runtime.special_runs import RunTies, SpecialRuns
-from goworkers_py.runtime.stuck_jobs import StuckJobs
-from goworkers_py.runtime.tracker import Tracker
-from goworkers_py.runtime.watchdog import Watchdog
 from goworkers_py.wire.message import Timestamps
 
 NEEDED = (Capability.DELAYS, Capability.STORE, Capability.LEASES, Capability.CONTROL)

@@ -16,8 +16,8 @@ from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.observe.health_report import HealthReport, with_partitions
-from goworkers_py.runtime.config_change import AnyLauncher
-from goworkers_py.runtime.config_taker import ConfigTaker
+from goworkers_py.runtime.commands.config_change import AnyLauncher
+from goworkers_py.runtime.commands.config_taker import ConfigTaker
 from goworkers_py.runtime.plan import Plan
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from goworkers_py.core.held_pushes import Home
 from goworkers_py.observe.run_stats import RunStats
-from goworkers_py.runtime.guard import Guard
+from goworkers_py.runtime.running.guard import Guard
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable, Fenced
 from goworkers_py.core.stored_config import ConfigInForce
 from goworkers_py.runtime import forks
-from goworkers_py.runtime.health import Health
+from goworkers_py.runtime.alive.health import Health
+from goworkers_py.runtime.alive.reporter import Reporter
 from goworkers_py.runtime.interpreter import warn_where_unsupported
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.plan import Plan
-from goworkers_py.runtime.recoverer import report, report_left, report_unfinished
-from goworkers_py.runtime.reporter import Reporter
+from goworkers_py.runtime.recovering.recoverer import report, report_left, report_unfinished
 from goworkers_py.runtime.services import Services
 from goworkers_py.runtime.shared import Shared
 

@@ -14,16 +14,16 @@ from collections.abc import Collection, Sequence
 from goworkers_py.brokers.contracts.transport import Transport
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
+from goworkers_py.features.tracking.tracking import requeued
 from goworkers_py.policy.priorities import priorities_of
-from goworkers_py.policy.tracking import requeued
-from goworkers_py.runtime.fetcher import Fetcher
+from goworkers_py.runtime.fetching.fetcher import Fetcher
+from goworkers_py.runtime.fetching.pool_fetcher import PoolFetcher
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.pool import Pool
-from goworkers_py.runtime.pool_fetcher import PoolFetcher
+from goworkers_py.runtime.running.worker import Worker
 from goworkers_py.runtime.service import BrokerService
-from goworkers_py.runtime.settler import LARGEST_BATCH, Settler
+from goworkers_py.runtime.settling.settler import LARGEST_BATCH, Settler
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.runtime.worker import Worker
 
 log = logging.getLogger(__name__)
 

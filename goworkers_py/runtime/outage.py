@@ -11,7 +11,7 @@ import logging
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable, Fenced
 from goworkers_py.core.strikes import lock_outside_runs
-from goworkers_py.runtime.health_handlers import HealthEvent, HealthHandlers
+from goworkers_py.runtime.alive.health_handlers import HealthEvent, HealthHandlers
 
 log = logging.getLogger(__name__)
 

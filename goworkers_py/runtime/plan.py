@@ -14,7 +14,7 @@ from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.periodic_job import NO_PERIODIC_JOBS, PeriodicJobs
 from goworkers_py.policy.registry import Registry
-from goworkers_py.runtime.health_handlers import HealthHandler
+from goworkers_py.runtime.alive.health_handlers import HealthHandler
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from goworkers_py.config.options import PoolConfig
 from goworkers_py.policy.prefetch import AdaptivePrefetch
 from goworkers_py.policy.priorities import priorities_of
-from goworkers_py.runtime.buffer import Buffer
-from goworkers_py.runtime.unsettled import Unsettled
+from goworkers_py.runtime.fetching.buffer import Buffer
+from goworkers_py.runtime.settling.unsettled import Unsettled
 
 
 class Pool:

@@ -11,9 +11,9 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.pool import Pool
-from goworkers_py.runtime.serial_settler import SerialSettler
-from goworkers_py.runtime.serial_worker import HeldWorker, SerialWorker
+from goworkers_py.runtime.running.serial_worker import HeldWorker, SerialWorker
 from goworkers_py.runtime.service import BrokerService
+from goworkers_py.runtime.settling.serial_settler import SerialSettler
 from goworkers_py.runtime.shared import Shared
 
 log = logging.getLogger(__name__)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from goworkers_py.runtime.canceller import Canceller
-from goworkers_py.runtime.commands import Commands
-from goworkers_py.runtime.firer import Firer
-from goworkers_py.runtime.group_flusher import GroupFlusher
-from goworkers_py.runtime.heartbeat import Heartbeat
-from goworkers_py.runtime.limit_releaser import LimitReleaser
-from goworkers_py.runtime.lock_keeper import LockKeeper
-from goworkers_py.runtime.pauses import Pauses
-from goworkers_py.runtime.recoverer import Recoverer
-from goworkers_py.runtime.relay import Relay
-from goworkers_py.runtime.scheduler import Scheduler
+from goworkers_py.features.limits.service import LimitReleaser
+from goworkers_py.features.tracking.service import Tracker
+from goworkers_py.features.unique.service import LockKeeper
+from goworkers_py.runtime.alive.heartbeat import Heartbeat
+from goworkers_py.runtime.commands.commands import Commands
+from goworkers_py.runtime.fetching.pauses import Pauses
+from goworkers_py.runtime.recovering.recoverer import Recoverer
+from goworkers_py.runtime.running.canceller import Canceller
+from goworkers_py.runtime.running.watchdog import Watchdog
+from goworkers_py.runtime.scheduling.firer import Firer
+from goworkers_py.runtime.scheduling.group_flusher import GroupFlusher
+from goworkers_py.runtime.scheduling.relay import Relay
+from goworkers_py.runtime.scheduling.scheduler import Scheduler
 from goworkers_py.runtime.service import Service
-from goworkers_py.runtime.tracker import Tracker
-from goworkers_py.runtime.watchdog import Watchdog
 
 
 @dataclass(frozen=True)

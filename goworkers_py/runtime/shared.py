@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from goworkers_py.core.clock import Clock
 from goworkers_py.observe.counters import Counters
-from goworkers_py.runtime.lease import Lease
+from goworkers_py.runtime.alive.lease import Lease
 from goworkers_py.runtime.outage import Outage
-from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.run_state import RunState
+from goworkers_py.runtime.running.quarantine import Quarantine
 
 
 @dataclass(frozen=True)

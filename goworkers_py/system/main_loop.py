@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from goworkers_py.core.command import Command
 from goworkers_py.observe.log_format import log_with_stack
 from goworkers_py.runtime.daemon import Daemon
-from goworkers_py.runtime.thread_dump import thread_stacks
+from goworkers_py.runtime.running.thread_dump import thread_stacks
 from goworkers_py.system.inbox import Inbox, Order
 from goworkers_py.system.lifecycle import Lifecycle
 from goworkers_py.system.logs import reopen_log_files

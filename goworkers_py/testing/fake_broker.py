@@ -26,7 +26,7 @@ from goworkers_py.core.errors import NoResult
 from goworkers_py.core.identity import new_identity
 from goworkers_py.core.outcome import Joined, Outcome
 from goworkers_py.core.periodic import Firing, FiringResult, Release
-from goworkers_py.runtime.lease import Lease
+from goworkers_py.runtime.alive.lease import Lease
 
 AtOnce = Callable[[bytes], bytes]
 

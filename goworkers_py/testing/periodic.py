@@ -6,8 +6,8 @@ import dataclasses
 
 from goworkers_py.api.app import App
 from goworkers_py.observe.counters import Counters
-from goworkers_py.runtime.firer import SHORTEST_SLEEP_S, Firer
 from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.scheduling.firer import SHORTEST_SLEEP_S, Firer
 from goworkers_py.testing.fake_broker import FakeBroker
 
 

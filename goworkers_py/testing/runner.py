@@ -19,32 +19,32 @@ from goworkers_py.core.delivery import BEGUN, ENDED, Delivery
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import REQUEUE, Keep, Outcome
+from goworkers_py.features.limits.limiting import Limiting
+from goworkers_py.features.limits.run import LimitBegin
+from goworkers_py.features.limits.service import LimitReleaser
+from goworkers_py.features.tracking.service import Tracker
+from goworkers_py.features.tracking.tracking import Tracking
+from goworkers_py.features.unique.run import LockBegin
 from goworkers_py.links.iterate import BeginIteration, begin_iteration
 from goworkers_py.links.perform import close_own_loop
 from goworkers_py.links.time_limit import Watched
 from goworkers_py.observe.counters import Counters
-from goworkers_py.policy.limiting import Limiting
 from goworkers_py.policy.poison import PoisonPolicy
-from goworkers_py.policy.tracking import Tracking
 from goworkers_py.runtime.assembly import lane_of
-from goworkers_py.runtime.canceller import Canceller
-from goworkers_py.runtime.due_hints import DueHints
-from goworkers_py.runtime.group_flusher import GroupFlusher
-from goworkers_py.runtime.group_members import GroupMembers
 from goworkers_py.runtime.lane import Lane
-from goworkers_py.runtime.limit_begin import LimitBegin
-from goworkers_py.runtime.limit_releaser import LimitReleaser
-from goworkers_py.runtime.lock_begin import LockBegin
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.pool import Pool
-from goworkers_py.runtime.quarantine import Quarantine
-from goworkers_py.runtime.recoverer import judge_by
-from goworkers_py.runtime.relay import Relay
+from goworkers_py.runtime.recovering.recoverer import judge_by
 from goworkers_py.runtime.run_state import RunState
-from goworkers_py.runtime.scheduler import Scheduler
+from goworkers_py.runtime.running.canceller import Canceller
+from goworkers_py.runtime.running.group_members import GroupMembers
+from goworkers_py.runtime.running.quarantine import Quarantine
+from goworkers_py.runtime.running.special_runs import RunTies, SpecialRuns
+from goworkers_py.runtime.scheduling.due_hints import DueHints
+from goworkers_py.runtime.scheduling.group_flusher import GroupFlusher
+from goworkers_py.runtime.scheduling.relay import Relay
+from goworkers_py.runtime.scheduling.scheduler import Scheduler
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.runtime.special_runs import RunTies, SpecialRuns
-from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.testing.enqueued_job import EnqueuedJob, JobRun
 from goworkers_py.testing.fake_broker import FakeBroker
 from goworkers_py.wire.message import Message

@@ -18,7 +18,7 @@ from goworkers_py.core.held_pushes import HeldPushes, Home
 from goworkers_py.core.joining import Join, JoinedBatch
 from goworkers_py.core.levels import plain_list_of
 from goworkers_py.core.outcome import Outcome
-from goworkers_py.core.tracked_run import TrackedRun
+from goworkers_py.features.tracking.tracked_run import TrackedRun
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import batch_of
 from goworkers_py.wire.properties import Properties
@@ -55,7 +55,7 @@ class Message:
     begun_at: float  # set when a worker begins the job, see `Delivery.begun_at`
     members: Sequence[Any]  # set for a job that aggregates a set, see `wire.group.Member`
     iteration: object  # set for an iterable job only, see `links.iterate`
-    outcome: Outcome  # set when the chain of a job with ties has ended, see `runtime.net`
+    outcome: Outcome  # set when the chain of a job with ties has ended, see `runtime.running.net`
     term: Term  # set where the process leads, see `links.term`
 
     def __init__(self, raw: bytes, queue: str) -> None:

@@ -18,7 +18,7 @@ import math
 
 from goworkers_py.core.effect import StatusWord
 from goworkers_py.core.outcome import Dead, Discard, Done, Outcome, Park, Requeue, Reschedule, Retry
-from goworkers_py.wire.job_record import read_progress
+from goworkers_py.features.tracking.record import read_progress
 
 CHANNEL = "status_updates"
 # The gem's. A hash that the gem was told to keep for longer is kept.
@@ -42,7 +42,7 @@ def word_of(outcome: Outcome) -> StatusWord:
 
 
 def fields(status: StatusWord | None, progress: str | None, now: float) -> list[str | int]:
-    """Names and values for the hash. `progress` is that of a record, see `wire.job_record`."""
+    """Names and values for the hash. `progress` is that of a record, see `features.tracking.record`."""
     told: list[str | int] = ["update_time", int(now)]
     if status is not None:
         told += ["status", status]

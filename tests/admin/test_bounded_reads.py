@@ -15,10 +15,10 @@ from goworkers_py import App
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import DEAD, OUTBOX, PARKED, RETRIES, SCHEDULED, waiting_in
-from goworkers_py.brokers.redis import connection as connection_module
-from goworkers_py.brokers.redis import line_entry
+from goworkers_py.brokers.redis.driver import connection as connection_module
 from goworkers_py.brokers.redis.group_entry import entry_of
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.queues import line_entry
 from goworkers_py.core.chain import MOST_AT_WORK
 from goworkers_py.core.group import Group
 from goworkers_py.wire.call_record import written_report

@@ -25,13 +25,14 @@ from goworkers_py.admin.doctor import Doctor, Finding
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.long_runs import long_runs
 from goworkers_py.brokers.contracts.recoverable import Presence
-from goworkers_py.brokers.redis import checks, line_entry
-from goworkers_py.brokers.redis.access import probes
+from goworkers_py.brokers.redis.fleet.owner_entry import DECLARED_DEAD, OwnerEntry
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.owner_entry import DECLARED_DEAD, OwnerEntry
+from goworkers_py.brokers.redis.queues import line_entry
+from goworkers_py.brokers.redis.server import checks
+from goworkers_py.brokers.redis.server.access import probes
 from goworkers_py.core.errors import NoSuchDatabase
-from goworkers_py.core.limit import LimitSettings, Slot
-from goworkers_py.core.lock import Begin
+from goworkers_py.features.limits.limit import LimitSettings, Slot
+from goworkers_py.features.unique.lock import Begin
 from goworkers_py.observe.health_report import OF_SUSPECT
 
 DEAD = json.dumps({"queues": {"q": 1}, "trial": "", "origin": {"machine": "elsewhere"}})

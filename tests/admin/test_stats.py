@@ -14,8 +14,8 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.brokers.contracts.fleet import QueueStats, Stats
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Push
-from goworkers_py.brokers.redis import damage
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.server import damage
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.wire import payload
 

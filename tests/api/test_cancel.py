@@ -23,7 +23,7 @@ from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.effect import Push, Tracked
 from goworkers_py.core.errors import ArgumentError, JobCancelled
 from goworkers_py.observe.run_stats import RESULTS
-from goworkers_py.runtime.canceller import Canceller
+from goworkers_py.runtime.running.canceller import Canceller
 from goworkers_py.wire.message import Message, current_message
 
 

@@ -16,8 +16,8 @@ from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.timing import Timing
-from goworkers_py.runtime import firer
-from goworkers_py.runtime.unsettled import Unsettled
+from goworkers_py.runtime.scheduling import firer
+from goworkers_py.runtime.settling.unsettled import Unsettled
 
 FETCHED: list[Delivery] = []  # by the daemon of a test
 

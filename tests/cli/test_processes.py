@@ -30,7 +30,7 @@ from waiting import eventually
 
 from goworkers_py.api.app import App
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.settlement import Settlement
+from goworkers_py.brokers.redis.queues.settlement import Settlement
 from goworkers_py.cli import main
 from goworkers_py.cli import recover as recover_command
 from goworkers_py.cli.top import _share

@@ -70,7 +70,7 @@ def pushed(redis: redis_py.Redis) -> dict[str, Any]:
 
 
 EXPIRIES = {"expires_in", "expires_at"}  # each replaces the other, so they have tests of their own
-# Together they are one field of the payload, see tests/api/test_unique_jobs.py.
+# Together they are one field of the payload, see tests/features/unique/test_api.py.
 GROUPED = {"group_grace", "group_max_delay", "group_max_size"}
 UNIQUE = {"unique_for", "unique_by", "unique_until", "on_conflict"}
 PRIORITY = {"priority"}  # it is no field: it chooses the queue, see tests/runtime/test_priorities.py

@@ -22,7 +22,7 @@ from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.contracts.recoverable import Recoverable
 from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.brokers.open_broker import kind_of_broker
-from goworkers_py.brokers.redis import connection
+from goworkers_py.brokers.redis.driver import connection
 from goworkers_py.config.options import Config
 
 MakeHarness = Callable[[Path], Harness]

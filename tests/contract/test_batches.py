@@ -22,11 +22,11 @@ from goworkers_py.core.batch import MOST_DEATHS, BatchStatus, Callback, Event, M
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import EndInBatch, NoteState, Push, PushJobs, Tracked
 from goworkers_py.core.outcome import CANCELLED, DISCARD, DONE, EXPIRED, REQUEUE, Dead, Done, Outcome, Park, Retry
+from goworkers_py.features.tracking.tracking import Tracking
 from goworkers_py.policy.consequences import consequences, moved
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.registry import Registry
-from goworkers_py.policy.tracking import Tracking
-from goworkers_py.runtime.recoverer import judge_by
+from goworkers_py.runtime.recovering.recoverer import judge_by
 from goworkers_py.wire import payload as wire
 from goworkers_py.wire.batch import buried
 

@@ -17,8 +17,8 @@ from goworkers_py.brokers.contracts.groups import Groups
 from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.core.effect import EndMember, EndSet, NoteState, Push, PushJobs, Tracked
 from goworkers_py.core.group import DEFAULT_SETTINGS, DueGroups, Group, GroupMembership, GroupSettings, OwnSettings
-from goworkers_py.core.lock import LockClaim
 from goworkers_py.core.outcome import DONE, Done, Joined, Requeue
+from goworkers_py.features.unique.lock import LockClaim
 
 GROUP = Group("q", "Job", "user:7")
 SET = GROUP._replace(set="set-1")

@@ -9,10 +9,10 @@ from harness import Process, can, job, waiting
 from slots import end, holders, jid_of, wish
 
 from goworkers_py.brokers.broker import Capability
-from goworkers_py.brokers.contracts.limits import Limits
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
-from goworkers_py.core.limit import Begins, LimitSettings, Slot, SlotClaim, Waits
+from goworkers_py.features.limits.contract import Limits
+from goworkers_py.features.limits.limit import Begins, LimitSettings, Slot, SlotClaim, Waits
 
 A, B, STRICT = Slot("a"), Slot("b"), Slot("strict")
 

@@ -10,12 +10,12 @@ from slots import turn_of_a_block
 
 from goworkers_py.admin.places import PARKED
 from goworkers_py.brokers.broker import Capability
-from goworkers_py.brokers.contracts.limits import Limits, SlotWish
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.limit import ANY_RATE, Begins, LimitSettings, Rate, Slot, Waits
 from goworkers_py.core.outcome import Done
-from goworkers_py.core.slot_effects import LeaveSlot
+from goworkers_py.features.limits.contract import Limits, SlotWish
+from goworkers_py.features.limits.effects import LeaveSlot
+from goworkers_py.features.limits.limit import ANY_RATE, Begins, LimitSettings, Rate, Slot, Waits
 from goworkers_py.wire import payload as wire
 
 OWNER = "host:1:0000000000aa"

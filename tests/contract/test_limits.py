@@ -13,13 +13,15 @@ from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import DEAD, waiting_in
 from goworkers_py.brokers.broker import Capability
-from goworkers_py.brokers.contracts.limits import Limits, SlotWish
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push, PushJobs
-from goworkers_py.core.limit import (
+from goworkers_py.core.outcome import CANCELLED, EXPIRED, Dead, Discard, Done, Requeue, Reschedule, Retry
+from goworkers_py.features.limits.contract import Limits, SlotWish
+from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
+from goworkers_py.features.limits.limit import (
     Begins,
     LimitSettings,
     Lost,
@@ -30,13 +32,11 @@ from goworkers_py.core.limit import (
     Undeclared,
     Waits,
 )
-from goworkers_py.core.outcome import CANCELLED, EXPIRED, Dead, Discard, Done, Requeue, Reschedule, Retry
-from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
+from goworkers_py.features.tracking.tracking import Tracking
 from goworkers_py.policy.consequences import consequences
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.registry import Registry
-from goworkers_py.policy.tracking import Tracking
-from goworkers_py.runtime.recoverer import judge_by
+from goworkers_py.runtime.recovering.recoverer import judge_by
 from goworkers_py.wire import payload as wire
 
 LATER = 4_000_000_000.0  # in 2096

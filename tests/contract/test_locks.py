@@ -15,19 +15,19 @@ from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import DEAD, waiting_in
 from goworkers_py.brokers.broker import Capability
-from goworkers_py.brokers.contracts.locks import Locks
 from goworkers_py.brokers.contracts.recoverable import Found
 from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Stage
 from goworkers_py.core.effect import FreeLock, KeepLock, Push, PushJobs, Tracked
-from goworkers_py.core.lock import Begin, Begun, Conflict, Holder, LockClaim, OwnedLock, TooEarly
 from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Done, Park, Retry
+from goworkers_py.features.tracking.tracking import Tracking, requeued
+from goworkers_py.features.unique.contract import Locks
+from goworkers_py.features.unique.lock import Begin, Begun, Conflict, Holder, LockClaim, OwnedLock, TooEarly
 from goworkers_py.policy.consequences import consequences, moved
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.registry import Registry
-from goworkers_py.policy.tracking import Tracking, requeued
-from goworkers_py.runtime.recoverer import judge_by
+from goworkers_py.runtime.recovering.recoverer import judge_by
 from goworkers_py.wire import payload as wire
 
 LATER = 4_000_000_000.0  # in 2096

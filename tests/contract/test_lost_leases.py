@@ -11,11 +11,11 @@ from slots import holders, wish
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.config.options import Config
-from goworkers_py.core.limit import Begins, LimitSettings, Rate, Slot, Waits
+from goworkers_py.features.limits.limit import Begins, LimitSettings, Rate, Slot, Waits
+from goworkers_py.features.tracking.tracking import Tracking
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.registry import Registry
-from goworkers_py.policy.tracking import Tracking
-from goworkers_py.runtime.recoverer import judge_by
+from goworkers_py.runtime.recovering.recoverer import judge_by
 
 BLOCKS = "blocks:1:0000000000aa"
 LIMITS = {

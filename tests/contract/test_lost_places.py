@@ -8,15 +8,15 @@ from slots import end, holders, wish
 
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.brokers.broker import Capability
-from goworkers_py.brokers.contracts.limits import Limits
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.config.options import Config
-from goworkers_py.core.limit import Begins, LimitSettings, Slot, Waits
 from goworkers_py.core.outcome import Done
-from goworkers_py.policy.limiting import Limiting
+from goworkers_py.features.limits import service as limit_releaser
+from goworkers_py.features.limits.contract import Limits
+from goworkers_py.features.limits.limit import Begins, LimitSettings, Slot, Waits
+from goworkers_py.features.limits.limiting import Limiting
+from goworkers_py.features.limits.service import LimitReleaser
 from goworkers_py.policy.registry import Registry
-from goworkers_py.runtime import limit_releaser
-from goworkers_py.runtime.limit_releaser import LimitReleaser
 from goworkers_py.runtime.outage import Outage
 
 A, B = Slot("a"), Slot("b")

@@ -14,13 +14,13 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.effect import PostJobs
 from goworkers_py.core.outcome import Done, Park
+from goworkers_py.features.tracking.tracking import Tracking
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.registry import Registry
-from goworkers_py.policy.tracking import Tracking
-from goworkers_py.runtime.due_hints import DueHints
 from goworkers_py.runtime.outage import Outage
-from goworkers_py.runtime.recoverer import judge_by
-from goworkers_py.runtime.scheduler import Scheduler
+from goworkers_py.runtime.recovering.recoverer import judge_by
+from goworkers_py.runtime.scheduling.due_hints import DueHints
+from goworkers_py.runtime.scheduling.scheduler import Scheduler
 
 LONG_AGO = 1_000_000_000.0
 # Every seventh of them, for they are many.

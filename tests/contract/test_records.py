@@ -25,10 +25,10 @@ from goworkers_py.core.effect import NoteState, Push, PushJobs, Tracked
 from goworkers_py.core.errors import PoisonPill
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Dead, Discard, Done, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.features.tracking.record import MOST_MOVES, JobRecord
+from goworkers_py.features.tracking.tracking import Tracking, recovered
 from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.policy.registry import Registry
-from goworkers_py.policy.tracking import Tracking, recovered
-from goworkers_py.wire.job_record import MOST_MOVES, JobRecord
 
 LATER = 4_000_000_000.5  # in 2096
 

@@ -20,7 +20,7 @@ from goworkers_py.api.app import App
 from goworkers_py.brokers.rabbitmq import publisher
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.runtime.launcher import Launcher
-from goworkers_py.runtime.settler import Settler
+from goworkers_py.runtime.settling.settler import Settler
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from waiting import eventually
 import goworkers_py as workers
 from goworkers_py.brokers.contracts.persistence import Persistence
 from goworkers_py.brokers.redis import delays
-from goworkers_py.brokers.redis.exchange import Script
+from goworkers_py.brokers.redis.driver.exchange import Script
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.delays import keeper
 

@@ -63,7 +63,7 @@ def test_commands_that_are_given_while_connections_are_cut_are_each_obeyed_once(
         database = redis_url.rpartition("/")[2]
         url = f"redis://127.0.0.1:{proxy.port}/{database}"
         # After a cut it may find all commands at once, and refuses those beyond MOST_AT_ONCE.
-        patient = hasty({"runtime.own_commands.MOST_AT_ONCE": 1_000})
+        patient = hasty({"runtime.commands.own_commands.MOST_AT_ONCE": 1_000})
         with Daemon(tmp_path, url, JOBS, "-q", "q=1", prefix=patient) as daemon:
             daemon.ready()
             numbers = iter(range(1_000))

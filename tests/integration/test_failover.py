@@ -18,9 +18,9 @@ from sentinels import SERVICE, Sentinels
 from servers import RedisServer, free_port
 from waiting import eventually
 
-from goworkers_py.brokers.redis import connection
-from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.sentinel import SENTINEL_TIMEOUT_S
+from goworkers_py.brokers.redis.driver import connection
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.sentinel import SENTINEL_TIMEOUT_S
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 
 BACK_WITHIN_S = 15.0  # some seconds, and a pause of the machine

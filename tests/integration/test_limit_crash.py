@@ -16,7 +16,7 @@ from apps import own_app
 from servers import RedisServer
 
 from goworkers_py.core.errors import LimitTimeout
-from goworkers_py.core.limit import Slot
+from goworkers_py.features.limits.limit import Slot
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from goworkers_py.api.app import App
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import LimitTimeout
-from goworkers_py.core.limit import Slot
+from goworkers_py.features.limits.limit import Slot
 
 JOBS = """
 import os

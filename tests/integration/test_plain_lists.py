@@ -19,7 +19,7 @@ from waiting import eventually
 
 from goworkers_py import BrokerError, ConfigError, TypedMessage, current_message
 from goworkers_py.api.app import App
-from goworkers_py.brokers.redis.access import rules
+from goworkers_py.brokers.redis.server.access import rules
 from goworkers_py.cli import main
 from goworkers_py.config.loader import load
 from goworkers_py.config.options import Config, QueueConfig

@@ -31,7 +31,7 @@ from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.recoverable import Presence
-from goworkers_py.brokers.redis import consumer, settlement
+from goworkers_py.brokers.redis.queues import consumer, settlement
 from goworkers_py.policy.poison import RecoveryDecision
 
 LEASE_S = SHORT["timing.lease_s"]
@@ -294,7 +294,7 @@ def steps(gate, *, cursor=None):
 def test_a_job_that_was_given_to_another_process_is_interrupted(fleet: Fleet, tmp_path: Path) -> None:
     (tmp_path / "q.ini").write_text("[queue:q]\nconcurrency = 4\nprefetch = 0\n")
     started = ("-c", str(tmp_path / "q.ini"))
-    only_when_told = {**SHORT, "runtime.canceller.Canceller.compare_every_s": 3_600}
+    only_when_told = {**SHORT, "runtime.running.canceller.Canceller.compare_every_s": 3_600}
     sleeper = fleet.start(*started, prefix=hasty(only_when_told, machine="a"), more=WATCHFUL).ready()
     kinds = ("Watchful", "Asking", "Awaiting", "Steps")
     for kind in kinds:
@@ -397,7 +397,7 @@ def test_a_start_hook_that_takes_longer_than_a_lease_does_not_cost_the_identity(
 @pytest.mark.parametrize("command", [b"BRPOPLPUSH", FETCH], ids=["one job", "several jobs"])
 def test_jobs_whose_fetch_was_not_answered_run_once(fleet: Fleet, proxy: Proxy, command: bytes) -> None:
     # It waits for the first job, and for so long that no other reply than the one with that job can get lost.
-    long_waits = hasty({"brokers.redis.transport.RedisTransport.block_s": 60})
+    long_waits = hasty({"brokers.redis.queues.transport.RedisTransport.block_s": 60})
     daemon = fleet.start("-q", "q", prefix=long_waits, url=proxy.url).ready()
     assert eventually(lambda: proxy.commands[b"BRPOPLPUSH"])
     jids = ["j1", "j2", "j3"]
@@ -471,7 +471,7 @@ SCHEDULER = """
     from goworkers_py.config.options import Config
     from goworkers_py.core.clock import Clock
     from goworkers_py.runtime import scheduler
-    from goworkers_py.runtime.due_hints import DueHints
+    from goworkers_py.runtime.scheduling.due_hints import DueHints
     from goworkers_py.runtime.outage import Outage
 
     scheduler.AT_ONCE = 20

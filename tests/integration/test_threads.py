@@ -24,7 +24,7 @@ from daemon import Daemon
 from waiting import eventually
 
 from goworkers_py.api.app import App
-from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.strikes import Lock, target_of

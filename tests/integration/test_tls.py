@@ -24,8 +24,8 @@ from rabbit import PORTS, RabbitServer
 from servers import RedisServer, do_without, free_port
 from waiting import eventually
 
-from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.redirects import ClusterConnections
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.redirects import ClusterConnections
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnreachable, ConfigError
 
 PASSWORD = "sesame-open-0451"

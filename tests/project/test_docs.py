@@ -34,7 +34,7 @@ from servers import RedisServer, do_without
 from waiting import eventually
 
 import goworkers_py
-from goworkers_py.brokers.redis.embedded_server import find_server
+from goworkers_py.brokers.redis.server.embedded_server import find_server
 from goworkers_py.config.loader import load
 from goworkers_py.config.options import Config, MiddlewareConfig, PoolConfig, QueueConfig, help_of, options_of
 from goworkers_py.core.errors import ConfigError

@@ -25,13 +25,24 @@ ROOMS = [
     "core", "wire", "config", "observe", "policy", "brokers", "admin", "links", "runtime", "delays", "web", "system",
     "api", "testing", "cli",
 ]  # fmt: skip
+FEATURES = ["limits", "tracking", "unique"]
+# They were not moved into a folder of `features` yet: their code is in the rooms. The list only gets shorter.
+NOT_MOVED = [
+    "atomic", "batches", "cancelling", "central configuration", "chains", "commands", "delays", "echoes", "expiry",
+    "groups", "iteration", "periodic", "plain lists", "priorities", "standby", "typed messages",
+]  # fmt: skip
 
+# They import click: the commands of features, and the base of their entries for type checkers.
+OF_COMMANDS = {
+    "features.feature", "features.limits.commands", "features.limits.feature", "features.limits.slot_tables",
+    "features.unique.commands", "features.unique.feature",
+}  # fmt: skip
 DRIVERS = {
-    f"brokers.redis.{name}"
+    f"brokers.redis.driver.{name}"
     for name in ("cluster", "connection", "exchange", "listener", "redirects", "replies", "sentinel", "translation")
 }
 SIGNALLERS = {f"system.{name}" for name in ("child_process", "daemon", "early_signals", "signals", "supervisor")}
-EMBEDDED = ("brokers.redis.embedded_server", "brokers.redis.server_guardian")
+EMBEDDED = ("brokers.redis.server.embedded_server", "brokers.redis.server.server_guardian")
 
 
 def name_of(path: Path) -> str:
@@ -84,7 +95,7 @@ def ours(module: str) -> set[str]:
 
 
 def test_the_root_of_the_package_holds_only_rooms_and_the_public_names() -> None:
-    assert {name.partition(".")[0] for name in MODULES} == {*ROOMS, "goworkers_py"}
+    assert {name.partition(".")[0] for name in MODULES} == {*ROOMS, "features", "goworkers_py"}
 
 
 def test_a_room_imports_from_the_rooms_below_it_only() -> None:
@@ -92,14 +103,16 @@ def test_a_room_imports_from_the_rooms_below_it_only() -> None:
     assert [
         f"{module} imports {name}"
         for module in MODULES
-        if module != "goworkers_py"
+        if module != "goworkers_py" and not module.startswith("features")
         for name in ours(module)
+        if not name.startswith("features")
         if rooms[name.partition(".")[0]] > rooms[module.partition(".")[0]]
     ] == []
 
 
 DRIVER_OF_DISQUE = {
-    f"brokers.redis.{name}" for name in ("address", "blocking_line", "connection", "exchange", "packing", "translation")
+    f"brokers.redis.driver.{name}"
+    for name in ("address", "blocking_line", "connection", "exchange", "packing", "translation")
 }
 
 
@@ -115,6 +128,7 @@ def test_a_server_is_known_in_the_folder_of_its_broker_alone() -> None:
         and (module, folder_of(name)) != ("testing.fake_broker", "brokers.memory")
         # Disque speaks the protocol of Redis.
         and not (folder_of(module) == "brokers.disque" and name in DRIVER_OF_DISQUE)
+        and not module.startswith("features.")
     ] == []
 
 
@@ -127,7 +141,7 @@ def test_no_imports_go_in_a_circle() -> None:
     ("library", "users"),
     [
         ("redis", {*DRIVERS, "brokers.disque.nodes"}),
-        ("hiredis", {"brokers.redis.packing"}),
+        ("hiredis", {"brokers.redis.driver.packing"}),
         (
             "pika",
             {
@@ -135,7 +149,10 @@ def test_no_imports_go_in_a_circle() -> None:
                 for name in ("address", "foreign_connection", "link", "publisher", "translation")
             },
         ),
-        ("click", {module for module in MODULES if module.startswith("cli.") and module != "cli.__main__"}),
+        (
+            "click",
+            {module for module in MODULES if module.startswith("cli.") and module != "cli.__main__"} | OF_COMMANDS,
+        ),
         ("subprocess", {"system.child_process", *EMBEDDED}),
         ("signal", {*SIGNALLERS, "cli.daemon", "cli.top", "cli.web", EMBEDDED[1]}),
         ("daemon", {"system.daemon"}),
@@ -195,7 +212,7 @@ OF_THE_MACHINE = {
 }  # fmt: skip
 # They are the outside of a process, of which a simulated fleet has none.
 NOT_SIMULATED = {"cli", "web", "system"}
-ON_ITS_OWN = {"brokers.redis.server_guardian"}  # a program that imports nothing of the package
+ON_ITS_OWN = {"brokers.redis.server.server_guardian"}  # a program that imports nothing of the package
 
 
 def test_time_threads_and_chance_come_from_one_module() -> None:
@@ -203,7 +220,9 @@ def test_time_threads_and_chance_come_from_one_module() -> None:
         f"{module}: {ast.unparse(node)}"
         for module, tree in trees().items()
         for node in nodes_of(tree)
-        if module.partition(".")[0] not in NOT_SIMULATED and module not in ("core.machine", *ON_ITS_OWN)
+        if module.partition(".")[0] not in NOT_SIMULATED
+        and not module.endswith(".views")
+        and module not in ("core.machine", *ON_ITS_OWN)
         if isinstance(node, ast.Attribute | ast.ImportFrom)
         for of, names in [_taken(node)]
         if names & OF_THE_MACHINE.get(of, set()) or (names and "*" in OF_THE_MACHINE.get(of, ()))
@@ -252,10 +271,10 @@ def test_only_modules_that_end_their_threads_start_threads() -> None:
     # its connection. A `store_watch` and the `service_probe` are ended by their broker, which waits for them.
     # The threads of `snapshots` compute one value each, for a page.
     assert starters == {
-        "brokers.disque.keeper", "brokers.redis.listener", "brokers.rabbitmq.link",
+        "brokers.disque.keeper", "brokers.redis.driver.listener", "brokers.rabbitmq.link",
         "brokers.two_servers.service_probe", "brokers.two_servers.store_watch", "runtime.service", "system.lifecycle",
         "runtime.launcher", "runtime.daemon", "system.parent_link", "web.server", "system.output",
-        "runtime.health_handlers", "web.site.snapshots",
+        "runtime.alive.health_handlers", "web.site.snapshots",
     }  # fmt: skip
 
 
@@ -277,12 +296,12 @@ def test_no_loop_sleeps_past_a_stop() -> None:
     assert sleepers <= {
         *EMBEDDED,
         "links.time_limit",
-        "brokers.redis.redirects",
-        "runtime.guard",
-        "runtime.lease",
-        "runtime.marked_runs",
+        "brokers.redis.driver.redirects",
+        "runtime.running.guard",
+        "runtime.alive.lease",
+        "runtime.running.marked_runs",
         "runtime.service",
-        "runtime.quarantine",
+        "runtime.running.quarantine",
         "system.output",
     }
 
@@ -376,7 +395,7 @@ _OTHER_WORDS = {"config.loader": {"queue:"}}
 
 def test_no_key_is_spelled_outside_of_keys() -> None:
     found = {module: {text for text in texts(tree) if _OF_KEYS.search(text)} for module, tree in trees().items()}
-    del found["brokers.redis.keys"], found["brokers.redis.access"]
+    del found["brokers.redis.keys"], found["brokers.redis.server.access"]
     assert {module: spelled for module, spelled in found.items() if spelled} == _OTHER_WORDS
 
 

@@ -18,7 +18,7 @@ from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.timing import Timing
 from goworkers_py.runtime.assembly import assemble
-from goworkers_py.runtime.due_hints import DueHints
+from goworkers_py.runtime.scheduling.due_hints import DueHints
 
 NOWHERE = "redis://127.0.0.1:9/0"
 

@@ -10,7 +10,7 @@ import pytest
 from waiting import eventually
 
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.runtime.buffer import STOP, Buffer
+from goworkers_py.runtime.fetching.buffer import STOP, Buffer
 
 
 def deliveries(*names: str, owner: str = "me") -> list[Delivery]:

@@ -35,10 +35,10 @@ from goworkers_py.core.outcome import (
 )  # fmt: skip
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.registry import Registry
-from goworkers_py.runtime.canceller import Canceller
-from goworkers_py.runtime.lease import Lease
-from goworkers_py.runtime.lost_jobs import lost_jobs
+from goworkers_py.runtime.alive.lease import Lease
 from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.recovering.lost_jobs import lost_jobs
+from goworkers_py.runtime.running.canceller import Canceller
 from goworkers_py.wire.message import Message
 
 CANCELLED_BEFORE = Cancelled(effects=(MeetTombstone("1", "cancelled"),))

@@ -20,8 +20,8 @@ from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.machine import awake_and_asleep
 from goworkers_py.observe.job_log_levels import job_levels
+from goworkers_py.runtime.fetching.pauses import Pauses
 from goworkers_py.runtime.launcher import Launcher
-from goworkers_py.runtime.pauses import Pauses
 
 # A process that has not read a command by then does not obey it.
 ANSWERED_S = 20.0

@@ -14,7 +14,7 @@ from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import load
 from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.core.errors import BrokerUnavailable
-from goworkers_py.runtime.config_taker import ConfigTaker
+from goworkers_py.runtime.commands.config_taker import ConfigTaker
 
 
 @pytest.fixture

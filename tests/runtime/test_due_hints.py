@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from goworkers_py.runtime.due_hints import DueHints
+from goworkers_py.runtime.scheduling.due_hints import DueHints
 
 
 def wakes(hints: DueHints) -> bool:

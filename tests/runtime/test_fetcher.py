@@ -13,19 +13,19 @@ from other_machine import other_machine
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py.brokers.redis import transport as redis_transport
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.transport import RedisTransport
+from goworkers_py.brokers.redis.queues import transport as redis_transport
+from goworkers_py.brokers.redis.queues.transport import RedisTransport
 from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerUnavailable
-from goworkers_py.runtime import fetcher as module
-from goworkers_py.runtime.fetcher import FULL_SERVER_PAUSE_S, Fetcher
-from goworkers_py.runtime.lease import Lease
+from goworkers_py.runtime.alive.lease import Lease
+from goworkers_py.runtime.fetching import fetcher as module
+from goworkers_py.runtime.fetching.fetcher import FULL_SERVER_PAUSE_S, Fetcher
 from goworkers_py.runtime.pool import Pool
-from goworkers_py.runtime.unsettled import Unsettled
+from goworkers_py.runtime.settling.unsettled import Unsettled
 from goworkers_py.wire.message import Message
 
 OWNER_LIST = "queue:q:{}:inprogress"

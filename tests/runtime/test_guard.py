@@ -20,8 +20,8 @@ from goworkers_py.observe.run_stats import RESULTS, RunStats
 from goworkers_py.policy import consequences
 from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.retry import RetryPolicy
-from goworkers_py.runtime.guard import Guard
-from goworkers_py.runtime.quarantine import Quarantine
+from goworkers_py.runtime.running.guard import Guard
+from goworkers_py.runtime.running.quarantine import Quarantine
 from goworkers_py.wire import needs
 from goworkers_py.wire.message import Message, current_message
 

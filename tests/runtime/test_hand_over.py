@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.runtime.buffer import STOP, Buffer
-from goworkers_py.runtime.hand_over import Hand
+from goworkers_py.runtime.fetching.buffer import STOP, Buffer
+from goworkers_py.runtime.fetching.hand_over import Hand
 
 
 @pytest.fixture

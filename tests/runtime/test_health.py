@@ -14,9 +14,9 @@ from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.observe.health_report import all_stuck, in_words
 from goworkers_py.observe.run_stats import RunStats
-from goworkers_py.runtime import health as module
-from goworkers_py.runtime.health import Health
-from goworkers_py.runtime.lease import Lease
+from goworkers_py.runtime.alive import health as module
+from goworkers_py.runtime.alive.health import Health
+from goworkers_py.runtime.alive.lease import Lease
 
 
 class Managing:

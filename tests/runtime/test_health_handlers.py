@@ -12,7 +12,7 @@ from waiting import eventually
 
 from goworkers_py import HealthEvent
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
-from goworkers_py.runtime.health_handlers import MOST_EVENTS, HealthHandler, HealthHandlers
+from goworkers_py.runtime.alive.health_handlers import MOST_EVENTS, HealthHandler, HealthHandlers
 from goworkers_py.runtime.outage import Outage
 
 GONE = BrokerUnavailable("connection refused")

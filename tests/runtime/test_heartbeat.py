@@ -15,8 +15,8 @@ from waiting import eventually
 
 from goworkers_py.brokers.contracts.recoverable import Beat, Presence
 from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.fleet.leases import RedisLeases
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.leases import RedisLeases
 from goworkers_py.core import machine
 from goworkers_py.core.clock import Clock, Deadline
 from goworkers_py.core.delivery import Delivery, Stage
@@ -25,11 +25,11 @@ from goworkers_py.core.machine import awake_and_asleep
 from goworkers_py.core.outcome import DONE, Outcome
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision, name_of
-from goworkers_py.runtime import heartbeat as module
-from goworkers_py.runtime import steadiness
-from goworkers_py.runtime.heartbeat import Heartbeat
-from goworkers_py.runtime.lease import Lease
-from goworkers_py.runtime.quarantine import Quarantine
+from goworkers_py.runtime.alive import heartbeat as module
+from goworkers_py.runtime.alive import steadiness
+from goworkers_py.runtime.alive.heartbeat import Heartbeat
+from goworkers_py.runtime.alive.lease import Lease
+from goworkers_py.runtime.running.quarantine import Quarantine
 from goworkers_py.wire.message import Message
 
 KEYS = Keys()

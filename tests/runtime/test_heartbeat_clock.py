@@ -23,8 +23,8 @@ from goworkers_py.core import machine
 from goworkers_py.core.errors import RetryJob
 from goworkers_py.core.timing import Timing
 from goworkers_py.policy.poison import RecoveryDecision
-from goworkers_py.runtime.heartbeat import MOST_SKEW_S
-from goworkers_py.runtime.quarantine import Quarantine
+from goworkers_py.runtime.alive.heartbeat import MOST_SKEW_S
+from goworkers_py.runtime.running.quarantine import Quarantine
 from goworkers_py.wire.message import Message
 
 TEN_MINUTES_S = 600.0

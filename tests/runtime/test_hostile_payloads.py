@@ -25,7 +25,7 @@ from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import JobState
 from goworkers_py.observe.running_jobs import MOST_SHOWN
-from goworkers_py.runtime.health import Health
+from goworkers_py.runtime.alive.health import Health
 from goworkers_py.wire.message import Message, current_message
 
 # So many hostile jobs in one run of a daemon.

@@ -14,8 +14,8 @@ from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py.api.app import App
+from goworkers_py.brokers.redis.fleet.leases import RedisLeases
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.leases import RedisLeases
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
@@ -23,14 +23,14 @@ from goworkers_py.core.proc import origin
 from goworkers_py.core.timing import Timing
 from goworkers_py.links.time_limit import Watched
 from goworkers_py.policy.poison import RecoveryDecision, name_of
-from goworkers_py.runtime.fetcher import Fetcher
-from goworkers_py.runtime.heartbeat import Heartbeat
+from goworkers_py.runtime.alive.heartbeat import Heartbeat
+from goworkers_py.runtime.fetching.fetcher import Fetcher
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.manager import Manager
-from goworkers_py.runtime.recoverer import Recoverer
-from goworkers_py.runtime.scheduler import Scheduler
-from goworkers_py.runtime.stuck_jobs import StuckJobs
-from goworkers_py.runtime.watchdog import Watchdog
+from goworkers_py.runtime.recovering.recoverer import Recoverer
+from goworkers_py.runtime.running.stuck_jobs import StuckJobs
+from goworkers_py.runtime.running.watchdog import Watchdog
+from goworkers_py.runtime.scheduling.scheduler import Scheduler
 from goworkers_py.wire.message import Message
 
 KEYS = Keys()

@@ -10,7 +10,7 @@ import pytest
 from goworkers_py.core import machine
 from goworkers_py.core.identity import new_identity
 from goworkers_py.core.machine import awake_and_asleep
-from goworkers_py.runtime.lease import Lease
+from goworkers_py.runtime.alive.lease import Lease
 
 
 def test_a_lease_is_fresh_from_its_confirmation_until_it_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Batch, Settled
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.brokers.redis.transport import RedisTransport
+from goworkers_py.brokers.redis.queues.transport import RedisTransport
 from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
@@ -20,12 +20,12 @@ from goworkers_py.core.held_pushes import Home
 from goworkers_py.core.outcome import DONE, REQUEUE, Outcome
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.needs import Needs
-from goworkers_py.runtime import fetcher
-from goworkers_py.runtime.guard import Guard
+from goworkers_py.runtime.fetching import fetcher
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.pool import Pool
-from goworkers_py.runtime.settler import LARGEST_BATCH, Settler
+from goworkers_py.runtime.running.guard import Guard
+from goworkers_py.runtime.settling.settler import LARGEST_BATCH, Settler
 from goworkers_py.wire.message import Message
 
 

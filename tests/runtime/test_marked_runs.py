@@ -17,9 +17,9 @@ from goworkers_py.core.outcome import DONE, Dead, Outcome, Requeue, Reschedule
 from goworkers_py.links.retry import Handlers
 from goworkers_py.observe.counters import Counters
 from goworkers_py.policy.poison import PoisonPolicy
-from goworkers_py.runtime import marked_runs
-from goworkers_py.runtime.marked_runs import GRACE_S, MarkedRuns
-from goworkers_py.runtime.quarantine import Quarantine
+from goworkers_py.runtime.running import marked_runs
+from goworkers_py.runtime.running.marked_runs import GRACE_S, MarkedRuns
+from goworkers_py.runtime.running.quarantine import Quarantine
 from goworkers_py.wire.message import Message
 
 

@@ -16,9 +16,9 @@ from waiting import eventually
 
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
-from goworkers_py.runtime import fetcher
+from goworkers_py.runtime.fetching import fetcher
+from goworkers_py.runtime.fetching.pauses import LOOK_EVERY_S, Pauses
 from goworkers_py.runtime.launcher import Launcher
-from goworkers_py.runtime.pauses import LOOK_EVERY_S, Pauses
 
 # Twice a second each process asks which queues are paused. A busy machine may keep it from that for some seconds.
 SOON_S = 15.0

@@ -11,17 +11,17 @@ from apps import fields, fresh_lease, job, own_broker, queue, shared
 from waiting import eventually
 
 from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.driver.waiting_line import WaitingLine
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.pool_consumer import PoolConsumer
-from goworkers_py.brokers.redis.transport import RedisTransport
-from goworkers_py.brokers.redis.waiting_line import WaitingLine
+from goworkers_py.brokers.redis.queues.pool_consumer import PoolConsumer
+from goworkers_py.brokers.redis.queues.transport import RedisTransport
 from goworkers_py.config.options import PoolConfig
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerUnavailable
-from goworkers_py.runtime.fetcher import FULL_SERVER_PAUSE_S
+from goworkers_py.runtime.fetching.fetcher import FULL_SERVER_PAUSE_S
+from goworkers_py.runtime.fetching.pool_fetcher import PoolFetcher
 from goworkers_py.runtime.pool import Pool
-from goworkers_py.runtime.pool_fetcher import PoolFetcher
 
 QUEUES = ("critical", "default", "low")
 SHARES = {"critical": 42, "default": 21, "low": 7}  # of 70 jobs, with weights 6, 3, 1

@@ -15,8 +15,8 @@ from waiting import eventually
 
 from goworkers_py.api.app import App
 from goworkers_py.config.options import PoolConfig, QueueConfig
-from goworkers_py.runtime import fetcher
-from goworkers_py.runtime.pool_fetcher import PoolFetcher
+from goworkers_py.runtime.fetching import fetcher
+from goworkers_py.runtime.fetching.pool_fetcher import PoolFetcher
 from goworkers_py.wire.message import Message
 
 QUEUES = ("critical", "default", "low")

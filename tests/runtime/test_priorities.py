@@ -16,7 +16,7 @@ from goworkers_py.api.app import App
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import Config, PoolConfig, QueueConfig
 from goworkers_py.core.errors import ArgumentError, ConfigError
-from goworkers_py.runtime import fetcher
+from goworkers_py.runtime.fetching import fetcher
 
 LEVELS = ["mail@high", "mail", "mail@low"]
 

@@ -22,7 +22,7 @@ from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.outcome import DONE, REQUEUE, REQUEUE_LAST, Outcome, Reschedule
 from goworkers_py.policy.poison import ALONE_S, AWAY_S, PATIENCE_S, PoisonPolicy, name_of
-from goworkers_py.runtime.quarantine import Quarantine
+from goworkers_py.runtime.running.quarantine import Quarantine
 from goworkers_py.wire.message import Message
 
 

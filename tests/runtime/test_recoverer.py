@@ -16,13 +16,13 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.effect import EndInBatch
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.timing import TIMING
+from goworkers_py.features.tracking.tracking import Tracking
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.for_ruby import ForRuby
 from goworkers_py.policy.poison import PoisonPolicy, name_of
 from goworkers_py.policy.registry import JobSpec, Registry
-from goworkers_py.policy.tracking import Tracking
-from goworkers_py.runtime import recoverer
-from goworkers_py.runtime.recoverer import Recoverer, judge_by
+from goworkers_py.runtime.recovering import recoverer
+from goworkers_py.runtime.recovering.recoverer import Recoverer, judge_by
 from goworkers_py.wire.message import Message
 
 GONE = "host:1:abcdef"

@@ -23,9 +23,9 @@ from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, ConfigErr
 from goworkers_py.core.held_pushes import Destination, Home
 from goworkers_py.core.outcome import Done
 from goworkers_py.policy.step_size import MOST as AT_ONCE
-from goworkers_py.runtime import relay as module
 from goworkers_py.runtime.outage import Outage
-from goworkers_py.runtime.relay import Relay
+from goworkers_py.runtime.scheduling import relay as module
+from goworkers_py.runtime.scheduling.relay import Relay
 
 FAR = "far"
 

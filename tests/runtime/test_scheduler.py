@@ -17,10 +17,10 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.clock import Clock, Deadline
 from goworkers_py.core.errors import RetryJob
 from goworkers_py.core.machine import awake_and_asleep
-from goworkers_py.runtime import scheduler as module
-from goworkers_py.runtime.due_hints import DueHints
 from goworkers_py.runtime.outage import Outage
-from goworkers_py.runtime.scheduler import Scheduler
+from goworkers_py.runtime.scheduling import scheduler as module
+from goworkers_py.runtime.scheduling.due_hints import DueHints
+from goworkers_py.runtime.scheduling.scheduler import Scheduler
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import Message
 

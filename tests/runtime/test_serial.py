@@ -21,7 +21,7 @@ from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.runtime.manager import Manager
-from goworkers_py.runtime.serial_settler import SerialSettler
+from goworkers_py.runtime.settling.serial_settler import SerialSettler
 
 
 @contextmanager

@@ -15,18 +15,18 @@ from waiting import eventually
 from goworkers_py.brokers.contracts.transport import Batch, Settled
 from goworkers_py.brokers.parts import Part
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.brokers.redis.transport import RedisTransport
+from goworkers_py.brokers.redis.queues.transport import RedisTransport
 from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.effect import WEIGHT, EndInBatch, FreeLock, NoteState, Push, PushJobs, StoreValue, Tracked
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
-from goworkers_py.core.limit import Slot
 from goworkers_py.core.outcome import DISCARD, DONE, KEEP, LOST, REQUEUE, Dead, Done, Outcome, Retry
-from goworkers_py.core.slot_effects import LeaveSlot
-from goworkers_py.runtime import settler as module
+from goworkers_py.features.limits.effects import LeaveSlot
+from goworkers_py.features.limits.limit import Slot
 from goworkers_py.runtime.pool import Pool
-from goworkers_py.runtime.settler import Settler
+from goworkers_py.runtime.settling import settler as module
+from goworkers_py.runtime.settling.settler import Settler
 from goworkers_py.wire.message import Message
 
 OWNER = "here:1:abcdef"

@@ -11,8 +11,8 @@ from apps import job, shared
 from goworkers_py.config.options import Config
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.command import Command
-from goworkers_py.runtime.stuck_jobs import StuckJobs
-from goworkers_py.runtime.watchdog import Watched
+from goworkers_py.runtime.running.stuck_jobs import StuckJobs
+from goworkers_py.runtime.running.watchdog import Watched
 from goworkers_py.wire.message import Message
 
 

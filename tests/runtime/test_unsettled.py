@@ -6,7 +6,7 @@ import threading
 import time
 
 from goworkers_py.core.delivery import Delivery, Stage
-from goworkers_py.runtime.unsettled import Unsettled
+from goworkers_py.runtime.settling.unsettled import Unsettled
 
 
 def deliveries(*names: str) -> list[Delivery]:

@@ -27,7 +27,7 @@ from goworkers_py.core.machine import awake_and_asleep
 from goworkers_py.core.outcome import DONE, Outcome
 from goworkers_py.links.time_limit import Watched, time_limit
 from goworkers_py.policy.registry import JobSpec, Registry
-from goworkers_py.runtime.watchdog import Watchdog
+from goworkers_py.runtime.running.watchdog import Watchdog
 from goworkers_py.wire.message import Message, current_message, reset_current, set_current
 
 pytestmark = pytest.mark.usefixtures("untraced")

@@ -38,13 +38,13 @@ from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy, name_of
 from goworkers_py.policy.registry import JobSpec, Registry
-from goworkers_py.runtime import fetcher
-from goworkers_py.runtime.guard import Guard
+from goworkers_py.runtime.fetching import fetcher
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.pool import Pool
-from goworkers_py.runtime.quarantine import Quarantine
-from goworkers_py.runtime.settler import Settler
-from goworkers_py.runtime.worker import Worker
+from goworkers_py.runtime.running.guard import Guard
+from goworkers_py.runtime.running.quarantine import Quarantine
+from goworkers_py.runtime.running.worker import Worker
+from goworkers_py.runtime.settling.settler import Settler
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import Message, current_message
 

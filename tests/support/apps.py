@@ -18,7 +18,7 @@ from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Presence
 from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.brokers.redis.transport import RedisTransport
+from goworkers_py.brokers.redis.queues.transport import RedisTransport
 from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
@@ -26,30 +26,30 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.machine import awake_and_asleep
 from goworkers_py.core.timing import TIMING, Timing
+from goworkers_py.features.limits.limiting import Limiting
+from goworkers_py.features.limits.run import LimitBegin
+from goworkers_py.features.tracking.service import Tracker
+from goworkers_py.features.tracking.tracking import Tracking
+from goworkers_py.features.unique.run import LockBegin
 from goworkers_py.links.expiry import Expiry
 from goworkers_py.links.iterate import begin_iteration
 from goworkers_py.links.retry import Handlers
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
-from goworkers_py.policy.limiting import Limiting
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.priorities import Ask
 from goworkers_py.policy.registry import Registry
 from goworkers_py.policy.retry import RetryPolicy
-from goworkers_py.policy.tracking import Tracking
-from goworkers_py.runtime.canceller import Canceller
-from goworkers_py.runtime.group_members import GroupMembers
+from goworkers_py.runtime.alive.lease import Lease
 from goworkers_py.runtime.launcher import Launcher
-from goworkers_py.runtime.lease import Lease
-from goworkers_py.runtime.limit_begin import LimitBegin
-from goworkers_py.runtime.lock_begin import LockBegin
-from goworkers_py.runtime.net import Net
 from goworkers_py.runtime.outage import Outage
-from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.run_state import RunState
+from goworkers_py.runtime.running.canceller import Canceller
+from goworkers_py.runtime.running.group_members import GroupMembers
+from goworkers_py.runtime.running.net import Net
+from goworkers_py.runtime.running.quarantine import Quarantine
+from goworkers_py.runtime.running.special_runs import RunTies, SpecialRuns
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.runtime.special_runs import RunTies, SpecialRuns
-from goworkers_py.runtime.tracker import Tracker
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import pika  # type: ignore[import-untyped]
 import redis as redis_py
 
+from goworkers_py.brokers.redis.driver.redirects import ClusterConnections
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.redirects import ClusterConnections
 
 Lift = Callable[[], None]
 

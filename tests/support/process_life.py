@@ -19,9 +19,9 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import Found, Presence
 from goworkers_py.brokers.contracts.store import TIMED, RunningMark
 from goworkers_py.brokers.contracts.transport import Batch, Push
-from goworkers_py.brokers.redis import connection
-from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.control import RedisControl
+from goworkers_py.brokers.redis.driver import connection
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.fleet.control import RedisControl
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.command import Command
 from goworkers_py.core.delivery import Delivery

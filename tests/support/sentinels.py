@@ -15,7 +15,7 @@ from redis.retry import Retry
 from servers import Killable, RedisServer, free_port
 from waiting import eventually
 
-from goworkers_py.brokers.redis.embedded_server import find_server
+from goworkers_py.brokers.redis.server.embedded_server import find_server
 
 # Sentinels ping once a second. With a limit no longer than that, a sentinel takes a primary for dead that it has only
 # just got to know, and elects another.

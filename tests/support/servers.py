@@ -21,7 +21,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from waiting import await_stopped
 
-from goworkers_py.brokers.redis.embedded_server import find_server
+from goworkers_py.brokers.redis.server.embedded_server import find_server
 
 START_S = 20.0
 STOP_S = 10.0

@@ -10,12 +10,12 @@ import pytest
 from harness import Process, payloads
 
 from goworkers_py.admin.places import PARKED
-from goworkers_py.brokers.contracts.limits import Limits, SlotWish
-from goworkers_py.brokers.memory.slot_table import BLOCK_S
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.limit import Slot
 from goworkers_py.core.outcome import Done
-from goworkers_py.core.slot_effects import LeaveSlot
+from goworkers_py.features.limits.contract import Limits, SlotWish
+from goworkers_py.features.limits.effects import LeaveSlot
+from goworkers_py.features.limits.limit import Slot
+from goworkers_py.features.limits.memory_slots import BLOCK_S
 from goworkers_py.wire import payload as wire
 
 

@@ -18,8 +18,8 @@ from waiting import eventually, waiting_child
 from goworkers_py.brokers.contracts.recoverable import Beat, Found, Presence, Recovered
 from goworkers_py.brokers.contracts.store import TIMED
 from goworkers_py.brokers.contracts.transport import Batch, Push
-from goworkers_py.brokers.redis import leases
 from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.fleet import leases
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery

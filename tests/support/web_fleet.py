@@ -13,9 +13,9 @@ from typing import Any
 import redis as redis_py
 from web_processes import KEYS, ProcessScene, python_process, ruby_process
 
-from goworkers_py.brokers.redis.sidekiq_metrics import EIGHT, commands
+from goworkers_py.brokers.redis.fleet.sidekiq_metrics import EIGHT, commands
+from goworkers_py.features.tracking.record import Progress
 from goworkers_py.observe.executions import BOUNDS_S, Executions
-from goworkers_py.wire.job_record import Progress
 
 MINUTES = 8 * 60
 DAY_S = 86_400
@@ -90,6 +90,6 @@ def _tracked(pipe: Any, classes: Sequence[str], chance: random.Random, now: floa
 
 
 def record(state: str, moves: Sequence[str], at: float) -> dict[str, Any]:
-    """The fields of the record of a tracked job, see `wire.job_record`."""
+    """The fields of the record of a tracked job, see `features.tracking.record`."""
     told: Mapping[str, Any] = {f"t{number}": move for number, move in enumerate(moves, 1)}
     return {"v": 1, "state": state, "at": at, "n": len(moves), **told}

@@ -15,13 +15,13 @@ from web_hostile import WRONG, job, storable
 from web_processes import KEYS, ProcessScene, python_process, ruby_process
 
 from goworkers_py import App
-from goworkers_py.brokers.redis.line_entry import written
+from goworkers_py.brokers.redis.queues.line_entry import written
 from goworkers_py.core.batch import Membership, NewBatch
 from goworkers_py.core.effect import Push
 from goworkers_py.core.group import Group, GroupMembership
-from goworkers_py.core.limit import LimitSettings
 from goworkers_py.core.periodic import Firing, Release, Rule
-from goworkers_py.wire.job_record import Progress
+from goworkers_py.features.limits.limit import LimitSettings
+from goworkers_py.features.tracking.record import Progress
 from goworkers_py.wire.schedule import schedule
 
 # Times of sorted sets: jobs may be due at any of them.

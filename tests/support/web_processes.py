@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from goworkers_py.brokers.redis.fleet.owner_entry import OwnerEntry
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.owner_entry import OwnerEntry
 from goworkers_py.core.call import BUILT_IN
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.wire.process_record import Member, MemberPool, ProcessSnapshot, state, work

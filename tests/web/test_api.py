@@ -17,13 +17,13 @@ from wsgi_client import Client
 from goworkers_py import App, EnqueueOptions
 from goworkers_py.config.job_options import PushOptions, options_of
 from goworkers_py.config.options import QueueConfig
+from goworkers_py.features.tracking import views as results
 from goworkers_py.web import application
 from goworkers_py.web.http.errors import Refused
 from goworkers_py.web.site.access_file import token_line
 from goworkers_py.web.site.by_file import ByFile
 from goworkers_py.web.site.openapi import document
 from goworkers_py.web.site.rates import Rates
-from goworkers_py.web.views import results
 from goworkers_py.web.views.all_views import TABLE
 
 

@@ -15,7 +15,7 @@ from wsgi_client import Client
 
 from goworkers_py import App
 from goworkers_py.core.group import OwnSettings
-from goworkers_py.core.limit import Rate
+from goworkers_py.features.limits.limit import Rate
 from goworkers_py.web import application
 
 OF_GROUP = {"queue": "billing", "class": "Invoice", "name": "user:7"}

@@ -20,7 +20,7 @@ from waiting import eventually
 from wsgi_client import Client
 
 from goworkers_py import App
-from goworkers_py.brokers.redis import line_entry
+from goworkers_py.brokers.redis.queues import line_entry
 from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import load
 from goworkers_py.core.effect import Push

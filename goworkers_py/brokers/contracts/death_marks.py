@@ -7,7 +7,7 @@ takes it back after it, whatever the outcome. A mark that still stands when the 
 Each run costs some exchanges then. So the broker names in `Delivery.mark` only the jobs that came again and again.
 
 There are two kinds. The marks of all runs are counted, and make the job a suspect. The mark of a run alone proves that
-the job caused the death, see `policy.poison` and `runtime.marked_runs`. Both go away by themselves after
+the job caused the death, see `policy.poison` and `runtime.running.marked_runs`. Both go away by themselves after
 `config.poison_window`.
 
 The verbs raise BrokerUnavailable and BrokerRefused, and may be called again after that. Threads share it.

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.features.tracking.tracking import recovered
 from goworkers_py.policy.consequences import moved
 from goworkers_py.policy.poison import RecoveryDecision
-from goworkers_py.policy.tracking import recovered
 
 
 @dataclass(frozen=True, slots=True)

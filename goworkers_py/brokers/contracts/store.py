@@ -11,7 +11,7 @@ from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push, Tracked
 from goworkers_py.core.job_state import JobState, StateWord
-from goworkers_py.wire.job_record import JobRecord
+from goworkers_py.features.tracking.record import JobRecord
 
 # The states whose jobs wait for a time.
 TIMED = (JobState.SCHEDULED, JobState.RETRY)
@@ -56,7 +56,7 @@ class RunningMark(NamedTuple):
 
     job: Tracked
     delivery: Delivery
-    progress: str | None  # as JSON, see `wire.job_record`
+    progress: str | None  # as JSON, see `features.tracking.record`
     first: bool  # it has just begun; False: only its progress is new
     shown: bool = False  # also where the gem sidekiq-status looks for it, see `ShowStatus`
 
@@ -114,7 +114,8 @@ class Store(Protocol):
         """Removes pushes from an outbox, because they were published. A push that has left it already is no error."""
 
     def record(self, jid: str) -> JobRecord | None:
-        """Returns the record of a tracked job, see `wire.job_record`. None when there is none, or its life is over."""
+        """Returns the record of a tracked job, see `features.tracking.record`. None when there is none, or its life is
+        over."""
 
     def ended(self, state: StateWord, after: EndedPlace | None, limit: int) -> EndedPage:
         """Looks at up to `limit` jobs, 1,000 at most, of the index of the tracked jobs that have ended in a state of

@@ -27,8 +27,8 @@ from typing import Protocol, runtime_checkable
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push as Push  # brokers import it from here, too
 from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.core.lock import Conflict
 from goworkers_py.core.outcome import Outcome
+from goworkers_py.features.unique.lock import Conflict
 from goworkers_py.policy.priorities import Ask
 
 
@@ -93,13 +93,13 @@ class Transport(Protocol):
         """Puts each payload at the back of its queue, or among the scheduled jobs: all of them or none. Returns one
         result for each push, in order.
 
-        A push with `track` makes the record of its job in the same step, see `wire.job_record`. While there is a record
-        of that jid it is a duplicate, unless it is `instead_of` just that record.
+        A push with `track` makes the record of its job in the same step, see `features.tracking.record`. While there is
+        a record of that jid it is a duplicate, unless it is `instead_of` just that record.
 
-        A push with `lock` takes that lock in the same step, see `core.lock`. When another job holds the lock, the
-        result is a Conflict, and the claim says what was done. `skip` and `raise`: nothing. `replace`: the holder has
-        the fields of this push and its time, see `Locks.begin`, if it was pushed with `replace` too and has not begun;
-        else nothing was done. `reschedule`: the job is among the scheduled jobs, and takes the lock when it begins. The
+        A push with `lock` takes that lock in the same step, see `features.unique.lock`. When another job holds the
+        lock, the result is a Conflict, and the claim says what was done. `skip` and `raise`: nothing. `replace`: the
+        holder has the fields of this push and its time, see `Locks.begin`, if it was pushed with `replace` too and has
+        not begun; else nothing was done. `reschedule`: the job is among the scheduled jobs, and takes the lock when it begins. The
         holder `instead_of` does not count.
 
         A push with `batch` is one more job of that batch in the same step, if it happens. It is REFUSED when the batch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from goworkers_py.brokers.disque.address import Address
-from goworkers_py.brokers.redis.exchange import RedisCommand
+from goworkers_py.brokers.redis.driver.exchange import RedisCommand
 
 # ADDJOB waits for so long until as many nodes as asked for have the job; less than a connection waits for a reply.
 REPLICATED_WITHIN_MS = 4_000

@@ -13,7 +13,7 @@ from typing import Any
 
 from goworkers_py.brokers.disque.commands import Commands
 from goworkers_py.brokers.disque.nodes import Nodes, checked
-from goworkers_py.brokers.redis.blocking_line import BlockingLine
+from goworkers_py.brokers.redis.driver.blocking_line import BlockingLine
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 from goworkers_py.policy.priorities import Ask

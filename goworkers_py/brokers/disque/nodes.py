@@ -12,10 +12,10 @@ from typing import Any
 
 import redis
 
-from goworkers_py.brokers.redis.blocking_line import BlockingLine
-from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.exchange import RedisCommand
-from goworkers_py.brokers.redis.translation import translated
+from goworkers_py.brokers.redis.driver.blocking_line import BlockingLine
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.exchange import RedisCommand
+from goworkers_py.brokers.redis.driver.translation import translated
 from goworkers_py.core.errors import BrokerUnavailable, BrokerUnreachable
 
 # Error replies of a node that cannot serve now. OOM and BUSY are those of Redis, too.

@@ -14,8 +14,8 @@ from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, r
 from goworkers_py.brokers.disque.commands import Commands
 from goworkers_py.brokers.disque.nodes import Nodes, checked, error_of, refusal_in
 from goworkers_py.brokers.parts import error_of as error_of_outcome
-from goworkers_py.brokers.redis.exchange import RedisCommand
-from goworkers_py.brokers.redis.packing import packed
+from goworkers_py.brokers.redis.driver.exchange import RedisCommand
+from goworkers_py.brokers.redis.driver.packing import packed
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import REPEATABLE, Effect, PushEcho, PushJobs

@@ -20,7 +20,6 @@ from goworkers_py.brokers.contracts.fleet import (
 )
 from goworkers_py.brokers.memory.jobs import MemoryJobs
 from goworkers_py.brokers.memory.lease_record import LeaseRecord, Shown
-from goworkers_py.brokers.memory.limits import is_dead
 from goworkers_py.brokers.memory.line_jobs import ParkedJob, PostedJob
 from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
 from goworkers_py.core.batch import BatchFigures
@@ -30,7 +29,8 @@ from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.group import GroupFigures
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.levels import is_paused
-from goworkers_py.core.limit import waiting_by_limit
+from goworkers_py.features.limits.limit import waiting_by_limit
+from goworkers_py.features.limits.memory import is_dead
 from goworkers_py.wire.stored_job import StoredJob
 
 # An owner is in trouble after this long without a beat: four beats.

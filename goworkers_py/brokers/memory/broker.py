@@ -19,8 +19,6 @@ from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.groups import MemoryGroups
 from goworkers_py.brokers.memory.leadership import MemoryLeadership
 from goworkers_py.brokers.memory.leases import MemoryLeases
-from goworkers_py.brokers.memory.limits import MemoryLimits
-from goworkers_py.brokers.memory.locks import MemoryLocks
 from goworkers_py.brokers.memory.periodic import MemoryPeriodic
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.brokers.memory.store import MemoryStore
@@ -29,6 +27,8 @@ from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.options import Config
 from goworkers_py.core.election import Fence
 from goworkers_py.core.timing import TIMING
+from goworkers_py.features.limits.memory import MemoryLimits
+from goworkers_py.features.unique.memory import MemoryLocks
 
 log = logging.getLogger(__name__)
 

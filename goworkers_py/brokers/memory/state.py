@@ -31,11 +31,8 @@ from goworkers_py.brokers.memory.group_table import GroupTable
 from goworkers_py.brokers.memory.iterations import Iterations
 from goworkers_py.brokers.memory.lease_record import LeaseRecord
 from goworkers_py.brokers.memory.line_jobs import ParkedJob, PostedJob
-from goworkers_py.brokers.memory.lock_table import LockTable
 from goworkers_py.brokers.memory.published_push import PUSHED, PublishedPush
-from goworkers_py.brokers.memory.records import JobRecords
 from goworkers_py.brokers.memory.schedule_table import ScheduleTable
-from goworkers_py.brokers.memory.slot_table import SlotTable
 from goworkers_py.brokers.memory.ties import TieTables
 from goworkers_py.brokers.memory.timed_jobs import TimedJob, TimedJobs
 from goworkers_py.brokers.memory.tombstones import Tombstones
@@ -44,10 +41,13 @@ from goworkers_py.core.batch import Callback
 from goworkers_py.core.chain import LinkJob
 from goworkers_py.core.effect import ID_LIFE_S, NoteState, Push
 from goworkers_py.core.job_state import JobState, StateWord
-from goworkers_py.core.lock import RESCHEDULED_S
 from goworkers_py.core.strikes import Lock
+from goworkers_py.features.limits.memory_slots import SlotTable
+from goworkers_py.features.tracking.memory import JobRecords
+from goworkers_py.features.tracking.record import ENDED_S, LIVE_S, job_in, live_s
+from goworkers_py.features.unique.lock import RESCHEDULED_S
+from goworkers_py.features.unique.memory_locks import LockTable
 from goworkers_py.policy.consequences import moved
-from goworkers_py.wire.job_record import ENDED_S, LIVE_S, job_in, live_s
 
 Bell = machine.SimpleQueue[None]
 # The payloads of a queue, the next to be consumed first. A job gets a new number each time it is put into a place.

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from goworkers_py.brokers.memory.batch_table import BatchTable
 from goworkers_py.brokers.memory.chain_table import ChainTable
 from goworkers_py.brokers.memory.group_table import GroupTable
-from goworkers_py.brokers.memory.lock_table import LockTable
-from goworkers_py.brokers.memory.slot_table import SlotTable
 from goworkers_py.core.effect import Effect, EndInBatch, EndLink, EndSet, FreeLock, KeepLock
+from goworkers_py.features.limits.memory_slots import SlotTable
+from goworkers_py.features.unique.memory_locks import LockTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@ go. Only this module writes it, and only batch.lua reads it."""
 
 from __future__ import annotations
 
-from goworkers_py.brokers.redis.exchange import Argument, NumberOf
+from goworkers_py.brokers.redis.driver.exchange import Argument, NumberOf
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.batch import Membership, line_of
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import simplejson
 
 from goworkers_py.brokers.contracts.batches import Batches
 from goworkers_py.brokers.redis.batch_place import batch_place
 from goworkers_py.brokers.redis.cancels import tombstone_of_many
-from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.exchange import Argument, Script, text
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, text
+from goworkers_py.brokers.redis.driver.replies import one_of
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.replies import one_of
 from goworkers_py.core.batch import EVENTS, RETAIN_S, BatchStatus, Death, Membership, NewBatch
+from goworkers_py.features.tracking.record import LIVE_S
 from goworkers_py.wire import batch as wire
-from goworkers_py.wire.job_record import LIVE_S
 
 PAGE = 100
 # The fields to read. A record also has one for each failure that was not counted.
@@ -24,7 +23,7 @@ _FIELDS = (
     "v", "name", "at", "total", "succeeded", "failed", "cancelled", "expired", "holds", "ended", "stopped", "to",
     *EVENTS,
 )  # fmt: skip
-_STEP = Script(Path(__file__).parent / "lua" / "step_batch.lua", one_of(int))
+_STEP = Script(LUA / "step_batch.lua", one_of(int))
 
 
 class RedisBatches(Batches):

@@ -5,35 +5,35 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.brokers.redis import access
-from goworkers_py.brokers.redis.address import address_of
-from goworkers_py.brokers.redis.admin import RedisAdmin
+from goworkers_py.brokers.redis.admin.admin import RedisAdmin
 from goworkers_py.brokers.redis.batches import RedisBatches
-from goworkers_py.brokers.redis.begin_calls import BeginCalls
 from goworkers_py.brokers.redis.calls import RedisCalls
 from goworkers_py.brokers.redis.cancels import RedisCancels
 from goworkers_py.brokers.redis.chains import RedisChains
-from goworkers_py.brokers.redis.checks import warn_of_eviction
 from goworkers_py.brokers.redis.configurations import RedisConfigurations
-from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.control import RedisControl
-from goworkers_py.brokers.redis.fencing import FencedConnections
+from goworkers_py.brokers.redis.driver.address import address_of
+from goworkers_py.brokers.redis.driver.begin_calls import BeginCalls
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.fencing import FencedConnections
+from goworkers_py.brokers.redis.driver.listener import Listener
+from goworkers_py.brokers.redis.fleet.control import RedisControl
+from goworkers_py.brokers.redis.fleet.leadership import RedisLeadership
+from goworkers_py.brokers.redis.fleet.leases import RedisLeases
+from goworkers_py.brokers.redis.fleet.metric_reader import MetricReader
 from goworkers_py.brokers.redis.groups import RedisGroups
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.leadership import RedisLeadership
-from goworkers_py.brokers.redis.leases import RedisLeases
-from goworkers_py.brokers.redis.limits import RedisLimits
-from goworkers_py.brokers.redis.listener import Listener
-from goworkers_py.brokers.redis.locks import RedisLocks
-from goworkers_py.brokers.redis.metric_reader import MetricReader
 from goworkers_py.brokers.redis.neighbours import RedisNeighbours
 from goworkers_py.brokers.redis.periodic import RedisPeriodic
-from goworkers_py.brokers.redis.settlement import Settlement
-from goworkers_py.brokers.redis.store import RedisStore
-from goworkers_py.brokers.redis.transport import RedisTransport
+from goworkers_py.brokers.redis.queues.settlement import Settlement
+from goworkers_py.brokers.redis.queues.store import RedisStore
+from goworkers_py.brokers.redis.queues.transport import RedisTransport
+from goworkers_py.brokers.redis.server import access
+from goworkers_py.brokers.redis.server.checks import warn_of_eviction
 from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.options import Config
 from goworkers_py.core.election import Fence
+from goworkers_py.features.limits.redis import RedisLimits
+from goworkers_py.features.unique.redis import RedisLocks
 from goworkers_py.policy.for_ruby import ForRuby
 
 

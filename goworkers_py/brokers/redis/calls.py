@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from goworkers_py.brokers.contracts.calls import Calls
-from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.exchange import text
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.exchange import text
+from goworkers_py.brokers.redis.driver.listener import Listener
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.listener import Listener
 from goworkers_py.core.audit_entry import AuditEntry
 from goworkers_py.core.call import Answer, Call, Report
 from goworkers_py.core.errors import ArgumentError

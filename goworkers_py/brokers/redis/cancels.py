@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import simplejson
 
 from goworkers_py.brokers.contracts.cancels import Cancels, Changed
-from goworkers_py.brokers.redis.best_effort import BestEffort
-from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.exchange import Script, text
+from goworkers_py.brokers.redis.driver.best_effort import BestEffort
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.exchange import LUA, Script, text
+from goworkers_py.brokers.redis.driver.listener import Listener
+from goworkers_py.brokers.redis.driver.replies import one_of
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.listener import Listener
-from goworkers_py.brokers.redis.replies import one_of
 from goworkers_py.core import machine
 from goworkers_py.core.cancel import Tombstone
 from goworkers_py.core.cursor import CURSOR_LIFE_S
-from goworkers_py.wire.job_record import LIVE_S
+from goworkers_py.features.tracking.record import LIVE_S
 from goworkers_py.wire.needs import is_version
 
 V = 1
-_TOMBSTONE = Script(Path(__file__).parent / "lua" / "tombstone.lua", one_of(int))
+_TOMBSTONE = Script(LUA / "tombstone.lua", one_of(int))
 
 
 class RedisCancels(Cancels):

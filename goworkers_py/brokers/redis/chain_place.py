@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from goworkers_py.brokers.redis.batch_place import joined_place
-from goworkers_py.brokers.redis.exchange import Argument, NumberOf
+from goworkers_py.brokers.redis.driver.exchange import Argument, NumberOf
 from goworkers_py.brokers.redis.keys import Keys
 
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 
 from goworkers_py.brokers.contracts.chains import Chains
 from goworkers_py.brokers.redis.cancels import tombstone_of_many
 from goworkers_py.brokers.redis.chain_place import chain_place
-from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.exchange import Argument, Script, text
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, text
+from goworkers_py.brokers.redis.driver.replies import one_of
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.replies import one_of
 from goworkers_py.core.chain import MOST_AT_WORK, RETAIN_S, ChainStatus, JobAtWork, LinkJob, NewChain
+from goworkers_py.features.tracking.record import LIVE_S
 from goworkers_py.wire.chain import at_work
-from goworkers_py.wire.job_record import LIVE_S
 
 PAGE = 100
-_STEP = Script(Path(__file__).parent / "lua" / "step_chain.lua", one_of(int))
+_STEP = Script(LUA / "step_chain.lua", one_of(int))
 # Without the links, which may be many.
 _FIELDS = ("v", "links", "link", "state", "at", "ended", "why", "jid", "class", "error", "since")
 

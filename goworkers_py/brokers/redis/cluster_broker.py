@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from goworkers_py.brokers.redis.address import address_of
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.brokers.redis.fenced_cluster import FencedClusterConnections
-from goworkers_py.brokers.redis.redirects import ClusterConnections
+from goworkers_py.brokers.redis.driver.address import address_of
+from goworkers_py.brokers.redis.driver.fenced_cluster import FencedClusterConnections
+from goworkers_py.brokers.redis.driver.redirects import ClusterConnections
 from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.cluster_address import ClusterAddress
 from goworkers_py.config.options import Config

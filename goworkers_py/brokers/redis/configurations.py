@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from goworkers_py.brokers.contracts.configurations import Configurations
-from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.exchange import Argument, Script, text
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, text
+from goworkers_py.brokers.redis.driver.listener import Listener
+from goworkers_py.brokers.redis.driver.replies import list_of, one_of
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.listener import Listener
-from goworkers_py.brokers.redis.replies import list_of, one_of
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.stored_config import StoredConfig
 from goworkers_py.wire.config_record import V, read_config, written_config
@@ -21,10 +20,9 @@ KEPT = 50  # versions
 LARGEST = 4_000_000  # bytes of a record: the longest text, each of its characters as two escapes of JSON, and more
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,14}")
-_LUA = Path(__file__).parent / "lua"
-_PUSH = Script(_LUA / "push_config.lua", one_of(int))
-_DELETE = Script(_LUA / "delete_config.lua", one_of(int))
-_READ = Script(_LUA / "read_config.lua", list_of(bytes))
+_PUSH = Script(LUA / "push_config.lua", one_of(int))
+_DELETE = Script(LUA / "delete_config.lua", one_of(int))
+_READ = Script(LUA / "read_config.lua", list_of(bytes))
 
 
 class RedisConfigurations(Configurations):

@@ -14,21 +14,20 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import simplejson
 
 from goworkers_py.brokers.redis.delay_scripts import TimedScripts, counted_from, score
-from goworkers_py.brokers.redis.exchange import Script, text
+from goworkers_py.brokers.redis.driver.exchange import LUA, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.wire import payload
 from goworkers_py.wire.delay_task import NEVER, DelayTask
 
 log = logging.getLogger(__name__)
 
-_SAVE = Script(Path(__file__).parent / "lua" / "delay_list_save.lua")
+_SAVE = Script(LUA / "delay_list_save.lua")
 TURN_S = 3_600
 # Of a dead task: that program would run it in a hundred years.
 _NEVER_TURNS = 100 * 365 * 24

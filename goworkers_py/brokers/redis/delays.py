@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from pathlib import Path
 
 from goworkers_py.brokers.contracts.persistence import Claims
-from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.delay_lists import DelayLists, address_of_environment
 from goworkers_py.brokers.redis.delay_scripts import TimedScripts, counted_from, score
-from goworkers_py.brokers.redis.exchange import Script, text
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.exchange import LUA, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core import machine
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.wire.delay_task import DelayTask, read_or_held
 
-_LUA = Path(__file__).parent / "lua"
-_SAVE = Script(_LUA / "delay_save.lua")
-_DELETE = Script(_LUA / "delay_delete.lua")
-_BEAT = Script(_LUA / "delay_beat.lua")
-_TAKE = Script(_LUA / "delay_take.lua")
-_CANCEL = Script(_LUA / "delay_cancel.lua")
-_END = Script(_LUA / "delay_end.lua")
+_SAVE = Script(LUA / "delay_save.lua")
+_DELETE = Script(LUA / "delay_delete.lua")
+_BEAT = Script(LUA / "delay_beat.lua")
+_TAKE = Script(LUA / "delay_take.lua")
+_CANCEL = Script(LUA / "delay_cancel.lua")
+_END = Script(LUA / "delay_end.lua")
 
 # Tasks in one call of a script: a script holds up the server for all others.
 AT_ONCE = 500

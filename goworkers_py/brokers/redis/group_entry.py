@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import simplejson
 
-from goworkers_py.brokers.redis.exchange import Argument
+from goworkers_py.brokers.redis.driver.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core import machine
 from goworkers_py.core.group import Group, GroupMembership

@@ -5,27 +5,25 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from goworkers_py.brokers.contracts.groups import Groups
-from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.exchange import Argument, Script, text
+from goworkers_py.brokers.redis.admin.list_pages import ranges
+from goworkers_py.brokers.redis.admin.moved_jobs import MovedJobs
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, text
+from goworkers_py.brokers.redis.driver.replies import list_of, one_of
 from goworkers_py.brokers.redis.group_entry import entry_of, group_in
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.list_pages import ranges
-from goworkers_py.brokers.redis.moved_jobs import MovedJobs
-from goworkers_py.brokers.redis.replies import list_of, one_of
 from goworkers_py.core.group import DueGroups, Group, GroupEntry, GroupSettings, OwnSettings
-from goworkers_py.wire.job_record import ENDED_S
+from goworkers_py.features.tracking.record import ENDED_S
 
 # Groups and members that are read, or deleted, in one step, and classes whose groups are.
 PAGE, CLASSES = 500, 50
 
-_LUA = Path(__file__).parent / "lua"
-_FLUSH = Script(_LUA / "flush.lua", one_of(int))
-_CONFIGURE = Script(_LUA / "configure_group.lua", one_of(int))
-_LEAVE = Script(_LUA / "leave_group.lua", list_of(int))
+_FLUSH = Script(LUA / "flush.lua", one_of(int))
+_CONFIGURE = Script(LUA / "configure_group.lua", one_of(int))
+_LEAVE = Script(LUA / "leave_group.lua", list_of(int))
 _FIELDS = ("first", "grace", "delay", "size", "own_grace", "own_delay", "own_size")
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
-from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.exchange import Script, text
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.exchange import LUA, Script, text
+from goworkers_py.brokers.redis.driver.replies import list_of
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.core.cursor import CURSOR_LIFE_S, Cursor, Iteration
 
 # The version of what we write into the key. Also in settle.lua.
 V = "1"
 
-_LUA = Path(__file__).parent / "lua"
-_BEGIN = Script(_LUA / "begin_iteration.lua", list_of(bytes))
-_CHECKPOINT = Script(_LUA / "checkpoint.lua", lambda reply: reply in (0, 1))
+_BEGIN = Script(LUA / "begin_iteration.lua", list_of(bytes))
+_CHECKPOINT = Script(LUA / "checkpoint.lua", lambda reply: reply in (0, 1))
 
 
 class Iterations:

@@ -10,8 +10,8 @@ import datetime
 import hashlib
 from collections.abc import Iterable
 
-from goworkers_py.brokers.redis.key_patterns import literally
-from goworkers_py.brokers.redis.sidekiq_metric_keys import SidekiqMetricKeys
+from goworkers_py.brokers.redis.fleet.sidekiq_metric_keys import SidekiqMetricKeys
+from goworkers_py.brokers.redis.server.key_patterns import literally
 from goworkers_py.core import machine
 from goworkers_py.core.group import Group
 from goworkers_py.core.job_state import INDEXED, StateWord

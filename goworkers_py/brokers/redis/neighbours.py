@@ -5,24 +5,23 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from goworkers_py.brokers.contracts.admin import PAGE
 from goworkers_py.brokers.contracts.fleet import Leftover
 from goworkers_py.brokers.contracts.neighbours import Neighbours
-from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.exchange import Script, text
-from goworkers_py.brokers.redis.key_patterns import any_between
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.exchange import LUA, Script, text
+from goworkers_py.brokers.redis.fleet.membership import members
+from goworkers_py.brokers.redis.fleet.owner_entry import read_entries
+from goworkers_py.brokers.redis.fleet.process_list import HEARD_OF_S
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.membership import members
-from goworkers_py.brokers.redis.owner_entry import read_entries
-from goworkers_py.brokers.redis.process_list import HEARD_OF_S
+from goworkers_py.brokers.redis.server.key_patterns import any_between
 from goworkers_py.core import machine
 from goworkers_py.core.periodic import ForeignSchedule
 from goworkers_py.wire.foreign_schedule import of_sidekiq_cron, of_sidekiq_scheduler
 from goworkers_py.wire.ruby_lock import RubyLock
 
-_BEGIN_LOCK = Script(Path(__file__).parent / "lua" / "begin_ruby_lock.lua")
+_BEGIN_LOCK = Script(LUA / "begin_ruby_lock.lua")
 
 MARK_LIFE_S = 90 * 86_400
 # A deploy to many machines runs `pyworkers mark` on each; within this time, only the first one makes the mark.

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from goworkers_py.brokers.contracts.periodic import BACK_S, FORGOTTEN_S, LIFE_S, MOST_FIRINGS, STALE_S, Periodic
-from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.exchange import Argument, Script, text
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, text
+from goworkers_py.brokers.redis.driver.replies import list_of, one_of
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.locks import holder_of
-from goworkers_py.brokers.redis.push_arguments import push_arguments
-from goworkers_py.brokers.redis.replies import list_of, one_of
+from goworkers_py.brokers.redis.queues.push_arguments import push_arguments
 from goworkers_py.core import machine
 from goworkers_py.core.periodic import (
     Fired,
@@ -27,11 +25,11 @@ from goworkers_py.core.periodic import (
     ScheduleState,
     Word,
 )
+from goworkers_py.features.unique.redis import holder_of
 
-_LUA = Path(__file__).parent / "lua"
-_REGISTER = Script(_LUA / "register_schedules.lua", list_of(bytes, list))
-_FIRE = Script(_LUA / "fire_schedule.lua", list_of(bytes))
-_CHANGE = Script(_LUA / "change_schedule.lua", one_of(int))
+_REGISTER = Script(LUA / "register_schedules.lua", list_of(bytes, list))
+_FIRE = Script(LUA / "fire_schedule.lua", list_of(bytes))
+_CHANGE = Script(LUA / "change_schedule.lua", one_of(int))
 
 _WORDS: dict[str, Word] = {
     "fired": "fired",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from goworkers_py.features.limits import views as limits
+from goworkers_py.features.tracking import views as results
 from goworkers_py.web.site.table import Table
 from goworkers_py.web.views import (
     api_docs,
@@ -13,7 +15,6 @@ from goworkers_py.web.views import (
     groups,
     job,
     job_lists,
-    limits,
     metrics,
     overview,
     partitions,
@@ -23,7 +24,6 @@ from goworkers_py.web.views import (
     pushing,
     queues,
     reports,
-    results,
     running_jobs,
 )
 

@@ -8,7 +8,10 @@ from typing import Any
 
 import simplejson
 
-from goworkers_py.core.limit import slot_of_line
+from goworkers_py.features.limits.limit import slot_of_line
+from goworkers_py.features.limits.payload import slots_of
+from goworkers_py.features.tracking.record import JobRecord
+from goworkers_py.features.unique.payload import lock_of
 from goworkers_py.web.site.filters import compact
 from goworkers_py.web.site.hiding import Hiding
 from goworkers_py.web.site.showing import cut
@@ -17,9 +20,6 @@ from goworkers_py.web.views.job_finding import Found
 from goworkers_py.wire.batch import batch_of
 from goworkers_py.wire.chain import chain_of
 from goworkers_py.wire.failure import unpack_backtrace
-from goworkers_py.wire.job_limits import slots_of
-from goworkers_py.wire.job_record import JobRecord
-from goworkers_py.wire.lock import lock_of
 from goworkers_py.wire.message import Message, epoch
 
 MOST_FIELDS, LONGEST_FIELD = 60, 300

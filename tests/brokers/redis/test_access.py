@@ -21,11 +21,11 @@ from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Batch
-from goworkers_py.brokers.redis import access
-from goworkers_py.brokers.redis.access import probes
-from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.exchange import Script
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.exchange import LUA, Script
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.server import access
+from goworkers_py.brokers.redis.server.access import probes
 from goworkers_py.config.options import Config, EchoConfig
 from goworkers_py.core.batch import Membership, NewBatch
 from goworkers_py.core.delivery import Delivery
@@ -254,7 +254,7 @@ def test_a_refusal_names_the_command_that_is_missing(walled: Walled, command: st
         connections.call(*words)
 
 
-SCRIPTS = [Script(path) for path in sorted((Path(access.__file__).parent / "lua").glob("*.lua"))]
+SCRIPTS = [Script(path) for path in sorted(LUA.glob("*.lua"))]
 
 
 @pytest.mark.parametrize("command", sorted(ASKED & set().union(*(one.commands for one in SCRIPTS)) - {"TIME"}))

@@ -19,10 +19,10 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.brokers.open_broker import kind_of_broker, open_broker
-from goworkers_py.brokers.redis import connection, redirects
-from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.exchange import Script
-from goworkers_py.brokers.redis.redirects import ClusterConnections
+from goworkers_py.brokers.redis.driver import connection, redirects
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.exchange import Script
+from goworkers_py.brokers.redis.driver.redirects import ClusterConnections
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, BrokerUnreachable, ConfigError
 from goworkers_py.policy.priorities import Ask

@@ -9,8 +9,8 @@ import redis as redis_py
 from verbs import KEYS, OTHER, OWNER, THIRD, hold, job
 
 from goworkers_py.brokers.contracts.recoverable import Found, Presence
-from goworkers_py.brokers.redis import leases
 from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.fleet import leases
 from goworkers_py.core.timing import TIMING
 from goworkers_py.policy.deaths import SILENT_S
 from goworkers_py.policy.poison import RecoveryDecision

@@ -25,12 +25,12 @@ from servers import RedisServer, free_port
 from waiting import eventually
 
 from goworkers_py.api.client import Client
-from goworkers_py.brokers.redis import blocking_line, connection, exchange
-from goworkers_py.brokers.redis.blocking_line import BlockingLine
-from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.embedded_server import find_server
-from goworkers_py.brokers.redis.exchange import Exchanges, RedisCommand, Script
-from goworkers_py.brokers.redis.packing import LARGE, packed
+from goworkers_py.brokers.redis.driver import blocking_line, connection, exchange
+from goworkers_py.brokers.redis.driver.blocking_line import BlockingLine
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.exchange import Exchanges, RedisCommand, Script
+from goworkers_py.brokers.redis.driver.packing import LARGE, packed
+from goworkers_py.brokers.redis.server.embedded_server import find_server
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, WrongType
 
 SHORT_S = 0.5

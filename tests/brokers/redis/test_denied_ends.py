@@ -14,8 +14,8 @@ from servers import RedisServer
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import PARKED, RETRIES, SCHEDULED, waiting_in
-from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.queues import line_entry
 from goworkers_py.core.batch import Callback, Membership, NewBatch
 from goworkers_py.core.chain import ChainLink, LinkJob, NewChain
 from goworkers_py.core.effect import EndLink, NoteState, Push, Tracked

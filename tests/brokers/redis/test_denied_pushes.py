@@ -13,10 +13,10 @@ from servers import RedisServer
 
 from goworkers_py.core.effect import Push, PushJobs, Tracked
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings
-from goworkers_py.core.limit import LimitSettings, Slot, SlotClaim
-from goworkers_py.core.lock import Begin, Begun, LockClaim, OnConflict
 from goworkers_py.core.outcome import Done
 from goworkers_py.core.periodic import Fired, Firing, Release, Rule
+from goworkers_py.features.limits.limit import LimitSettings, Slot, SlotClaim
+from goworkers_py.features.unique.lock import Begin, Begun, LockClaim, OnConflict
 from goworkers_py.wire.schedule import schedule
 
 ONE = Slot("one")

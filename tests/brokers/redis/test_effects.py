@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from goworkers_py.brokers.redis.effects import encode
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.queues.effects import encode
 from goworkers_py.core.effect import PostJobs, Push, PushJobs, StoreValue
 
 

@@ -17,8 +17,14 @@ import written_data
 from waiting import eventually
 from written_data import expected, written
 
-from goworkers_py.brokers.redis import embedded_server
-from goworkers_py.brokers.redis.embedded_server import FOLDER_SINCE, EmbeddedServer, ServerVersion, _reads, _snapshot
+from goworkers_py.brokers.redis.server import embedded_server
+from goworkers_py.brokers.redis.server.embedded_server import (
+    FOLDER_SINCE,
+    EmbeddedServer,
+    ServerVersion,
+    _reads,
+    _snapshot,
+)
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError
 
 WRITTEN_BY = Path(__file__).parent / "written_by"

@@ -23,10 +23,10 @@ import redis
 from other_machine import other_machine
 from waiting import eventually
 
-from goworkers_py.brokers.redis import embedded_server
-from goworkers_py.brokers.redis import server_guardian as guardian_module
-from goworkers_py.brokers.redis.embedded_server import SILENCE_S, EmbeddedServer, find_server
-from goworkers_py.brokers.redis.server_guardian import ServerGuardian
+from goworkers_py.brokers.redis.server import embedded_server
+from goworkers_py.brokers.redis.server import server_guardian as guardian_module
+from goworkers_py.brokers.redis.server.embedded_server import SILENCE_S, EmbeddedServer, find_server
+from goworkers_py.brokers.redis.server.server_guardian import ServerGuardian
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError
 
 # The programs import this module only: many are started, and the whole package takes long to import.
@@ -34,11 +34,11 @@ PROGRAM = f"""
 import os, sys, types
 sys.path[:] = {sys.path!r}
 package = types.ModuleType("goworkers_py")
-package.__path__ = [{str(Path(embedded_server.__file__).parents[2])!r}]
+package.__path__ = [{str(Path(embedded_server.__file__).parents[3])!r}]
 sys.modules["goworkers_py"] = package
 from pathlib import Path
-from goworkers_py.brokers.redis.embedded_server import EmbeddedServer
-from goworkers_py.brokers.redis.server_guardian import ask
+from goworkers_py.brokers.redis.server.embedded_server import EmbeddedServer
+from goworkers_py.brokers.redis.server.server_guardian import ask
 server = EmbeddedServer(Path(sys.argv[1]))
 """
 USER = """

@@ -19,7 +19,6 @@ from scenes import FAR, Scene
 from servers import RedisServer
 from verbs import KEYS, batch_of
 
-from goworkers_py.brokers.contracts.limits import SlotWish
 from goworkers_py.brokers.contracts.transport import Settled
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.delivery import Delivery
@@ -37,11 +36,12 @@ from goworkers_py.core.effect import (
 )
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings
-from goworkers_py.core.limit import LimitSettings, Rate, Slot, SlotClaim
-from goworkers_py.core.lock import LockClaim
 from goworkers_py.core.outcome import DONE, Dead, Done, Outcome, Park, Reschedule, Retry
 from goworkers_py.core.periodic import Fired, Firing, Release, Rule
-from goworkers_py.core.slot_effects import LeaveSlot
+from goworkers_py.features.limits.contract import SlotWish
+from goworkers_py.features.limits.effects import LeaveSlot
+from goworkers_py.features.limits.limit import LimitSettings, Rate, Slot, SlotClaim
+from goworkers_py.features.unique.lock import LockClaim
 from goworkers_py.wire.schedule import schedule
 
 ONE, TWO = Slot("one"), Slot("two")

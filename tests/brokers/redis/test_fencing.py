@@ -13,9 +13,9 @@ from servers import RedisServer
 
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.brokers.redis.fencing import FencedConnections
+from goworkers_py.brokers.redis.driver.fencing import FencedConnections
+from goworkers_py.brokers.redis.fleet.leadership import RedisLeadership
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.leadership import RedisLeadership
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Push
 from goworkers_py.core.election import Bid, Fence, Standing

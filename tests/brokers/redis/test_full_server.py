@@ -10,12 +10,12 @@ from apps import job
 from servers import RedisServer
 from verbs import KEYS, OTHER, OWNER, as_it_was
 
-from goworkers_py.brokers.contracts.limits import SlotWish
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.errors import BrokerFull
-from goworkers_py.core.limit import Begins, LimitSettings, Slot
+from goworkers_py.features.limits.contract import SlotWish
+from goworkers_py.features.limits.limit import Begins, LimitSettings, Slot
 
 PRESENCE = Presence(OWNER, {"q": 1})
 

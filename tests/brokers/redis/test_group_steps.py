@@ -24,9 +24,9 @@ from goworkers_py.links.aggregate import aggregate
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.member_ends import AT_ONCE
 from goworkers_py.policy.registry import Registry
-from goworkers_py.runtime.canceller import Canceller
-from goworkers_py.runtime.group_members import GroupMembers
 from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.running.canceller import Canceller
+from goworkers_py.runtime.running.group_members import GroupMembers
 from goworkers_py.wire.group import field_of_set, group_of
 from goworkers_py.wire.message import Message
 

@@ -12,7 +12,7 @@ import redis as redis_py
 from apps import job, own_app
 
 from goworkers_py import App
-from goworkers_py.brokers.redis import connection as connection_module
+from goworkers_py.brokers.redis.driver import connection as connection_module
 from goworkers_py.brokers.redis.keys import Keys
 
 OWNERS = [f"host:{number}:aaaaaaaaaaaa" for number in range(30)]

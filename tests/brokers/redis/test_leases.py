@@ -36,8 +36,8 @@ from verbs import (
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.recoverable import DeclaredDead, LiveProcess, Presence
-from goworkers_py.brokers.redis import leases
 from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.fleet import leases
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.outcome import DONE

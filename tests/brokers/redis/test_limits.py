@@ -13,18 +13,19 @@ from proxy import Proxy
 from servers import RedisServer
 from verbs import KEYS, batch_of
 
-from goworkers_py.brokers.contracts.limits import SlotWish
 from goworkers_py.brokers.contracts.transport import Push
-from goworkers_py.brokers.redis import limits, line_entry, lines
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.brokers.redis.exchange import Argument, Script
-from goworkers_py.brokers.redis.slot_arguments import slot_arguments
+from goworkers_py.brokers.redis.driver.exchange import Argument, Script
+from goworkers_py.brokers.redis.queues import line_entry, lines
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
-from goworkers_py.core.limit import Begins, LimitSettings, Looked, Rate, Slot
-from goworkers_py.core.lock import Begin, Begun, OwnedLock
 from goworkers_py.core.outcome import Done
-from goworkers_py.core.slot_effects import LeaveSlot
+from goworkers_py.features.limits import redis as limits
+from goworkers_py.features.limits.contract import SlotWish
+from goworkers_py.features.limits.effects import LeaveSlot
+from goworkers_py.features.limits.limit import Begins, LimitSettings, Looked, Rate, Slot
+from goworkers_py.features.limits.redis_slots import slot_arguments
+from goworkers_py.features.unique.lock import Begin, Begun, OwnedLock
 
 
 def test_all_lines_are_found_in_pages(redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,9 @@ from verbs import KEYS, OWNER, batch_of, job, publish
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import PARKED
-from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.brokers.redis.lines import parking
+from goworkers_py.brokers.redis.queues import line_entry
+from goworkers_py.brokers.redis.queues.lines import parking
 from goworkers_py.core.effect import PostJobs, Push
 from goworkers_py.core.outcome import Done, Park
 

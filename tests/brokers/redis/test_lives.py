@@ -13,7 +13,7 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.batch import Membership, NewBatch
 from goworkers_py.core.chain import LinkJob, NewChain
 from goworkers_py.core.cursor import Cursor
-from goworkers_py.core.lock import LockClaim
+from goworkers_py.features.unique.lock import LockClaim
 
 OF = "1700000000.0"
 VERSION = "pyworkers:tombstones:version"

@@ -8,8 +8,8 @@ import pytest
 import redis as redis_py
 from apps import own_broker
 
-from goworkers_py.brokers.redis import transport as module
 from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.queues import transport as module
 from goworkers_py.core.delivery import Delivery
 
 LIST = "queue:mail:me:inprogress"

@@ -21,9 +21,9 @@ from waiting import eventually
 from goworkers_py import __version__
 from goworkers_py.brokers.contracts.recoverable import Found, Presence
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.fleet.membership import Membership
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.membership import Membership
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.timing import Timing

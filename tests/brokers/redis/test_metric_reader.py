@@ -11,12 +11,12 @@ import redis as redis_py
 from apps import own_broker
 
 from goworkers_py.brokers.contracts.metrics import CountedSpan, DeployMark, RunCounts
-from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.exchange import RedisCommand
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.exchange import RedisCommand
+from goworkers_py.brokers.redis.fleet.metric_reader import MetricReader
+from goworkers_py.brokers.redis.fleet.sidekiq_metrics import SidekiqMetrics
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.metric_reader import MetricReader
 from goworkers_py.brokers.redis.neighbours import RedisNeighbours
-from goworkers_py.brokers.redis.sidekiq_metrics import SidekiqMetrics
 from goworkers_py.observe.executions import Executions
 
 

@@ -11,7 +11,7 @@ from verbs import KEYS, OWNER, job, publish
 
 from goworkers_py.brokers.contracts.transport import Batch
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.brokers.redis.places import LARGE
+from goworkers_py.brokers.redis.queues.places import LARGE
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import DONE
 

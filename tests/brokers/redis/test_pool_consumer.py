@@ -14,8 +14,8 @@ from verbs import KEYS, OTHER, OWNER, beat, held, job, publish
 from waiting import eventually
 
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.brokers.redis.pool_consumer import PoolConsumer
-from goworkers_py.brokers.redis.waiting_line import WaitingLine
+from goworkers_py.brokers.redis.driver.waiting_line import WaitingLine
+from goworkers_py.brokers.redis.queues.pool_consumer import PoolConsumer
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerFull, BrokerRefused, BrokerUnavailable, LeaseGone

@@ -15,7 +15,7 @@ from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py.api.app import App
-from goworkers_py.brokers.redis import access
+from goworkers_py.brokers.redis.server import access
 from goworkers_py.config.options import Config, QueueConfig
 
 PASSWORD = "of-the-producer"

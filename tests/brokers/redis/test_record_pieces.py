@@ -18,7 +18,7 @@ from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import NoteState, Tracked
 from goworkers_py.core.outcome import Requeue
-from goworkers_py.wire.job_record import MOST_MOVES
+from goworkers_py.features.tracking.record import MOST_MOVES
 from goworkers_py.wire.message import current_message
 
 TRACKED = Tracked("1", "Job")

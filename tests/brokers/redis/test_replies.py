@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from apps import in_progress, own_app, working
@@ -11,15 +10,13 @@ from proxy import Proxy
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py.brokers.redis import connection
-from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.exchange import Script
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.exchange import LUA, Script
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import BrokerUnavailable
 
 NUMBER, TEXT, NUMBERS = b":7\r\n", b"+OK\r\n", b"*1\r\n:7\r\n"
 
-LUA = Path(connection.__file__).parent / "lua"
 SCRIPTS = {name: Script(LUA / f"{name}.lua") for name in ("fetch", "settle_rows", "due", "promote", "beat")}
 
 

@@ -22,14 +22,13 @@ from goworkers_py.admin.places import DEAD as DEAD_JOBS
 from goworkers_py.admin.places import PARKED, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.admin import Glance
-from goworkers_py.brokers.contracts.limits import SlotWish
 from goworkers_py.brokers.contracts.periodic import Periodic
 from goworkers_py.brokers.contracts.transport import Batch
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.delays import RedisPersistence
-from goworkers_py.brokers.redis.exchange import Script
-from goworkers_py.brokers.redis.fencing import fenced
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.exchange import Script
+from goworkers_py.brokers.redis.driver.fencing import fenced
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import Config
 from goworkers_py.core.batch import EVENTS, Callback, Membership, NewBatch
@@ -50,11 +49,12 @@ from goworkers_py.core.effect import (
 from goworkers_py.core.election import Bid, Fence
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings, OwnSettings
-from goworkers_py.core.limit import LimitSettings, Rate, Slot, SlotClaim
-from goworkers_py.core.lock import Begin, LockClaim, OwnedLock
 from goworkers_py.core.outcome import Dead, Done, Park
 from goworkers_py.core.periodic import Fired, Firing, Release, Rule
-from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot  # fmt: skip
+from goworkers_py.features.limits.contract import SlotWish
+from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot  # fmt: skip
+from goworkers_py.features.limits.limit import LimitSettings, Rate, Slot, SlotClaim
+from goworkers_py.features.unique.lock import Begin, LockClaim, OwnedLock
 from goworkers_py.wire.delay_task import DelayTask
 from goworkers_py.wire.ruby_lock import RubyLock
 from goworkers_py.wire.schedule import schedule

@@ -16,7 +16,7 @@ from servers import RedisServer
 
 from goworkers_py.brokers.contracts.fleet import ServerFacts
 from goworkers_py.brokers.open_broker import open_broker
-from goworkers_py.brokers.redis.server_info import facts_of
+from goworkers_py.brokers.redis.driver.server_info import facts_of
 from goworkers_py.config.options import Config
 
 MB = 1 << 20
@@ -56,7 +56,7 @@ def test_no_password_is_shown(own_redis: RedisServer) -> None:
 
 
 def test_an_address_of_ipv6_is_in_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("goworkers_py.brokers.redis.connection.converse", lambda connection, commands: [b""])
+    monkeypatch.setattr("goworkers_py.brokers.redis.driver.connection.converse", lambda connection, commands: [b""])
     assert only("redis://:secret@[::1]:6390/3").address == "[::1]:6390"
 
 

@@ -32,13 +32,13 @@ from verbs import (
 
 from goworkers_py.brokers.contracts.transport import Batch
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.brokers.redis.settlement import RECEIPT_LIFE_S
+from goworkers_py.brokers.redis.queues.settlement import RECEIPT_LIFE_S
 from goworkers_py.core.batch import Membership, NewBatch
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect, EndInBatch, FreeLock, NoteState, Push, ShowStatus, Tracked
 from goworkers_py.core.errors import BrokerUnavailable
-from goworkers_py.core.lock import LockClaim
 from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, REQUEUE_LAST, Dead, Done, Outcome, Reschedule, Retry
+from goworkers_py.features.unique.lock import LockClaim
 
 NOT_KEPT = [DONE, DISCARD, Dead(job("buried")), REQUEUE, REQUEUE_LAST, Retry(1.0, job("again"))]
 

@@ -16,10 +16,10 @@ from daemon import pyworkers
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.fleet.sidekiq_metrics import SidekiqMetrics, layouts_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.neighbours import RedisNeighbours
-from goworkers_py.brokers.redis.sidekiq_metrics import SidekiqMetrics, layouts_of
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Retry
 from goworkers_py.core.timing import Timing

@@ -32,9 +32,9 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import Config
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.job_state import JobState
-from goworkers_py.runtime.due_hints import DueHints
 from goworkers_py.runtime.outage import Outage
-from goworkers_py.runtime.scheduler import Scheduler
+from goworkers_py.runtime.scheduling.due_hints import DueHints
+from goworkers_py.runtime.scheduling.scheduler import Scheduler
 from goworkers_py.wire import enclosure, payload
 
 

@@ -13,8 +13,8 @@ from verbs import KEYS, OTHER, OWNER, Make, batch, beat, consume, consume_all, h
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Push
-from goworkers_py.brokers.redis import connection
 from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.driver import connection
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, LeaseGone
 from goworkers_py.core.outcome import DONE

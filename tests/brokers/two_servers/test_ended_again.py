@@ -13,7 +13,7 @@ from rabbit import RabbitNode
 from raw_proxy import RawProxy
 from waiting import eventually
 
-from goworkers_py.brokers.redis.store import RedisStore
+from goworkers_py.brokers.redis.queues.store import RedisStore
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable

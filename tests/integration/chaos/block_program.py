@@ -20,8 +20,8 @@ from hasty import apply
 import goworkers_py as workers
 from chaos.bounded import noted_block
 from chaos.bounded_jobs import BLOCK_TIMEOUT_S, declare_limits, last
-from goworkers_py.api.limits import Limit
 from goworkers_py.core.errors import BrokerError
+from goworkers_py.features.limits.api import Limit
 
 THREADS = 2  # for each limit
 WHILE_S = 25.0  # before the end of the outage, and 3 s after it: when the long blocks end

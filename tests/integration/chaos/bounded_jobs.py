@@ -11,8 +11,8 @@ from typing import Any
 
 from chaos.shaped_jobs import Mishap, NoteRun
 from goworkers_py import App, Job, LimitTimeout, RetryJob
-from goworkers_py.api.limits import Limit
 from goworkers_py.core.errors import BrokerError
+from goworkers_py.features.limits.api import Limit
 
 # Kinds.
 CROWD, ROOM, DOOR, PACED = "crowd", "room", "door", "paced"

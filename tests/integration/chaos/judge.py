@@ -31,7 +31,7 @@ from chaos.nodes import SHORT, STOP_TIMEOUT_S, Life
 from chaos.notes import Run
 
 # Whose network or server came back needs so long to be as before: a time-out that has begun, a pause, another try.
-RECONNECT_S = SHORT["brokers.redis.connection.SOCKET_TIMEOUT_S"] + SHORT["runtime.outage.LONGEST_PAUSE_S"]
+RECONNECT_S = SHORT["brokers.redis.driver.connection.SOCKET_TIMEOUT_S"] + SHORT["runtime.outage.LONGEST_PAUSE_S"]
 # A lease can be lost by a disturbance that is that much shorter, for the beat may have been late before and after.
 MARGIN_S = SHORT["timing.beat_every_s"] + RECONNECT_S
 # How long the end of a run can go unsettled on an undisturbed, but busy machine.

@@ -23,11 +23,11 @@ from chaos.pools import configurations
 # A tenth of the real values, all of them, so that they still fit together.
 SHORT: dict[str, Any] = {
     "timing.lease_s": 6,
-    "brokers.redis.leases.GONE_FOR_S": 120,
-    "brokers.redis.transport.RedisTransport.block_s": 1,
-    "brokers.redis.connection.Connections.reply_margin_s": 1,
-    "brokers.redis.connection.SOCKET_TIMEOUT_S": 1.5,
-    "runtime.fetcher.Fetcher.reconcile_every_s": 2,
+    "brokers.redis.fleet.leases.GONE_FOR_S": 120,
+    "brokers.redis.queues.transport.RedisTransport.block_s": 1,
+    "brokers.redis.driver.connection.Connections.reply_margin_s": 1,
+    "brokers.redis.driver.connection.SOCKET_TIMEOUT_S": 1.5,
+    "runtime.fetching.fetcher.Fetcher.reconcile_every_s": 2,
     "timing.beat_every_s": 0.5,
     "timing.lease_fresh_s": 5,
     "runtime.outage.LONGEST_PAUSE_S": 0.5,
@@ -35,7 +35,7 @@ SHORT: dict[str, Any] = {
     "policy.poison.AWAY_S": (0.5, 1.5, 4.5, 13.5),
     "timing.recover_every_s": 1,
     "timing.steady_for_s": 6,
-    "runtime.settler.Settler.refused_for_s": 0.5,
+    "runtime.settling.settler.Settler.refused_for_s": 0.5,
     "system.supervisor.LONGEST_PAUSE_S": 3.0,
 }
 STOP_TIMEOUT_S = 2  # for running jobs

@@ -22,9 +22,9 @@ from redis._parsers.base import BaseParser
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.embedded_server import find_server
+from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.server.embedded_server import find_server
 from goworkers_py.config.options import Config
 from simulation.kernel import Kernel, Process
 from simulation.network import Line

@@ -52,7 +52,7 @@ REVERTS = [
         "ever.",
         (
             Edit(
-                "brokers/memory/limits.py",
+                "features/limits/memory.py",
                 "keeps = limit is not None and limit.declared.holds and bool(holder.queue)",
                 "keeps = limit is not None and limit.declared.holds",
             ),
@@ -63,7 +63,7 @@ REVERTS = [
                 "if lease > 0 and slot.holds and queue ~= '' then",
                 "if lease > 0 and slot.holds then",
             ),
-            Edit("brokers/redis/limits.py", "            elif not holder.queue:", "            elif False:"),
+            Edit("features/limits/redis.py", "            elif not holder.queue:", "            elif False:"),
         ),
     ),
     Revert(
@@ -73,7 +73,7 @@ REVERTS = [
         "limit allows.",
         (
             Edit(
-                "brokers/memory/limits.py",
+                "features/limits/memory.py",
                 "return record is None or record.died_at is not None",
                 "return record is None or not record.is_alive(state.clock())",
             ),
@@ -92,12 +92,12 @@ REVERTS = [
         "push of the key is accepted, and two jobs of one key run at once.",
         (
             Edit(
-                "brokers/memory/lock_table.py",
+                "features/unique/memory_locks.py",
                 "            self.owner, self.expires_at = owner, math.inf",
                 "            pass",
             ),
             Edit(
-                "brokers/memory/lock_table.py",
+                "features/unique/memory_locks.py",
                 "        held.end_with(lock.owner)",
                 "        held.expires_at = max(held.expires_at, self._clock() + lock.for_s)",
             ),
@@ -216,7 +216,7 @@ REVERTS = [
         "after a stop.",
         (
             Edit(
-                "core/limit.py",
+                "features/limits/limit.py",
                 r'_NAME = re.compile(r"[^\s:\ud800-\udfff]{1,100}")',
                 r'_NAME = re.compile(r"[^\s:]{1,100}")',
             ),
@@ -232,7 +232,7 @@ REVERTS = [
             last, results""",
             ),
             Edit(
-                "runtime/settler.py",
+                "runtime/settling/settler.py",
                 """\
         except Exception as error:  # a delivery that cannot be written, say
             self._after_fault(self._sent.finished, error)
@@ -243,7 +243,7 @@ REVERTS = [
         ),
         (
             Edit(
-                "brokers/redis/transport.py",
+                "brokers/redis/queues/transport.py",
                 "flaws = {} if any(type(outcome) is Keep for _, outcome in batch.finished) else self._flaws(batch)",
                 "flaws = dict[Delivery, Unwritable]()",
             ),
@@ -264,7 +264,7 @@ REVERTS = [
     theirs = theirs[-most:]""",
             ),
             Edit(
-                "runtime/net.py",
+                "runtime/running/net.py",
                 """\
             try:
                 outcome = chain(message)
@@ -274,7 +274,7 @@ REVERTS = [
                 "            outcome = chain(message)\n",
             ),
             Edit(
-                "runtime/guard.py",
+                "runtime/running/guard.py",
                 """\
         except BaseException as error:
             return self._caught(message, outcome or getattr(message, "outcome", None), error)
@@ -282,7 +282,7 @@ REVERTS = [
                 "",
             ),
             Edit(
-                "runtime/worker.py",
+                "runtime/running/worker.py",
                 "outcome = self._lanes[delivery.queue].guard.broken_off(delivery)",
                 "outcome = REQUEUE",
             ),

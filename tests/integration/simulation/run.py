@@ -14,7 +14,8 @@ import simplejson
 from goworkers_py.api import destinations
 from goworkers_py.core import machine, strikes
 from goworkers_py.core.errors import ArgumentError, BrokerError, LimitTimeout
-from goworkers_py.runtime import lock_keeper, pauses
+from goworkers_py.features.unique import service as lock_keeper
+from goworkers_py.runtime.fetching import pauses
 from simulation import strangers, traits
 from simulation.faults import CHANCES, Faults
 from simulation.fleet import Fleet, Member

@@ -23,7 +23,8 @@ from weakref import WeakMethod, WeakValueDictionary
 import hiredis
 import redis
 
-from goworkers_py.brokers.redis import leases, owner_list, pool_consumer
+from goworkers_py.brokers.redis.fleet import leases, owner_list
+from goworkers_py.brokers.redis.queues import pool_consumer
 from goworkers_py.core import identity
 from simulation.kernel import Kernel, Process, Task
 from simulation.network import MOST_LATE_S, Line

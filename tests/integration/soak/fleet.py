@@ -25,17 +25,17 @@ STOP_S = 60.0
 
 # What is kept for hours or days reaches its bound within minutes, so that each later growth is a leak.
 SHORT_LIVES: dict[str, Any] = {
-    "brokers.redis.settlement.RECEIPT_LIFE_S": 120,
-    "brokers.redis.begin_calls.RECEIPT_LIFE_S": 120,
-    "brokers.redis.sidekiq_metrics.MINUTE_LIFE_S": 600,
-    "brokers.redis.sidekiq_metrics.TEN_MINUTES_LIFE_S": 1_200,
-    "brokers.redis.leases.GONE_FOR_S": 1_200,
-    "brokers.redis.leases.GONE_LIVES_S": 2_400,
-    "brokers.redis.effects.ID_LIFE_S": 600,
-    "brokers.redis.push_arguments.ID_LIFE_S": 600,
+    "brokers.redis.queues.settlement.RECEIPT_LIFE_S": 120,
+    "brokers.redis.driver.begin_calls.RECEIPT_LIFE_S": 120,
+    "brokers.redis.fleet.sidekiq_metrics.MINUTE_LIFE_S": 600,
+    "brokers.redis.fleet.sidekiq_metrics.TEN_MINUTES_LIFE_S": 1_200,
+    "brokers.redis.fleet.leases.GONE_FOR_S": 1_200,
+    "brokers.redis.fleet.leases.GONE_LIVES_S": 2_400,
+    "brokers.redis.queues.effects.ID_LIFE_S": 600,
+    "brokers.redis.queues.push_arguments.ID_LIFE_S": 600,
     # Records of jobs that people have removed: for an hour, whatever `retain` says.
-    "brokers.redis.queue_jobs.ENDED_S": 300,
-    "brokers.redis.record_keys.ENDED_S": 300,
+    "brokers.redis.admin.queue_jobs.ENDED_S": 300,
+    "features.tracking.redis_keys.ENDED_S": 300,
     "brokers.redis.calls.KEPT": 100,
     "brokers.redis.calls.REPORTS_KEPT": 300,
     "brokers.redis.calls.ACTIONS_KEPT": 300,

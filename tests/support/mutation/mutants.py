@@ -17,8 +17,8 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
-from goworkers_py.brokers.redis import exchange
-from goworkers_py.brokers.redis.replies import expect
+from goworkers_py.brokers.redis.driver import exchange
+from goworkers_py.brokers.redis.driver.replies import expect
 
 PACKAGE = Path(__file__).resolve().parents[3] / "goworkers_py"
 LUA = "brokers/redis/lua"

@@ -8,7 +8,7 @@
 -- A lock of another version is left alone.
 local LOCK_V = '1'
 -- The newest fields of a job that has not begun are nowhere else, so they live for so long at least: LIVE_S of
--- wire/job_record.py.
+-- features/tracking/record.py.
 local LOCK_LIVES_S = 7776000
 
 local function holds(key, jid)

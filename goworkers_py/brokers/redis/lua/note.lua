@@ -1,4 +1,4 @@
--- Included by other scripts. `note` writes the state of a tracked job into its record, see wire/job_record.py, in the
+-- Included by other scripts. `note` writes the state of a tracked job into its record, see features/tracking/record.py, in the
 -- step in which the job moves. The job is moved in any case: an error here, as of a missing access rule, is ignored.
 -- include now.lua
 local NOTE_V, NOTE_MOST = '1', 100

@@ -1,0 +1,1 @@
+"""Jobs in their places, as people list and change them."""

@@ -1,0 +1,1 @@
+"""Connections to Redis: commands out, replies in, errors in our words."""

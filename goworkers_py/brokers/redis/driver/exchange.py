@@ -1,0 +1,205 @@
+"""One exchange with the server: sends commands, reads as many replies, and translates errors into ours.
+
+redis-py connects, authenticates, speaks TLS and parses. Its retries are not used: nothing here sends a command a second
+time, so a push or a fetch whose reply was lost is never repeated silently.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import redis
+from redis.connection import SSLConnection
+
+from goworkers_py.brokers.redis.driver.packing import packed
+from goworkers_py.brokers.redis.driver.replies import Fits, check, expect
+from goworkers_py.brokers.redis.driver.translation import (
+    hung_up,
+    is_better_elsewhere,
+    is_of_another_type,
+    refused_connection,
+    reset_at_first,
+    translated,
+    unreachable,
+)
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.server.access import is_refused_in_script, names_command, probes, refusal
+from goworkers_py.core import machine
+from goworkers_py.core.errors import BrokerError, WrongType
+
+Argument = str | bytes | int | float
+NumberOf = Callable[[str], int]  # gives the number of a key among the keys of a script
+RedisCommand = Sequence[Any]  # of Arguments; not typed so, because hiredis allows more types
+Driver = Any  # a connection of redis-py, whose methods are not typed
+
+LUA = Path(__file__).parent.parent / "lua"
+_INCLUDE = re.compile(r"^-- include (\S+)\n", re.MULTILINE)
+
+# The namespace in the keys of probes, which are never run.
+_NOBODYS = "of nobody"
+
+
+class Script:
+    """A Lua script. It is sent as its digest, and as its source when the server does not know the digest."""
+
+    def __init__(self, path: Path, fits: Fits | None = None, typed: int | None = None, before: str = "") -> None:
+        """`fits` checks that a reply is of the kind that the script returns. Only the keys up to `typed` can
+        have a wrong type, because the script only asks whether the other keys exist. A line `-- include NAME` of the
+        source, or of an included file, stands for the file of that name in the same folder. `before` is put before
+        the source."""
+        self.path = path
+        self.fits = fits
+        self.typed = typed
+        self.source = before + _source(path)
+        self.commands = set(re.findall(r"redis\.p?call\('(\w+)'", self.source))
+        self.sha = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
+        if fits is not None:
+            for command in (self.sha, self.source):
+                expect(command, fits)
+
+
+def _source(path: Path) -> str:
+    return _INCLUDE.sub(lambda line: _source(path.with_name(line[1])), path.read_text("utf-8"))
+
+
+class Exchanges:
+    """Exchanges over a connection; subclasses choose the connection."""
+
+    def _exchange_raw(self, commands: Sequence[RedisCommand]) -> list[Any]:
+        """Sends all commands in one round trip. Returns the replies in order, error replies among them."""
+        raise NotImplementedError
+
+    def replies(self, commands: Sequence[RedisCommand]) -> list[Any]:
+        """Sends commands in one round trip. Returns the replies in order, error replies among them."""
+        return self._exchange_raw(commands)
+
+    def call(self, *command: Argument) -> Any:
+        """Sends one command and returns its reply; raises for an error reply."""
+        return self.exchange([command])[0]
+
+    def exchange(self, commands: Sequence[RedisCommand]) -> list[Any]:
+        """Sends commands in one round trip. Raises for the first error reply, after all replies were read."""
+        return self._checked(commands, self._exchange_raw(commands))
+
+    def script(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
+        tail = (len(keys), *keys, *arguments)
+        reply = self._exchange_raw([("EVALSHA", script.sha, *tail)])[0]
+        if isinstance(reply, redis.exceptions.NoScriptError):
+            reply = self._exchange_raw([("EVAL", script.source, *tail)])[0]
+        if isinstance(reply, redis.ResponseError) and is_refused_in_script(str(reply)):
+            reply = self._refused_command(script) or reply
+        if is_of_another_type(reply):
+            keys = keys[: script.typed]
+        self._raise_error(reply, keys)
+        return reply
+
+    def explained(self, script: Script, told: str) -> str:
+        """The text of an error that the script caught and returned, in our words."""
+        if is_refused_in_script(told) and (named := self._refused_command(script)) is not None:
+            told = str(named)
+        return refusal(told) or told
+
+    def _refused_command(self, script: Script) -> redis.ResponseError | None:
+        """The error reply for the command of a script that the access rules refuse.
+
+        Redis before 7.2 does not name that command. So each command of the script is sent in a transaction with a
+        mistake in it, which runs none of them. Returns None when MULTI itself is refused: the commands would be run.
+        """
+        if isinstance(self._exchange_raw([("MULTI",), ("TIME",), ("EXEC",)])[0], redis.ResponseError):
+            return None
+        commands = [command for command in probes(Keys(_NOBODYS)) if command[0] in script.commands]
+        replies = self._exchange_raw([("MULTI",), *commands, ("GET",), ("EXEC",)])[1:-2]
+        refused = (reply for reply in replies if isinstance(reply, redis.ResponseError))
+        # The other error replies are about keys.
+        return next((reply for reply in refused if names_command(str(reply))), None)
+
+    def _checked(self, commands: Sequence[RedisCommand], replies: list[Any]) -> list[Any]:
+        for command, reply in zip(commands, replies, strict=True):
+            self._raise_error(reply, keys_of(command))
+        return replies
+
+    def _raise_error(self, reply: Any, keys: Sequence[Any] = ()) -> None:
+        if is_of_another_type(reply) and keys:
+            told = f"WRONGTYPE: {self._types(keys)}; rename or delete what some other program wrote there"
+            raise WrongType(told) from reply
+        if isinstance(reply, redis.ResponseError):
+            raise translated(reply, keys) from reply
+
+    def _types(self, keys: Sequence[Any]) -> str:
+        """The types of the keys. The error reply does not say which key has a wrong type, so TYPE asks for each."""
+        replies = self._exchange_raw([("TYPE", key) for key in keys])
+        types = zip(keys, replies, strict=True)
+        told = [f"{key} is a {kind.decode()}" for key, kind in types if isinstance(kind, bytes) and kind != b"none"]
+        return " and ".join(told) or " or ".join(map(str, keys))
+
+
+def converse(connection: Driver, commands: Sequence[RedisCommand]) -> list[Any]:
+    """Sends all commands and reads as many replies. Returns the replies in order, error replies among them."""
+    began = machine.monotonic()
+    try:
+        ready(connection)
+        connection.send_packed_command(packed(commands))
+        replies = [read(connection) for _ in commands]
+        check(commands, replies)
+    except BaseException as error:
+        close_cut_short(connection, error, began)
+        raise
+    drop_if_better_elsewhere(connection, replies)
+    return replies
+
+
+def close_cut_short(connection: Driver, error: BaseException, began: float) -> None:
+    """Closes the connection, because replies may still arrive on it, and raises the error as one of ours."""
+    connection.disconnect()
+    ours = translated(error)
+    if isinstance(ours, BrokerError):
+        ours.began = began
+    if ours is not error:
+        raise ours from error
+
+
+def ready(connection: Driver) -> None:
+    """Connects, also when the server has closed an idle connection. Nothing was sent on it, so nothing is repeated."""
+    connect(connection)
+    try:
+        stale = connection.can_read(0)
+    except redis.ConnectionError:
+        stale = True
+    if stale:
+        connection.disconnect()
+        connect(connection)
+
+
+def connect(connection: Driver) -> None:
+    try:
+        connection.connect()
+    except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
+        told = hung_up(error) if isinstance(connection, SSLConnection) else reset_at_first(error)
+        raise told or unreachable(error) from error
+    except redis.ResponseError as error:
+        raise refused_connection(error) from error
+
+
+def read(connection: Driver) -> Any:
+    try:
+        return connection.read_response()
+    except redis.ResponseError as error:
+        return error
+
+
+def drop_if_better_elsewhere(connection: Driver, replies: Sequence[Any]) -> None:
+    if any(map(is_better_elsewhere, replies)):
+        connection.disconnect()
+
+
+def text(raw: bytes) -> str:
+    """A name from the server, as text. Another program may have written one that is not UTF-8."""
+    return raw.decode("utf-8", "replace")
+
+
+def keys_of(command: RedisCommand) -> RedisCommand:
+    return command[1:3] if command[0].endswith("RPOPLPUSH") else command[1:2]

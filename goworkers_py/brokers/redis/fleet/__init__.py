@@ -1,0 +1,1 @@
+"""The processes of the fleet: their leases, their entries, their counts."""

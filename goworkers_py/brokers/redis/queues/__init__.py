@@ -1,0 +1,1 @@
+"""Jobs on their way: pushed, fetched, settled, scheduled."""

@@ -1,0 +1,63 @@
+"""The entries of a line of parked jobs, and of an outbox: a header (a JSON object and a line feed), then the payload.
+
+`v` is the version of the header. A later version may add fields; an entry with another `v` is left where it is.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import NamedTuple
+
+import simplejson
+
+from goworkers_py.core.effect import Push
+from goworkers_py.features.limits.payload import slot_claim_in
+from goworkers_py.features.tracking.record import tracked_in
+from goworkers_py.features.unique.payload import claim_in
+from goworkers_py.wire.batch import bid_in
+from goworkers_py.wire.group import membership_in
+from goworkers_py.wire.needs import is_version
+from goworkers_py.wire.payload import encodable
+
+VERSION = 1
+
+
+class LineEntry(NamedTuple):
+    raw: bytes
+    queue: str  # empty when nobody can read the header
+    payload: bytes
+    at: float | None  # since when it is there, epoch seconds
+    id: str = ""  # in an outbox: of the push
+    due: float | None = None  # in an outbox: `at` of the push
+    place: int | None = None  # how many older entries there were when it was read, if that is known
+
+    @property
+    def push(self) -> Push:
+        payload = self.payload
+        slot, group = slot_claim_in(payload), None if self.due else membership_in(payload, self.queue)
+        return Push(
+            self.queue,
+            payload,
+            self.due,
+            self.id,
+            tracked_in(payload),
+            lock=claim_in(payload),
+            batch=bid_in(payload),
+            group=group,
+            slot=None if group else slot,
+        )
+
+
+def written(payload: bytes, queue: str, at: float, **more: object) -> bytes:
+    return simplejson.dumps({"v": VERSION, "queue": queue, "at": at, **more}).encode() + b"\n" + payload
+
+
+def read(raw: bytes, place: int | None = None) -> LineEntry:
+    header, _, payload = raw.partition(b"\n")
+    with suppress(Exception):  # other programs write here too: anything may be in a header
+        told = simplejson.loads(header)
+        if is_version(told["v"], VERSION) and isinstance(told["queue"], str) and encodable(told["queue"]):
+            due = told.get("due")
+            more = str(told.get("id") or ""), None if due is None else float(due)
+            return LineEntry(raw, told["queue"], payload, float(told["at"]), *more, place)
+    return LineEntry(raw, "", raw, None, place=place)

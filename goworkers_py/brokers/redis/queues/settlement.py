@@ -1,0 +1,225 @@
+"""Takes jobs off in-progress lists and moves them, any number in one call of settle.lua."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from types import MappingProxyType
+from typing import NamedTuple
+
+from goworkers_py.brokers.contracts.transport import Settled
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, NumberOf, Script, text
+from goworkers_py.brokers.redis.driver.packing import packed
+from goworkers_py.brokers.redis.driver.replies import list_of
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.queues import line_entry
+from goworkers_py.brokers.redis.queues.effects import encode, encode_once
+from goworkers_py.brokers.redis.queues.places import Row
+from goworkers_py.brokers.redis.queues.row_effects import RowEffect, encode_rows
+from goworkers_py.core import machine
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import Effect, NoteState, ShowStatus
+from goworkers_py.core.outcome import (
+    Cancelled,
+    Dead,
+    Discard,
+    Done,
+    Expired,
+    Joined,
+    Keep,
+    Outcome,
+    Park,
+    Requeue,
+    Reschedule,
+    Retry,
+)
+from goworkers_py.wire import enclosure
+from goworkers_py.wire.failure import error_class, error_text
+
+DAY_COUNTER_LIFE_S = 5 * 365 * 86_400
+RECEIPT_LIFE_S = 3_600
+
+
+class Target(NamedTuple):
+    """The step for one job, as settle.lua names it, and what the step needs."""
+
+    what: str
+    payload: bytes = b""  # empty: the payload of the delivery
+    at: float = 0
+    line: str = ""
+
+
+class Item(NamedTuple):
+    queue: str
+    owner: str  # empty: the job is in progress on another server, and its effects happen once for each id
+    payload: bytes
+    target: Target
+    effects: tuple[Effect, ...] = ()
+    newest_first: bool = False  # from which end of the list to look for it
+
+
+NO_EFFECTS: Mapping[Delivery, RowEffect] = MappingProxyType({})
+
+
+def _script(name: str) -> Script:
+    path = LUA / name
+    return Script(path, lambda reply: list_of(int, bytes)(reply) and len(reply) % 2 == 0)
+
+
+_SETTLE, _SETTLE_ROWS = _script("settle.lua"), _script("settle_rows.lua")
+
+
+class _MoreKeys:
+    """The keys that a call needs beside the fixed ones, numbered from 1 on."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def number_of(self, key: str) -> int:
+        if key not in self._numbers:
+            self._numbers[key] = self.number_of_first([key])
+        return self._numbers[key]
+
+    def number_of_first(self, keys: Sequence[str]) -> int:
+        """Adds these keys, and returns the number of the first one. The others follow it."""
+        self.keys.extend(keys)
+        return len(self.keys) - len(keys) + 1
+
+
+class Settlement:
+    """Used by settlers and by recoveries, each with a settler name and batch numbers of its own."""
+
+    def __init__(self, connections: Connections, keys: Keys, dead_limits: tuple[int, float]) -> None:
+        self._connections = connections
+        self._keys = keys
+        self._dead_limits = dead_limits
+
+    def settle(
+        self,
+        settler: str,
+        number: int,
+        rows: Sequence[Row],
+        items: Sequence[Item],
+        effects: Mapping[Delivery, RowEffect] = NO_EFFECTS,
+    ) -> dict[int, Settled]:
+        """Settles `rows`, then `items`. `effects` are those of deliveries in rows. Returns the results of
+        those that were not settled, by their number."""
+        keys, now = self._keys, machine.time()
+        today = datetime.datetime.fromtimestamp(now, datetime.timezone.utc).date()
+        more_keys = _MoreKeys()
+        number_of = more_keys.number_of
+        before, behind = list[Argument](), list[Argument]()
+        if effects:
+            deliveries = chain.from_iterable(row.deliveries for row in rows)
+            before, behind = encode_rows(deliveries, effects, keys, number_of, more_keys.number_of_first)
+        arguments: list[Argument] = [number, *self._dead_limits, DAY_COUNTER_LIFE_S, RECEIPT_LIFE_S, *before]
+        for row in rows:
+            word, how = ("large", machine.token_hex(16)) if row.large else ("row", row.places)
+            place = number_of(keys.inprogress(row.queue, row.owner)), 1 if row.newest_first else -1
+            arguments += (word, *place, how, len(row.deliveries), *row.payloads)
+        arguments += behind
+        for item in items:
+            arguments += self._encoded(item, number_of, now)
+        fixed = (
+            keys.dead, keys.queues, keys.lines, keys.outboxes,
+            keys.processed, keys.failed, keys.processed_on(today), keys.failed_on(today), keys.receipt(settler),
+            keys.nothing,
+        )  # fmt: skip
+        script = _SETTLE if items or effects else _SETTLE_ROWS
+        answer = self._connections.script(script, (*fixed, *more_keys.keys), arguments)
+        errors = self._explained(answer[1::2]) if answer else {}
+        return {
+            at - 1: False if result == 0 else errors[result]
+            for at, result in zip(answer[::2], answer[1::2], strict=True)
+        }
+
+    def flaw(self, item: Item) -> str:
+        """Why no command can be made of this item; empty for one that can be settled."""
+        try:
+            arguments = self._encoded(item, _MoreKeys().number_of, machine.time())
+            for _ in packed([("EVALSHA", *arguments)]):
+                pass
+        except Exception as error:
+            return f"{error_class(error)}: {error_text(error)}"
+        return ""
+
+    def _encoded(self, item: Item, number_of: NumberOf, now: float) -> list[Argument]:
+        keys, (what, payload, at, line) = self._keys, _readable(item, now)
+        of_list = number_of(keys.inprogress(item.queue, item.owner)) if item.owner else 0
+        goal, name, told = self._goal(what, line or item.queue), line or item.queue, item.effects
+        if what != item.target.what:
+            told = tuple(_elsewhere(one, what, max(1, int(self._dead_limits[1]))) for one in told)
+        effects = list((encode if item.owner else encode_once)(told, keys, number_of, now))
+        end = 1 if item.newest_first else -1
+        place = what, of_list, end, item.payload, number_of(goal) if goal else 0, name, at, payload
+        return [*place, len(effects), *effects]
+
+    def _goal(self, what: str, name: str) -> str:
+        """The key to which the step moves a job; empty when it only removes it."""
+        if what == "park":
+            return self._keys.line(name)
+        if what in ("front", "back"):
+            return self._keys.queue(name)
+        return {"retry": self._keys.retry, "schedule": self._keys.schedule, "dead": self._keys.dead}.get(what, "")
+
+    def _explained(self, results: Sequence[int | bytes]) -> dict[int | bytes, str]:
+        """The error texts among the results of the script, each with its text in our words."""
+        return {told: self._connections.explained(_SETTLE, text(told)) for told in results if isinstance(told, bytes)}
+
+
+# The steps that only remove a job differ in what they count.
+_REMOVED: dict[type[Outcome], str] = {
+    Done: "remove",
+    Discard: "fail",
+    Expired: "drop",
+    Cancelled: "drop",
+    Joined: "drop",
+}
+
+
+def target_of(outcome: Outcome) -> Target:
+    match outcome:
+        case Done() | Discard() | Expired() | Cancelled() | Joined():
+            return Target(_REMOVED[type(outcome)])
+        case Retry(at, payload):
+            return Target("retry", payload, at)
+        case Reschedule(at, payload):
+            return Target("schedule", payload, at)
+        case Dead(payload):
+            return Target("dead", payload)
+        case Requeue(payload, last):
+            return Target("back" if last else "front", payload or b"")
+        case Park(line, payload):
+            return Target("park", payload or b"", line=line)
+        case Keep():
+            raise ValueError("a delivery that is kept is not settled")
+
+
+def _readable(item: Item, now: float) -> Target:
+    """Ruby reads the sets too, so no payload that Ruby cannot read goes there as it is. A retry or a dead job with such
+    a payload goes to the dead set, enclosed as text; a scheduled one goes to the back of its queue."""
+    target = item.target
+    if target.what == "park":
+        return target._replace(payload=line_entry.written(target.payload or item.payload, item.queue, now))
+    if target.what not in ("retry", "schedule", "dead"):
+        return target
+    readable = enclosure.readable(target.payload, item.queue, now)
+    if readable is target.payload:
+        return target
+    return Target("back", target.payload) if target.what == "schedule" else Target("dead", readable)
+
+
+def _elsewhere(effect: Effect, what: str, dead_life_s: int) -> Effect:
+    """The record of a job that goes elsewhere because Ruby cannot read it says where."""
+    dead = what == "dead"
+    if isinstance(effect, ShowStatus):
+        return dataclasses.replace(effect, status="failed" if dead else "queued")
+    if not isinstance(effect, NoteState):
+        return effect
+    fields = tuple((name, value) for name, value in effect.fields if name != "due")
+    life_s = max(effect.life_s, dead_life_s) if dead else effect.life_s
+    return effect._replace(state="dead" if dead else "waiting", life_s=life_s, fields=fields)

@@ -1,0 +1,156 @@
+"""Jobs that wait for a time, in a line or in an outbox; the values of jobs; the ends of jobs of another server."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+
+from goworkers_py.brokers.contracts.store import EndedPage, EndedPlace, Forward, Posted, RunningMark, Store
+from goworkers_py.brokers.contracts.transport import Batch, Settled
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, text
+from goworkers_py.brokers.redis.driver.listener import Listener
+from goworkers_py.brokers.redis.driver.replies import list_of
+from goworkers_py.brokers.redis.iterations import Iterations
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.queues.lines import Move, outboxes, parking
+from goworkers_py.brokers.redis.queues.settlement import Item, Settlement, Target, target_of
+from goworkers_py.core.cursor import Cursor, Iteration
+from goworkers_py.core.effect import ID_LIFE_S
+from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.job_state import JobState, StateWord
+from goworkers_py.core.outcome import Outcome, Requeue
+from goworkers_py.features.tracking.record import LIVE_S, JobRecord, tracked_in
+from goworkers_py.features.tracking.redis import JobRecords
+from goworkers_py.features.tracking.redis_ended import EndedIndex
+from goworkers_py.features.tracking.redis_keys import RecordKeys
+from goworkers_py.policy.step_size import StepSize
+from goworkers_py.wire import enclosure
+from goworkers_py.wire.message import describe_job
+
+log = logging.getLogger(__name__)
+
+# A limit for one call of due.lua, because the server serves nobody else meanwhile.
+PROMOTED_BYTES = 1_000_000
+
+_DUE = Script(LUA / "due.lua", lambda reply: list_of(bytes, list, int)(reply) and len(reply) == 4)
+_PROMOTE = Script(LUA / "promote.lua", list_of(bytes))
+
+
+class RedisStore(Store):
+    def __init__(
+        self,
+        connections: Connections,
+        keys: Keys,
+        settlement: Settlement,
+        dead_limits: tuple[int, float],
+        listener: Listener,
+    ) -> None:
+        """`dead_limits`: how many jobs the dead set keeps at most, and for how many seconds."""
+        self._connections = connections
+        self._keys = keys
+        self._settlement = settlement
+        self._listener = listener
+        self._dead_limits = dead_limits
+        self._lines = parking(connections, keys, dead_limits)
+        self._records = JobRecords(connections, keys)
+        self._ended = EndedIndex(connections, keys, self._records)
+        self._iterations = Iterations(connections, keys)
+        self._outboxes = outboxes(connections, keys, dead_limits)
+
+    def promote(self, state: JobState, forward: Forward, at_once: int) -> Iterator[float | None]:
+        source = {JobState.SCHEDULED: self._keys.schedule, JobState.RETRY: self._keys.retry}[state]
+        skip, more = 0, True  # `skip`: entries that could not be moved; the next look begins after them
+        while more:
+            now_text, next_score, due, more = self._connections.script(_DUE, (source,), (at_once, skip, PROMOTED_BYTES))
+            now = float(now_text)
+            errors = self._move(source, due, forward, now, skip) if due else []
+            for error in dict.fromkeys(errors):
+                log.error("%s: a due job cannot be moved: %s", state.value, error)
+            skip += len(errors)
+            yield max(0.0, float(next_score) - now) if next_score else None
+
+    def release(self, line: str, count: int) -> int:
+        released = passed = 0  # `passed`: jobs that cannot be moved
+        step = StepSize()
+        while released < count:
+            oldest = self._lines.readable(line, min(count - released, step.count), passed)
+            if not oldest:
+                break
+            step.moved(len(oldest), sum(len(one.raw) for one in oldest))
+            # The newest comes first: each goes to the front of its queue, so the oldest of them is consumed next.
+            moves = [Move(one, "front", one.queue, one.payload) for one in reversed(oldest)]
+            answer = self._lines.move(line, moves)
+            released += answer.count(1)
+            for move, told in zip(moves, answer, strict=True):
+                if isinstance(told, str):
+                    passed += 1
+                    job = describe_job(move.payload, move.queue)
+                    log.error("not released from line %s: %s: %s", line, job, told)
+        return released
+
+    def posted(self, to: str, limit: int, passed: int = 0) -> list[Posted]:
+        return [Posted(one.push, one) for one in self._outboxes.readable(to, limit, passed)]
+
+    def sent(self, to: str, posted: Sequence[Posted]) -> None:
+        answer = self._outboxes.move(to, [Move(one.receipt, "delete") for one in posted])
+        if errors := [told for told in answer if isinstance(told, str)]:
+            raise BrokerRefused(f"pushes that were sent cannot be removed from the outbox: {errors[0]}")
+
+    def apply(self, batch: Batch) -> list[Settled]:
+        items = [Item(one.queue, "", one.payload, _stored(outcome), outcome.effects) for one, outcome in batch.finished]
+        failed = self._settlement.settle(f"{batch.settler}:store", batch.number, (), items)
+        return [failed.get(at, True) for at in range(len(items))]
+
+    def note_ends(self, messages: Sequence[str]) -> None:
+        self._connections.exchange([("SET", self._keys.ended_message(one), "", "EX", ID_LIFE_S) for one in messages])
+
+    def known_ends(self, messages: Sequence[str]) -> set[str]:
+        there = self._connections.exchange([("EXISTS", self._keys.ended_message(one)) for one in messages])
+        return {one for one, found in zip(messages, there, strict=True) if found}
+
+    def record(self, jid: str) -> JobRecord | None:
+        return self._records.read(jid)
+
+    def ended(self, state: StateWord, after: EndedPlace | None, limit: int) -> EndedPage:
+        return self._ended.page(state, after, limit)
+
+    def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
+        return self._listener.listen(self._keys.record(jid), lambda told: changed())
+
+    def mark_running(self, marks: Sequence[RunningMark]) -> list[bool]:
+        return self._records.mark_running(marks)
+
+    def begin_iteration(self, jid: str, of: str) -> Iteration:
+        return self._iterations.begin(jid, of)
+
+    def checkpoint(self, jid: str, cursor: Cursor) -> bool:
+        return self._iterations.checkpoint(jid, cursor)
+
+    def value(self, kind: str, jid: str) -> bytes | None:
+        stored: bytes | None = self._connections.call("GET", self._keys.value(kind, jid))
+        return stored
+
+    def _move(self, source: str, due: Sequence[bytes], forward: Forward, now: float, skip: int) -> list[str]:
+        """Moves the due entries. Returns an error for each entry that stays."""
+        queues: dict[str, int] = {}
+        records = RecordKeys(self._keys)
+        moves: list[Argument] = []
+        for entry in due:
+            queue, payload = forward(entry, now)
+            if queue is None:
+                moves += (0, 0, entry, enclosure.readable(payload, "", now))
+            else:
+                number = queues.setdefault(self._keys.bare(queue), len(queues) + 1)
+                moves += (number, records.number(entry, tracked_in), entry, payload)
+        fixed = (source, self._keys.queues, self._keys.dead, self._keys.nothing)
+        keys = [*fixed, *map(self._keys.queue, queues), *records.names]
+        arguments = (repr(now), skip, *self._dead_limits, LIVE_S, len(queues), *queues, *moves)
+        told = self._connections.script(_PROMOTE, keys, arguments)
+        errors = {one: self._connections.explained(_PROMOTE, text(one)) for one in set(told)}
+        return [errors[one] for one in told]
+
+
+def _stored(outcome: Outcome) -> Target:
+    """A requeued job stays on the server of its queue."""
+    return Target("none") if isinstance(outcome, Requeue) else target_of(outcome)

@@ -1,0 +1,1 @@
+"""The server itself: access rules, checks, and one that is started along."""

@@ -1,0 +1,252 @@
+"""The server's access rules (ACL): the commands and key patterns that each feature needs.
+
+`pyworkers doctor --acl` prints the rules for a configuration; docs/access.md has the rules for all features. When
+the server refuses a command, the error names the missing rule, see `refusal`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.server.key_patterns import literally
+from goworkers_py.config.cluster_address import is_cluster
+from goworkers_py.config.options import Config, QueueConfig
+from goworkers_py.wire.sidekiq_status import CHANNEL
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A feature without its rules is off, and jobs run all the same. Only the first feature is needed to run jobs."""
+
+    name: str
+    commands: str
+    patterns: str  # without the namespace
+    wanted: Callable[[Config], bool] = lambda config: True
+    channels: str = ""
+
+
+FEATURES = (
+    Feature(
+        "jobs",
+        "client|setname client|id client|unblock multi exec eval evalsha time get set del exists expire incrby lpush "
+        "rpush lrange lindex llen lrem ltrim rpoplpush brpoplpush sadd zadd zcard zrem zmscore zrangebyscore "
+        "zremrangebyscore zremrangebyrank hget hgetall hset hsetnx hexists hdel",
+        "queues queue:* schedule retry dead stat:* pyworkers:*",
+    ),
+    Feature("unique jobs", "hlen hmget ttl persist", ""),
+    Feature("limits", "hlen hmget persist srem sscan", ""),
+    Feature("batches", "hmget hincrby", ""),
+    Feature("groups of jobs", "hlen hmget renamenx unlink srem", ""),
+    Feature("delay queues", "hmget", ""),
+    Feature("speed of large jobs", "lpos lset", ""),
+    Feature("lists of ended jobs", "ttl", ""),
+    Feature("results at once", "publish subscribe unsubscribe", "", channels="pyworkers:*"),
+    Feature("commands with answers", "xadd xrange xrevrange", ""),
+    Feature("iterable jobs", "", "it-*"),
+    Feature("status of sidekiq-status", "ttl", "sidekiq:status:*", channels=CHANNEL),
+    Feature("locks of sidekiq-unique-jobs", "hlen", "uniquejobs:*", lambda config: config.echo.locks == "native"),
+    Feature("pauses", "smembers", "paused"),
+    # The keys of a process begin with its identity, host:pid:nonce.
+    Feature("fleet", "srem smembers rpop", "processes process_cleanup *:*:????????????*"),
+    Feature("metrics", "hincrby bitfield", "", lambda config: config.metrics != "off"),
+    # Read in both layouts, whatever this process writes: other programs write too.
+    Feature("reading metrics", "hlen hmget hscan", "j|* *-??-??:* h|* ????????-marks"),
+    Feature("standby", "pexpire pttl", "", lambda config: config.standby),
+    Feature("another database", "select", "", lambda config: _database(config.broker) not in ("", "0")),
+    Feature("a cluster", "cluster|slots asking", "", lambda config: is_cluster(config.broker)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRight:
+    """What a producer may do with some keys. No other command may touch these keys, and these commands no others: a
+    command that a lock needs, such as DEL or EXPIRE, would delete a queue."""
+
+    commands: str
+    patterns: str = ""  # without the namespace, as are the channels
+    channels: str = ""
+
+
+# Pushes of each kind, and the states and results of tracked jobs.
+PRODUCER = (
+    ProducerRight("lpush llen", "queue:*"),
+    ProducerRight("sadd", "queues"),
+    ProducerRight("zadd zcard", "schedule"),
+    ProducerRight("hget hset hlen hgetall del expire", "pyworkers:job:*"),
+    ProducerRight("hget hset hmget hlen hexists ttl exists del expire", "pyworkers:lock:*"),
+    ProducerRight("hget hset hdel hmget hlen hexists hsetnx hincrby expire", "pyworkers:batch:* pyworkers:chain:*"),
+    ProducerRight("zadd zrem zcard zremrangebyscore", "pyworkers:batches pyworkers:chains"),
+    ProducerRight("lrange expire", "pyworkers:deaths:*"),
+    # A block of a batch that fails cancels what it has pushed.
+    ProducerRight("hset hdel expire publish", "pyworkers:tombstones", "pyworkers:tombstones"),
+    ProducerRight("set", "pyworkers:tombstones:version"),
+    ProducerRight("hget hset hdel hmget hlen del llen rpush renamenx", "pyworkers:group:* pyworkers:group-set:*"),
+    ProducerRight("sadd srem", "pyworkers:groups"),
+    ProducerRight("zadd zrem zcard", "pyworkers:groups:*"),
+    # Limits: a push reads what they allow, and takes a place or joins a line.
+    ProducerRight("hmget hlen", "pyworkers:limit:*"),
+    ProducerRight("hget hset hdel hmget hlen hexists persist expire del", "pyworkers:slot:*"),
+    ProducerRight("lpush llen", "pyworkers:line:*"),
+    ProducerRight("zadd zcard", "pyworkers:limits:due"),
+    ProducerRight("sadd srem", "pyworkers:lines"),
+    # All commands of ties are tried on a key that is not there, before the first write of several pushes.
+    ProducerRight(
+        "zadd lrem lpush rpush hmget hget hlen hexists hset hdel hincrby llen expire persist srem sadd",
+        "pyworkers:none:*",
+    ),
+)
+# Without scripts: which processes live and work a queue, and who waits for a result.
+_ASKED = (
+    ProducerRight("hgetall exists", "pyworkers:owners pyworkers:gone pyworkers:lease:*"),
+    ProducerRight("subscribe unsubscribe", channels="pyworkers:job:*"),
+)
+
+
+# Redis 6.2 gives a new user all channels, and refuses to add patterns to them. Since 7.0 a new user has no channels.
+_NO_CHANNELS = "resetchannels"
+
+
+def producer_rules(config: Config) -> list[str]:
+    """The words after ACL SETUSER for a program that only pushes: first the commands without keys, then a selector for
+    each kind of key, which Redis knows since release 7."""
+    features = [one for one in FEATURES if one.name in ("another database", "a cluster") and one.wanted(config)]
+    keyless = ["client|setname multi exec time", *(one.commands for one in features)]
+    scripts = ProducerRight("eval evalsha", " ".join(right.patterns for right in PRODUCER))
+    selectors = [_selector(right, _prefix(config)) for right in (*PRODUCER, *_ASKED, scripts)]
+    selectors += [
+        _selector(ProducerRight("lpush", literally(queue.list_)), "") for queue in config.queues if queue.list_
+    ]
+    return [*(f"+{command}" for words in keyless for command in words.split()), _NO_CHANNELS, *selectors]
+
+
+def _selector(right: ProducerRight, prefix: str) -> str:
+    patterns = [
+        *(f"~{prefix}{one}" for one in right.patterns.split()),
+        *(f"&{prefix}{one}" for one in right.channels.split()),
+    ]
+    return f"({' '.join([*patterns, *(f'+{one}' for one in right.commands.split())])})"
+
+
+def rules(config: Config) -> list[str]:
+    """The words after ACL SETUSER, without the password: first the patterns of keys and channels, then the commands,
+    each word once."""
+    wanted = [feature for feature in FEATURES if feature.wanted(config)]
+    prefix = _prefix(config)
+    patterns = [f"~{prefix}{pattern}" for feature in wanted for pattern in feature.patterns.split()]
+    patterns += [_NO_CHANNELS, *(f"&{prefix}{pattern}" for feature in wanted for pattern in feature.channels.split())]
+    commands = [f"+{command}" for feature in wanted for command in feature.commands.split()]
+    lists = [f"~{pattern}" for queue in config.queues for pattern in _of_plain_list(queue) if pattern]
+    return list(dict.fromkeys([*patterns, *lists, *commands]))
+
+
+def _of_plain_list(queue: QueueConfig) -> tuple[str, str]:
+    return queue.list_, queue.in_progress.replace("{n}", "*")
+
+
+def _prefix(config: Config) -> str:
+    return literally(Keys(config.namespace).prefix)
+
+
+def lines(config: Config, producer: bool = False) -> Iterator[str]:
+    """The commands for an administrator to paste, who writes a password in place of PASSWORD."""
+    user, words = ("producer", producer_rules(config)) if producer else ("pyworkers", rules(config))
+    if producer:
+        yield (
+            "# for Redis 7 or later and Valkey. Redis 6.2 knows no brackets: leave them out there, and this user can "
+            "delete queues too"
+        )
+    if is_cluster(config.broker):
+        yield "# on each node of the cluster, also on the replicas, which may become masters:"
+    yield " ".join(["ACL SETUSER", _user(config.broker) or user, "reset on >PASSWORD", *words])
+    if config.broker.startswith("sentinel://"):
+        yield (
+            "# and on each sentinel, where it has users (?sentinel_username=...&sentinel_password=...):\n"
+            f"ACL SETUSER {user} reset on >PASSWORD +sentinel|masters"
+        )
+
+
+def _user(address: str) -> str:
+    login = urlsplit(address).netloc.rpartition("@")[0]
+    return unquote(login.partition(":")[0])
+
+
+def _database(address: str) -> str:
+    if "://" not in address or is_cluster(address):
+        return ""
+    parts = urlsplit(address)
+    told = parse_qs(parts.query).get("db", [""])[0]  # goes before that in the path
+    return told or ("" if parts.scheme == "unix" else parts.path.rpartition("/")[2])
+
+
+# A day and an hour of one digit: Sidekiq 7 and 8 write them in different ways.
+_EARLY = datetime.datetime(2025, 2, 4, 8, 3, tzinfo=datetime.timezone.utc)
+
+
+def probes(keys: Keys) -> list[tuple[str | int, ...]]:
+    """A probe of each command that a process sends, and of each kind of key. No probe is ever run."""
+    queue, held = keys.queue("default"), keys.inprogress("default", "doctor")
+    member = "doctor:1:aaaaaaaaaaaa"
+    return [
+        ("LPUSH", queue, ""), ("RPUSH", queue, ""), ("LLEN", queue), ("LINDEX", queue, -1), ("LRANGE", held, 0, 0),
+        ("LREM", held, -1, ""), ("LTRIM", queue, 0, -1), ("LPOS", held, ""), ("LSET", held, 0, ""),
+        ("RENAMENX", keys.nothing, keys.nothing), ("UNLINK", keys.nothing),
+        ("RPOPLPUSH", queue, held), ("BRPOPLPUSH", queue, held, 1),
+        ("SADD", keys.queues, ""), ("SMEMBERS", keys.paused), ("SREM", keys.processes, ""),
+        ("ZADD", keys.schedule, 0, ""), ("ZADD", keys.retry, 0, ""), ("ZADD", keys.dead, 0, ""),
+        ("ZCARD", keys.retry), ("ZREM", keys.retry, ""), ("ZMSCORE", keys.retry, ""),
+        ("ZRANGEBYSCORE", keys.retry, 0, 0), ("ZREMRANGEBYSCORE", keys.dead, 0, 0),
+        ("ZREMRANGEBYRANK", keys.dead, 0, 0),
+        ("GET", keys.processed), ("INCRBY", keys.failed, 1), ("SET", keys.lease(member), ""), ("DEL", keys.nothing),
+        ("EXISTS", keys.nothing), ("EXPIRE", keys.nothing, 1), ("HGET", keys.owners, ""), ("HGETALL", keys.owners),
+        ("HSET", keys.member(member), "", ""), ("HSETNX", keys.gone, "", ""), ("HEXISTS", keys.gone, ""),
+        ("HDEL", keys.gone, ""), ("RPOP", keys.signals(member)), ("SET", keys.process_cleanup, ""),
+        ("HINCRBY", keys.minute_of_eight(_EARLY), "", 1), ("BITFIELD", keys.histogram_of_seven("J", _EARLY)),
+        ("BITFIELD", keys.histogram_of_eight("J", _EARLY)), ("HSCAN", keys.marks(_EARLY), 0),
+        ("PUBLISH", keys.record(member), ""), ("HGET", keys.iteration("doctor"), ""),
+        ("HINCRBY", keys.batch("doctor"), "total", 0), ("HLEN", keys.lock("Job")), ("HMGET", keys.lock("Job"), ""),
+        ("PERSIST", keys.places("limit")), ("SSCAN", keys.lines, 0),
+        ("XADD", keys.calls, "*", "", ""), ("XRANGE", keys.calls, "-", "+"), ("XREVRANGE", keys.calls, "+", "-"),
+        ("TTL", keys.status("doctor")), ("PUBLISH", keys.prefix + CHANNEL, ""),
+        ("TIME",), ("EVAL", "return 1", 0), ("EVALSHA", "0" * 40, 0), ("CLIENT", "ID"), ("CLIENT", "UNBLOCK", 0),
+    ]  # fmt: skip
+
+
+# --- the error replies of the server when a rule is missing, in all versions since 6.2
+
+_COMMAND = re.compile(r"no permissions to run the '([^']+)'")
+_KEY = re.compile(
+    r"(?i)permissions to access (one of the keys|a key|the '[^']*' key)|can't access at least one of the keys"
+)
+_IN_A_SCRIPT = re.compile(r"can't run this command or subcommand")
+_ALL = "`pyworkers doctor --acl` prints all that are needed"
+_OF_THE_DAEMON = frozenset(command for feature in FEATURES for command in feature.commands.split())
+_MOST_KEYS = 5
+
+
+def refusal(told: str, keys: Sequence[object] = ()) -> str | None:
+    """The server's error reply with the missing rule named; None when the reply is about something else."""
+    if named := _COMMAND.search(told):
+        command = named[1].lower()
+        told = f"the server's access rules do not allow {command.upper().replace('|', ' ')}: add +{command}"
+        return f"{told} ({_ALL})" if command in _OF_THE_DAEMON else told
+    if _KEY.search(told):
+        names = [f"~{key.decode('utf-8', 'replace') if isinstance(key, bytes) else key}" for key in keys[:_MOST_KEYS]]
+        which = f"one of these keys: add a pattern for {', '.join(names)}" if names else "a key"
+        return f"the server's access rules do not allow {which} ({_ALL})"
+    if is_refused_in_script(told):
+        return f"the server's access rules do not allow a command that a script needs ({_ALL})"
+    return None
+
+
+def is_refused_in_script(told: str) -> bool:
+    """True when the server refused a command of a script and did not say which."""
+    return bool(_IN_A_SCRIPT.search(told))
+
+
+def names_command(told: str) -> bool:
+    return bool(_COMMAND.search(told))

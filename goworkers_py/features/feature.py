@@ -1,0 +1,26 @@
+"""The entry of a feature: what a feature may give to the engine.
+
+Each part is a method that imports inside and returns the part, so that a part is loaded when it is first needed, and
+type checkers see it. A feature overrides the methods of the parts that it has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    import click
+
+
+class Feature:
+    """The base class of every entry. Its methods mean: the feature has no such part."""
+
+    name: ClassVar[str]  # of its folder
+    uses: ClassVar[tuple[str, ...]] = ()  # other features whose modules it imports
+
+    # --- people
+    commands: ClassVar[tuple[str, ...]] = ()  # of `pyworkers`
+
+    def command(self, name: str) -> click.Command:
+        """One of `commands`."""
+        raise NotImplementedError

@@ -1,0 +1,117 @@
+"""Which slots of limits a job needs: by its class, and the key that `by` makes from its arguments."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import simplejson
+
+from goworkers_py.config.options import Config, LimitConfig
+from goworkers_py.core.effect import Effect
+from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.job_state import StateWord
+from goworkers_py.features.limits.configured import configured
+from goworkers_py.features.limits.limit import LimitSettings, LimitSpec, Slot, SlotTie
+from goworkers_py.features.limits.payload import slots_of
+from goworkers_py.policy.consequences import Change, of_slots
+from goworkers_py.policy.registry import JobSpec, Registry
+from goworkers_py.wire import payload
+from goworkers_py.wire.message import Message
+from goworkers_py.wire.stored_job import StoredJob
+
+log = logging.getLogger("goworkers_py.job")
+
+# Hexadecimal digits of the digest of a key.
+DIGITS = 24
+_canonical = simplejson.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
+def slot_for(limit: LimitSpec, args: Sequence[Any], kwargs: Mapping[str, Any], called: str = "") -> Slot:
+    """`called`: the class of the job, for the error when `by` raises one."""
+    if limit.by is None:
+        return Slot(limit.name)
+    try:
+        key = limit.by(*args, **kwargs)
+    except Exception as error:
+        given = ", ".join([*map(reprlib.repr, args), *(f"{name}={reprlib.repr(it)}" for name, it in kwargs.items())])
+        raise ArgumentError(f"limit {limit.name}, by: fails for {called}({given}): {error!r}") from error
+    key = list(key) if isinstance(key, tuple) else key
+    try:
+        payload.check_plain(key, "the key")
+    except ArgumentError as error:
+        raise ArgumentError(f"limit {limit.name}, by: {error}; return a text, a number or a list of them") from None
+    return Slot(limit.name, hashlib.sha256(_canonical.encode(key).encode()).hexdigest()[:DIGITS])
+
+
+def strict_of(limits: Iterable[LimitSpec]) -> LimitSpec | None:
+    """The limit whose line the pushes of a class join: the first strict one by name."""
+    return min((limit for limit in limits if limit.strict), key=lambda limit: limit.name, default=None)
+
+
+class Limiting:
+    """The limits of the jobs of this program."""
+
+    def __init__(self, registry: Registry, config: Config) -> None:
+        self._registry = registry
+        self._config = config
+        # By the names of limits. Classes are registered before jobs run. Two threads may each add the same entry.
+        self._queues: dict[frozenset[str], list[str]] = {}
+
+    def set_limits(self, limits: Sequence[LimitConfig]) -> None:
+        """From any thread, in one assignment: what `settings` returns follows these sections from now on."""
+        self._config = replace(self._config, limits=tuple(limits))
+
+    @property
+    def of_any_class(self) -> bool:
+        return self._registry.any_limits
+
+    def of(self, message: Message) -> Sequence[LimitSpec]:
+        spec = self._registry.spec_of(message)
+        return spec.limits if spec is not None else ()
+
+    def ties(self, message: Message, limits: Iterable[LimitSpec]) -> list[SlotTie]:
+        """The slots that the job needs, by name. A slot in its payload stands for that of the code: the key is that of
+        the push."""
+        known = {tie.slot.limit: tie for tie in slots_of(message.fields)}
+        spec = self._registry.spec_of(message)
+        needed = {limit.name: known.get(limit.name) or self._tie(message, limit, spec) for limit in limits}
+        return sorted(needed.values())
+
+    def _tie(self, message: Message, limit: LimitSpec, spec: JobSpec | None) -> SlotTie:
+        try:
+            args, kwargs = message.args, message.kwargs
+            if limit.by is not None and spec is not None:
+                args, kwargs = spec.arguments.load(args, kwargs)
+            return SlotTie(slot_for(limit, args, kwargs), limit.holds)
+        except Exception as error:  # whatever the user's code raises: the job must not escape its limit
+            told, cause = message.job_class, error.__cause__ or error  # arguments are not logged
+            log.warning(
+                "limit %s: `by` fails for class %s, so the job counts under no key: %r", limit.name, told, cause
+            )
+            return SlotTie(Slot(limit.name), limit.holds)
+
+    def of_class(self, raw: bytes, queue: str, state: StateWord) -> tuple[Effect, ...]:
+        """The effects of a move of a job on the places that it has by its class, and that its payload does not name."""
+        message = StoredJob(raw, queue).message
+        if message is None or not message.jid or not self._registry.any_limits:
+            return ()
+        known = slots_of(message.fields)
+        ties = [tie for tie in self.ties(message, self.of(message)) if tie not in known]
+        queues = queue, *self.queues(tie.slot for tie in ties)
+        return (*of_slots(ties, Change(message.jid, state, None, 0.0), queues),)
+
+    def settings(self) -> list[LimitSettings]:
+        return [configured(limit, self._config).settings for limit in self._registry.limits()]
+
+    def queues(self, slots: Iterable[Slot]) -> list[str]:
+        """The queues of the classes that have one of these limits."""
+        names = frozenset([slot.limit for slot in slots])
+        known = self._queues.get(names)
+        if known is None:
+            known = self._queues[names] = self._registry.queues_of_limits(names)
+        return known

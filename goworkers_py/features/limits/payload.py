@@ -1,0 +1,74 @@
+"""The slots of limits in a payload: `{"pyworkers": {"v": 1, "needs": ["limits"], "limits": [{...}]}}`.
+
+A job has them that was pushed with its place in a slot, or that has waited in a line. Its end frees the place.
+
+name      of the limit
+key       a digest of the key; missing: the limit has no keys
+holds     true: the job keeps its place while it waits for a retry, and after its process has died
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.features.limits.limit import Slot, SlotClaim, SlotTie, is_limit_name
+from goworkers_py.wire import payload
+from goworkers_py.wire.needs import FIELD, LIMITS, V, part_of
+
+SLOTS = "limits"
+_MARK = b'"limits"'
+# Of one job. A payload that names more was written by a stranger.
+MOST_SLOTS = 100
+
+
+def slots_field(ties: Iterable[SlotTie]) -> list[dict[str, Any]]:
+    return [
+        {"name": slot.limit, **({"key": slot.key} if slot.key else {}), **({"holds": True} if holds else {})}
+        for slot, holds in ties
+    ]
+
+
+def slots_of(fields: Mapping[str, Any]) -> list[SlotTie]:
+    """Those that this release can read."""
+    told = part_of(fields, SLOTS)
+    if not isinstance(told, list) or len(told) > MOST_SLOTS:
+        return []
+    return [tie for one in told if (tie := _tie(one)) is not None]
+
+
+def _tie(told: Any) -> SlotTie | None:
+    if not isinstance(told, dict):
+        return None
+    name, key = told.get("name"), told.get("key", "")
+    if not isinstance(name, str) or not isinstance(key, str) or not is_limit_name(name):
+        return None
+    if key and not is_limit_name(key):
+        return None
+    return SlotTie(Slot(name, key), told.get("holds") is True)
+
+
+def slot_claim_in(raw: bytes) -> SlotClaim | None:
+    """The claim of a push of this payload: for a push that waited to be relayed."""
+    if _MARK not in raw:
+        return None
+    try:
+        fields = payload.read(raw)
+    except UnreadablePayload:
+        return None
+    ties, jid = slots_of(fields), payload.jid_of(fields)
+    return SlotClaim(ties[0].slot, jid) if ties and jid else None
+
+
+def with_slots(raw: bytes, fields: Mapping[str, Any], ties: Iterable[SlotTie]) -> bytes:
+    """The payload of a job, with these slots."""
+    value = fields.get(FIELD)
+    known = value.get("needs", []) if isinstance(value, dict) else []
+    needs = (
+        sorted({LIMITS, *(need for need in known if payload.is_name(need))}) if isinstance(known, list) else [LIMITS]
+    )
+    members = {"v": V, "needs": needs, SLOTS: slots_field(ties)}
+    if isinstance(value, dict):
+        return payload.splice_into(raw, FIELD, members)
+    return payload.splice(raw, {FIELD: members})

@@ -1,0 +1,182 @@
+"""Limits and locks: who has the places, who waits; set by hand, free."""
+
+from __future__ import annotations
+
+import itertools
+
+from goworkers_py.brokers.broker import Capability
+from goworkers_py.core.errors import ArgumentError
+from goworkers_py.features.limits.limit import ANY_RATE, MOST, LimitEntry, Rate, SlotEntry, rate_of
+from goworkers_py.web.http.errors import Refused
+from goworkers_py.web.http.params import Param, whole_from
+from goworkers_py.web.site.snapshots import SOON_S
+from goworkers_py.web.site.sorting import Columns
+from goworkers_py.web.site.table import Action, Data, Done, View
+from goworkers_py.web.site.visit import Visit
+from goworkers_py.web.views.offered import MOST as MOST_ENTRIES
+from goworkers_py.web.views.offered import entries
+from goworkers_py.web.views.shared import fleet_stats
+
+NAME = Param("name", "name of the limit", needed=True)
+LOCK = Param("name", "name of the lock", needed=True)
+MOST_SLOTS, MOST_LOCKS = 100, 200
+
+LIMITS = Columns("name", "concurrent", "burst", "waiting", "set_by_hand", rate=lambda one: one["rate_per_s"])
+LOCKS = Columns("name", "jid", "expires_at", "begun")
+
+
+def limits(visit: Visit) -> Data:
+    """The limits that programs have declared: what they allow, how many jobs have places and how many wait."""
+    found = entries(visit, "limits", Capability.LIMITS, visit.inspector.limits)
+    waiting = fleet_stats(visit).limits if found else {}
+    rows = [_told(one) | {"waiting": waiting.get(one.name, 0)} for one in found]
+    return {
+        "limits": LIMITS.sorted(rows, visit.args["sort"]),
+        "most": MOST_ENTRIES,
+        "offered": visit.inspector.has(Capability.LIMITS),
+    }
+
+
+def limit(visit: Visit) -> Data:
+    """One limit: who has its places and how many jobs wait, by key."""
+    entry = _entry(visit)
+    name = entry.name
+
+    def some() -> list[SlotEntry]:
+        return list(itertools.islice(visit.inspector.slots(name), MOST_SLOTS))
+
+    slots = visit.panel(f"slots of {name}", SOON_S, some)
+    return {
+        "limit": _told(entry),
+        "counted": slots,
+        "slots": [
+            {"key": one.slot.key, "waiting": one.waiting, "holders": list(one.holders)} for one in slots.value or ()
+        ],
+        "most": MOST_SLOTS,
+    }
+
+
+def _entry(visit: Visit) -> LimitEntry:
+    name = visit.args["name"]
+    found = next((one for one in visit.inspector.limits() if one.name == name), None)
+    if found is None:
+        raise Refused(404, f"no process has declared a limit {name}")
+    return found
+
+
+def _told(entry: LimitEntry) -> dict[str, object]:
+    rate = entry.rate
+    return {
+        "name": entry.name, "concurrent": entry.concurrent, "rate": str(rate) if rate else None,
+        "rate_per_s": rate.amount / rate.per_s if rate else None, "burst": rate.burst if rate else None,
+        "set_by_hand": entry.set_concurrent is not None or entry.set_rate is not None,
+    }  # fmt: skip
+
+
+def _set(visit: Visit) -> Done:
+    """Overrides a limit in the whole fleet, until `unset`: a number or `any`."""
+    entry, args = _entry(visit), visit.args
+    concurrent, rate = _concurrent(args["concurrent"]), _rate(entry, args["rate"], args["burst"])
+    if concurrent is None and rate is None:
+        raise ArgumentError("give concurrent, rate or burst")
+    done = visit.inspector.set_limit(entry.name, concurrent, rate)
+    return Done(f"limit {entry.name} " + ("was set by hand" if done else "is not declared any more"), int(done))
+
+
+def _concurrent(text: str | None) -> int | None:
+    if not text:
+        return None
+    if text == "any":
+        return -1
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) <= MOST):
+        raise ArgumentError(f"concurrent must be a number, 0 to let no job begin, or any; is {text!r}")
+    return int(text)
+
+
+def _rate(entry: LimitEntry, text: str | None, burst: int | None) -> Rate | None:
+    if text == "any":
+        if burst is not None:
+            raise ArgumentError("burst: a rate of any has none")
+        return ANY_RATE
+    rate = _rate_of(text, entry.rate.burst if entry.rate else 1) if text else entry.rate
+    if burst is None:
+        return rate if text else None
+    if rate is None:
+        raise ArgumentError("burst: the limit has no rate; give one, such as 100/minute")
+    return rate._replace(burst=burst)
+
+
+def _rate_of(text: str, burst: int) -> Rate:
+    try:
+        return rate_of(text, burst)
+    except ValueError as error:
+        raise ArgumentError(f"rate: {error}") from None
+
+
+def _unset(visit: Visit) -> Done:
+    """What the code says of a limit counts again."""
+    done = visit.inspector.unset_limit(visit.args["name"])
+    return Done(f"limit {visit.args['name']} " + ("is as in the code" if done else "had nothing set"), int(done))
+
+
+def _forget(visit: Visit) -> Done:
+    """Removes a limit that no code declares any more. It is refused while jobs wait for it or have places in it."""
+    done = visit.inspector.forget_limit(visit.args["name"])
+    said = f"limit {visit.args['name']} " + ("is forgotten" if done else "is not there")
+    return Done(said, int(done), to=visit.link("/limits"))
+
+
+def locks(visit: Visit) -> Data:
+    """Locks that unique jobs hold. `prefix` is the beginning of their names, which begin with the class."""
+    prefix = visit.args["prefix"] or ""
+    offered = visit.inspector.has(Capability.LOCKS)
+
+    def some() -> list[dict[str, object]]:
+        found = itertools.islice(visit.inspector.locks(prefix), MOST_LOCKS)
+        return [
+            {
+                "name": one.name, "jid": one.holder.jid, "expires_at": one.expires_at, "begun": one.begun,
+                "replaced": one.replaced,
+            }
+            for one in found
+        ]  # fmt: skip
+
+    shown = visit.panel(f"locks {prefix}", SOON_S, some) if offered else None
+    found = shown.value or [] if shown else []
+    return {
+        "locks": LOCKS.sorted(found, visit.args["sort"]), "counted": shown, "prefix": prefix, "most": MOST_LOCKS,
+        "offered": offered,
+    }  # fmt: skip
+
+
+def _free(visit: Visit) -> Done:
+    """Ends a lock, whatever its job does: from then on another job of this key may be pushed."""
+    done = visit.inspector.free_lock(visit.args["name"])
+    return Done(f"lock {visit.args['name']} " + ("is free" if done else "was free before"), int(done))
+
+
+VIEWS = [
+    View("/limits", "Limits", "limits.html", limits, (LIMITS.param,)),
+    View("/limit", "Limit", "limit.html", limit, (NAME,), "/limits"),
+    View("/locks", "Locks", "locks.html", locks, (Param("prefix", "how the names of the locks begin"), LOCKS.param)),
+]
+ACTIONS = [
+    Action(
+        "/limit/set",
+        _set,
+        (
+            NAME,
+            Param("concurrent", "jobs that run at once: a number, 0 lets no job begin, or any"),
+            Param("rate", "jobs that begin in a time, such as 100/minute, or any"),
+            Param("burst", "jobs of the rate that begin at once after a pause", whole_from(1, MOST)),
+        ),
+    ),
+    Action("/limit/unset", _unset, (NAME,)),
+    Action("/limit/forget", _forget, (NAME,), lambda visit: f"Forget the limit {visit.args['name']}?"),
+    Action(
+        "/lock/free",
+        _free,
+        (LOCK,),
+        lambda visit: f"Free the lock {visit.args['name']}? Its job may still run, and another one beside it then.",
+    ),
+]

@@ -1,0 +1,1 @@
+"""Tracking: a record of a job tells its state, its progress and its result."""

@@ -1,0 +1,133 @@
+"""The tracker thread: writes into the records of tracked jobs that they run, and how far they have got.
+
+All other moves of a job are written in the step of the move. That a job runs is written some milliseconds late, for
+many jobs in one step, and not at all for a job that has ended by then: so a short job costs nothing here.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+
+from goworkers_py.brokers.contracts.store import RunningMark, Store
+from goworkers_py.core import machine
+from goworkers_py.core.delivery import ENDED, Delivery
+from goworkers_py.features.tracking.tracked_run import TrackedRun
+from goworkers_py.features.tracking.tracking import Tracking
+from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.service import BrokerService
+from goworkers_py.wire.message import Message
+
+# The first change waits so long for others. A job is shown as running at most 50 ms after it began.
+COLLECT_S = 0.03
+# The progress of a job is written again after so long.
+PROGRESS_EVERY_S = 0.5
+# How often to try to write that a job runs: the server may be out of memory, or the job has just ended.
+MOST_TRIES = 3
+# Jobs in one step.
+AT_ONCE = 500
+
+
+class Tracker(BrokerService):
+    def __init__(
+        self, store: Store, tracking: Tracking, running: Callable[[], Iterable[Delivery]], outage: Outage
+    ) -> None:
+        super().__init__("tracker", outage)
+        self._store = store
+        self._running = running
+        self.tracking = tracking
+        # A worker sets `delivery.tracked` or `progress` first, then reads `_idle`. This thread sets `_idle` first, then
+        # looks at the running jobs. So at least one of the two sees what the other one has set.
+        self._idle = False
+        self._told: machine.SimpleQueue[None] = machine.SimpleQueue()  # a put is one step of C code, see `_wake`
+        # Tracker's thread only: of the running jobs, what was written of them and how often it was tried.
+        self._marks: dict[Delivery, _Mark] = {}
+        # Called by this thread with the deliveries that have just been marked for the first time.
+        self.on_begun: Callable[[Iterable[Delivery]], None] = lambda begun: None
+
+    # --- the workers' threads
+
+    def begin(self, message: Message, delivery: Delivery) -> TrackedRun | None:
+        """Before a job runs. None for one that is not tracked."""
+        run = self.tracking.begin(message, self._wake)
+        if run is not None:
+            message.tracked = delivery.tracked = run
+            self._wake()
+        return run
+
+    def _wake(self) -> None:
+        """Nearly always it does nothing: while tracked jobs run, the thread looks at them anyway. Workers never set
+        `_idle`: an exception may strike a worker between any two steps, or it may be late."""
+        if self._idle:
+            self._told.put(None)
+
+    # --- the thread
+
+    def run_once(self) -> float:
+        marks = self._marks = {one: self._marks.get(one) or _Mark() for one in self._tracked()}
+        now = machine.monotonic()
+        due = [one for one, mark in marks.items() if mark.is_due(one, now)][:AT_ONCE]
+        if due:
+            told = [_mark(one, first=not marks[one].done) for one in due]
+            written = self._store.mark_running(told)
+            new = [one for one, done in zip(due, written, strict=True) if done and not marks[one].done]
+            for mark, done in zip(told, written, strict=True):
+                marks[mark.delivery].note(mark.progress, done, now)
+            self.on_begun(new)
+        return COLLECT_S if any(mark.is_wanted(one) for one, mark in marks.items()) else 0.0
+
+    def _tracked(self) -> Iterator[Delivery]:
+        """The tracked jobs that run."""
+        return (one for one in self._running() if one.tracked is not None and one.stage is not ENDED)
+
+    def wait_between(self, seconds: float) -> None:
+        if seconds > 0:
+            self.stopping.wait(seconds)
+            return
+        self._idle = True
+        if not any(self._marks.get(one, _NEW).is_wanted(one) for one in self._tracked()):
+            self._told.get()
+            self._idle = False
+            self.stopping.wait(COLLECT_S)
+        self._idle = False
+        with suppress(queue.Empty):  # one look is for all who have told until now
+            while True:
+                self._told.get_nowait()
+
+    def wake(self) -> None:
+        self._told.put(None)
+
+
+class _Mark:
+    """What was written of a running job."""
+
+    done = False  # that it runs
+    progress: str | None = None
+    due = 0.0  # progress is written again from this time on (monotonic)
+    tries = 0
+
+    def is_wanted(self, one: Delivery) -> bool:
+        run = one.tracked
+        assert run is not None
+        return self.tries < MOST_TRIES and (not self.done or run.progress is not self.progress)
+
+    def is_due(self, one: Delivery, now: float) -> bool:
+        return self.due <= now and self.is_wanted(one)
+
+    def note(self, progress: str | None, done: bool, now: float) -> None:
+        if done:
+            self.done, self.progress, self.due, self.tries = True, progress, now + PROGRESS_EVERY_S, 0
+            return
+        self.tries += 1
+        if self.done and self.tries >= MOST_TRIES:  # until the job tells more
+            self.progress, self.tries = progress, 0
+
+
+_NEW = _Mark()
+
+
+def _mark(delivery: Delivery, first: bool) -> RunningMark:
+    run = delivery.tracked
+    assert run is not None
+    return RunningMark(run.job, delivery, run.progress, first, run.shown)

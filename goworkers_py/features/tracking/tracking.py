@@ -1,0 +1,204 @@
+"""Which jobs are tracked, and what the record of a job says after each outcome, see `features.tracking.record`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from goworkers_py.config.options import Config
+from goworkers_py.core.delivery import FETCHED, Delivery
+from goworkers_py.core.effect import Effect, KeepLock, NoteState, PushJobs, ShowStatus
+from goworkers_py.core.job_state import StateWord
+from goworkers_py.core.outcome import (
+    REQUEUE,
+    REQUEUE_LAST,
+    Cancelled,
+    Dead,
+    Discard,
+    Done,
+    Expired,
+    Joined,
+    Keep,
+    Outcome,
+    Park,
+    Requeue,
+    Reschedule,
+    Retry,
+)
+from goworkers_py.features.tracking.record import ENDED_S, LIVE_S, RETAIN, TRACK, job_in, live_s, retain_in, tracked_of
+from goworkers_py.features.tracking.tracked_run import TrackedRun
+from goworkers_py.policy.consequences import moved
+from goworkers_py.policy.registry import Registry
+from goworkers_py.wire import payload
+from goworkers_py.wire.failure import error_class, error_text
+from goworkers_py.wire.group import group_of
+from goworkers_py.wire.message import Message
+from goworkers_py.wire.sidekiq_status import word_of
+
+# Of an error's text in a record. The payload of a failed job has more of it.
+LONGEST_ERROR = 1_000
+
+Fields = tuple[tuple[str, str | bytes], ...]
+
+
+class Tracking:
+    def __init__(self, registry: Registry, config: Config, wall: Callable[[], float]) -> None:
+        self._registry = registry
+        self._dead_life_s = max(1, int(config.dead_timeout))
+        self._most_result_bytes = config.result_max_bytes
+        self._wall = wall
+
+    @property
+    def of_any_class(self) -> bool:
+        """Whether the code of any class says that its jobs are tracked."""
+        return self._registry.any_tracked
+
+    def begin(self, message: Message, changed: Callable[[], None]) -> TrackedRun | None:
+        """None for a job that is not tracked. `changed` is called when the job tells its progress."""
+        fields = message.fields
+        if TRACK not in fields and RETAIN not in fields and not self._registry.any_tracked:
+            return None
+        options = self._registry.options_for(message)
+        shown, retain = bool(options.get("sidekiq_status")), fields.get(RETAIN, options.get(RETAIN))
+        retain_s = 0 if retain is None else retain_in(retain)
+        said = fields.get(TRACK) is True or (retain_s > 0 and RETAIN in fields)
+        if not (said or shown or retain_s or (options.get(TRACK) and TRACK not in fields)):
+            return None
+        job = tracked_of(fields)
+        return None if job is None else TrackedRun(job, retain_s, said, changed, shown)
+
+    def buried(self, raw: bytes, queue: str, error: BaseException) -> tuple[Effect, ...]:
+        """The effects of burying a job that was recovered, because it killed its processes."""
+        job = job_in(raw)
+        if job is None:
+            return ()
+        kind = error_class(error)
+        fields = (("error_class", kind), ("error_message", error_text(error)[:LONGEST_ERROR]))
+        note = NoteState(job, "dead", kind, self._dead_life_s, fields, only_known=True)
+        shown = self._registry.options_for(Message(raw, queue)).get("sidekiq_status")
+        return (note, ShowStatus(job.jid, "failed")) if shown else (note,)
+
+    def noted(self, message: Message, run: TrackedRun, outcome: Outcome) -> Outcome:
+        """The outcome, with the effect that writes it into the record."""
+        plain = run.progress is None and not run.shown
+        if plain and type(outcome) is Done and not outcome.effects:  # nearly every run
+            fields = self._result(run, outcome.result) if run.retain_s else ()
+            note = NoteState(run.job, "completed", "", run.retain_s or ENDED_S, fields)
+            return Done(effects=(note,), result=outcome.result)
+        if isinstance(outcome, Keep):
+            return outcome
+        note = self._note(message, run, outcome)
+        if run.progress is not None:
+            note = note._replace(fields=(*note.fields, ("progress", run.progress)))
+        outcome = outcome if run.said else _saying(run, outcome)
+        return dataclasses.replace(outcome, effects=(*outcome.effects, note, *_shown(run, outcome)))
+
+    def _note(self, message: Message, run: TrackedRun, outcome: Outcome) -> NoteState:
+        now, in_queue = self._wall(), (("queue", message.queue),)
+        match outcome:
+            case Retry(at):
+                return _noted(run, "retry", _class_of(run), live_s(at, now), (("due", repr(at)), *_failure(run)))
+            case Reschedule(at):
+                return _noted(run, "scheduled", "", live_s(at, now), (("due", repr(at)),))
+            case Park(line):
+                return _noted(run, "waiting", f"line {line}", LIVE_S, in_queue)
+            case Joined():
+                return _noted(run, "grouped", "", LIVE_S, (*in_queue, ("group", _group_name(message))))
+            case Requeue():
+                return _noted(run, "waiting", "given back", LIVE_S, in_queue)
+            case _:
+                return self._note_of_end(run, outcome)
+
+    def _note_of_end(self, run: TrackedRun, outcome: Outcome) -> NoteState:
+        kept_s = run.retain_s or ENDED_S
+        match outcome:
+            case Dead():
+                return _noted(run, "dead", _class_of(run), max(self._dead_life_s, kept_s), _failure(run))
+            case Discard():
+                # In no set: it has no time there.
+                return _noted(run, "dead", "discarded", kept_s, (("due", ""), *_failure(run)))
+            case Cancelled():
+                return _noted(run, "cancelled", "", kept_s)
+            case Expired():
+                return _noted(run, "expired", "", kept_s)
+            case _:
+                result = outcome.result if isinstance(outcome, Done) else None
+                return _noted(run, "completed", "", kept_s, self._result(run, result))
+
+    def _result(self, run: TrackedRun, result: object) -> Fields:
+        if not run.retain_s:
+            return ()
+        try:
+            result = list(result) if isinstance(result, tuple) else result
+            payload.check_plain(result, "the result")
+            written = payload.encode(result).encode()
+        except Exception as error:  # whatever it is (another thread changes the value, say): the job has completed
+            return (("lost", error_text(error)[:LONGEST_ERROR]),)
+        if len(written) > self._most_result_bytes:
+            most = f"{self._most_result_bytes:,}"
+            return (("lost", f"the result has {len(written):,} bytes, and result_max_bytes allows {most}"),)
+        return (("result", written),)
+
+
+def _saying(run: TrackedRun, outcome: Outcome) -> Outcome:
+    """Only the code of the job says that it is tracked. When its payload is rewritten, the payload says it too, for
+    others who move the job."""
+    says = {RETAIN: run.retain_s} if run.retain_s else {TRACK: True}
+    if isinstance(outcome, Joined):
+        return dataclasses.replace(outcome, effects=tuple(_member_saying(one, says) for one in outcome.effects))
+    if not isinstance(outcome, Retry | Dead | Reschedule | Requeue | Park) or outcome.payload is None:
+        return outcome
+    return dataclasses.replace(outcome, payload=payload.splice(outcome.payload, says))
+
+
+def _member_saying(effect: Effect, says: Mapping[str, Any]) -> Effect:
+    if not isinstance(effect, PushJobs):
+        return effect
+    pushes = (dataclasses.replace(push, payload=payload.splice(push.payload, says)) for push in effect.pushes)
+    return dataclasses.replace(effect, pushes=tuple(pushes))
+
+
+def _noted(run: TrackedRun, state: StateWord, reason: str, life_s: int, fields: Fields = ()) -> NoteState:
+    return NoteState(run.job, state, reason, life_s, fields)
+
+
+def _failure(run: TrackedRun) -> Fields:
+    if run.failure is None:
+        return ()
+    kind, told = run.failure
+    return (("error_class", kind), ("error_message", told[:LONGEST_ERROR]))
+
+
+def _shown(run: TrackedRun, outcome: Outcome) -> tuple[Effect, ...]:
+    return (ShowStatus(run.job.jid, word_of(outcome), run.progress or ""),) if run.shown else ()
+
+
+def _group_name(message: Message) -> str:
+    found = group_of(message.fields, message.queue)
+    return "" if found is None else found.group.name
+
+
+def _class_of(run: TrackedRun) -> str:
+    return "" if run.failure is None else run.failure[0]
+
+
+def requeued(delivery: Delivery, last: bool = False) -> Outcome:
+    """The outcome of a delivery that is given back: its run did not begin, or did not end in time."""
+    run, outcome, effects = delivery.tracked, REQUEUE_LAST if last else REQUEUE, tuple[Effect, ...]()
+    if run is not None:
+        note = _noted(run, "waiting", "not finished here", LIVE_S, (("queue", delivery.queue),))
+        effects = note, *_shown(run, outcome)
+    if delivery.stage is not FETCHED:  # its lock has no end of its own while it runs
+        effects += tuple(one for one in moved(delivery.payload, "waiting") if isinstance(one, KeepLock))
+    return dataclasses.replace(outcome, effects=effects) if effects else outcome
+
+
+def recovered(raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
+    """The effect of taking a job from a dead process, which may have begun it. Only jobs with a record have one, but
+    for every job with a jid it is asked: the code of its class may say that it is tracked."""
+    job = job_in(raw)
+    if job is None:
+        return ()
+    fields: Fields = (("queue", queue),)
+    return (NoteState(job, "waiting", f"recovered from {owner}", LIVE_S, fields, only_known=True),)

@@ -1,0 +1,22 @@
+"""The entry of this feature, see `features.feature`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from goworkers_py.features.feature import Feature
+
+if TYPE_CHECKING:
+    import click
+
+
+class Unique(Feature):
+    """A lock keeps a second job with the same arguments out."""
+
+    name = "unique"
+    commands = ("locks",)
+
+    def command(self, name: str) -> click.Command:
+        from goworkers_py.features.unique.commands import locks
+
+        return locks

@@ -1,0 +1,1 @@
+"""The process proves that it lives, and tells how it is."""

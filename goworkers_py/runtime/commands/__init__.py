@@ -1,0 +1,1 @@
+"""Commands that a process obeys while it runs."""

@@ -1,0 +1,1 @@
+"""Jobs come into the process."""

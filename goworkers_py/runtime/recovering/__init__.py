@@ -1,0 +1,1 @@
+"""Jobs of dead processes are taken over."""

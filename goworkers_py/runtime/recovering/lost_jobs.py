@@ -1,0 +1,19 @@
+"""Which running jobs this process does not hold any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.runtime.alive.lease import Lease
+
+
+def lost_jobs(broker: Broker, lease: Lease, running: Iterable[Delivery]) -> Iterable[Delivery]:
+    """Those that were recovered, after this process was silent for longer than its lease. The broker is asked only
+    about jobs that were fetched under an earlier identity: those of the present one are not recovered."""
+    now = lease.identity
+    earlier = [one for one in running if one.identity != now]
+    if not earlier or Capability.LEASES not in broker.capabilities:
+        return ()
+    return broker.recoverable.lost(earlier)

@@ -1,0 +1,156 @@
+"""The recoverer thread: recovers the jobs of dead processes, and buries jobs that killed their processes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from goworkers_py.brokers.broker import Broker
+from goworkers_py.brokers.contracts.recoverable import Found, Judge, Recoverable, Recovered
+from goworkers_py.core import machine
+from goworkers_py.core.delivery import Delivery, Stage
+from goworkers_py.core.errors import PoisonPill
+from goworkers_py.core.job_state import StateWord
+from goworkers_py.core.levels import plain_list_of
+from goworkers_py.core.timing import TIMING, Timing
+from goworkers_py.features.limits.limiting import Limiting
+from goworkers_py.features.tracking.tracking import Tracking, recovered
+from goworkers_py.links.retry import Handlers
+from goworkers_py.policy.consequences import moved
+from goworkers_py.policy.for_ruby import ForRuby
+from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision
+from goworkers_py.runtime.alive.heartbeat import Heartbeat
+from goworkers_py.runtime.service import BrokerService
+from goworkers_py.runtime.shared import Shared
+from goworkers_py.wire.batch import buried
+from goworkers_py.wire.message import Message, describe_job
+
+log = logging.getLogger(__name__)
+
+
+class Recoverer(BrokerService):
+    def __init__(
+        self,
+        recoverable: Recoverable,
+        heartbeat: Heartbeat,
+        judge: Judge,
+        handlers: Handlers,
+        shared: Shared,
+        timing: Timing = TIMING,
+    ) -> None:
+        super().__init__("recoverer", shared.outage)
+        self._recoverable = recoverable
+        self._heartbeat = heartbeat
+        self._judge = judge
+        self._handlers = handlers
+        self._shared = shared
+        self._timing = timing
+        self._asked = machine.Event()
+        self.on_recovered: Callable[[], None] = lambda: None  # called by this thread after an owner has died
+        self._deaths: list[tuple[Message, PoisonPill]] = []  # to call the user's death handlers with
+
+    def look_now(self) -> None:
+        self._asked.set()
+
+    def run_once(self) -> float:
+        self._asked.clear()
+        try:
+            self.recover()
+        finally:
+            self.tell_of_deaths()
+        return self._timing.recover_every_s * machine.random.uniform(0.8, 1.2)
+
+    def recover(self) -> None:
+        """Called by the thread that starts this process, and after that by the recoverer's own thread."""
+        identity, proof = self._shared.lease.identity, self._heartbeat.proof(self._timing.steady_for_s)
+        moved, deaths = False, self._recoverable.deaths
+        try:
+            for job in self._recoverable.recover(identity, self._judge, proof):
+                moved = True
+                self._tell(job)
+        finally:
+            if moved or self._recoverable.deaths != deaths:
+                self.on_recovered()
+
+    def _tell(self, job: Recovered) -> None:
+        error = job.decision.error
+        if error is None:
+            self._shared.counters.add("recovered")
+            report([job], "recovered from dead process")
+        else:
+            self._shared.counters.add("poison")
+            log.error("poison: %s: %s", describe_job(job.payload, job.queue), error)
+            self._deaths.append((Message(job.payload, job.queue), error))
+
+    def tell_of_deaths(self) -> None:
+        deaths, self._deaths = self._deaths, []
+        for message, error in deaths:
+            self._handlers.tell_of_death(message, error)
+
+    def wait_between(self, seconds: float) -> None:
+        self._asked.wait(seconds)
+
+    def wake(self) -> None:
+        self._asked.set()
+
+
+def judge_by(
+    poison: PoisonPolicy,
+    tracking: Tracking,
+    wall: Callable[[], float],
+    ruby: ForRuby | None = None,
+    limiting: Limiting | None = None,
+) -> Judge:
+    """`limiting`: the limits of the code of this process, for places that the payload of their job does not name."""
+
+    def judge(found: Found) -> RecoveryDecision:
+        raw, queue, owner = found.payload, found.queue, found.owner
+        decision = poison.judge(raw, queue, owner, found.begun, found.alone, now=wall())
+        if plain_list_of(queue):
+            return decision  # a bare body is tied to nothing, whatever names its fields have
+        try:
+            return tied(decision, found)
+        except Exception:  # strangers write payloads: the other jobs are recovered all the same
+            log.exception("a job of dead process %s is moved without what it is tied to", owner)
+            return decision
+
+    def tied(decision: RecoveryDecision, found: Found) -> RecoveryDecision:
+        raw, queue, owner, error = found.payload, found.queue, found.owner, decision.error
+        effects = recovered(raw, queue, owner) if error is None else tracking.buried(raw, queue, error)
+        state: StateWord = "waiting" if error is None else "dead"
+        written = decision.payload
+        ties = moved(raw if error is None else written, state, now=wall())  # with the error, for the batch's deaths
+        if limiting is not None and found.begun:
+            ties += limiting.of_class(raw, queue, state)
+        if error is not None:
+            written = buried(written)
+        if ruby is not None:
+            ties += ruby.of_move(raw, state, "" if error is None else f"{type(error).__name__}: {error}")
+        return replace(decision, payload=written, effects=(*effects, *ties))
+
+    return judge
+
+
+def report(jobs: Iterable[Recovered], what: str) -> None:
+    """Logs one line for each job, as soon as the broker has recovered it."""
+    for job in jobs:
+        log.warning("%s %s: %s", what, job.owner, describe_job(job.payload, job.queue))
+
+
+def report_unfinished(deliveries: Iterable[tuple[Delivery, Stage]]) -> None:
+    """Logs one line for each job that a stop has given back."""
+    for delivery, stage in deliveries:
+        why = "was not acknowledged" if stage is Stage.KEPT else "not finished in time"
+        log.warning("%s, requeued: %s", why, describe_job(delivery.payload, delivery.queue))
+
+
+def report_left(broker: Broker, unsettled: Sequence[Delivery]) -> int:
+    """Logs how many of these deliveries are in progress after a stop, and returns that."""
+    left = len(unsettled) - len(broker.recoverable.lost(unsettled)) if unsettled else 0
+    if left:
+        log.error(
+            "jobs that stay in progress, because %s refuses to take them back: %d; mend what it refuses, and the next "
+            "process recovers them", broker.name, left,
+        )  # fmt: skip
+    return left

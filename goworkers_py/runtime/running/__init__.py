@@ -1,0 +1,1 @@
+"""Jobs run in the worker threads."""

@@ -1,0 +1,1 @@
+"""Jobs that wait for a time come into their queues."""

@@ -1,0 +1,1 @@
+"""Jobs leave the process."""

@@ -1,0 +1,1 @@
+"""One process of several works, the others stand by."""
