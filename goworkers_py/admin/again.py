@@ -11,6 +11,7 @@ from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.features.limits.payload import SLOTS
 from goworkers_py.features.tracking.record import says_tracked, tracked_of
+from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.payload import LOCK
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import without_batch
@@ -51,7 +52,8 @@ class Again:
         changes |= _other_arguments(message, self.args, self.kwargs)
         raw = payload.splice(inner.payload, changes, drop=[name for name in _OF_THE_FIRST if name not in changes])
         fields = payload.read(raw)
-        return Push(queue, raw, later, track=tracked_of(fields) if says_tracked(fields) else None)
+        tracked = tracked_of(fields) if says_tracked(fields) else None
+        return Push(queue, raw, later, ties=() if tracked is None else (RecordTie(tracked),))
 
 
 def _other_arguments(message: Message, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None) -> dict[str, Any]:

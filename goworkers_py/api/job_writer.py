@@ -8,11 +8,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from goworkers_py.core import machine
-from goworkers_py.core.effect import Push, Tracked
+from goworkers_py.core.batch import BatchTie
+from goworkers_py.core.effect import Push, Tracked, ties_of
 from goworkers_py.core.group import GroupMembership
 from goworkers_py.features.limits.limit import SlotClaim, SlotTie
 from goworkers_py.features.limits.payload import SLOTS, slots_field, slots_of
 from goworkers_py.features.tracking.record import says_tracked, tracked_of
+from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.lock import LockClaim
 from goworkers_py.features.unique.payload import lock_of
 from goworkers_py.features.unique.uniqueness import Uniqueness
@@ -37,7 +39,9 @@ class WrittenJob(NamedTuple):
     def push(self, at: float | None, bid: str = "") -> Push:
         group = None if at else self.group
         slot = None if group else self.slot
-        return Push(self.queue, self.payload, at, track=self.track, lock=self.lock, batch=bid, group=group, slot=slot)
+        record = None if self.track is None else RecordTie(self.track)
+        ties = ties_of(record, self.lock, slot, BatchTie(bid) if bid else None, group)
+        return Push(self.queue, self.payload, at, ties=ties)
 
 
 class Ties(NamedTuple):

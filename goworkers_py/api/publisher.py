@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Push
-from goworkers_py.core.batch import line_of
+from goworkers_py.core.batch import BatchTie, line_of
 from goworkers_py.core.errors import BatchEnded, BrokerError, DuplicateJob
+from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.holders import LockHolders
 from goworkers_py.features.unique.lock import Conflict, Holder, LockClaim
 from goworkers_py.wire.batch import outside
@@ -47,14 +48,14 @@ class Publisher:
         has forgotten nobody knows whether it was cancelled: its jobs are pushed, because a job must not be lost."""
         results = zip(pushes, self.publish(pushes), strict=True)
         refused = [push for push, one in results if one is Published.REFUSED]
-        stopped = {bid for bid in {push.batch for push in refused} if self._is_cancelled(bid)}
+        stopped = {bid for bid in map(_bid_of, refused) if self._is_cancelled(bid)}
         for bid in stopped:
             log.info("batch %s was cancelled: jobs that were held back for it are not pushed", bid)
-        late = [push for push in refused if push.batch not in stopped]
-        for bid in dict.fromkeys(push.batch for push in late):
+        late = [push for push in refused if _bid_of(push) not in stopped]
+        for bid in dict.fromkeys(map(_bid_of, late)):
             log.warning("batch %s ended before jobs joined it that were held back: they are pushed in no batch", bid)
         if late:
-            self.publish([dataclasses.replace(push, batch="", payload=outside(push.payload)) for push in late])
+            self.publish([replace(push.without_tie(BatchTie), payload=outside(push.payload)) for push in late])
 
     def _is_cancelled(self, bid: str) -> bool:
         """Whether the batch, or one around it, was cancelled."""
@@ -67,7 +68,8 @@ class Publisher:
 
         `firsts` belongs to one call, which may push in several steps: the job that was the first to ask for each lock.
         The others that ask for it are not pushed, however soon the first one ends."""
-        repeats = [None if push.lock is None else self._repeat(push.lock, firsts) for push in pushes]
+        locks = [push.tie(LockClaim) for push in pushes]
+        repeats = [None if lock is None else self._repeat(lock, firsts) for lock in locks]
         asked = [at for at, repeat in enumerate(repeats) if repeat is None]
         pushed = pushes if len(asked) == len(pushes) else [pushes[at] for at in asked]
         try:
@@ -81,11 +83,11 @@ class Publisher:
         results = [repeat or next(told) for repeat in repeats]
         for push, one in zip(pushes, results, strict=True):
             if one is Published.REFUSED:
-                raise BatchEnded(push.batch)
+                raise BatchEnded(_bid_of(push))
         answers = [self._answer(push, one) for push, one in zip(pushes, results, strict=True)]
-        for push, one in zip(pushes, results, strict=True):
-            if push.lock is not None and push.lock.on_conflict == "raise" and isinstance(one, Conflict):
-                raise DuplicateJob(one.holder.jid, lock=push.lock.name)
+        for lock, one in zip(locks, results, strict=True):
+            if lock is not None and lock.on_conflict == "raise" and isinstance(one, Conflict):
+                raise DuplicateJob(one.holder.jid, lock=lock.name)
         return answers
 
     def _repeat(self, lock: LockClaim, firsts: dict[str, str]) -> Conflict | None:
@@ -95,8 +97,8 @@ class Publisher:
         return Conflict(Holder(first)) if one_counts and first != lock.jid else None
 
     def _answer(self, push: Push, result: PublishResult) -> Answer:
-        if result is Published.DUPLICATE and push.track is not None:
-            self._publish_again(self.free(push), push.track.jid)
+        if result is Published.DUPLICATE and (record := push.tie(RecordTie)) is not None:
+            self._publish_again(self.free(push), record.job.jid)
         if not isinstance(result, Conflict):
             return True
         if result.how == "replaced":
@@ -110,12 +112,13 @@ class Publisher:
     def free(self, push: Push) -> Push:
         """Raises DuplicateJob while there is a job with the jid of this push. A record does not count if its job is in
         no place any more, because another program has deleted it: the push replaces that record."""
-        if push.track is None or (record := self._broker().store.record(push.track.jid)) is None:
+        tie = push.tie(RecordTie)
+        if tie is None or (record := self._broker().store.record(tie.job.jid)) is None:
             return push
         status = JobLookup(self._broker()).settled_status(record.jid)
         if not status.absent:
             raise DuplicateJob(record.jid, status.state)
-        return dataclasses.replace(push, instead_of=record.version)
+        return push.with_tie(tie._replace(instead_of=record.version))
 
     def _after_looks(
         self, pushes: Sequence[Push], results: Sequence[PublishResult], ours: Collection[str]
@@ -124,17 +127,18 @@ class Publisher:
         `ours` of the same call are not looked for: one that is gone has ended."""
         held: dict[int, tuple[LockClaim, Holder]] = {}
         for at, (push, one) in enumerate(zip(pushes, results, strict=True)):
-            if not isinstance(one, Conflict) or push.lock is None or one.holder.jid in ours:
+            lock = push.tie(LockClaim)
+            if not isinstance(one, Conflict) or lock is None or one.holder.jid in ours:
                 continue
-            if one.how == "rescheduled" or push.lock.outlasts:
+            if one.how == "rescheduled" or lock.outlasts:
                 continue  # the holder of the first is looked for when the job begins
             if len(held) < MOST_LOOKS:
-                held[at] = push.lock, one.holder
+                held[at] = lock, one.holder
         claims: dict[int, Push] = {}
         try:
             gone = self._gone([(lock.name, holder) for lock, holder in held.values()]) if held else set()
             claims = {
-                at: dataclasses.replace(pushes[at], lock=lock._replace(instead_of=holder.jid))
+                at: pushes[at].with_tie(lock._replace(instead_of=holder.jid))
                 for at, (lock, holder) in held.items()
                 if lock.name in gone
             }
@@ -150,3 +154,8 @@ class Publisher:
         if self._holders is None:
             self._holders = LockHolders(self._broker())
         return self._holders.gone(held)
+
+
+def _bid_of(push: Push) -> str:
+    batch = push.tie(BatchTie)
+    return "" if batch is None else batch.bid

@@ -13,8 +13,8 @@ from goworkers_py.cli.hide_password import hide_password
 from goworkers_py.features import FEATURES
 from goworkers_py.features.feature import Feature
 
-# The module of each command of the engine; the features have more. It is imported when the command is called: `run` must
-# not wait for imports that only other commands need.
+# The module of each command of the engine; the features have more. It is imported when the command is called: `run`
+# must not wait for imports that only other commands need.
 COMMANDS = {
     "run": "run",
     "start": "daemon",

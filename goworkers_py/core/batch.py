@@ -53,6 +53,16 @@ class Membership(NamedTuple):
     to: tuple[str, ...] = ()
 
 
+class BatchTie(NamedTuple):
+    """A push counts its job in this batch. A batch that has ended takes no job, and the push does not happen."""
+
+    bid: str
+
+    @property
+    def word(self) -> str:
+        return "batch"
+
+
 class Callback(NamedTuple):
     """A job that a batch pushes. Its payload is complete but for `enqueued_at`."""
 

@@ -8,17 +8,15 @@ jid, after it has ended well, has no effects there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 from goworkers_py.core.cursor import Cursor
-from goworkers_py.core.group import Group, GroupMembership
+from goworkers_py.core.group import Group
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.tie_effect import EndInBatch as EndInBatch  # effects are imported from here
 from goworkers_py.core.tie_effect import EndLink as EndLink
 from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
-from goworkers_py.features.limits.limit import SlotClaim
-from goworkers_py.features.unique.lock import LockClaim
 
 # How long a broker knows the id of a push, and of an effect that was applied.
 ID_LIFE_S = 86_400
@@ -34,34 +32,55 @@ class Tracked(NamedTuple):
     job_class: str  # empty: not known
 
 
+class Tie(Protocol):
+    """A thing outside of its queue that has a say in a push, in the step of the push: whether it happens, and where the
+    job goes. The value says what is to be done, and the part of its feature for a broker does it."""
+
+    @property
+    def word(self) -> str:
+        """Names the kind of tie."""
+
+
+T = TypeVar("T")
+
+
+def ties_of(*found: Tie | None) -> tuple[Tie, ...]:
+    """Those that there are."""
+    return tuple([tie for tie in found if tie is not None])
+
+
 @dataclass(frozen=True, slots=True)
 class Push:
     """A payload for its queue. With `at` (epoch seconds) it waits among the scheduled jobs until then.
 
-    With an `id`, a second push of the same id within a day is a duplicate and pushes nothing. With `track`, the record
-    of the job is made in the same step; while there is a record of this jid, the push is a duplicate. It replaces the
-    record whose `version` is `instead_of`: that of a job which was found nowhere. With `lock`, the job takes the lock
-    in the same step; where another job holds it, the claim says what happens. With `batch`, the batch counts one more
-    job in the same step; a batch that has ended takes no job, and the push does not happen. With `group`, the job
-    joins that group instead of its queue. With `slot`, a job that is due now takes a place in the slot of a limit, or
-    waits in the slot's line, in the same step.
+    With an `id`, a second push of the same id within a day is a duplicate and pushes nothing. `ties` are in the order
+    in which they are asked, at most one of each kind.
     """
 
     queue: str
     payload: bytes
     at: float | None = None
     id: str = ""
-    track: Tracked | None = None
-    instead_of: str = ""
-    lock: LockClaim | None = None
-    batch: str = ""
-    group: GroupMembership | None = None  # without `at`
-    slot: SlotClaim | None = None  # without `group`
+    ties: tuple[Tie, ...] = ()
 
     @property
     def tied(self) -> bool:
         """Whether something else decides whether the push happens, or where to."""
-        return bool(self.id or self.track or self.lock or self.batch or self.group or self.slot)
+        return bool(self.id or self.ties)
+
+    def tie(self, kind: type[T]) -> T | None:
+        """Its tie of this kind."""
+        for tie in self.ties:
+            if type(tie) is kind:
+                return tie
+        return None
+
+    def with_tie(self, new: Tie) -> Push:
+        """The same push with this tie in place of that of its kind."""
+        return replace(self, ties=tuple([new if type(tie) is type(new) else tie for tie in self.ties]))
+
+    def without_tie(self, kind: type[object]) -> Push:
+        return replace(self, ties=tuple([tie for tie in self.ties if type(tie) is not kind]))
 
 
 @dataclass(frozen=True, slots=True)

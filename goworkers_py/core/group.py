@@ -46,6 +46,10 @@ class GroupMembership(NamedTuple):
     group: Group
     settings: GroupSettings = GroupSettings()
 
+    @property
+    def word(self) -> str:
+        return "group"
+
 
 class OwnSettings(NamedTuple):
     """The settings of one group that people have set. None: those of its members hold."""

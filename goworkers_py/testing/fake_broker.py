@@ -23,6 +23,7 @@ from goworkers_py.core.chain import NewChain
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.effect import Effect, EndSet, PushJobs
 from goworkers_py.core.errors import NoResult
+from goworkers_py.core.group import GroupMembership
 from goworkers_py.core.identity import new_identity
 from goworkers_py.core.outcome import Joined, Outcome
 from goworkers_py.core.periodic import Firing, FiringResult, Release
@@ -72,9 +73,9 @@ class FakeTransport(MemoryTransport):
 
     @staticmethod
     def _without_time(push: Push, at_once: AtOnce) -> Push:
-        if push.group is not None:  # the group is flushed at once
-            settings = push.group.settings._replace(grace_s=0.0)
-            push = dataclasses.replace(push, group=push.group._replace(settings=settings))
+        if (membership := push.tie(GroupMembership)) is not None:  # the group is flushed at once
+            settings = membership.settings._replace(grace_s=0.0)
+            push = push.with_tie(membership._replace(settings=settings))
         return push if push.at is None else dataclasses.replace(push, payload=at_once(push.payload), at=None)
 
 

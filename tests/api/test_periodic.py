@@ -17,6 +17,7 @@ from goworkers_py.config.loader import load
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.periodic import Release, Rule
+from goworkers_py.features.unique.lock import LockClaim
 from goworkers_py.policy.periodic_job import PeriodicJob
 
 
@@ -66,12 +67,12 @@ def test_the_decorator_returns_the_job_and_may_be_given_several_times(app: App) 
         "overlap": "allow", "args": ["eu"],
     }  # fmt: skip
     fields, push = pushed(nightly)
-    assert (fields["class"], fields["args"], fields["retry"], push.queue, push.lock) == (
+    assert (fields["class"], fields["args"], fields["retry"], push.queue, push.ties) == (
         "Sync",
         ["eu"],
         5,
         "sync",
-        None,
+        (),
     )
     assert "pyworkers" not in fields  # every release runs it
 
@@ -121,8 +122,9 @@ def test_a_job_that_must_not_overlap_has_the_lock_of_its_schedule(app: App, over
     def slow() -> None: ...
 
     fields, push = pushed(only(app))
-    assert push.lock is not None
-    assert (push.lock.name, push.lock.jid, push.lock.on_conflict) == (
+    lock = push.tie(LockClaim)
+    assert lock is not None
+    assert (lock.name, lock.jid, lock.on_conflict) == (
         "slow:periodic:default:mine", fields["jid"], conflict,
     )  # fmt: skip
     assert fields["pyworkers"]["needs"] == ["unique"]
@@ -164,7 +166,7 @@ def test_a_section_pushes_plain_jobs_of_a_class_of_another_program(app: App, tmp
     fields, push = pushed(job)
     assert set(fields) == {"retry", "queue", "class", "args", "jid", "created_at", "enqueued_at"}
     assert (fields["class"], fields["args"], fields["retry"]) == ("Report::Job", ["eu", 7], True)
-    assert (push.queue, push.lock, push.track) == ("reports", None, None)
+    assert (push.queue, push.ties) == ("reports", ())
 
 
 def test_a_section_takes_the_options_of_a_class_that_is_registered_here(app: App, tmp_path: Path) -> None:
@@ -174,8 +176,7 @@ def test_a_section_takes_the_options_of_a_class_that_is_registered_here(app: App
     job = only(configured(app, tmp_path, "[periodic:r]\nevery = 30\nclass = Report\noverlap = skip\n"))
     fields, push = pushed(job)
     assert (push.queue, fields["retry"]) == ("reports", 2)
-    assert push.lock is not None
-    assert push.track is not None
+    assert [tie.word for tie in push.ties] == ["record", "lock"]
 
 
 @pytest.mark.parametrize(

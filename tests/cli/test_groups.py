@@ -32,7 +32,7 @@ def broker(redis_url: str) -> Iterator[RedisBroker]:
 
 def push(broker: RedisBroker, *jids: str, group: Group = GROUP, settings: GroupSettings | None = None) -> None:
     joining = GroupMembership(group, settings or GroupSettings(grace_s=3600))
-    broker.transport.publish([Push(group.queue, job("Invoice", jid=jid), group=joining) for jid in jids])
+    broker.transport.publish([Push(group.queue, job("Invoice", jid=jid), ties=(joining,)) for jid in jids])
 
 
 def test_groups_are_a_table_or_json(broker: RedisBroker, call: Call) -> None:

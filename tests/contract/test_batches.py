@@ -18,10 +18,11 @@ from goworkers_py.brokers.contracts.batches import Batches
 from goworkers_py.brokers.contracts.recoverable import Found
 from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.config.options import Config
-from goworkers_py.core.batch import MOST_DEATHS, BatchStatus, Callback, Event, Membership, NewBatch
+from goworkers_py.core.batch import MOST_DEATHS, BatchStatus, BatchTie, Callback, Event, Membership, NewBatch
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import EndInBatch, NoteState, Push, PushJobs, Tracked
 from goworkers_py.core.outcome import CANCELLED, DISCARD, DONE, EXPIRED, REQUEUE, Dead, Done, Outcome, Park, Retry
+from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.tracking.tracking import Tracking
 from goworkers_py.policy.consequences import consequences, moved
 from goworkers_py.policy.poison import PoisonPolicy
@@ -40,7 +41,12 @@ def member_job(jid: object = 1, bid: str = BID, **fields: Any) -> bytes:
 
 
 def push(jid: object = 1, bid: str = BID, at: float | None = None, **more: Any) -> Push:
-    return Push("q", member_job(jid, bid), at, batch=bid, **more)
+    return Push("q", member_job(jid, bid), at, ties=(BatchTie(bid),), **more)
+
+
+def tracked(jid: object) -> Push:
+    ties = (RecordTie(Tracked(str(jid), "Job")), BatchTie(BID))
+    return Push("q", member_job(jid), ties=ties)
 
 
 def new(bid: str = BID, *events: Event, queue: str = "callbacks", **options: Any) -> NewBatch:
@@ -166,8 +172,8 @@ def test_a_duplicate_is_not_counted(me: Process, batches: Batches, publish: Any)
     batches.open(new())
     publish(push(1, id="known"))
     assert publish(push(1, id="known")) == [Published.DUPLICATE]
-    publish(push(2, track=Tracked("2", "Job")))
-    assert publish(push(2, track=Tracked("2", "Job"))) == [Published.DUPLICATE]
+    publish(tracked(2))
+    assert publish(tracked(2)) == [Published.DUPLICATE]
     assert status(batches).total == 2
 
 
@@ -321,7 +327,10 @@ def test_a_job_that_people_delete_or_kill_is_counted(
 def test_a_tracked_job_that_people_delete_is_counted_once(me: Process, batches: Batches, publish: Any) -> None:
     batches.open(new(BID, "complete"))
     tracked = member_job(track=True)
-    publish(Push("q", tracked, batch=BID, track=Tracked("1", "J")), push(2))
+    publish(
+        Push("q", tracked, ties=(RecordTie(Tracked("1", "J")), BatchTie(BID))),
+        push(2),
+    )
     batches.let_go(BID, "hold", TO)
     inspector = Inspector(lambda: me.broker)
     list(inspector.delete(waiting_in("q"), Filter(jids=["1"])))
@@ -576,7 +585,7 @@ def test_the_death_of_a_job_with_a_class_that_is_no_unicode_is_told(
 ) -> None:
     batches.open(new(BID))
     raw = member_job(1).replace(b'"Job"', rb'"J\ud800"').replace(b'"jid"', rb'"error_message":"\ud800","jid"')
-    publish(Push("q", raw, batch=BID))
+    publish(Push("q", raw, ties=(BatchTie(BID),)))
     [one] = me.consume(1)
     assert me.settle(ended(one, Dead(one.payload))) == [True]
     [death] = batches.deaths(BID)

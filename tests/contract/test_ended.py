@@ -15,17 +15,18 @@ from goworkers_py.admin.places import waiting_in
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Place
 from goworkers_py.brokers.contracts.store import EndedPlace, Store
-from goworkers_py.core.effect import EndSet, NoteState, Push, Tracked
+from goworkers_py.core.effect import EndSet, NoteState, Push, Tie, Tracked
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.core.job_state import INDEXED, StateWord
 from goworkers_py.core.outcome import Cancelled, Dead, Done, Expired, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.features.tracking.tie import RecordTie
 
 LATER = 4_000_000_000.5  # in 2096
 GROUP = Group("q", "Job", "user:7")
 
 
-def push(jid: object, **tied: object) -> Push:
-    return Push("q", job(jid, track=True), track=Tracked(str(jid), "Job"), **tied)  # type: ignore[arg-type]
+def push(jid: object, *others: Tie, instead_of: str = "") -> Push:
+    return Push("q", job(jid, track=True), ties=(RecordTie(Tracked(str(jid), "Job"), instead_of), *others))
 
 
 def note(state: StateWord, jid: object, life_s: int = 60, **fields: str) -> NoteState:
@@ -143,12 +144,12 @@ def test_a_member_of_a_group_is_listed_when_it_is_deleted_and_when_its_set_has_e
     me: Process, publish: Publish, ended: Ended
 ) -> None:
     groups = can(me.broker, Capability.GROUPS).groups
-    publish(push("a", group=GroupMembership(GROUP)), push("b", group=GroupMembership(GROUP)))
+    publish(push("a", GroupMembership(GROUP)), push("b", GroupMembership(GROUP)))
     assert groups.take_out(GROUP, job("a", track=True), "deleted")
     assert ended("cancelled") == ["a"]
     groups.delete(GROUP)
     assert sorted(ended("cancelled")) == ["a", "b"]
-    publish(push("c", group=GroupMembership(GROUP, GroupSettings(grace_s=0.000001))))
+    publish(push("c", GroupMembership(GROUP, GroupSettings(grace_s=0.000001))))
     into = GROUP._replace(set="set-1")
     aggregation = job("aggregation", pyworkers={"v": 1, "needs": ["group"]})
     assert eventually(lambda: groups.flush(GROUP, into, aggregation) == 1)

@@ -15,9 +15,10 @@ from waiting import eventually
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.groups import Groups
 from goworkers_py.brokers.contracts.transport import Published
-from goworkers_py.core.effect import EndMember, EndSet, NoteState, Push, PushJobs, Tracked
+from goworkers_py.core.effect import EndMember, EndSet, NoteState, Push, PushJobs, Tie, Tracked, ties_of
 from goworkers_py.core.group import DEFAULT_SETTINGS, DueGroups, Group, GroupMembership, GroupSettings, OwnSettings
 from goworkers_py.core.outcome import DONE, Done, Joined, Requeue
+from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.lock import LockClaim
 
 GROUP = Group("q", "Job", "user:7")
@@ -26,8 +27,10 @@ AGGREGATION = job("aggregation", pyworkers={"v": 1, "needs": ["group"], "group":
 AT_ONCE = GroupSettings(grace_s=0.000001)
 
 
-def push(jid: object, settings: GroupSettings = DEFAULT_SETTINGS, group: Group = GROUP, **tied: Any) -> Push:
-    return Push("q", job(jid), group=GroupMembership(group, settings), **tied)
+def push(
+    jid: object, settings: GroupSettings = DEFAULT_SETTINGS, group: Group = GROUP, before: Tie | None = None
+) -> Push:
+    return Push("q", job(jid), ties=ties_of(before, GroupMembership(group, settings)))
 
 
 @pytest.fixture
@@ -293,7 +296,7 @@ def test_a_group_is_made_due_by_hand(groups: Groups, publish: Any) -> None:
 
 
 def test_members_are_deleted_and_taken_out(me: Process, groups: Groups, publish: Any) -> None:
-    publish(push(1, track=Tracked("1", "Job")), push(2), push(3))
+    publish(push(1, before=RecordTie(Tracked("1", "Job"))), push(2), push(3))
     assert groups.take_out(GROUP, job(1), "cancelled")
     assert not groups.take_out(GROUP, job(1), "cancelled")
     record = me.broker.store.record("1")
@@ -308,17 +311,17 @@ def test_members_are_deleted_and_taken_out(me: Process, groups: Groups, publish:
 
 
 def test_the_record_of_a_tracked_member_says_its_group(me: Process, publish: Any, groups: Groups) -> None:
-    publish(push(1, track=Tracked("1", "Job")))
+    publish(push(1, before=RecordTie(Tracked("1", "Job"))))
     record = me.broker.store.record("1")
     assert record is not None
     assert (record.state, record.queue, record.group) == ("grouped", "q", "user:7")
-    assert me.broker.transport.publish([push(1, track=Tracked("1", "Job"))]) == [Published.DUPLICATE]
+    assert me.broker.transport.publish([push(1, before=RecordTie(Tracked("1", "Job")))]) == [Published.DUPLICATE]
     assert members(groups) == [job(1)]
 
 
 def test_a_member_whose_lock_another_job_holds_does_not_join(me: Process, groups: Groups, publish: Any) -> None:
-    publish(push(1, lock=LockClaim("Job:one", "1", 60)))
-    [met] = me.broker.transport.publish([push(2, lock=LockClaim("Job:one", "2", 60))])
+    publish(push(1, before=LockClaim("Job:one", "1", 60)))
+    [met] = me.broker.transport.publish([push(2, before=LockClaim("Job:one", "2", 60))])
     assert getattr(met, "how", "") == "held"
     assert members(groups) == [job(1)]
 

@@ -189,7 +189,7 @@ def test_a_strict_job_keeps_its_place_while_it_waits_for_another_limit(me: Proce
 
 
 def push(jid: int, slot: Slot = STRICT) -> Push:
-    return Push("q", limited(jid, slot, True), slot=SlotClaim(slot, str(jid)))
+    return Push("q", limited(jid, slot, True), ties=(SlotClaim(slot, str(jid)),))
 
 
 def test_pushes_of_a_key_take_its_place_and_its_line_in_order(me: Process, limits: Limits) -> None:

@@ -42,7 +42,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
 
 
 def push(jid: str, key: str, on_conflict: OnConflict = "skip") -> Push:
-    return Push("q", job(jid), lock=LockClaim(f"Job:{key}", jid, 60, on_conflict, fields=b"{}"))
+    return Push("q", job(jid), ties=(LockClaim(f"Job:{key}", jid, 60, on_conflict, fields=b"{}"),))
 
 
 def end_all(me: Process, *keys: str) -> None:
@@ -112,7 +112,7 @@ def test_a_holder_is_found_wherever_it_is(me: Process, publisher: Publisher, loo
     asked = [(f"Job:{jid}", held[jid]) for jid in "123"]
     if Capability.GROUPS in me.broker.capabilities:
         member = GroupMembership(Group("q", "Job", "g"), GroupSettings(100.0))
-        me.broker.transport.publish([Push("q", job("4"), group=member, lock=LockClaim("Job:4", "4", 60))])
+        me.broker.transport.publish([Push("q", job("4"), ties=(LockClaim("Job:4", "4", 60), member))])
         asked.append(("Job:4", held["4"]))
     assert LockHolders(me.broker).gone(asked) == set()
     assert len(looks) == 1

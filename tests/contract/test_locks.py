@@ -21,6 +21,7 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Stage
 from goworkers_py.core.effect import FreeLock, KeepLock, Push, PushJobs, Tracked
 from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Done, Park, Retry
+from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.tracking.tracking import Tracking, requeued
 from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.lock import Begin, Begun, Conflict, Holder, LockClaim, OwnedLock, TooEarly
@@ -40,7 +41,7 @@ def locked(jid: object = 1, on_conflict: str = "skip", **fields: Any) -> bytes:
 
 
 def push(jid: object = 1, on_conflict: Any = "skip", at: float | None = None, **claim: Any) -> Push:
-    return Push("q", locked(jid, on_conflict), at, lock=LockClaim(NAME, str(jid), 60, on_conflict, **claim))
+    return Push("q", locked(jid, on_conflict), at, ties=(LockClaim(NAME, str(jid), 60, on_conflict, **claim),))
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def test_the_lock_of_a_scheduled_job_lasts_beyond_its_time(locks: Locks, publish
 
 def test_unique_jobs_in_one_push_each_take_their_lock_at_any_place(me: Process, locks: Locks, publish: Any) -> None:
     def named(name: str, jid: str, queue: str = "q", at: float | None = None) -> Push:
-        return Push(queue, job(jid), at, lock=LockClaim(name, jid, 60))
+        return Push(queue, job(jid), at, ties=(LockClaim(name, jid, 60),))
 
     first = publish(named("a", "1"), named("b", "2"), named("a", "3"), named("c", "4"))
     assert [getattr(one, "how", one) for one in first] == [
@@ -127,12 +128,17 @@ def test_a_push_without_its_lock_waits_in_the_schedule(me: Process, locks: Locks
     assert before < one.at < time.time() + 10
 
 
+def tracked(jid: object) -> Push:
+    one = push(jid)
+    return replace(one, ties=(RecordTie(Tracked(str(jid), "Job")), *one.ties))
+
+
 def test_a_duplicate_takes_no_lock_and_a_conflict_makes_no_record(me: Process, locks: Locks, publish: Any) -> None:
-    publish(Push("q", job(9), track=Tracked("9", "Job")))
-    assert publish(replace(push(9), track=Tracked("9", "Job"))) == [Published.DUPLICATE]
+    publish(Push("q", job(9), ties=(RecordTie(Tracked("9", "Job")),)))
+    assert publish(tracked(9)) == [Published.DUPLICATE]
     assert holder(locks) is None
     publish(push(1))
-    publish(replace(push(2), track=Tracked("2", "Job")))
+    publish(tracked(2))
     assert me.broker.store.record("2") is None
     publish(replace(push(3), id="known"))
     assert holder(locks) == "1"

@@ -262,7 +262,7 @@ def claim(jid: str, on_conflict: str = "skip", instead_of: str = "") -> LockClai
 
 
 def locked(jid: str, *more: str) -> Push:
-    return Push("q", job(jid), lock=claim(jid, *more))
+    return Push("q", job(jid), ties=(claim(jid, *more),))
 
 
 def test_a_firing_whose_lock_is_held_tells_the_holder_and_changes_nothing(me: Process, periodic: Periodic) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import time
 from collections.abc import Callable, Iterable
@@ -26,6 +25,7 @@ from goworkers_py.core.errors import PoisonPill
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Dead, Discard, Done, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.features.tracking.record import MOST_MOVES, JobRecord
+from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.tracking.tracking import Tracking, recovered
 from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.policy.registry import Registry
@@ -38,7 +38,7 @@ def tracked(jid: object = 1, **fields: object) -> bytes:
 
 
 def push(jid: object = 1, queue: str = "q", at: float | None = None, push_id: str = "") -> Push:
-    return Push(queue, tracked(jid), at, push_id, Tracked(str(jid), "Job"))
+    return Push(queue, tracked(jid), at, push_id, (RecordTie(Tracked(str(jid), "Job")),))
 
 
 def note(state: str, jid: object = 1, life_s: int = 60, **fields: str) -> NoteState:
@@ -382,7 +382,7 @@ def test_a_job_that_only_its_code_says_is_tracked_is_noted_where_it_is_deleted(
     me: Process, publish: Publish, record: Read
 ) -> None:
     raw = job(1)
-    publish(Push("q", raw, track=Tracked("1", "Job")))
+    publish(Push("q", raw, ties=(RecordTie(Tracked("1", "Job")),)))
     changed(Inspector(lambda: me.broker).delete(waiting_in("q"), Filter(jids=["1"])))
     assert record().state == "cancelled"
 
@@ -531,7 +531,7 @@ def test_a_push_replaces_the_record_of_a_job_that_is_gone(me: Process, publish: 
     publish(push())
     [one] = me.consume(1)
     me.settle((one, Done()))
-    again = dataclasses.replace(push(), instead_of=record().version)
+    again = push().with_tie(RecordTie(Tracked("1", "Job"), record().version))
     assert publish(again) == [Published.PUSHED]
     assert moves(record()) == ["waiting"]
     assert publish(again) == [Published.DUPLICATE], "the record is another one now"
@@ -539,7 +539,7 @@ def test_a_push_replaces_the_record_of_a_job_that_is_gone(me: Process, publish: 
 
 def test_a_push_does_not_replace_a_record_that_has_moved(me: Process, publish: Publish, record: Read) -> None:
     publish(push())
-    again = dataclasses.replace(push(), instead_of=record().version)
+    again = push().with_tie(RecordTie(Tracked("1", "Job"), record().version))
     [one] = me.consume(1)
     me.settle((one, ENDS["completed"][0]))
     assert publish(again) == [Published.DUPLICATE]
@@ -552,7 +552,7 @@ def test_a_job_pushes_a_tracked_job_in_place_of_one_that_is_gone(me: Process, pu
     me.settle((one, Done()))
     stale = me.broker.store.record("1")
     assert stale is not None
-    again = dataclasses.replace(push(), instead_of=stale.version)
+    again = push().with_tie(RecordTie(Tracked("1", "Job"), stale.version))
     me.settle((other, Done(effects=(PushJobs("2", (again, push(2))),))))
     assert waiting(admin) == [tracked(1)]
 

@@ -24,6 +24,7 @@ from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.outcome import DISCARD, DONE, KEEP, LOST, REQUEUE, Dead, Done, Outcome, Retry
 from goworkers_py.features.limits.effects import LeaveSlot
 from goworkers_py.features.limits.limit import Slot
+from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.settling import settler as module
 from goworkers_py.runtime.settling.settler import Settler
@@ -246,7 +247,7 @@ def test_pushes_with_ties_are_settled_in_several_steps(
     with own_broker(redis_url) as broker:
         settling = Settling(broker, redis)
         for number, delivery in enumerate(settling.fetched(*(job("J", number) for number in range(7)))):
-            pushes = tuple(Push("r", b"{}", track=Tracked(f"{number}-{at}", "Job")) for at in range(count))
+            pushes = tuple(Push("r", b"{}", ties=(RecordTie(Tracked(f"{number}-{at}", "Job")),)) for at in range(count))
             settling.settler.put(delivery, Done(effects=(PushJobs(str(number), pushes),)))
         with settling:
             assert eventually(lambda: len(settling.unsettled) == 0)

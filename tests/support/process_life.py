@@ -29,6 +29,7 @@ from goworkers_py.core.effect import MeetTombstone, NoteState, PushJobs, ShowSta
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import DONE, Cancelled, Dead, Done, Outcome, Requeue, Retry
+from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.observe.executions import Executions
 from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.wire.process_record import Member, MemberPool, ProcessSnapshot
@@ -136,7 +137,9 @@ def tracks(life: ProcessLife) -> object:
     """A tracked job is pushed, begun and ended, while somebody waits for its end."""
     payload = job("Tracked", jid="tracked", track=True)
     told = threading.Event()
-    published = life.broker.transport.publish([Push("tracked", payload, track=Tracked("tracked", "Tracked"))])
+    published = life.broker.transport.publish(
+        [Push("tracked", payload, ties=(RecordTie(Tracked("tracked", "Tracked")),))]
+    )
     life.redis.rpoplpush("queue:tracked", "queue:tracked:me:inprogress")
     one = Delivery(payload, "tracked", "me")
     stop = life.broker.store.watch("tracked", told.set)

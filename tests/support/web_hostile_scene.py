@@ -107,7 +107,7 @@ def _named(app: App, name: str, number: int) -> None:
     broker.batches.open(NewBatch(Membership(f"b{number}{name.replace('.', ',')}", (name,)), name, "hold"))
     broker.limits.declare([LimitSettings(name, 2, None)])
     group = Group(name, name, name)
-    broker.transport.publish([Push(name, job(queue=name, **{"class": name}), group=GroupMembership(group))])
+    broker.transport.publish([Push(name, job(queue=name, **{"class": name}), ties=(GroupMembership(group),))])
     app.inspector.note_action(name, name, name, number, source=name)
 
 

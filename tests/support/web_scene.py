@@ -193,7 +193,7 @@ def _features(app: App, now: float) -> str:
     joining = GroupMembership(GROUP, GroupSettings(grace_s=3_600))
     secret = {"token": "s3cr3t"}
     members = [{"class": "Invoice", "args": [n, secret], "jid": f"member{n}", "queue": GROUP.queue} for n in range(4)]
-    pushed = [Push(GROUP.queue, json.dumps(one).encode(), group=joining) for one in members]
+    pushed = [Push(GROUP.queue, json.dumps(one).encode(), ties=(joining,)) for one in members]
     app.broker.transport.publish(pushed)
     limit = app.limit("stripe", concurrent=2)
     app.broker.limits.declare([limit.spec.settings])

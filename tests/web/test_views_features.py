@@ -65,7 +65,7 @@ def test_hostile_names_are_shown_as_text_and_their_pages_found(app: App, client:
         app.enqueue("q", "Job", [])
     joining = GroupMembership(Group("b", EVIL, EVIL), GroupSettings(grace_s=3_600))
     told = json.dumps({"class": EVIL, "args": [EVIL], "jid": EVIL, "queue": "b"}).encode()
-    app.broker.transport.publish([Push("b", told, group=joining)])
+    app.broker.transport.publish([Push("b", told, ties=(joining,))])
     for path, own in (("/periodic", "/periodic/one?"), ("/batches", "/batch?"), ("/groups", "/group?")):
         page = client.get(path).text
         assert "<img" not in page

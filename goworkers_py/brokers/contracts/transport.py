@@ -99,8 +99,8 @@ class Transport(Protocol):
         A push with `lock` takes that lock in the same step, see `features.unique.lock`. When another job holds the
         lock, the result is a Conflict, and the claim says what was done. `skip` and `raise`: nothing. `replace`: the
         holder has the fields of this push and its time, see `Locks.begin`, if it was pushed with `replace` too and has
-        not begun; else nothing was done. `reschedule`: the job is among the scheduled jobs, and takes the lock when it begins. The
-        holder `instead_of` does not count.
+        not begun; else nothing was done. `reschedule`: the job is among the scheduled jobs, and takes the lock when it
+        begins. The holder `instead_of` does not count.
 
         A push with `batch` is one more job of that batch in the same step, if it happens. It is REFUSED when the batch,
         or one around it, has ended, was cancelled or is not there, see `contracts.batches`.

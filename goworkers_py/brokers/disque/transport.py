@@ -36,7 +36,7 @@ class DisqueTransport(Transport):
 
     def publish(self, pushes: Sequence[Push]) -> list[Published]:
         """When it raises, some of several pushes may be in their queues: Disque has no step for several jobs."""
-        if any(push.track or push.lock or push.batch or push.group or push.slot for push in pushes):
+        if any(push.ties for push in pushes):
             raise BrokerRefused(
                 "Disque keeps no records, locks, batches, groups and limits: push such jobs to a partition on Redis"
             )

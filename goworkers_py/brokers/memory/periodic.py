@@ -20,7 +20,7 @@ from goworkers_py.core.periodic import (
     ScheduleState,
     Word,
 )
-from goworkers_py.features.unique.lock import Conflict, Holder
+from goworkers_py.features.unique.lock import Conflict, Holder, LockClaim
 
 
 class MemoryPeriodic(Periodic):
@@ -73,7 +73,7 @@ class MemoryPeriodic(Periodic):
 
     def _holder(self, firing: Firing) -> Holder | None:
         """The job that holds the lock of this firing, which does not skip then."""
-        claim = firing.push.lock if firing.push is not None else None
+        claim = firing.push.tie(LockClaim) if firing.push is not None else None
         if claim is None or firing.skips or claim.on_conflict not in ("skip", "raise"):
             return None
         held = self._state.locks.get(claim.name)

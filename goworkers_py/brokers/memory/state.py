@@ -19,7 +19,7 @@ import itertools
 import os
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from goworkers_py.brokers.contracts.fleet import Counts
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Settled
@@ -37,15 +37,16 @@ from goworkers_py.brokers.memory.ties import TieTables
 from goworkers_py.brokers.memory.timed_jobs import TimedJob, TimedJobs
 from goworkers_py.brokers.memory.tombstones import Tombstones
 from goworkers_py.core import machine
-from goworkers_py.core.batch import Callback
+from goworkers_py.core.batch import BatchTie, Callback
 from goworkers_py.core.chain import LinkJob
 from goworkers_py.core.effect import ID_LIFE_S, NoteState, Push
+from goworkers_py.core.group import GroupMembership
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.core.strikes import Lock
 from goworkers_py.features.limits.memory_slots import SlotTable
 from goworkers_py.features.tracking.memory import JobRecords
 from goworkers_py.features.tracking.record import ENDED_S, LIVE_S, job_in, live_s
-from goworkers_py.features.unique.lock import RESCHEDULED_S
+from goworkers_py.features.unique.lock import RESCHEDULED_S, LockClaim
 from goworkers_py.features.unique.memory_locks import LockTable
 from goworkers_py.policy.consequences import moved
 
@@ -128,15 +129,16 @@ class State:
             return DUPLICATE
         if self.records.is_known(number, push):
             return DUPLICATE
-        if push.batch and not self.batches.takes(push.batch, number):
+        batch = push.tie(BatchTie)
+        if batch is not None and not self.batches.takes(batch.bid, number):
             return REFUSED
         conflict = self.locks.claim(number, push)
         if conflict is not None and conflict.how != "rescheduled":
-            if conflict.how == "replaced" and push.lock is not None:
-                self._advance(self.locks.token(push.lock.name), push.at)
+            if conflict.how == "replaced" and (lock := push.tie(LockClaim)) is not None:
+                self._advance(self.locks.token(lock.name), push.at)
             return conflict
-        if push.batch:
-            self.batches.join(push.batch, number)
+        if batch is not None:
+            self.batches.join(batch.bid, number)
         if push.id:
             self._pushed.put(push.id, number, ID_LIFE_S)
         self.records.bear(number, push)
@@ -176,9 +178,9 @@ class State:
 
     def add(self, push: Push) -> None:
         """Under the lock. Pushes a job that a settlement pushes: without its batch where that was closed by force."""
-        if push.batch and self.batches.was_forced(push.batch):
-            self.batches.join(push.batch, next(self._numbers))
-            push = replace(push, batch="")
+        if (batch := push.tie(BatchTie)) is not None and self.batches.was_forced(batch.bid):
+            self.batches.join(batch.bid, next(self._numbers))
+            push = push.without_tie(BatchTie)
         self.publish_within([push])
 
     def _add(self, one: PublishedPush) -> None:
@@ -187,8 +189,8 @@ class State:
             at = max(at or 0.0, self.clock() + RESCHEDULED_S)
         if at is not None:
             self._timed[JobState.SCHEDULED].add(TimedJob(at, one.number, push.payload))
-        elif push.group is not None:
-            self.groups.join(one.number, push.group, push.payload)
+        elif (membership := push.tie(GroupMembership)) is not None:
+            self.groups.join(one.number, membership, push.payload)
         else:
             self.slots.push(push, self._queues.setdefault(push.queue, Waiting()), one.number)
 

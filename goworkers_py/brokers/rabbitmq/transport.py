@@ -71,7 +71,7 @@ class RabbitTransport(Transport):
             self._drop_ids(long_ago)
         seen = set[str]()
         for push in pushes:
-            if push.track or push.lock or push.batch or push.group or push.slot:
+            if push.ties:
                 raise BrokerRefused(
                     "RabbitMQ keeps no records, locks, batches, groups and limits: push such jobs to a partition "
                     "on Redis"

@@ -124,6 +124,10 @@ class SlotClaim(NamedTuple):
     slot: Slot
     jid: str
 
+    @property
+    def word(self) -> str:
+        return "slot"
+
 
 class SlotTie(NamedTuple):
     """A slot in a payload: where the job has a place, or waits."""

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from goworkers_py.core.effect import Effect, Push
 from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
-from goworkers_py.features.limits.limit import LimitEntry, LimitSettings, Rate, Slot, SlotHolder, Undeclared
+from goworkers_py.features.limits.limit import LimitEntry, LimitSettings, Rate, Slot, SlotClaim, SlotHolder, Undeclared
 from goworkers_py.wire.stored_job import StoredJob
 
 # As in limit.lua.
@@ -71,7 +71,7 @@ class SlotTable:
     def push(self, push: Push, queue: MutableMapping[int, bytes], number: int) -> None:
         """Into the queue, or into the line of a slot that is full. An exception that strikes in here lets this be
         called again: then the job has its place."""
-        claim = push.slot
+        claim = push.tie(SlotClaim)
         if claim is None or self.enter(claim.slot, claim.jid, push.queue):
             queue[number] = push.payload
         elif all(job.payload != push.payload for job in self._state.lines.get(claim.slot.line, {}).values()):

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 
 from goworkers_py.brokers.memory.expiring import Expiring
 from goworkers_py.core.effect import NoteState, Push
+from goworkers_py.core.group import GroupMembership
 from goworkers_py.core.job_state import ENDED, INDEXED, StateWord
 from goworkers_py.features.tracking.memory_ended import EndedTable
 from goworkers_py.features.tracking.record import MOST_MOVES, V, live_s
+from goworkers_py.features.tracking.tie import RecordTie
 
 Fields = dict[str, bytes]
 
@@ -35,24 +37,26 @@ class JobRecords:
 
     def is_known(self, number: int, push: Push) -> bool:
         """Whether another push has made a record for this tracked job, which this one does not replace."""
-        if push.track is None or self._records.get(push.track.jid) is None:
+        tie = push.tie(RecordTie)
+        if tie is None or self._records.get(tie.job.jid) is None:
             return False
-        if self._born.get(push.track.jid) == number:
+        if self._born.get(tie.job.jid) == number:
             return False
-        return not push.instead_of or push.instead_of != self._version(push.track.jid)
+        return not tie.instead_of or tie.instead_of != self._version(tie.job.jid)
 
     def bear(self, number: int, push: Push) -> None:
         """Makes the record of a tracked push, with this number."""
-        if push.track is None:
+        tie = push.tie(RecordTie)
+        if tie is None:
             return
-        self.forget(push.track.jid)
+        self.forget(tie.job.jid)
         life_s, waiting = live_s(push.at, self._clock()), push.at is None
-        self._born.put(push.track.jid, number, life_s)
+        self._born.put(tie.job.jid, number, life_s)
         places: tuple[tuple[str, str], ...] = (("queue", push.queue) if waiting else ("due", repr(push.at)),)
         state: StateWord = "waiting" if waiting else "scheduled"
-        if waiting and push.group is not None:
-            state, places = "grouped", (*places, ("group", push.group.group.name))
-        self.note(NoteState(push.track, state, "pushed", life_s, places))
+        if waiting and (membership := push.tie(GroupMembership)) is not None:
+            state, places = "grouped", (*places, ("group", membership.group.name))
+        self.note(NoteState(tie.job, state, "pushed", life_s, places))
 
     def _version(self, jid: str) -> str:
         fields = self._records.get(jid)

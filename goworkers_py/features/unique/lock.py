@@ -29,6 +29,10 @@ class LockClaim(NamedTuple):
     instead_of: str = ""  # the jid of a holder that is in no place any more: the claim goes before that
     outlasts: bool = False  # the lock outlasts its job
 
+    @property
+    def word(self) -> str:
+        return "lock"
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:

@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 
 from goworkers_py.core.effect import KeepLock, Push
 from goworkers_py.features.tracking.record import LIVE_S
-from goworkers_py.features.unique.lock import Begin, Begun, Conflict, Holder, OwnedLock, TooEarly, lock_life_s
+from goworkers_py.features.unique.lock import (
+    Begin,
+    Begun,
+    Conflict,
+    Holder,
+    LockClaim,
+    OwnedLock,
+    TooEarly,
+    lock_life_s,
+)
 
 
 @dataclass(slots=True)
@@ -49,7 +58,7 @@ class LockTable:
     def claim(self, number: int, push: Push) -> Conflict | None:
         """Takes the lock of a push; a Conflict when another job holds it. Answers the same for one push, which is known
         by its number, however often it is asked."""
-        claim = push.lock
+        claim = push.tie(LockClaim)
         if claim is None:
             return None
         held = self.get(claim.name)

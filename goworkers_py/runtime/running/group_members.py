@@ -108,7 +108,7 @@ class GroupMembers:
             return DONE
         spec = self._registry.job(message.job_class)
         settings = found.said.over(settings_in({} if spec is None else spec.options))
-        push = Push(message.queue, message.raw, group=GroupMembership(found.group, settings))
+        push = Push(message.queue, message.raw, ties=(GroupMembership(found.group, settings),))
         return Joined(effects=(PushJobs(message.jid, (push,)),))
 
     def _members(self, found: JobGroup) -> Iterator[bytes]:

@@ -8,7 +8,6 @@ keep the others from firing: that schedule is tried again in the next look.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import math
 from collections.abc import Iterator, Sequence
@@ -22,7 +21,7 @@ from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.periodic import Fired, Firing, FiringResult, Rule, ScheduleState
 from goworkers_py.features.unique.holders import LockHolders
-from goworkers_py.features.unique.lock import Holder
+from goworkers_py.features.unique.lock import Holder, LockClaim
 from goworkers_py.observe.counters import Counters
 from goworkers_py.policy.periodic_job import PeriodicJob, PeriodicJobs
 from goworkers_py.policy.slots import Due, due, slots_of
@@ -127,8 +126,8 @@ class Firer(BrokerService):
 
     def _beside(self, firing: Firing, push: Push, holder: Holder) -> Firing:
         """The firing again, when another job holds its lock. A job that is in no place any more does not count."""
-        if push.lock is not None and self._holders.is_gone(push.lock.name, holder):
-            push = dataclasses.replace(push, lock=push.lock._replace(instead_of=holder.jid))
+        if (lock := push.tie(LockClaim)) is not None and self._holders.is_gone(lock.name, holder):
+            push = push.with_tie(lock._replace(instead_of=holder.jid))
         return firing._replace(push=push, skips=True)
 
     # --- telling

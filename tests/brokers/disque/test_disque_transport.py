@@ -14,6 +14,7 @@ from waiting import eventually
 from goworkers_py.brokers.contracts.transport import Batch, Settled
 from goworkers_py.brokers.disque import keeper
 from goworkers_py.brokers.disque.transport import DisqueTransport
+from goworkers_py.core.batch import BatchTie
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import PostJobs, Push, PushEcho, PushJobs
 from goworkers_py.core.errors import BrokerRefused
@@ -200,7 +201,7 @@ def test_what_needs_a_store_is_refused_and_the_job_stays(server: DisqueServer, o
     assert "partition on Redis" in str(posted)
     assert settle(transport, (one, DONE), (two, DONE)) == [True, True]
     with pytest.raises(BrokerRefused, match="partition on Redis"):
-        transport.publish([Push("q", job(1), batch="b")])
+        transport.publish([Push("q", job(1), ties=(BatchTie("b"),))])
 
 
 def test_jobs_can_be_acknowledged_fast(server: DisqueServer, open_transport: Open) -> None:

@@ -11,7 +11,7 @@ from apps import job, own_broker
 from verbs import OWNER, batch_of
 
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.core.batch import OPEN_LIFE_S, Membership, NewBatch
+from goworkers_py.core.batch import OPEN_LIFE_S, BatchTie, Membership, NewBatch
 from goworkers_py.core.chain import LinkJob, NewChain
 from goworkers_py.core.effect import EndInBatch, Push
 from goworkers_py.core.errors import BrokerRefused
@@ -39,7 +39,7 @@ def test_events_of_a_batch_let_those_around_it_live_on(broker: RedisBroker, redi
     events: list[Callable[[], object]] = [
         lambda: broker.batches.open(NewBatch(INNER, "", "hold")),
         lambda: broker.batches.hold(INNER.bid, "other"),
-        lambda: broker.transport.publish([Push("q", job(), batch=INNER.bid)] * 2),
+        lambda: broker.transport.publish([Push("q", job(), ties=(BatchTie(INNER.bid),))] * 2),
         chain,
         end,
     ]

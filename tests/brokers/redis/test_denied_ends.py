@@ -97,7 +97,7 @@ def changed(where: str, how: str) -> Scenario:
 
 def group_member_is_deleted(scene: Scene) -> Step:
     raw = scene.member(group={"name": "g", "grace": 100.0, "delay": 0.0, "size": 0})
-    scene.broker.transport.publish([Push("q", raw, group=GroupMembership(GROUP, GroupSettings(100.0)))])
+    scene.broker.transport.publish([Push("q", raw, ties=(GroupMembership(GROUP, GroupSettings(100.0)),))])
     return Step(
         lambda: scene.broker.groups.take_out(GROUP, raw, "deleted"),
         lambda: (scene.jobs(), scene.batch()),

@@ -90,7 +90,7 @@ def block_gives_up(scene: Scene) -> Step:
 def gather(scene: Scene) -> None:
     """Two jobs join a group that is due then."""
     settings = GroupSettings(100.0)
-    scene.broker.transport.publish([Push("q", job(jid=jid), group=GroupMembership(GROUP, settings)) for jid in "12"])
+    scene.broker.transport.publish([Push("q", job(jid=jid), ties=(GroupMembership(GROUP, settings),)) for jid in "12"])
     scene.broker.groups.make_due(GROUP)
 
 

@@ -4,6 +4,7 @@ nothing of it is."""
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 from apps import job
@@ -11,11 +12,13 @@ from denied import Walled
 from scenes import FAR, Scenario, Scene, Step, check_with_each_command_denied
 from servers import RedisServer
 
-from goworkers_py.core.effect import Push, PushJobs, Tracked
+from goworkers_py.core.batch import BatchTie
+from goworkers_py.core.effect import Push, PushJobs, Tie, Tracked
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.core.outcome import Done
 from goworkers_py.core.periodic import Fired, Firing, Release, Rule
 from goworkers_py.features.limits.limit import LimitSettings, Slot, SlotClaim
+from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.lock import Begin, Begun, LockClaim, OnConflict
 from goworkers_py.wire.schedule import schedule
 
@@ -26,13 +29,13 @@ GROUP = GroupMembership(Group("q", "Job", "g"), GroupSettings(100.0))
 FULL_GROUP = GroupMembership(Group("q", "Job", "g"), GroupSettings(100.0, 0.0, 1))
 
 
-def push(*expected: object, **ties: object) -> Scenario:
+def push(expected: tuple[object, ...], *ties: Tie, **more: Any) -> Scenario:
     """Of one job. Expected are the jobs in the batch and the locks."""
 
     def made(scene: Scene) -> Step:
         scene.open()
         scene.broker.limits.declare([LimitSettings("one", 1, holds=True)])
-        one = Push("q", job(jid="1"), **ties)  # type: ignore[arg-type]
+        one = Push("q", job(jid="1"), ties=ties, **more)
         return Step(
             lambda: len([*scene.broker.transport.publish([one])]) == 1,
             lambda: (scene.jobs(), scene.batch()[0], scene.redis.exists("pyworkers:lock:l")),
@@ -44,7 +47,7 @@ def push(*expected: object, **ties: object) -> Scenario:
 
 def push_into_a_line(scene: Scene) -> Step:
     scene.broker.limits.declare([LimitSettings("one", 1, holds=True)])
-    first, one = (Push("q", job(jid=jid), slot=SlotClaim(ONE, jid)) for jid in "01")
+    first, one = (Push("q", job(jid=jid), ties=(SlotClaim(ONE, jid),)) for jid in "01")
     scene.broker.transport.publish([first])
     return Step(
         lambda: len([*scene.broker.transport.publish([one])]) == 1,
@@ -60,10 +63,10 @@ def due(scene: Scene) -> int:
 def pushes_of_many_kinds(scene: Scene) -> list[Push]:
     scene.open()
     return [
-        Push("q", job(jid="1"), batch="b"),
-        Push("q", job(jid="2"), lock=LOCK._replace(jid="2")),
+        Push("q", job(jid="1"), ties=(BatchTie("b"),)),
+        Push("q", job(jid="2"), ties=(LOCK._replace(jid="2"),)),
         Push("q", job(jid="3"), FAR, id="3"),
-        Push("q", job(jid="4"), group=GROUP),
+        Push("q", job(jid="4"), ties=(GROUP,)),
         Push("r", job(jid="5")),
     ]
 
@@ -84,7 +87,7 @@ def push_at_the_end_of_a_job(scene: Scene) -> Step:
 
 
 def push_unique_together(scene: Scene) -> Step:
-    pushes = [Push("q", job(jid=jid), lock=LockClaim(f"l{jid}", jid, 60)) for jid in "123"]
+    pushes = [Push("q", job(jid=jid), ties=(LockClaim(f"l{jid}", jid, 60),)) for jid in "123"]
     return Step(
         lambda: len([*scene.broker.transport.publish(pushes)]) == 3,
         lambda: (scene.jobs(), len(scene.redis.keys("pyworkers:lock:*"))),
@@ -92,14 +95,14 @@ def push_unique_together(scene: Scene) -> Step:
     )
 
 
-def conflict(how: OnConflict, *expected: object, **more: object) -> Scenario:
+def conflict(how: OnConflict, *expected: object, ties: tuple[Tie, ...] = ()) -> Scenario:
     """The job `0` has the lock. Expected are the jobs, the newest fields for `0`, and the jobs in the batch."""
 
     def made(scene: Scene) -> Step:
         scene.open()
-        scene.broker.transport.publish([Push("q", job(jid="0"), lock=REPLACE._replace(jid="0"))])
+        scene.broker.transport.publish([Push("q", job(jid="0"), ties=(REPLACE._replace(jid="0"),))])
         claim = LOCK._replace(on_conflict=how, fields=b'{"a": 1}')
-        one = Push("q", job(jid="1"), lock=claim, **more)  # type: ignore[arg-type]
+        one = Push("q", job(jid="1"), ties=(claim, *ties))
         return Step(
             lambda: len([*scene.broker.transport.publish([one])]) == 1,
             lambda: (scene.jobs(), *scene.redis.hmget("pyworkers:lock:l", "fields", "jid"), scene.batch()[0]),
@@ -109,12 +112,12 @@ def conflict(how: OnConflict, *expected: object, **more: object) -> Scenario:
     return made
 
 
-def fire(first: bool = True, asked: bool = False, **ties: object) -> Scenario:
+def fire(*ties: Tie, first: bool = True, asked: bool = False) -> Scenario:
     """Like the firer, it registers before each try. `first`: the schedule has not fired yet."""
 
     def made(scene: Scene) -> Step:
         app, nightly = Release("app"), schedule("nightly", Rule(every=3600), {"class": "Job"})
-        periodic, one = scene.broker.periodic, Push("q", job(jid="1"), **ties)  # type: ignore[arg-type]
+        periodic, one = scene.broker.periodic, Push("q", job(jid="1"), ties=ties)
 
         def at(slot: float, push: Push | None = one) -> Fired:
             time.sleep(0.002)  # the slot is due
@@ -144,7 +147,7 @@ def begin(*expected: object, jid: str = "0", **how: bool) -> Scenario:
     def made(scene: Scene) -> Step:
         begun = list[object]()
         for number, fields in ("0", b"{}"), ("1", b'{"a": 1}'):
-            scene.broker.transport.publish([Push("q", job(), lock=REPLACE._replace(jid=number, fields=fields))])
+            scene.broker.transport.publish([Push("q", job(), ties=(REPLACE._replace(jid=number, fields=fields),))])
 
         def act() -> bool:
             told = scene.broker.locks.begin(Begin("l", jid, "q", 60, **how))
@@ -157,30 +160,30 @@ def begin(*expected: object, jid: str = "0", **how: bool) -> Scenario:
 
 
 SCENARIOS: dict[str, Scenario] = {
-    "push into a batch": push(1, 0, batch="b"),
-    "push for later into a batch": push(1, 0, batch="b", at=FAR),
-    "push with a lock": push(0, 1, lock=LOCK),
-    "push with a lock into a batch": push(1, 1, lock=LOCK, batch="b"),
-    "push that replaces": push(0, 1, lock=REPLACE),
-    "push with an id and a record": push(1, 0, id="i", track=Tracked("1", "Job"), batch="b"),
-    "push with a place": push(1, 0, slot=SlotClaim(ONE, "1"), batch="b"),
-    "push into a group": push(1, 0, group=GROUP, batch="b"),
-    "push that fills a group": push(1, 0, group=FULL_GROUP, batch="b"),
+    "push into a batch": push((1, 0), BatchTie("b")),
+    "push for later into a batch": push((1, 0), BatchTie("b"), at=FAR),
+    "push with a lock": push((0, 1), LOCK),
+    "push with a lock into a batch": push((1, 1), LOCK, BatchTie("b")),
+    "push that replaces": push((0, 1), REPLACE),
+    "push with an id and a record": push((1, 0), RecordTie(Tracked("1", "Job")), BatchTie("b"), id="i"),
+    "push with a place": push((1, 0), SlotClaim(ONE, "1"), BatchTie("b")),
+    "push into a group": push((1, 0), BatchTie("b"), GROUP),
+    "push that fills a group": push((1, 0), BatchTie("b"), FULL_GROUP),
     "push into a line": push_into_a_line,
     "push together": push_together,
     "push at the end of a job": push_at_the_end_of_a_job,
     "push unique jobs together": push_unique_together,
     "meet a lock": conflict("skip", {"0": 1}, None, b"0", 0),
-    "meet a lock with a batch": conflict("skip", {"0": 1}, None, b"0", 0, batch="b"),
+    "meet a lock with a batch": conflict("skip", {"0": 1}, None, b"0", 0, ties=(BatchTie("b"),)),
     "replace": conflict("replace", {"0": 1}, b'{"a": 1}', b"0", 0),
-    "reschedule": conflict("reschedule", {"0": 1, "1": 1}, None, b"0", 1, batch="b"),
+    "reschedule": conflict("reschedule", {"0": 1, "1": 1}, None, b"0", 1, ties=(BatchTie("b"),)),
     "fire": fire(),
     "fire once more": fire(first=False),
     "fire because people asked": fire(asked=True),
-    "fire a tracked job": fire(track=Tracked("1", "Job")),
-    "fire with a lock": fire(lock=LOCK),
-    "fire with a place": fire(slot=SlotClaim(ONE, "1")),
-    "fire into a group": fire(group=GROUP),
+    "fire a tracked job": fire(RecordTie(Tracked("1", "Job"))),
+    "fire with a lock": fire(LOCK),
+    "fire with a place": fire(SlotClaim(ONE, "1")),
+    "fire into a group": fire(GROUP),
     "begin": begin(Begun(b'{"a": 1}'), b"0", read=True),
     "begin and free the lock": begin(Begun(), None, free=True),
     "begin without the lock": begin("Holder", b"0", jid="2", take=True),

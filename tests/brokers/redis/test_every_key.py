@@ -21,6 +21,7 @@ from verbs import KEYS, batch_of
 
 from goworkers_py.brokers.contracts.transport import Settled
 from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.core.batch import BatchTie
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import (
     EndInBatch,
@@ -41,6 +42,7 @@ from goworkers_py.core.periodic import Fired, Firing, Release, Rule
 from goworkers_py.features.limits.contract import SlotWish
 from goworkers_py.features.limits.effects import LeaveSlot
 from goworkers_py.features.limits.limit import LimitSettings, Rate, Slot, SlotClaim
+from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.lock import LockClaim
 from goworkers_py.wire.schedule import schedule
 
@@ -67,7 +69,7 @@ def prepared(scene: Scene) -> None:
     limits = LimitSettings("one", 1, holds=True), LimitSettings("two", 1)
     scene.broker.limits.declare(limits)
     lock = LockClaim("held", "holder", 60, "replace", b"{}")
-    scene.broker.transport.publish([Push("q", job(jid="holder"), lock=lock), Push("q", job(), group=FULL_GROUP)])
+    scene.broker.transport.publish([Push("q", job(jid="holder"), ties=(lock,)), Push("q", job(), ties=(FULL_GROUP,))])
 
 
 def pushes() -> list[Push]:
@@ -75,13 +77,18 @@ def pushes() -> list[Push]:
         return LockClaim(name, name, 60)._replace(**more)
 
     return [
-        Push("a", job(jid="1"), batch="b", lock=lock("1"), track=Tracked("1", "Job"), id="1", slot=SlotClaim(ONE, "1")),
-        Push("b", job(jid="2"), batch="b", slot=SlotClaim(ONE, "2")),  # into the line
-        Push("c", job(jid="3"), FAR, batch="b", lock=lock("3"), track=Tracked("3", "Job")),
-        Push("d", job(jid="4"), lock=lock("4"), track=Tracked("4", "Job"), group=GROUP),
-        Push("d", job(jid="5"), group=FULL_GROUP),
-        Push("e", job(jid="6"), lock=lock("held", jid="6", on_conflict="replace", fields=b'{"a":1}')),
-        Push("e", job(jid="7"), lock=lock("held", jid="7", on_conflict="reschedule")),
+        Push(
+            "a",
+            job(jid="1"),
+            id="1",
+            ties=(RecordTie(Tracked("1", "Job")), lock("1"), SlotClaim(ONE, "1"), BatchTie("b")),
+        ),
+        Push("b", job(jid="2"), ties=(SlotClaim(ONE, "2"), BatchTie("b"))),  # into the line
+        Push("c", job(jid="3"), FAR, ties=(RecordTie(Tracked("3", "Job")), lock("3"), BatchTie("b"))),
+        Push("d", job(jid="4"), ties=(RecordTie(Tracked("4", "Job")), lock("4"), GROUP)),
+        Push("d", job(jid="5"), ties=(FULL_GROUP,)),
+        Push("e", job(jid="6"), ties=(lock("held", jid="6", on_conflict="replace", fields=b'{"a":1}'),)),
+        Push("e", job(jid="7"), ties=(lock("held", jid="7", on_conflict="reschedule"),)),
         Push("f", job(jid="8")),
     ]
 
@@ -104,9 +111,7 @@ def settled(outcome: Callable[[], Outcome]) -> Scenario:
 
     def made(scene: Scene) -> Step:
         prepared(scene)
-        scene.broker.transport.publish(
-            [Push("q", job(jid="0"), lock=LockClaim("0", "0", 60), slot=SlotClaim(TWO, "0"))]
-        )
+        scene.broker.transport.publish([Push("q", job(jid="0"), ties=(LockClaim("0", "0", 60), SlotClaim(TWO, "0")))])
         scene.redis.delete("queue:q")
         first, second = (job(jid=f"neighbour {number}") for number in (1, 2))
         for raw in (first, RAW, second):
@@ -147,7 +152,7 @@ def _begin(scene: Scene, slots: Sequence[Slot], *holders: str) -> Step:
     more = LimitSettings("free", 2), LimitSettings("rate", rate=Rate(5, 60, 5))
     scene.broker.limits.declare(more)
     for slot, holder in zip(slots, holders, strict=False):
-        scene.broker.transport.publish([Push("x", job(jid=holder), slot=SlotClaim(slot, holder))])
+        scene.broker.transport.publish([Push("x", job(jid=holder), ties=(SlotClaim(slot, holder),))])
     raw = scene.hold(RAW)
     effects = (NoteState(Tracked("0", "Job"), "waiting", "", 60), EndInBatch("0", scene.open(), "succeeded"))
     wish = SlotWish(slots, "0", Delivery(raw, "q", "me"), raw, ("q", "x"), effects)

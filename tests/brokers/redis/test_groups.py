@@ -23,7 +23,7 @@ SET = GROUP._replace(set="set-1")
 
 
 def member(jid: str, settings: GroupSettings = DEFAULT_SETTINGS) -> Push:
-    return Push("q", job(jid=jid), group=GroupMembership(GROUP, settings))
+    return Push("q", job(jid=jid), ties=(GroupMembership(GROUP, settings),))
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_all_groups_of_a_class_are_listed_page_by_page(
 ) -> None:
     monkeypatch.setattr(groups, "PAGE", 2)
     several = [GROUP._replace(name=str(number)) for number in range(count)]
-    broker.transport.publish([Push("q", job(), group=GroupMembership(group, DEFAULT_SETTINGS)) for group in several])
+    broker.transport.publish([Push("q", job(), ties=(GroupMembership(group, DEFAULT_SETTINGS),)) for group in several])
     assert sorted(entry.group.name for entry in broker.groups.entries()) == [group.name for group in several]
 
 

@@ -10,7 +10,7 @@ from apps import job
 
 from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.core.batch import Membership, NewBatch
+from goworkers_py.core.batch import BatchTie, Membership, NewBatch
 from goworkers_py.core.chain import LinkJob, NewChain
 from goworkers_py.core.cursor import Cursor
 from goworkers_py.features.unique.lock import LockClaim
@@ -34,7 +34,7 @@ def opens_a_batch(broker: RedisBroker) -> None:
 
 def cancels_a_batch(broker: RedisBroker) -> None:
     opens_a_batch(broker)
-    broker.transport.publish([Push("q", job(), batch="b")])
+    broker.transport.publish([Push("q", job(), ties=(BatchTie("b"),))])
     broker.batches.cancel("b")
 
 
@@ -47,7 +47,7 @@ def cancels_a_job(broker: RedisBroker) -> None:
 
 
 def pushes_a_unique_job(broker: RedisBroker) -> None:
-    broker.transport.publish([Push("q", job(), id="of the push", lock=LockClaim("Job:one", "1", 60))])
+    broker.transport.publish([Push("q", job(), id="of the push", ties=(LockClaim("Job:one", "1", 60),))])
 
 
 STEPS = {

@@ -13,7 +13,7 @@ from servers import RedisServer
 from verbs import batch_of
 
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.core.batch import Callback, Membership, NewBatch
+from goworkers_py.core.batch import BatchTie, Callback, Membership, NewBatch
 from goworkers_py.core.chain import ChainLink, LinkJob, NewChain
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import EndInBatch, EndLink, Push
@@ -58,7 +58,7 @@ def test_a_job_of_a_batch_ends_when_its_end_can_be_counted(
     broker: RedisBroker, admin: redis_py.Redis, denied: str
 ) -> None:
     broker.batches.open(NewBatch(MEMBER, "", "hold", {"success": Callback("cb", job(jid="callback"))}))
-    broker.transport.publish([Push("q", job(jid="1"), batch="b")])
+    broker.transport.publish([Push("q", job(jid="1"), ties=(BatchTie("b"),))])
     broker.batches.let_go("b", "hold", ("cb",))
     plain, member = held(admin, job(jid="plain"), job(jid="1"))
     ended = (member, Done(effects=(EndInBatch("1", MEMBER, "succeeded"),)))

@@ -31,7 +31,7 @@ from goworkers_py.brokers.redis.driver.exchange import Script
 from goworkers_py.brokers.redis.driver.fencing import fenced
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import Config
-from goworkers_py.core.batch import EVENTS, Callback, Membership, NewBatch
+from goworkers_py.core.batch import EVENTS, BatchTie, Callback, Membership, NewBatch
 from goworkers_py.core.chain import ChainLink, LinkJob, NewChain
 from goworkers_py.core.effect import (
     EndInBatch,
@@ -54,6 +54,7 @@ from goworkers_py.core.periodic import Fired, Firing, Release, Rule
 from goworkers_py.features.limits.contract import SlotWish
 from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot  # fmt: skip
 from goworkers_py.features.limits.limit import LimitSettings, Rate, Slot, SlotClaim
+from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.lock import Begin, LockClaim, OwnedLock
 from goworkers_py.wire.delay_task import DelayTask
 from goworkers_py.wire.ruby_lock import RubyLock
@@ -117,13 +118,13 @@ def _end_a_batch(broker: RedisBroker, life: ProcessLife) -> None:
         broker.batches.open(NewBatch(member, "", "hold", callbacks))
         broker.batches.hold(member.bid, "other")
         broker.batches.let_go(member.bid, "other")
-    broker.transport.publish([Push("q", job(), batch=inner.bid)])
+    broker.transport.publish([Push("q", job(), ties=(BatchTie(inner.bid),))])
     for member in inner, outer:
         broker.batches.let_go(member.bid, "hold", member.to)
     life.settle(lambda payload: Dead(payload, effects=(EndInBatch("1", inner, "failed", b"{}"),)))
     life.settle(lambda payload: Done(effects=(EndInBatch("1", inner, "revived"),)))
     broker.batches.open(NewBatch(Membership("another"), "", "hold"))
-    broker.transport.publish([Push("q", job(), batch="another")])
+    broker.transport.publish([Push("q", job(), ties=(BatchTie("another"),))])
     broker.batches.cancel("another")
     life.settle(lambda payload: Done(effects=(EndInBatch("1", Membership("another"), "succeeded"),)))
     broker.batches.close("another", force=True)
@@ -163,7 +164,7 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         list(inspector.kill(PARKED, Filter()))
         list(inspector.delete(waiting_in("picked"), Filter()))
         list(inspector.kill(RETRIES, Filter()))
-        broker.transport.publish([Push("q", job(jid="unique"), lock=LockClaim("Order:2", "unique", 60))])
+        broker.transport.publish([Push("q", job(jid="unique"), ties=(LockClaim("Order:2", "unique", 60),))])
         broker.locks.begin(Begin("Order:1", "jid", "q", 60, take=True))
         owned = OwnedLock("Order:1", "jid", 90, "limited")
         broker.locks.own([owned])
@@ -194,7 +195,7 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
 def _limits(broker: RedisBroker) -> None:
     slot = Slot("order", "key")
     broker.limits.declare([LimitSettings("order", 1, Rate(100, 1))])
-    broker.transport.publish([Push("limited", job(jid=one), slot=SlotClaim(slot, one)) for one in ("a", "b", "c")])
+    broker.transport.publish([Push("limited", job(jid=one), ties=(SlotClaim(slot, one),)) for one in ("a", "b", "c")])
     [first] = broker.transport.consume("limited", [("limited", 1)], 1)
     broker.limits.begin(SlotWish([slot], "a", first, first.payload, ["limited"], [FreeLock("a", "Order:1")]))
     broker.transport.publish([Push("limited", job(jid="d"))])
@@ -251,17 +252,17 @@ def _ended(broker: RedisBroker, redis: redis_py.Redis, life: ProcessLife) -> Non
         life.settle(lambda payload, effects=effects: Done(effects=effects))
     inspector, raw = Inspector(lambda: broker), job(jid="c", track=True)
     tracked = Tracked("c", "Job")
-    broker.transport.publish([Push("tracked", raw, track=tracked)])
+    broker.transport.publish([Push("tracked", raw, ties=(RecordTie(tracked),))])
     list(inspector.delete(waiting_in("tracked"), Filter()))
     redis.delete("pyworkers:job:c")
-    broker.transport.publish([Push("tracked", raw, 4e9, track=tracked)])
+    broker.transport.publish([Push("tracked", raw, 4e9, ties=(RecordTie(tracked),))])
     list(inspector.delete(SCHEDULED, Filter()))
     redis.delete("pyworkers:job:c")
     life.settle(lambda payload: Park("line", raw, effects=(NoteState(tracked, "waiting", "", 60),)))
     list(inspector.delete(PARKED, Filter()))
     redis.delete("pyworkers:job:c")
     group = Group("tracked", "Job", "g")
-    broker.transport.publish([Push("tracked", raw, track=tracked, group=GroupMembership(group))])
+    broker.transport.publish([Push("tracked", raw, ties=(RecordTie(tracked), GroupMembership(group)))])
     broker.groups.delete(group)
     assert [one.jid for one in broker.store.ended("cancelled", None, 10).records] == ["c"]
     redis.zadd("pyworkers:ended:completed", {"gone": 1})
@@ -272,7 +273,7 @@ def _ended(broker: RedisBroker, redis: redis_py.Redis, life: ProcessLife) -> Non
 def _fire(periodic: Periodic) -> None:
     release, one = Release("app", "1"), schedule("nightly", Rule(every=60), {"class": "Job"})
     [state] = periodic.register(release, [one]).states
-    push = Push("q", job(), lock=LockClaim("Job:nightly", "jid", 60))
+    push = Push("q", job(), ties=(LockClaim("Job:nightly", "jid", 60),))
     assert periodic.fire(release, Firing("nightly", state.number, state.since, "fired", push=push)).fired is Fired.DONE
     assert periodic.pause("app", "nightly")
 
@@ -280,9 +281,9 @@ def _fire(periodic: Periodic) -> None:
 def of_groups(broker: Broker, life: ProcessLife) -> None:
     full, group = GroupSettings(60, 0, 1), Group("q", "Job", "one")
     broker.transport.publish(
-        [Push("q", job(), group=GroupMembership(group)), Push("q", job(), group=GroupMembership(group, full))]
+        [Push("q", job(), ties=(GroupMembership(group),)), Push("q", job(), ties=(GroupMembership(group, full),))]
     )
-    joined = Push("q", job(), group=GroupMembership(group))
+    joined = Push("q", job(), ties=(GroupMembership(group),))
     life.settle(lambda payload: Done(effects=(PushJobs("jid", (joined, joined)),)))
     broker.groups.configure(group, OwnSettings(10))
     broker.groups.take_out(group, job(), "cancelled")

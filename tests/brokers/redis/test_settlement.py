@@ -33,7 +33,7 @@ from verbs import (
 from goworkers_py.brokers.contracts.transport import Batch
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.queues.settlement import RECEIPT_LIFE_S
-from goworkers_py.core.batch import Membership, NewBatch
+from goworkers_py.core.batch import BatchTie, Membership, NewBatch
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect, EndInBatch, FreeLock, NoteState, Push, ShowStatus, Tracked
 from goworkers_py.core.errors import BrokerUnavailable
@@ -89,7 +89,7 @@ def test_jobs_with_one_effect_are_removed_together(
     redis, jids = own_redis.client(), [str(number) for number in range(50)]
     with own_broker(own_redis.url) as broker:
         broker.batches.open(NewBatch(Membership("b"), "", "hold"))
-        locks = [Push("q", job(jid), batch="b", lock=LockClaim(f"l{jid}", jid, 60)) for jid in jids]
+        locks = [Push("q", job(jid), ties=(LockClaim(f"l{jid}", jid, 60), BatchTie("b"))) for jid in jids]
         broker.transport.publish(locks)
         redis.set(KEYS.lease(OWNER), 1)
         deliveries = broker.transport.consume(OWNER, [("q", 50)], 50)

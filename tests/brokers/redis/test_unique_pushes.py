@@ -19,7 +19,7 @@ LATER = 4_000_000_000.0  # in 2096
 
 
 def unique(jid: str, at: float | None = None) -> Push:
-    return Push("q", job(jid=jid), at, lock=LockClaim(f"Job:{jid}", jid, 60))
+    return Push("q", job(jid=jid), at, ties=(LockClaim(f"Job:{jid}", jid, 60),))
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def running(jid: str = "1", until: str = "success", for_s: int = 300) -> Deliver
 @pytest.fixture
 def broker() -> MemoryBroker:
     broker = MemoryBroker(State(), DeadLimits())
-    broker.transport.publish([Push("q", running().payload, lock=LockClaim(NAME, "1", 300))])
+    broker.transport.publish([Push("q", running().payload, ties=(LockClaim(NAME, "1", 300),))])
     return broker
 
 

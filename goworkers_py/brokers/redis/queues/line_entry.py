@@ -10,9 +10,11 @@ from typing import NamedTuple
 
 import simplejson
 
-from goworkers_py.core.effect import Push
+from goworkers_py.core.batch import BatchTie
+from goworkers_py.core.effect import Push, ties_of
 from goworkers_py.features.limits.payload import slot_claim_in
 from goworkers_py.features.tracking.record import tracked_in
+from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.payload import claim_in
 from goworkers_py.wire.batch import bid_in
 from goworkers_py.wire.group import membership_in
@@ -35,17 +37,10 @@ class LineEntry(NamedTuple):
     def push(self) -> Push:
         payload = self.payload
         slot, group = slot_claim_in(payload), None if self.due else membership_in(payload, self.queue)
-        return Push(
-            self.queue,
-            payload,
-            self.due,
-            self.id,
-            tracked_in(payload),
-            lock=claim_in(payload),
-            batch=bid_in(payload),
-            group=group,
-            slot=None if group else slot,
-        )
+        tracked, bid = tracked_in(payload), bid_in(payload)
+        record, batch = RecordTie(tracked) if tracked else None, BatchTie(bid) if bid else None
+        ties = ties_of(record, claim_in(payload), None if group else slot, batch, group)
+        return Push(self.queue, payload, self.due, self.id, ties)
 
 
 def written(payload: bytes, queue: str, at: float, **more: object) -> bytes:

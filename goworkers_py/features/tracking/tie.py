@@ -1,0 +1,19 @@
+"""The tie of a tracked job: its push makes its record."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from goworkers_py.core.effect import Tracked
+
+
+class RecordTie(NamedTuple):
+    """While there is a record of this jid, the push is a duplicate. It replaces the record of the version `instead_of`:
+    that of a job which was found nowhere."""
+
+    job: Tracked
+    instead_of: str = ""
+
+    @property
+    def word(self) -> str:
+        return "record"
