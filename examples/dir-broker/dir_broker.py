@@ -28,7 +28,7 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.transport import Batch, Published, Settled, Transport
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import REPEATABLE, Push, PushJobs
+from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.errors import BrokerFull, BrokerRefused, BrokerUnavailable, ConfigError, UnreadablePayload
 from goworkers_py.core.outcome import Dead, Keep, Outcome, Requeue, Reschedule, Retry
 from goworkers_py.policy.priorities import Ask
@@ -234,7 +234,7 @@ class DirTransport(Transport):
     def _left_by(self, delivery: Delivery, outcome: Outcome) -> dict[str, bytes]:
         """The files that a job leaves behind: itself in its new place, and the jobs that it pushes. What cannot be
         written raises here: a journal has to be done as a whole."""
-        if unknown := [one.kind for one in outcome.effects if not isinstance(one, (PushJobs, *REPEATABLE))]:
+        if unknown := [one.kind for one in outcome.effects if not (one.repeatable or isinstance(one, PushJobs))]:
             raise BrokerRefused(f"{', '.join(unknown)}: not in a directory")
         pushes = [push for effect in outcome.effects if isinstance(effect, PushJobs) for push in effect.pushes]
         files = {self._place(push.queue, push.at): push.payload for push in pushes}

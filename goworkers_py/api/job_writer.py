@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 from goworkers_py.core import machine
 from goworkers_py.core.batch import BatchTie
-from goworkers_py.core.effect import Push, Tracked, ties_of
+from goworkers_py.core.effect import Push, ties_of
 from goworkers_py.core.group import GroupMembership
 from goworkers_py.features.limits.limit import SlotClaim, SlotTie
 from goworkers_py.features.limits.payload import SLOTS, slots_field, slots_of
+from goworkers_py.features.tracking.effects import Tracked
 from goworkers_py.features.tracking.record import says_tracked, tracked_of
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.lock import LockClaim

@@ -9,14 +9,10 @@ jid, after it has ended well, has no effects there.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, NamedTuple, Protocol, TypeVar
+from typing import ClassVar, Literal, Protocol, TypeVar
 
 from goworkers_py.core.cursor import Cursor
 from goworkers_py.core.group import Group
-from goworkers_py.core.job_state import StateWord
-from goworkers_py.core.tie_effect import EndInBatch as EndInBatch  # effects are imported from here
-from goworkers_py.core.tie_effect import EndLink as EndLink
-from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
 
 # How long a broker knows the id of a push, and of an effect that was applied.
 ID_LIFE_S = 86_400
@@ -25,11 +21,23 @@ ID_LIFE_S = 86_400
 WEIGHT = 1_000
 
 
-class Tracked(NamedTuple):
-    """A job whose states are recorded."""
+class Effect(Protocol):
+    """What else happens in the step: the broker knows by the type of the value what to do."""
 
-    jid: str
-    job_class: str  # empty: not known
+    @property
+    def jid(self) -> str:
+        """Of the job whose end or move has this effect."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def size(self) -> int:
+        """About as many bytes as the effect adds to the settlement."""
+
+    @property
+    def repeatable(self) -> bool:
+        """Twice is as good as once: on two servers it happens again where it is asked again."""
 
 
 class Tie(Protocol):
@@ -90,6 +98,7 @@ class PushJobs:
     jid: str
     pushes: tuple[Push, ...]
     kind: ClassVar[str] = "push"
+    repeatable: ClassVar[bool] = False
 
     @property
     def size(self) -> int:
@@ -106,6 +115,7 @@ class EndSet:
     group: Group
     effects: tuple[Effect, ...] = ()
     into: Group | None = None
+    repeatable: ClassVar[bool] = False
 
     @property
     def kind(self) -> str:
@@ -126,6 +136,7 @@ class EndMember:
     member: bytes
     effects: tuple[Effect, ...] = ()
     kind: ClassVar[str] = "member"
+    repeatable: ClassVar[bool] = True
 
     @property
     def size(self) -> int:
@@ -140,6 +151,7 @@ class PostJobs:
     jid: str
     to: str  # the name of the other broker
     pushes: tuple[Push, ...]
+    repeatable: ClassVar[bool] = False
 
     @property
     def kind(self) -> str:
@@ -158,6 +170,7 @@ class StoreValue:
     kind: str
     value: bytes
     life_s: int  # at least 1
+    repeatable: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.life_s < 1:
@@ -166,33 +179,6 @@ class StoreValue:
     @property
     def size(self) -> int:
         return len(self.value)
-
-
-class NoteState(NamedTuple):
-    """Writes the state of a tracked job into its record, see `features.tracking.record`, which lives for `life_s`
-    seconds from then on. A record that cannot be written does not keep the job from being settled. To write a state
-    twice does no harm, so this effect is not one of those that happen once for each id.
-
-    Every tracked job makes one. A named tuple is made in a third of the time of a dataclass."""
-
-    job: Tracked
-    state: StateWord
-    reason: str  # a few words for the timeline
-    life_s: int
-    fields: tuple[tuple[str, str | bytes], ...] = ()
-    only_known: bool = False  # does nothing for a job without a record
-
-    @property
-    def jid(self) -> str:
-        return self.job.jid
-
-    @property
-    def kind(self) -> str:
-        return "state"
-
-    @property
-    def size(self) -> int:
-        return sum([len(value) for _, value in self.fields]) if self.fields else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +190,7 @@ class MeetTombstone:
     state: str  # "cancelled", or the state into which the job went on
     kind: ClassVar[str] = "cancel"
     size: ClassVar[int] = 0
+    repeatable: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +203,7 @@ class StoreCursor:
     cursor: Cursor
     has_ended: bool = False
     kind: ClassVar[str] = "cursor"
+    repeatable: ClassVar[bool] = True
 
     @property
     def size(self) -> int:
@@ -234,34 +222,11 @@ class ShowStatus:
     status: StatusWord
     progress: str = ""  # as in a record, see `features.tracking.record`; empty: the job has told none
     kind: ClassVar[str] = "status"
+    repeatable: ClassVar[bool] = True
 
     @property
     def size(self) -> int:
         return len(self.progress)
-
-
-@dataclass(frozen=True, slots=True)
-class FreeLock:
-    """Ends the lock, if this job holds it. Like NoteState, this effect may happen again, and may fail: a lock that
-    nobody frees ends with its time."""
-
-    jid: str
-    name: str
-    kind: ClassVar[str] = "lock"
-    size: ClassVar[int] = 0
-
-
-@dataclass(frozen=True, slots=True)
-class KeepLock:
-    """Lets the lock last for at least `life_s` seconds from now on, if this job holds it: the job goes on, at `due` if
-    that is a time. Like FreeLock, this effect may happen again, and may fail."""
-
-    jid: str
-    name: str
-    life_s: int
-    due: float | None = None
-    kind: ClassVar[str] = "lock"
-    size: ClassVar[int] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +237,7 @@ class PushEcho:
     queue: str
     payload: bytes
     kind: ClassVar[str] = "echo"
+    repeatable: ClassVar[bool] = False
 
     @property
     def size(self) -> int:
@@ -286,6 +252,7 @@ class FreeRubyLock:
     jid: str
     digest: str
     size: ClassVar[int] = 0
+    repeatable: ClassVar[bool] = True
 
     @property
     def kind(self) -> str:
@@ -301,18 +268,8 @@ class TakeRubyLock:
     limit: int
     ttl_s: int  # 0: it has no end
     size: ClassVar[int] = 0
+    repeatable: ClassVar[bool] = True
 
     @property
     def kind(self) -> str:
         return f"take {self.digest}"
-
-
-# These happen again where they are asked again, as on two servers: twice is as good as once.
-OfUniqueJob = FreeLock | KeepLock | FreeRubyLock | TakeRubyLock
-Repeatable = NoteState | MeetTombstone | StoreCursor | ShowStatus | OfUniqueJob | LeaveSlot | HoldSlot
-REPEATABLE = (
-    NoteState, MeetTombstone, StoreCursor, ShowStatus, FreeLock, KeepLock, FreeRubyLock, TakeRubyLock, LeaveSlot,
-    HoldSlot, EndMember,
-)  # fmt: skip
-
-Effect = PushJobs | EndSet | EndMember | PostJobs | PushEcho | StoreValue | EndInBatch | EndLink | Repeatable

@@ -32,6 +32,10 @@ class EndInBatch(NamedTuple):
     def size(self) -> int:
         return len(self.death)
 
+    @property
+    def repeatable(self) -> bool:
+        return False
+
 
 class EndLink(NamedTuple):
     """Ends a link of a chain, or a part of it. Well (`why` is empty): the next link is pushed, with `result` for it as
@@ -52,3 +56,7 @@ class EndLink(NamedTuple):
     @property
     def size(self) -> int:
         return len(self.result)
+
+    @property
+    def repeatable(self) -> bool:
+        return False

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from goworkers_py.core.batch import Way
-from goworkers_py.core.effect import Effect, EndInBatch, EndLink, EndSet, FreeLock, KeepLock
+from goworkers_py.core.effect import Effect, EndSet
 from goworkers_py.core.job_state import ENDED, StateWord
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Joined, Keep, Outcome, Reschedule, Retry
+from goworkers_py.core.tie_effect import EndInBatch, EndLink
 from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
 from goworkers_py.features.limits.limit import SlotTie
 from goworkers_py.features.limits.payload import SLOTS, slots_of
+from goworkers_py.features.unique.effects import FreeLock, KeepLock
 from goworkers_py.features.unique.lock import lock_life_s
 from goworkers_py.features.unique.payload import LOCK, lock_of
 from goworkers_py.wire import deep, payload

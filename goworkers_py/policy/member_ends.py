@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from goworkers_py.core.effect import Effect, EndMember, EndSet, MeetTombstone, NoteState
+from goworkers_py.core.effect import Effect, EndMember, EndSet, MeetTombstone
 from goworkers_py.core.group import Group
+from goworkers_py.features.tracking.effects import NoteState
 from goworkers_py.features.tracking.record import ENDED_S, RETAIN, retain_in, says_tracked, tracked_of
 from goworkers_py.policy.consequences import moved
 from goworkers_py.wire.group import Member

@@ -20,8 +20,9 @@ from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, Place, waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
-from goworkers_py.core.effect import Push, Tracked
+from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError, JobCancelled
+from goworkers_py.features.tracking.effects import Tracked
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.observe.run_stats import RESULTS
 from goworkers_py.runtime.running.canceller import Canceller

@@ -20,8 +20,10 @@ from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.config.options import Config
 from goworkers_py.core.batch import MOST_DEATHS, BatchStatus, BatchTie, Callback, Event, Membership, NewBatch
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import EndInBatch, NoteState, Push, PushJobs, Tracked
+from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.outcome import CANCELLED, DISCARD, DONE, EXPIRED, REQUEUE, Dead, Done, Outcome, Park, Retry
+from goworkers_py.core.tie_effect import EndInBatch
+from goworkers_py.features.tracking.effects import NoteState, Tracked
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.tracking.tracking import Tracking
 from goworkers_py.policy.consequences import consequences, moved

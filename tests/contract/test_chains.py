@@ -16,8 +16,8 @@ from goworkers_py.brokers.contracts.chains import Chains
 from goworkers_py.core.batch import Membership, NewBatch
 from goworkers_py.core.chain import ChainLink, ChainStatus, JobAtWork, LinkJob, NewChain
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import EndLink
 from goworkers_py.core.outcome import CANCELLED, DISCARD, EXPIRED, Dead, Discard, Done, Outcome, Retry
+from goworkers_py.core.tie_effect import EndLink
 from goworkers_py.policy.consequences import consequences, moved
 from goworkers_py.wire import payload as wire
 from goworkers_py.wire.chain import chain_field

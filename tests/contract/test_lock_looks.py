@@ -11,11 +11,12 @@ from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.api.publisher import Answer, Publisher
 from goworkers_py.brokers.broker import Capability
-from goworkers_py.core.effect import FreeLock, Push
+from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import DuplicateJob
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.core.outcome import Done
 from goworkers_py.features.unique import holders as lock_holders
+from goworkers_py.features.unique.effects import FreeLock
 from goworkers_py.features.unique.holders import LockHolders
 from goworkers_py.features.unique.lock import Conflict, Holder, LockClaim, OnConflict
 

@@ -19,11 +19,13 @@ from goworkers_py.brokers.contracts.recoverable import Found
 from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Stage
-from goworkers_py.core.effect import FreeLock, KeepLock, Push, PushJobs, Tracked
+from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Done, Park, Retry
+from goworkers_py.features.tracking.effects import Tracked
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.tracking.tracking import Tracking, requeued
 from goworkers_py.features.unique.contract import Locks
+from goworkers_py.features.unique.effects import FreeLock, KeepLock
 from goworkers_py.features.unique.lock import Begin, Begun, Conflict, Holder, LockClaim, OwnedLock, TooEarly
 from goworkers_py.policy.consequences import consequences, moved
 from goworkers_py.policy.poison import PoisonPolicy

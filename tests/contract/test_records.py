@@ -20,10 +20,11 @@ from goworkers_py.brokers.contracts.store import RunningMark, Store
 from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import NoteState, Push, PushJobs, Tracked
+from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.errors import PoisonPill
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Dead, Discard, Done, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.features.tracking.effects import NoteState, Tracked
 from goworkers_py.features.tracking.record import MOST_MOVES, JobRecord
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.tracking.tracking import Tracking, recovered

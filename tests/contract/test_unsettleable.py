@@ -14,11 +14,12 @@ from goworkers_py.brokers.contracts.admin import Admin
 from goworkers_py.brokers.contracts.recoverable import Found, Recoverable
 from goworkers_py.brokers.contracts.transport import Finished, Settled
 from goworkers_py.brokers.rabbitmq import publisher
-from goworkers_py.core.effect import NoteState, PushEcho, PushJobs, StoreValue, Tracked
+from goworkers_py.core.effect import PushEcho, PushJobs, StoreValue
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 from goworkers_py.core.outcome import DONE, Dead, Discard, Done, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.features.limits.effects import LeaveSlot
 from goworkers_py.features.limits.limit import Slot
+from goworkers_py.features.tracking.effects import NoteState, Tracked
 from goworkers_py.policy.poison import RecoveryDecision
 
 HALF = "\ud800"  # half of a surrogate pair: text that no program can write as UTF-8

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from goworkers_py.core.effect import EndMember, FreeLock, KeepLock
+from goworkers_py.core.effect import EndMember
 from goworkers_py.core.group import Group
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import (
@@ -21,6 +21,7 @@ from goworkers_py.core.outcome import (
     Reschedule,
     Retry,
 )
+from goworkers_py.features.unique.effects import FreeLock, KeepLock
 from goworkers_py.policy.consequences import consequences, state_of
 from goworkers_py.policy.member_ends import AT_ONCE, end_of_set
 from goworkers_py.wire.group import Member

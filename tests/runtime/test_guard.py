@@ -10,8 +10,8 @@ from apps import expiry, fresh_lease, job, net, open_quarantine, special_runs
 
 from goworkers_py.core.batch import Membership
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import EndInBatch, EndLink
 from goworkers_py.core.outcome import DISCARD, DONE, EXPIRED, Dead, Done, Expired, Outcome, Reschedule, Retry
+from goworkers_py.core.tie_effect import EndInBatch, EndLink
 from goworkers_py.links.chain import Run
 from goworkers_py.links.expiry import Expiry
 from goworkers_py.links.retry import Handlers

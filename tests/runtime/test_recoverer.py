@@ -13,8 +13,8 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.feature_options import EchoConfig
 from goworkers_py.config.options import Config
-from goworkers_py.core.effect import EndInBatch
 from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.core.tie_effect import EndInBatch
 from goworkers_py.core.timing import TIMING
 from goworkers_py.features.tracking.tracking import Tracking
 from goworkers_py.links.retry import Handlers

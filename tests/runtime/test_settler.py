@@ -19,12 +19,15 @@ from goworkers_py.brokers.redis.queues.transport import RedisTransport
 from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
-from goworkers_py.core.effect import WEIGHT, EndInBatch, FreeLock, NoteState, Push, PushJobs, StoreValue, Tracked
+from goworkers_py.core.effect import WEIGHT, Push, PushJobs, StoreValue
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.outcome import DISCARD, DONE, KEEP, LOST, REQUEUE, Dead, Done, Outcome, Retry
+from goworkers_py.core.tie_effect import EndInBatch
 from goworkers_py.features.limits.effects import LeaveSlot
 from goworkers_py.features.limits.limit import Slot
+from goworkers_py.features.tracking.effects import NoteState, Tracked
 from goworkers_py.features.tracking.tie import RecordTie
+from goworkers_py.features.unique.effects import FreeLock
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.settling import settler as module
 from goworkers_py.runtime.settling.settler import Settler

@@ -25,10 +25,11 @@ from goworkers_py.brokers.redis.fleet.control import RedisControl
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.command import Command
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import MeetTombstone, NoteState, PushJobs, ShowStatus, StoreCursor, StoreValue, Tracked
+from goworkers_py.core.effect import MeetTombstone, PushJobs, ShowStatus, StoreCursor, StoreValue
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import DONE, Cancelled, Dead, Done, Outcome, Requeue, Retry
+from goworkers_py.features.tracking.effects import NoteState, Tracked
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.observe.executions import Executions
 from goworkers_py.policy.poison import RecoveryDecision

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, Protocol
 from goworkers_py.brokers.contracts.transport import Batch, Settled
 from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import Push, Tracked
+from goworkers_py.core.effect import Push
 from goworkers_py.core.job_state import JobState, StateWord
+from goworkers_py.features.tracking.effects import Tracked
 from goworkers_py.features.tracking.record import JobRecord
 
 # The states whose jobs wait for a time.

@@ -18,7 +18,7 @@ from goworkers_py.brokers.redis.driver.exchange import RedisCommand
 from goworkers_py.brokers.redis.driver.packing import packed
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import REPEATABLE, Effect, PushEcho, PushJobs
+from goworkers_py.core.effect import Effect, PushEcho, PushJobs
 from goworkers_py.core.errors import BrokerRefused, UnreadablePayload
 from goworkers_py.core.outcome import DONE, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.wire import payload
@@ -140,7 +140,7 @@ def _refusal(outcome: Outcome) -> str:
 
 def _is_known(effect: Effect) -> bool:
     # Those that may happen twice may also fail: they are about records and locks, which nobody has made here.
-    return isinstance(effect, (PushJobs, PushEcho, *REPEATABLE))
+    return effect.repeatable or isinstance(effect, PushJobs | PushEcho)
 
 
 def _goes_to_the_front(outcome: Any) -> bool:

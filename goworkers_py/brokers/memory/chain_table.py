@@ -9,7 +9,7 @@ from itertools import islice
 from goworkers_py.brokers.memory.batch_table import BatchTable
 from goworkers_py.brokers.memory.tombstones import Tombstones
 from goworkers_py.core.chain import GAP, LIFE_S, MOST_AT_WORK, ChainStatus, LinkJob, NewChain
-from goworkers_py.core.effect import EndLink
+from goworkers_py.core.tie_effect import EndLink
 from goworkers_py.wire import payload
 from goworkers_py.wire.chain import at_work
 

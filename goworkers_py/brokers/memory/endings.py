@@ -13,19 +13,14 @@ from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import (
     ID_LIFE_S,
-    REPEATABLE,
     Effect,
-    EndInBatch,
-    EndLink,
     EndMember,
     EndSet,
     FreeRubyLock,
     MeetTombstone,
-    NoteState,
     PostJobs,
     PushEcho,
     PushJobs,
-    Repeatable,
     ShowStatus,
     StoreCursor,
     StoreValue,
@@ -33,6 +28,8 @@ from goworkers_py.core.effect import (
 )
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import DONE, FAILED, UNCOUNTED, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.core.tie_effect import EndInBatch, EndLink
+from goworkers_py.features.tracking.effects import NoteState
 from goworkers_py.wire.payload import encodable
 
 log = logging.getLogger(__name__)
@@ -115,7 +112,7 @@ class Endings:
             case _:
                 self._state.ties.follow([effect])
 
-    def _note(self, effect: Repeatable) -> None:
+    def _note(self, effect: Effect) -> None:
         match effect:
             case NoteState():
                 self._state.records.note(effect)
@@ -135,7 +132,7 @@ class Endings:
     def apply_once(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             name = effect.kind, effect.jid
-            if isinstance(effect, REPEATABLE):
+            if effect.repeatable:
                 self.apply([effect])
             elif self._state.applied.get(name) is None:
                 self._state.applied.put(name, True, ID_LIFE_S)

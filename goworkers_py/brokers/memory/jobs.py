@@ -26,9 +26,9 @@ from goworkers_py.brokers.contracts.admin import (
 from goworkers_py.brokers.contracts.span import EVERY_JOB, Reached, Span
 from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
 from goworkers_py.brokers.memory.timed_jobs import TimedJob
-from goworkers_py.core.effect import NoteState
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState, StateWord
+from goworkers_py.features.tracking.effects import NoteState
 from goworkers_py.features.tracking.record import LIVE_S, job_in
 from goworkers_py.wire.batch import buried
 from goworkers_py.wire.stored_job import StoredJob

@@ -22,9 +22,9 @@ from goworkers_py.brokers.contracts.recoverable import (
 from goworkers_py.brokers.memory.lease_record import LeaseRecord
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import NoteState
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.version import __version__
+from goworkers_py.features.tracking.effects import NoteState
 from goworkers_py.policy.deaths import Life, died_together
 from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.wire import needs

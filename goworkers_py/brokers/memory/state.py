@@ -39,11 +39,12 @@ from goworkers_py.brokers.memory.tombstones import Tombstones
 from goworkers_py.core import machine
 from goworkers_py.core.batch import BatchTie, Callback
 from goworkers_py.core.chain import LinkJob
-from goworkers_py.core.effect import ID_LIFE_S, NoteState, Push
+from goworkers_py.core.effect import ID_LIFE_S, Push
 from goworkers_py.core.group import GroupMembership
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.core.strikes import Lock
 from goworkers_py.features.limits.memory_slots import SlotTable
+from goworkers_py.features.tracking.effects import NoteState
 from goworkers_py.features.tracking.memory import JobRecords
 from goworkers_py.features.tracking.record import ENDED_S, LIVE_S, job_in, live_s
 from goworkers_py.features.unique.lock import RESCHEDULED_S, LockClaim

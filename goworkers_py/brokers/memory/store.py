@@ -11,9 +11,9 @@ from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import NoteState
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.core.outcome import Outcome
+from goworkers_py.features.tracking.effects import NoteState
 from goworkers_py.features.tracking.record import LIVE_S, JobRecord, read
 
 

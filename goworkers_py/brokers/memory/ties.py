@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from goworkers_py.brokers.memory.batch_table import BatchTable
 from goworkers_py.brokers.memory.chain_table import ChainTable
 from goworkers_py.brokers.memory.group_table import GroupTable
-from goworkers_py.core.effect import Effect, EndInBatch, EndLink, EndSet, FreeLock, KeepLock
+from goworkers_py.core.effect import Effect, EndSet
+from goworkers_py.core.tie_effect import EndInBatch, EndLink
 from goworkers_py.features.limits.memory_slots import SlotTable
+from goworkers_py.features.unique.effects import FreeLock, KeepLock
 from goworkers_py.features.unique.memory_locks import LockTable
 
 

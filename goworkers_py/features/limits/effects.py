@@ -18,6 +18,7 @@ class LeaveSlot:
     queues: tuple[str, ...] = ()
     kind: ClassVar[str] = "limit"
     size: ClassVar[int] = 0
+    repeatable: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +30,4 @@ class HoldSlot:
     slot: Slot
     kind: ClassVar[str] = "limit"
     size: ClassVar[int] = 0
+    repeatable: ClassVar[bool] = True

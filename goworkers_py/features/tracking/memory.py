@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from goworkers_py.brokers.memory.expiring import Expiring
-from goworkers_py.core.effect import NoteState, Push
+from goworkers_py.core.effect import Push
 from goworkers_py.core.group import GroupMembership
 from goworkers_py.core.job_state import ENDED, INDEXED, StateWord
+from goworkers_py.features.tracking.effects import NoteState
 from goworkers_py.features.tracking.memory_ended import EndedTable
 from goworkers_py.features.tracking.record import MOST_MOVES, V, live_s
 from goworkers_py.features.tracking.tie import RecordTie

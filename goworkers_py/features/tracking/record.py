@@ -24,9 +24,9 @@ from typing import Any
 
 import simplejson
 
-from goworkers_py.core.effect import Tracked
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import STATES, StateWord
+from goworkers_py.features.tracking.effects import Tracked
 from goworkers_py.wire import payload
 
 V = "1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.core.effect import Tracked
+from goworkers_py.features.tracking.effects import Tracked
 from goworkers_py.features.tracking.record import ENDED_S, LIVE_S, job_in
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from goworkers_py.core.effect import Tracked
+from goworkers_py.features.tracking.effects import Tracked
 
 
 class TrackedRun:

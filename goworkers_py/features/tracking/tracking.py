@@ -8,7 +8,7 @@ from typing import Any
 
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import FETCHED, Delivery
-from goworkers_py.core.effect import Effect, KeepLock, NoteState, PushJobs, ShowStatus
+from goworkers_py.core.effect import Effect, PushJobs, ShowStatus
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import (
     REQUEUE,
@@ -26,8 +26,10 @@ from goworkers_py.core.outcome import (
     Reschedule,
     Retry,
 )
+from goworkers_py.features.tracking.effects import NoteState
 from goworkers_py.features.tracking.record import ENDED_S, LIVE_S, RETAIN, TRACK, job_in, live_s, retain_in, tracked_of
 from goworkers_py.features.tracking.tracked_run import TrackedRun
+from goworkers_py.features.unique.effects import KeepLock
 from goworkers_py.policy.consequences import moved
 from goworkers_py.policy.registry import Registry
 from goworkers_py.wire import payload

@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from goworkers_py.core.effect import KeepLock, Push
+from goworkers_py.core.effect import Push
 from goworkers_py.features.tracking.record import LIVE_S
+from goworkers_py.features.unique.effects import KeepLock
 from goworkers_py.features.unique.lock import (
     Begin,
     Begun,

@@ -10,9 +10,10 @@ from contextlib import suppress
 from goworkers_py.core import machine
 from goworkers_py.core.batch import Membership
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import Effect, EndInBatch
+from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.outcome import DONE, Dead, Done, Outcome
+from goworkers_py.core.tie_effect import EndInBatch
 from goworkers_py.features.limits.run import LimitBegin
 from goworkers_py.features.tracking.service import Tracker
 from goworkers_py.features.unique.run import LockBegin

@@ -18,7 +18,7 @@ from itertools import accumulate, repeat, starmap
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Transport, Unwritable
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import ENDED, Delivery
-from goworkers_py.core.effect import REPEATABLE, Effect, PostJobs, PushJobs
+from goworkers_py.core.effect import Effect, PostJobs, PushJobs
 from goworkers_py.core.errors import BrokenOff, BrokerError, BrokerRefused, Fenced, is_no_answer
 from goworkers_py.core.levels import plain_list_of
 from goworkers_py.core.outcome import DONE, KEEP, Dead, Done, Keep, Outcome, Reschedule, Retry
@@ -350,7 +350,8 @@ def simpler_outcomes(delivery: Delivery, outcome: Outcome, error: str) -> Iterat
     """The outcomes to try for a delivery that cannot be settled with its own, one after the other: without one of the
     effects that may fail, and without all of them; then among the dead jobs, for what it is tied to. Its pushes are not
     made then: without them, to remove the job would lose theirs."""
-    yield from _with_fewer(outcome, [one for one in outcome.effects if isinstance(one, REPEATABLE)])
+    # A link of the user may return anything for an effect.
+    yield from _with_fewer(outcome, [one for one in outcome.effects if getattr(one, "repeatable", False)])
     raw = _with_error(delivery, error)
     tied = () if plain_list_of(delivery.queue) else moved(raw, "dead", now=machine.time(), error=error)
     dead = Dead(buried(raw), effects=tied)

@@ -12,12 +12,13 @@ from scenes import END, SUCCEEDED, Scenario, Scene, Step, check_with_each_comman
 from servers import RedisServer
 
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import EndSet, FreeLock, Push
+from goworkers_py.core.effect import EndSet, Push
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.core.outcome import Done
 from goworkers_py.features.limits.contract import SlotWish
 from goworkers_py.features.limits.effects import LeaveSlot
 from goworkers_py.features.limits.limit import LimitSettings, Slot, Waits
+from goworkers_py.features.unique.effects import FreeLock
 
 ONE = Slot("one")
 LINE = "pyworkers:line:limit:one"

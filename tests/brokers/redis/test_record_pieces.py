@@ -16,8 +16,8 @@ from goworkers_py.brokers.contracts.store import RunningMark
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import NoteState, Tracked
 from goworkers_py.core.outcome import Requeue
+from goworkers_py.features.tracking.effects import NoteState, Tracked
 from goworkers_py.features.tracking.record import MOST_MOVES
 from goworkers_py.wire.message import current_message
 

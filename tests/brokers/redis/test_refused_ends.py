@@ -16,8 +16,9 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.batch import BatchTie, Callback, Membership, NewBatch
 from goworkers_py.core.chain import ChainLink, LinkJob, NewChain
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import EndInBatch, EndLink, Push
+from goworkers_py.core.effect import Push
 from goworkers_py.core.outcome import DONE, Done
+from goworkers_py.core.tie_effect import EndInBatch, EndLink
 
 MEMBER = Membership("b", ("cb",))
 DENIED = ["hset", "hsetnx", "hincrby", "hdel"]

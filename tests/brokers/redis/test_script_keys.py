@@ -33,28 +33,19 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import Config
 from goworkers_py.core.batch import EVENTS, BatchTie, Callback, Membership, NewBatch
 from goworkers_py.core.chain import ChainLink, LinkJob, NewChain
-from goworkers_py.core.effect import (
-    EndInBatch,
-    EndLink,
-    EndSet,
-    FreeLock,
-    FreeRubyLock,
-    KeepLock,
-    NoteState,
-    Push,
-    PushJobs,
-    TakeRubyLock,
-    Tracked,
-)  # fmt: skip
+from goworkers_py.core.effect import EndSet, FreeRubyLock, Push, PushJobs, TakeRubyLock
 from goworkers_py.core.election import Bid, Fence
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings, OwnSettings
 from goworkers_py.core.outcome import Dead, Done, Park
 from goworkers_py.core.periodic import Fired, Firing, Release, Rule
+from goworkers_py.core.tie_effect import EndInBatch, EndLink
 from goworkers_py.features.limits.contract import SlotWish
 from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot  # fmt: skip
 from goworkers_py.features.limits.limit import LimitSettings, Rate, Slot, SlotClaim
+from goworkers_py.features.tracking.effects import NoteState, Tracked
 from goworkers_py.features.tracking.tie import RecordTie
+from goworkers_py.features.unique.effects import FreeLock, KeepLock
 from goworkers_py.features.unique.lock import Begin, LockClaim, OwnedLock
 from goworkers_py.wire.delay_task import DelayTask
 from goworkers_py.wire.ruby_lock import RubyLock

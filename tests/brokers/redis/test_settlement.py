@@ -35,9 +35,12 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.queues.settlement import RECEIPT_LIFE_S
 from goworkers_py.core.batch import BatchTie, Membership, NewBatch
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import Effect, EndInBatch, FreeLock, NoteState, Push, ShowStatus, Tracked
+from goworkers_py.core.effect import Effect, Push, ShowStatus
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, REQUEUE_LAST, Dead, Done, Outcome, Reschedule, Retry
+from goworkers_py.core.tie_effect import EndInBatch
+from goworkers_py.features.tracking.effects import NoteState, Tracked
+from goworkers_py.features.unique.effects import FreeLock
 from goworkers_py.features.unique.lock import LockClaim
 
 NOT_KEPT = [DONE, DISCARD, Dead(job("buried")), REQUEUE, REQUEUE_LAST, Retry(1.0, job("again"))]

@@ -15,30 +15,26 @@ from goworkers_py.brokers.redis.queues.push_arguments import push_arguments
 from goworkers_py.core.cursor import CURSOR_LIFE_S
 from goworkers_py.core.effect import (
     ID_LIFE_S,
-    REPEATABLE,
     Effect,
-    EndInBatch,
-    EndLink,
     EndMember,
     EndSet,
-    FreeLock,
     FreeRubyLock,
-    KeepLock,
     MeetTombstone,
-    NoteState,
     PostJobs,
     Push,
     PushEcho,
     PushJobs,
-    Repeatable,
     ShowStatus,
     StoreCursor,
     StoreValue,
     TakeRubyLock,
 )
 from goworkers_py.core.job_state import INDEXED, StateWord
+from goworkers_py.core.tie_effect import EndInBatch, EndLink
 from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
 from goworkers_py.features.limits.redis_slots import slot_arguments
+from goworkers_py.features.tracking.effects import NoteState
+from goworkers_py.features.unique.effects import FreeLock, KeepLock
 from goworkers_py.wire import sidekiq_status
 
 
@@ -88,7 +84,7 @@ def _of_tie(
             yield from ("end", number_of(keys.batch(member.bid)), way, 2 + len(place), death, effect.name, *place)
 
 
-def _repeatable(effect: Repeatable, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
+def _repeatable(effect: Effect, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
     match effect:
         case NoteState():
             known = ("class", effect.job.job_class) if effect.job.job_class else ()
@@ -111,8 +107,10 @@ def _repeatable(effect: Repeatable, keys: Keys, number_of: NumberOf, now: float)
             yield from ("keep", number_of(keys.lock(name)), jid, 2, life_s, "" if due is None else due)
         case LeaveSlot() | HoldSlot():
             yield from _of_slot(effect, keys, number_of)
-        case _:
+        case FreeRubyLock() | TakeRubyLock():
             yield from _of_ruby_lock(effect, keys, number_of)
+        case _:
+            raise TypeError(f"{type(effect).__name__} is no effect in Redis")
 
 
 def _of_ruby_lock(effect: FreeRubyLock | TakeRubyLock, keys: Keys, number_of: NumberOf) -> Iterator[Argument]:
@@ -136,10 +134,10 @@ def number_of_index(state: StateWord, life_s: int, keys: Keys, number_of: Number
 
 def encode_once(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
     """Like `encode`, and each effect happens only if none with its id has happened within a day. Not so those
-    of REPEATABLE."""
+    that are repeatable."""
     for effect in effects:
         values = list(encode([effect], keys, number_of, now))
-        if isinstance(effect, REPEATABLE):
+        if effect.repeatable:
             yield from values
             continue
         yield from ("once", number_of(keys.applied(effect.kind, effect.jid)), ID_LIFE_S, len(values), *values)

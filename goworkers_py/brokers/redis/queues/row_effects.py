@@ -13,9 +13,11 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.queues.effects import number_of_index
 from goworkers_py.core.batch import Membership
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import EndInBatch, FreeLock, NoteState
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import Done, Outcome
+from goworkers_py.core.tie_effect import EndInBatch
+from goworkers_py.features.tracking.effects import NoteState
+from goworkers_py.features.unique.effects import FreeLock
 
 RowEffect = NoteState | EndInBatch | FreeLock
 NumberOfFirst = Callable[[Sequence[str]], int]

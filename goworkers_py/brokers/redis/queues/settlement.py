@@ -21,7 +21,7 @@ from goworkers_py.brokers.redis.queues.places import Row
 from goworkers_py.brokers.redis.queues.row_effects import RowEffect, encode_rows
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import Effect, NoteState, ShowStatus
+from goworkers_py.core.effect import Effect, ShowStatus
 from goworkers_py.core.outcome import (
     Cancelled,
     Dead,
@@ -36,6 +36,7 @@ from goworkers_py.core.outcome import (
     Reschedule,
     Retry,
 )
+from goworkers_py.features.tracking.effects import NoteState
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.failure import error_class, error_text
 

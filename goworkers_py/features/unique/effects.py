@@ -1,0 +1,32 @@
+"""The effects of the end or the move of a unique job on its lock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class FreeLock:
+    """Ends the lock, if this job holds it. Like NoteState, this effect may happen again, and may fail: a lock that
+    nobody frees ends with its time."""
+
+    jid: str
+    name: str
+    kind: ClassVar[str] = "lock"
+    size: ClassVar[int] = 0
+    repeatable: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class KeepLock:
+    """Lets the lock last for at least `life_s` seconds from now on, if this job holds it: the job goes on, at `due` if
+    that is a time. Like FreeLock, this effect may happen again, and may fail."""
+
+    jid: str
+    name: str
+    life_s: int
+    due: float | None = None
+    kind: ClassVar[str] = "lock"
+    size: ClassVar[int] = 0
+    repeatable: ClassVar[bool] = True
