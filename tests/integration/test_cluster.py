@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from apps import job, own_app
 from cluster import MASTERS, RUNS_ON, Cluster, Node
+from cluster_load import NAMESPACES, measure
 from daemon import Daemon, pyworkers
 from fleet import JOBS
 from servers import do_without
@@ -229,3 +230,13 @@ def test_a_job_that_ruby_pushes_as_the_docs_say_runs(own_cluster: Cluster, tmp_p
     with Daemon(tmp_path, own_cluster.url("jobs"), jobs, "-q", "mail") as daemon:
         daemon.says(f"welcome 42 {pushed['jid']}")
         assert daemon.stop() == 0
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.usefixtures("untraced")
+def test_partitions_share_the_nodes_when_each_has_a_namespace_on_a_node_of_its_own(server_program: str) -> None:
+    with Cluster(replicas=False) as cluster:
+        assert len({cluster.master_of(name) for name in NAMESPACES}) == MASTERS
+        alone, shared = (measure(cluster, names, 6_000)["run"] for names in (NAMESPACES[:1], NAMESPACES))
+    assert max(alone.shares) > 0.7
+    assert max(shared.shares) < 0.6

@@ -290,3 +290,18 @@ def page(port: str, name: str) -> tuple[int, str]:
     except HTTPError as refused:  # not ready yet
         with refused:
             return refused.code, refused.read().decode()
+
+
+def test_a_queue_moves_to_another_partition_while_the_workers_run_the_jobs_of_both(
+    folder: Path, own_redis: RedisServer, producer: App
+) -> None:
+    """The steps of docs/growing.md: the workers have the queue on both servers, the code names the new one."""
+    conf = folder / "conf.ini"
+    conf.write_text(f"{conf.read_text()}[queue:invoices]\nconcurrency = 1\n")
+    invoice = producer.job("Invoice", queue="invoices")(print)
+    invoice.enqueue(1)
+    invoice.set(partition="billing").enqueue(2)
+    with start(folder, own_redis).ready():
+        assert eventually(lambda: told(folder) == ["invoice 1", "invoice 2", "mail 1001", "mail 1002"], 15), told(
+            folder
+        )
