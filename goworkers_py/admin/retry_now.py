@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from goworkers_py.admin.lines import owner_of
 from goworkers_py.brokers.contracts.admin import Change, Place
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import JobState
-from goworkers_py.features.limits.limit import slot_of_line
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import jid_where_missing
 from goworkers_py.wire.stored_job import StoredJob
@@ -14,10 +14,11 @@ from goworkers_py.wire.stored_job import StoredJob
 def retry_now(job: StoredJob, now: float) -> Change:
     """Lowers `retry_count` by one, so that the job has as many retries left as before, and keeps the error's fields.
     If the stored job only encloses another payload as text (see `enclosure`), the enclosed payload goes back. Raises
-    UnreadablePayload for a job that cannot go back, or waits for a limit: it would lose its turn in the line."""
-    if (slot := slot_of_line(job.line)) is not None:
-        told = f"it waits for limit {slot.limit}; `pyworkers limits show {slot.limit}` tells who has the place"
-        raise UnreadablePayload(f"not retried: jid {job.jid}: {told}")
+    UnreadablePayload for a job that cannot go back, or waits in the line of a feature: it would lose its turn there."""
+    if (owner := owner_of(job.line)) is not None:
+        raise UnreadablePayload(
+            f"not retried: jid {job.jid}: it waits for {owner.name}; `{owner.command}` tells who has the place"
+        )
     inner = job if job.original is None else StoredJob(job.original, at=job.at)
     message = inner.message
     if message is None:

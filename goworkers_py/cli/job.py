@@ -13,6 +13,7 @@ import simplejson
 from goworkers_py.admin.cancelling import IN_OTHERS, CancelAnswer, not_obeyed
 from goworkers_py.admin.filter import Filter, counted
 from goworkers_py.admin.job_status import JobStatus
+from goworkers_py.admin.lines import owner_of
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.admin import PAGE
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail, json_of
@@ -22,7 +23,6 @@ from goworkers_py.cli.selection import as_json, chosen, dry_run, filtered, limit
 from goworkers_py.cli.tables import clock_time, printable
 from goworkers_py.cli.times import HOW, time_of
 from goworkers_py.core.job_state import INDEXED, StateWord
-from goworkers_py.features.limits.limit import slot_of_line
 
 
 @click.group(cls=CommandGroup)
@@ -177,10 +177,8 @@ def _where(status: JobStatus) -> str:
 
 
 def _line(status: JobStatus) -> str:
-    slot = slot_of_line(status.line)
-    if slot is None:
-        return status.line
-    return f"of limit {slot.limit}; `pyworkers limits show {slot.limit}` tells who has the places"
+    owner = owner_of(status.line)
+    return status.line if owner is None else f"of {owner.name}; `{owner.command}` tells who has the places"
 
 
 def _sureness(status: JobStatus) -> str:

@@ -14,3 +14,5 @@ from goworkers_py.features.tracking.feature import Tracking
 from goworkers_py.features.unique.feature import Unique
 
 FEATURES: Sequence[Feature] = (Tracking(), Unique(), Limits())
+# The order in which people see them: pages, findings of the doctor, metrics.
+BY_NAME: Sequence[Feature] = sorted(FEATURES, key=lambda feature: feature.name)

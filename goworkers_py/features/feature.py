@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, ClassVar
 if TYPE_CHECKING:
     import click
 
+    from goworkers_py.core.line_owner import LineOwner
+    from goworkers_py.web.site.table import FeaturePages
+
 
 class Feature:
     """The base class of every entry. Its methods mean: the feature has no such part."""
@@ -24,3 +27,11 @@ class Feature:
     def command(self, name: str) -> click.Command:
         """One of `commands`."""
         raise NotImplementedError
+
+    def line_owner(self, line: str) -> LineOwner | None:
+        """The owner of a line in which this feature parks jobs; None for any other line."""
+        return None
+
+    def pages(self) -> FeaturePages | None:
+        """Views and actions of the web site, and the facts on the page of a job."""
+        return None

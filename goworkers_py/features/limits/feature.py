@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from goworkers_py.core.line_owner import LineOwner
 from goworkers_py.features.feature import Feature
 
 if TYPE_CHECKING:
     import click
+
+    from goworkers_py.web.site.table import FeaturePages
 
 
 class Limits(Feature):
@@ -20,3 +23,15 @@ class Limits(Feature):
         from goworkers_py.features.limits.commands import limits
 
         return limits
+
+    def line_owner(self, line: str) -> LineOwner | None:
+        from goworkers_py.features.limits.limit import slot_of_line
+
+        if (slot := slot_of_line(line)) is None:
+            return None
+        return LineOwner(f"limit {slot.limit}", f"pyworkers limits show {slot.limit}")
+
+    def pages(self) -> FeaturePages:
+        from goworkers_py.features.limits.views import PAGES
+
+        return PAGES

@@ -1,4 +1,4 @@
-"""Limits and locks: who has the places, who waits; set by hand, free."""
+"""The pages of limits: what they allow, who has the places, who waits; a limit is set by hand there."""
 
 from __future__ import annotations
 
@@ -6,30 +6,31 @@ import itertools
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.features.limits.limit import ANY_RATE, MOST, LimitEntry, Rate, SlotEntry, rate_of
+from goworkers_py.features.limits.limit import ANY_RATE, MOST, LimitEntry, Rate, SlotEntry, rate_of, slot_of_line
+from goworkers_py.features.limits.payload import slots_of
 from goworkers_py.web.http.errors import Refused
 from goworkers_py.web.http.params import Param, whole_from
 from goworkers_py.web.site.snapshots import SOON_S
 from goworkers_py.web.site.sorting import Columns
-from goworkers_py.web.site.table import Action, Data, Done, View
+from goworkers_py.web.site.table import Action, Data, Done, FeaturePages, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.offered import MOST as MOST_ENTRIES
 from goworkers_py.web.views.offered import entries
 from goworkers_py.web.views.shared import fleet_stats
+from goworkers_py.wire.message import Message
 
 NAME = Param("name", "name of the limit", needed=True)
-LOCK = Param("name", "name of the lock", needed=True)
-MOST_SLOTS, MOST_LOCKS = 100, 200
+MOST_SLOTS = 100
+MOST_OF_A_JOB = 60  # limits on the page of a job
 
 LIMITS = Columns("name", "concurrent", "burst", "waiting", "set_by_hand", rate=lambda one: one["rate_per_s"])
-LOCKS = Columns("name", "jid", "expires_at", "begun")
 
 
 def limits(visit: Visit) -> Data:
     """The limits that programs have declared: what they allow, how many jobs have places and how many wait."""
     found = entries(visit, "limits", Capability.LIMITS, visit.inspector.limits)
     waiting = fleet_stats(visit).limits if found else {}
-    rows = [_told(one) | {"waiting": waiting.get(one.name, 0)} for one in found]
+    rows = [_as_data(one) | {"waiting": waiting.get(one.name, 0)} for one in found]
     return {
         "limits": LIMITS.sorted(rows, visit.args["sort"]),
         "most": MOST_ENTRIES,
@@ -47,7 +48,7 @@ def limit(visit: Visit) -> Data:
 
     slots = visit.panel(f"slots of {name}", SOON_S, some)
     return {
-        "limit": _told(entry),
+        "limit": _as_data(entry),
         "counted": slots,
         "slots": [
             {"key": one.slot.key, "waiting": one.waiting, "holders": list(one.holders)} for one in slots.value or ()
@@ -64,7 +65,7 @@ def _entry(visit: Visit) -> LimitEntry:
     return found
 
 
-def _told(entry: LimitEntry) -> dict[str, object]:
+def _as_data(entry: LimitEntry) -> dict[str, object]:
     rate = entry.rate
     return {
         "name": entry.name, "concurrent": entry.concurrent, "rate": str(rate) if rate else None,
@@ -114,7 +115,7 @@ def _rate_of(text: str, burst: int) -> Rate:
 
 
 def _unset(visit: Visit) -> Done:
-    """What the code says of a limit counts again."""
+    """Ends `set`: the limit is as in the code again."""
     done = visit.inspector.unset_limit(visit.args["name"])
     return Done(f"limit {visit.args['name']} " + ("is as in the code" if done else "had nothing set"), int(done))
 
@@ -126,57 +127,31 @@ def _forget(visit: Visit) -> Done:
     return Done(said, int(done), to=visit.link("/limits"))
 
 
-def locks(visit: Visit) -> Data:
-    """Locks that unique jobs hold. `prefix` is the beginning of their names, which begin with the class."""
-    prefix = visit.args["prefix"] or ""
-    offered = visit.inspector.has(Capability.LOCKS)
-
-    def some() -> list[dict[str, object]]:
-        found = itertools.islice(visit.inspector.locks(prefix), MOST_LOCKS)
-        return [
-            {
-                "name": one.name, "jid": one.holder.jid, "expires_at": one.expires_at, "begun": one.begun,
-                "replaced": one.replaced,
-            }
-            for one in found
-        ]  # fmt: skip
-
-    shown = visit.panel(f"locks {prefix}", SOON_S, some) if offered else None
-    found = shown.value or [] if shown else []
-    return {
-        "locks": LOCKS.sorted(found, visit.args["sort"]), "counted": shown, "prefix": prefix, "most": MOST_LOCKS,
-        "offered": offered,
-    }  # fmt: skip
+def job_facts(message: Message | None, line: str) -> Data:
+    slot = slot_of_line(line)
+    limits = [] if message is None else [tie.slot.limit for tie in slots_of(message.fields)]
+    return {"limits": limits[:MOST_OF_A_JOB], "waits_for": slot and slot.limit}
 
 
-def _free(visit: Visit) -> Done:
-    """Ends a lock, whatever its job does: from then on another job of this key may be pushed."""
-    done = visit.inspector.free_lock(visit.args["name"])
-    return Done(f"lock {visit.args['name']} " + ("is free" if done else "was free before"), int(done))
-
-
-VIEWS = [
-    View("/limits", "Limits", "limits.html", limits, (LIMITS.param,)),
-    View("/limit", "Limit", "limit.html", limit, (NAME,), "/limits"),
-    View("/locks", "Locks", "locks.html", locks, (Param("prefix", "how the names of the locks begin"), LOCKS.param)),
-]
-ACTIONS = [
-    Action(
-        "/limit/set",
-        _set,
-        (
-            NAME,
-            Param("concurrent", "jobs that run at once: a number, 0 lets no job begin, or any"),
-            Param("rate", "jobs that begin in a time, such as 100/minute, or any"),
-            Param("burst", "jobs of the rate that begin at once after a pause", whole_from(1, MOST)),
+PAGES = FeaturePages(
+    views=[
+        View("/limits", "Limits", "limits.html", limits, (LIMITS.param,), menu="Limits"),
+        View("/limit", "Limit", "limit.html", limit, (NAME,), "/limits"),
+    ],
+    actions=[
+        Action(
+            "/limit/set",
+            _set,
+            (
+                NAME,
+                Param("concurrent", "jobs that run at once: a number, 0 lets no job begin, or any"),
+                Param("rate", "jobs that begin in a time, such as 100/minute, or any"),
+                Param("burst", "jobs of the rate that begin at once after a pause", whole_from(1, MOST)),
+            ),
         ),
-    ),
-    Action("/limit/unset", _unset, (NAME,)),
-    Action("/limit/forget", _forget, (NAME,), lambda visit: f"Forget the limit {visit.args['name']}?"),
-    Action(
-        "/lock/free",
-        _free,
-        (LOCK,),
-        lambda visit: f"Free the lock {visit.args['name']}? Its job may still run, and another one beside it then.",
-    ),
-]
+        Action("/limit/unset", _unset, (NAME,)),
+        Action("/limit/forget", _forget, (NAME,), lambda visit: f"Forget the limit {visit.args['name']}?"),
+    ],
+    job_facts=job_facts,
+    job_rows="job_limits.html",
+)

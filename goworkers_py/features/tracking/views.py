@@ -1,4 +1,4 @@
-"""Tells what became of a job, and how the fleet is: JSON only, for programs."""
+"""Tells the state and the result of a job: JSON only, for programs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from goworkers_py.web.http.params import SPAN, Param
 from goworkers_py.web.http.response import JSON_TYPE, Response
 from goworkers_py.web.site.hiding import Hiding
 from goworkers_py.web.site.plain import as_json
-from goworkers_py.web.site.table import Action, Data, View
+from goworkers_py.web.site.table import Data, FeaturePages, View
 from goworkers_py.web.site.visit import Visit
-from goworkers_py.web.views.overview import findings
 
 JID = Param("jid", "the job's jid", needed=True)
 LONGEST_WAIT_S = 10.0
-LONGEST_DOCTOR_S = 6.0
 # Each wait holds a thread, and the port has 50 of them: some stay for the pages.
 MOST_WAITING = 20
 _room = threading.BoundedSemaphore(MOST_WAITING)
@@ -34,14 +32,14 @@ def _result(visit: Visit) -> Data | Response:
     try:
         found = _waited_for(visit)
     except TimeoutError as error:
-        return _told(202, {"ended": False, "told": str(error)})
+        return _answer(202, {"ended": False, "told": str(error)})
     except NoResult as error:
-        return _told(404, {"error": str(error)})
+        return _answer(404, {"error": str(error)})
     except JobFailed as error:
-        told = {"error": str(error), "error_class": error.error_class, "error_message": error.error_message}
-        return _told(409, told)
+        failure = {"error": str(error), "error_class": error.error_class, "error_message": error.error_message}
+        return _answer(409, failure)
     except JobCancelled as error:
-        return _told(410, {"error": str(error)})
+        return _answer(410, {"error": str(error)})
     return {"ended": True, "result": visit.hiding.value(found)}
 
 
@@ -55,19 +53,8 @@ def _waited_for(visit: Visit) -> object:
         _room.release()
 
 
-def _told(status: int, told: Data) -> Response:
-    return Response.of_text(as_json(told, Hiding()), JSON_TYPE, status)
-
-
-def _stats(visit: Visit) -> Data:
-    """The counters, the sizes of the states and of the queues."""
-    return visit.inspector.stats().as_dict()
-
-
-def _doctor(visit: Visit) -> Data:
-    """What the doctor has found, with the command that helps: the problems first. Looked for once in a minute; `value`
-    is null while the first look is not over."""
-    return {"findings": findings(visit, LONGEST_DOCTOR_S)}
+def _answer(status: int, data: Data) -> Response:
+    return Response.of_text(as_json(data, Hiding()), JSON_TYPE, status)
 
 
 _ENDS = {
@@ -77,10 +64,9 @@ _ENDS = {
     410: "the job was cancelled or deleted, or has expired",
 }
 
-VIEWS = [
-    View("/status", "Status", "", _status, (JID,)),
-    View("/result", "Result", "", _result, (JID, Param("timeout", "how long to wait", SPAN, 0.0)), others=_ENDS),
-    View("/stats", "Stats", "", _stats),
-    View("/doctor", "Doctor", "", _doctor),
-]
-ACTIONS: list[Action] = []
+PAGES = FeaturePages(
+    views=[
+        View("/status", "Status", "", _status, (JID,)),
+        View("/result", "Result", "", _result, (JID, Param("timeout", "how long to wait", SPAN, 0.0)), others=_ENDS),
+    ],
+)

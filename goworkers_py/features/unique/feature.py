@@ -9,6 +9,8 @@ from goworkers_py.features.feature import Feature
 if TYPE_CHECKING:
     import click
 
+    from goworkers_py.web.site.table import FeaturePages
+
 
 class Unique(Feature):
     """A lock keeps a second job with the same arguments out."""
@@ -20,3 +22,8 @@ class Unique(Feature):
         from goworkers_py.features.unique.commands import locks
 
         return locks
+
+    def pages(self) -> FeaturePages:
+        from goworkers_py.features.unique.views import PAGES
+
+        return PAGES

@@ -65,6 +65,7 @@ class Pages:
         return {
             "site_title": self._settings.title,
             "root": request.root,
+            "menu": self._table.menu,
             "offers": self._table.views.__contains__,
             "of_file": lambda name: f"{request.root}/static/{name}?v={version_of(name)}",
         }

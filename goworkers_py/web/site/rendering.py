@@ -9,11 +9,13 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from goworkers_py.features import BY_NAME
 from goworkers_py.web.site.charts import CHARTS
 from goworkers_py.web.site.filters import FILTERS
 from goworkers_py.web.site.showing import hidden, named, shown
 
 FILES = Path(__file__).parents[1]
+FEATURES = FILES.parent / "features"
 STATIC = FILES / "static"
 KINDS = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
@@ -21,7 +23,7 @@ KINDS = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf
 @cache
 def _templates() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(FILES / "templates"),
+        loader=FileSystemLoader([FILES / "templates", *(FEATURES / one.name / "templates" for one in BY_NAME)]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=shown,
@@ -30,7 +32,8 @@ def _templates() -> Environment:
         auto_reload=False,
     )
     environment.filters.update(FILTERS)
-    environment.globals.update(CHARTS, hidden=hidden, named=named)
+    rows = [pages.job_rows for feature in BY_NAME if (pages := feature.pages()) is not None and pages.job_rows]
+    environment.globals.update(CHARTS, hidden=hidden, named=named, rows_of_features=rows)
     return environment
 
 

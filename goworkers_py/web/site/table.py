@@ -13,6 +13,7 @@ from goworkers_py.web.site.access import ACT
 
 if TYPE_CHECKING:
     from goworkers_py.web.site.visit import Visit
+    from goworkers_py.wire.message import Message
 
 Data = Mapping[str, Any]
 
@@ -27,6 +28,7 @@ class View:
     section: str = ""  # the path of the view in the menu to which it belongs; empty: its own
     # Other answers than the data, by status, and what each says.
     others: Mapping[int, str] = field(default_factory=dict)
+    menu: str = ""  # the word for it in the menu; empty: it is not there
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +74,26 @@ class Action:
         return self.name or self.path.strip("/").replace("/", " ")
 
 
+def _no_facts(message: Message | None, line: str) -> Data:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class FeaturePages:
+    """The part of a feature in the pages. Its templates are in the folder `templates` of the feature."""
+
+    views: Sequence[View] = ()
+    actions: Sequence[Action] = ()
+    # Data for the page of a job, from its message (None: unreadable) and the line in which it is parked. The message is
+    # from anywhere: each field may have any type.
+    job_facts: Callable[[Message | None, str], Data] = _no_facts
+    job_rows: str = ""  # the template that shows these facts
+
+
 class Table:
     """All views and actions, by path."""
 
     def __init__(self, views: Iterable[View], actions: Iterable[Action]) -> None:
         self.views = {view.path: view for view in views}
         self.actions = {action.path: action for action in actions}
+        self.menu = [view for view in self.views.values() if view.menu]

@@ -1,9 +1,8 @@
-"""The table of all pages and actions."""
+"""The table of all pages and actions: those of the features come after those of queues, jobs and processes."""
 
 from __future__ import annotations
 
-from goworkers_py.features.limits import views as limits
-from goworkers_py.features.tracking import views as results
+from goworkers_py.features import BY_NAME
 from goworkers_py.web.site.table import Table
 from goworkers_py.web.views import (
     api_docs,
@@ -27,12 +26,22 @@ from goworkers_py.web.views import (
     running_jobs,
 )
 
-_MODULES = (
+_BEFORE_FEATURES = (
     overview, queues, job_lists, job, failures, metrics, processes, process_commands, find, periodic, batches, groups,
-    limits, partitions, configurations, reports, audit, pushing, results, running_jobs,
 )  # fmt: skip
+_AFTER_FEATURES = (partitions, configurations, reports, audit, pushing, running_jobs)
+_FEATURES = [pages for feature in BY_NAME if (pages := feature.pages()) is not None]
 
 TABLE: Table = Table(
-    [*(view for module in _MODULES for view in module.VIEWS), *api_docs.views_of(lambda: TABLE)],
-    [action for module in _MODULES for action in module.ACTIONS],
+    [
+        *(view for module in _BEFORE_FEATURES for view in module.VIEWS),
+        *(view for pages in _FEATURES for view in pages.views),
+        *(view for module in _AFTER_FEATURES for view in module.VIEWS),
+        *api_docs.views_of(lambda: TABLE),
+    ],
+    [
+        *(action for module in _BEFORE_FEATURES for action in module.ACTIONS),
+        *(action for pages in _FEATURES for action in pages.actions),
+        *(action for module in _AFTER_FEATURES for action in module.ACTIONS),
+    ],
 )

@@ -28,6 +28,7 @@ VIEWS = [
         "audit.html",
         listed,
         (Param("after", "`next` of the former page"), Param("limit", "changes of a page, 500 at most", COUNT, 50)),
+        menu="Audit",
     )
 ]
 ACTIONS: list[Action] = []

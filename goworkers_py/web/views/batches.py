@@ -98,9 +98,9 @@ def _cancel_chain(visit: Visit) -> Done:
 
 
 VIEWS = [
-    View("/batches", "Batches", "batches.html", batches, (BATCHES.param,)),
+    View("/batches", "Batches", "batches.html", batches, (BATCHES.param,), menu="Batches"),
     View("/batch", "Batch", "batch.html", batch, (BID,), "/batches"),
-    View("/chains", "Chains", "chains.html", chains, (CHAINS.param,)),
+    View("/chains", "Chains", "chains.html", chains, (CHAINS.param,), menu="Chains"),
     View("/chain", "Chain", "chain.html", chain, (CID,), "/chains"),
 ]
 ACTIONS = [

@@ -137,7 +137,7 @@ def _configurations(visit: Visit) -> CentralConfiguration:
 
 _VERSION = Param("version", "number of a version; without one, the newest", whole_from(1))
 VIEWS = [
-    View("/configurations", "Configurations", "configurations.html", listed, (COLUMNS.param,)),
+    View("/configurations", "Configurations", "configurations.html", listed, (COLUMNS.param,), menu="Configurations"),
     View("/configuration", "Configuration", "configuration.html", one, (NAME, _VERSION), "/configurations"),
 ]
 ACTIONS = [

@@ -105,6 +105,7 @@ VIEWS = [
             Param("class", "a part of the class"),
             COLUMNS.param,
         ),
+        menu="Failures",
     ),
 ]  # fmt: skip
 ACTIONS: Sequence[Action] = []

@@ -104,7 +104,7 @@ def _ask_delete(visit: Visit) -> str:
 
 
 VIEWS = [
-    View("/groups", "Groups", "groups.html", listed, (CLASS, COLUMNS.param)),
+    View("/groups", "Groups", "groups.html", listed, (CLASS, COLUMNS.param), menu="Groups"),
     View("/group", "Group", "group.html", one, GROUP, "/groups"),
 ]
 ACTIONS = [

@@ -1,4 +1,4 @@
-"""What the page of a job tells of it, read from its payload, in which any field may have any type."""
+"""Reads the facts on the page of a job from its payload, in which any field may have any type."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 
 import simplejson
 
-from goworkers_py.features.limits.limit import slot_of_line
-from goworkers_py.features.limits.payload import slots_of
+from goworkers_py.admin.lines import owner_of
+from goworkers_py.features import FEATURES
 from goworkers_py.features.tracking.record import JobRecord
-from goworkers_py.features.unique.payload import lock_of
 from goworkers_py.web.site.filters import compact
 from goworkers_py.web.site.hiding import Hiding
 from goworkers_py.web.site.showing import cut
@@ -63,7 +62,7 @@ def unreadable_text(found: Found, hiding: Hiding) -> str | None:
 
 def times(found: Found) -> list[tuple[str, float]]:
     message = found.job.message
-    told = [
+    known = [
         ("Created", None if message is None else message.created_at),
         ("Enqueued", None if message is None else message.enqueued_at),
         ("First failed", None if message is None else message.failed_at),
@@ -72,7 +71,7 @@ def times(found: Found) -> list[tuple[str, float]]:
         ("Runs since", found.since if found.state == "running" else None),
         ("Expires", None if message is None else message.expires_at),
     ]
-    return [(label, at) for label, at in told if at is not None]
+    return [(label, at) for label, at in known if at is not None]
 
 
 def error_of(message: Message | None) -> Facts | None:
@@ -90,20 +89,17 @@ def error_of(message: Message | None) -> Facts | None:
 
 
 def ties(message: Message | None, line: str) -> Facts:
-    """What binds the job to others."""
-    slot = slot_of_line(line) if line else None
-    if message is None:
-        return {"batch": "", "chain": None, "lock": None, "limits": [], "waits_for": slot and slot.limit}
-    fields = message.fields
-    batch, chain, lock = batch_of(fields), chain_of(fields), lock_of(fields)
-    limits = [tie.slot.limit for tie in slots_of(fields)]
-    return {
+    """The batch, the chain and whatever else binds the job to others."""
+    fields = {} if message is None else message.fields
+    batch, chain = batch_of(fields), chain_of(fields)
+    facts: dict[str, Any] = {
         "batch": "" if batch is None else batch.bid,
         "chain": None if chain is None else {"cid": chain.cid, "link": chain.number},
-        "lock": None if lock is None else {"name": lock.name, "seconds": lock.for_s, "until": lock.until},
-        "limits": limits[:MOST_FIELDS],
-        "waits_for": slot and slot.limit,
+        "line": "" if owner_of(line) else line,
     }
+    for pages in (feature.pages() for feature in FEATURES):
+        facts |= {} if pages is None else pages.job_facts(message, line)
+    return facts
 
 
 def retries(message: Message | None) -> str:

@@ -191,6 +191,7 @@ VIEWS = [
             Param("after", "`next` of the former page"),
             Param("limit", "jobs of a page, 500 at most; 200 of those that have ended", COUNT, 50),
         ),
+        menu="Jobs",
     ),
 ]  # fmt: skip
 ACTIONS = [

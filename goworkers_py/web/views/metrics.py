@@ -93,7 +93,7 @@ def _span(milliseconds: float) -> str:
 
 
 VIEWS = [
-    View("/metrics", "Metrics", "metrics.html", classes, (PERIOD, COLUMNS.param)),
+    View("/metrics", "Metrics", "metrics.html", classes, (PERIOD, COLUMNS.param), menu="Metrics"),
     View("/metrics/class", "Class", "metrics_class.html", one, (CLASS, PERIOD), "/metrics"),
 ]
 ACTIONS: list[Action] = []

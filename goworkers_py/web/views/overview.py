@@ -15,6 +15,7 @@ from goworkers_py.web.views.shared import fleet_history, fleet_processes, fleet_
 
 FINDINGS_AGE_S, SAMPLE_AGE_S, SLOWEST_AGE_S, SERVERS_AGE_S = 60.0, 60.0, 15.0, 10.0
 MOST_QUEUES = 10
+LONGEST_DOCTOR_S = 6.0
 # The doctor of the command line reads more. Here it runs beside other work, once in a minute.
 SAMPLE, MOST_FAILURES = 50, 1_000
 
@@ -64,5 +65,20 @@ def _findings(visit: Visit) -> Sequence[Finding]:
     return sorted((one for one in found if one.check != "failures"), key=lambda one: not one.problem)
 
 
-VIEWS = [View("/", "Overview", "overview.html", overview)]
+def _stats(visit: Visit) -> Data:
+    """The counters, the sizes of the states and of the queues."""
+    return visit.inspector.stats().as_dict()
+
+
+def _doctor(visit: Visit) -> Data:
+    """The findings of the doctor, each with the command that helps: the problems first. Looked for once in a minute;
+    `value` is null while the first look is not over."""
+    return {"findings": findings(visit, LONGEST_DOCTOR_S)}
+
+
+VIEWS = [
+    View("/", "Overview", "overview.html", overview, menu="Overview"),
+    View("/stats", "Stats", "", _stats),
+    View("/doctor", "Doctor", "", _doctor),
+]
 ACTIONS: list[Action] = []

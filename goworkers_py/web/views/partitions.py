@@ -69,5 +69,5 @@ def _look(visit: Visit, name: str, wait_s: float) -> Snapshot[tuple[Stats, Stand
     return visit.panel(f"partition {name}", AGE_S, look, wait_s)
 
 
-VIEWS = [View("/partitions", "Partitions", "partitions.html", listed, (COLUMNS.param,))]
+VIEWS = [View("/partitions", "Partitions", "partitions.html", listed, (COLUMNS.param,), menu="Partitions")]
 ACTIONS: list[Action] = []

@@ -121,7 +121,7 @@ def _told(visit: Visit, done: bool, what: str, otherwise: str) -> Done:
 
 
 VIEWS = [
-    View("/periodic", "Periodic jobs", "periodic.html", listed, (COLUMNS.param,)),
+    View("/periodic", "Periodic jobs", "periodic.html", listed, (COLUMNS.param,), menu="Periodic"),
     View("/periodic/one", "Periodic job", "periodic_one.html", one, (NAME,), "/periodic"),
 ]
 ACTIONS = [

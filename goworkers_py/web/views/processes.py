@@ -93,7 +93,8 @@ def _commands(process: Process) -> Sequence[str]:
 
 VIEWS = [
     View("/processes", "Processes", "processes.html", listed,
-         (COLUMNS.param, Param("limit", f"processes that are shown, {MOST_SHOWN} at most", COUNT, MOST_SHOWN))),
+         (COLUMNS.param, Param("limit", f"processes that are shown, {MOST_SHOWN} at most", COUNT, MOST_SHOWN)),
+         menu="Processes"),
     View("/process", "Process", "process.html", one, (IDENTITY,), "/processes"),
 ]  # fmt: skip
 ACTIONS: Sequence[Action] = []

@@ -131,7 +131,7 @@ def _ask_clear(visit: Visit) -> str:
 
 
 VIEWS = [
-    View("/queues", "Queues", "queues.html", listed, (COLUMNS.param,)),
+    View("/queues", "Queues", "queues.html", listed, (COLUMNS.param,), menu="Queues"),
     View("/queue", "Queue", "queue.html", one,
          (NAME, Param("limit", "jobs that are shown, 500 at most", COUNT, 25)), "/queues"),
 ]  # fmt: skip

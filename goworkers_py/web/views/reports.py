@@ -33,6 +33,7 @@ VIEWS = [
             Param("after", "`position` of a former answer"),
             Param("limit", f"reports of a page, {MOST} at most", COUNT, 50),
         ),
+        menu="Reports",
     ),
 ]  # fmt: skip
 ACTIONS: list[Action] = []

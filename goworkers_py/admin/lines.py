@@ -1,0 +1,12 @@
+"""Lines in which jobs are parked: a feature lets the jobs of its lines go, people those of all others."""
+
+from __future__ import annotations
+
+from goworkers_py.core.line_owner import LineOwner
+from goworkers_py.features import FEATURES
+
+
+def owner_of(line: str) -> LineOwner | None:
+    """None for a line of people, and for no line."""
+    owners = (feature.line_owner(line) for feature in FEATURES)
+    return next((owner for owner in owners if owner is not None), None) if line else None

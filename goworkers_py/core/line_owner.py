@@ -1,0 +1,12 @@
+"""The owner of a line of parked jobs, as people see it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class LineOwner(NamedTuple):
+    """Lets the next jobs of the line go when there is room."""
+
+    name: str  # "limit stripe"
+    command: str  # shows who has the places: "pyworkers limits show stripe"
