@@ -213,25 +213,6 @@ def test_a_group_is_set_flushed_and_deleted(app: App, client: Client) -> None:
     assert app.inspector.members(GROUP) == []
 
 
-def test_a_limit_is_set_by_hand_and_back(app: App, client: Client) -> None:
-    client.post("/limit/set", {"name": "stripe", "concurrent": "any", "rate": "100/minute", "burst": "3"})
-    (entry,) = [one for one in app.inspector.limits() if one.name == "stripe"]
-    assert (entry.concurrent, str(entry.rate), entry.rate and entry.rate.burst) == (None, "100/minute", 3)
-    client.post("/limit/unset", {"name": "stripe"})
-    (entry,) = [one for one in app.inspector.limits() if one.name == "stripe"]
-    assert (entry.concurrent, entry.rate) == (2, None)
-    for wrong in ({"concurrent": "many"}, {"rate": "fast"}, {"burst": "3"}, {}):
-        assert client.post("/limit/set", {"name": "stripe", **wrong}).status == 400
-    assert client.sure("/limit/forget", {"name": "stripe"}).location == "/limits"
-    assert [one for one in app.inspector.limits() if one.name == "stripe"] == []
-
-
-def test_a_lock_is_freed_after_a_question(app: App, client: Client, scene: Scene) -> None:
-    assert "another one beside it" in client.post("/lock/free", {"name": scene.lock}).text
-    client.sure("/lock/free", {"name": scene.lock})
-    assert app.inspector.lock(scene.lock) is None
-
-
 def test_jobs_of_a_state_are_filtered_as_by_the_command(app: App, client: Client) -> None:
     wanted = Filter(job_class="MailJob", error="Timeout", tag="eu")
     expected = {job.jid for job in app.inspector.jobs(app.inspector.RETRIES, wanted)}

@@ -14,7 +14,6 @@ from urllib.parse import quote
 
 import pytest
 import redis as redis_py
-import web_scene
 from apps import own_app
 from waiting import eventually
 from wsgi_client import Client
@@ -95,15 +94,6 @@ def test_a_mask_is_not_stored_in_place_of_a_secret(app: App, client: Client) -> 
     assert app.inspector.periodic_job("sync").args == [{"token": "s3cr3t"}]
     assert client.post("/periodic/set", {"name": "sync", "args": '[{"token": "new"}]'}).status == 303
     assert app.inspector.periodic_job("sync").args == [{"token": "new"}]
-
-
-def test_a_lock_that_was_freed_is_gone_from_the_next_page(app: App, redis: redis_py.Redis, client: Client) -> None:
-    lock = web_scene.fill(app, redis).lock
-    held = [one["name"] for one in client.get("/api/locks").json["locks"]]
-    assert held == [lock]
-    client.sure("/lock/free", {"name": lock})
-    assert client.get("/api/locks").json["locks"] == []
-    assert "No unique job holds a lock" in client.get("/locks").text
 
 
 # --- partitions

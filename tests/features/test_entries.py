@@ -1,0 +1,33 @@
+"""Each part of each entry can be imported, and is what its seam says."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from goworkers_py.features import FEATURES
+from goworkers_py.features.feature import Feature
+from goworkers_py.web.site.rendering import FEATURES as FOLDERS
+from goworkers_py.web.site.table import FeaturePages
+
+names = pytest.mark.parametrize("feature", FEATURES, ids=[feature.name for feature in FEATURES])
+
+
+@names
+def test_each_command_of_a_feature_is_there_under_its_name(feature: Feature) -> None:
+    for name in feature.commands:
+        command = feature.command(name)
+        assert isinstance(command, click.Command)
+        assert command.name == name
+
+
+@names
+def test_each_template_of_a_feature_is_in_its_folder(feature: Feature) -> None:
+    pages = feature.pages() or FeaturePages()
+    templates = {view.template for view in pages.views} | {pages.job_rows} - {""}
+    assert {name for name in templates if name and not (FOLDERS / feature.name / "templates" / name).is_file()} == set()
+
+
+@names
+def test_a_line_of_nobody_is_owned_by_no_feature(feature: Feature) -> None:
+    assert feature.line_owner("people's") is None
