@@ -16,19 +16,9 @@ from goworkers_py.system import early_signals as _early_signals  # noqa: F401
 # isort: split
 from typing import TYPE_CHECKING
 
-from goworkers_py.admin.filter import Filter
-from goworkers_py.admin.inspector import Inspector
-from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.api.app import App
-from goworkers_py.api.batches import Batch
 from goworkers_py.api.job import Job, Signature
-from goworkers_py.api.receiver import Receiver
-from goworkers_py.api.typed_message import TypedMessage
 from goworkers_py.config.enqueue_options import EnqueueOptions
-from goworkers_py.core.batch import BatchStatus
-from goworkers_py.core.call import Target
-from goworkers_py.core.chain import PREVIOUS, ChainStatus
-from goworkers_py.core.election import LeaderChange
 from goworkers_py.core.errors import (
     ArgumentError,
     ArgumentsDoNotFit,
@@ -63,14 +53,9 @@ from goworkers_py.core.errors import (
     WrongType,
 )
 from goworkers_py.core.version import __version__ as __version__
-from goworkers_py.features.limits.api import Limit
-from goworkers_py.links.chain import Middleware
-from goworkers_py.runtime.alive.health_handlers import HealthEvent
 from goworkers_py.wire.message import Message, current_message
 
 app = App()  # the default App: the functions below are its methods
-app.adopt_messages()
-inspector = app.inspector
 
 configure = app.configure
 job = app.job
@@ -105,9 +90,7 @@ result = app.result
 aresult = app.aresult
 atomic = app.atomic
 batch = app.batch
-batches = app.batches
 chain = app.chain
-chains = app.chains
 parallel = app.parallel
 partition = app.partition
 stats_server = app.stats_server
@@ -115,34 +98,71 @@ run = app.run
 start = app.start
 quit = app.quit  # noqa: A001  # go-workers' name
 
+# The names that a push does not need are imported when they are first used.
 if TYPE_CHECKING:
     from goworkers_py import testing
+    from goworkers_py.admin.filter import Filter
+    from goworkers_py.admin.inspector import Inspector
+    from goworkers_py.admin.job_status import JobStatus
+    from goworkers_py.api.batches import Batch
+    from goworkers_py.api.receiver import Receiver
+    from goworkers_py.api.typed_message import TypedMessage
     from goworkers_py.brokers.memory.delays import MemoryPersistence
     from goworkers_py.brokers.redis.delays import RedisPersistence
     from goworkers_py.brokers.sqlite.delays import SQLitePersistence
+    from goworkers_py.core.batch import BatchStatus
+    from goworkers_py.core.call import Target
+    from goworkers_py.core.chain import PREVIOUS, ChainStatus
+    from goworkers_py.core.election import LeaderChange
     from goworkers_py.delays.delay_queue import DelayQueue
+    from goworkers_py.features.limits.api import Limit
+    from goworkers_py.links.chain import Middleware
+    from goworkers_py.runtime.alive.health_handlers import HealthEvent
     from goworkers_py.wire.delay_task import DelayTask
+
+    batches = app.batches
+    chains = app.chains
+    inspector = app.inspector
 else:
     _LAZY = {
-        "DelayQueue": "goworkers_py.delays.delay_queue",
-        "DelayTask": "goworkers_py.wire.delay_task",
-        "MemoryPersistence": "goworkers_py.brokers.memory.delays",
-        "RedisPersistence": "goworkers_py.brokers.redis.delays",
-        "SQLitePersistence": "goworkers_py.brokers.sqlite.delays",
-        "testing": "",
+        "PREVIOUS": "core.chain",
+        "Batch": "api.batches",
+        "BatchStatus": "core.batch",
+        "ChainStatus": "core.chain",
+        "DelayQueue": "delays.delay_queue",
+        "DelayTask": "wire.delay_task",
+        "Filter": "admin.filter",
+        "HealthEvent": "runtime.alive.health_handlers",
+        "Inspector": "admin.inspector",
+        "JobStatus": "admin.job_status",
+        "LeaderChange": "core.election",
+        "Limit": "features.limits.api",
+        "MemoryPersistence": "brokers.memory.delays",
+        "Middleware": "links.chain",
+        "Receiver": "api.receiver",
+        "RedisPersistence": "brokers.redis.delays",
+        "SQLitePersistence": "brokers.sqlite.delays",
+        "Target": "core.call",
+        "TypedMessage": "api.typed_message",
     }
+    _OF_APP = ("batches", "chains", "inspector")
 
     def __getattr__(name):  # type checkers must not see it: to them every name would exist
-        """Imports `workers.testing`, and the names of the delay queue, when they are first used: many programs do
-        without them."""
-        if name not in _LAZY:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
         if name == "testing":
             return import_module("goworkers_py.testing")
-        found = globals()[name] = getattr(import_module(_LAZY[name]), name)
+        if name in _OF_APP:
+            found = getattr(app, name)
+        elif name in _LAZY:
+            found = getattr(import_module(f"goworkers_py.{_LAZY[name]}"), name)
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found
         return found
+
+    def __dir__():
+        return sorted({*globals(), *__all__})
 
 
 __all__ = [

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.links.atomic import hold_back
-from goworkers_py.policy.arguments import Arguments
 from goworkers_py.policy.iterable import is_iterable
+
+if TYPE_CHECKING:
+    from goworkers_py.policy.arguments import Arguments
 
 Members = list[list[Any]]
 PushArgs = Callable[[Sequence[Any]], object]

@@ -7,92 +7,80 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
-from goworkers_py.admin.chains import ChainList
-from goworkers_py.admin.inspector import Inspector
-from goworkers_py.api.batches import Batching, OpenBatches
-from goworkers_py.api.cancelling import Cancelling
-from goworkers_py.api.chains import Chaining
-from goworkers_py.api.client import Client
-from goworkers_py.api.client_links import ClientLink
 from goworkers_py.api.declarations import Declarations, code_options
-from goworkers_py.api.destinations import destinations, remember
-from goworkers_py.api.hooks import Hooks
-from goworkers_py.api.ignored_options import warn_of_ignored
+from goworkers_py.api.destinations import remember
 from goworkers_py.api.job import Job
-from goworkers_py.api.job_function import check_function
-from goworkers_py.api.messaging import Messaging
+from goworkers_py.api.job_function import atomically, check_function
 from goworkers_py.api.partition import Partition
-from goworkers_py.api.periodic import DeclaringPeriodic
-from goworkers_py.api.pushing import Pushing
-from goworkers_py.api.reporting import Reporting, ReportRate
-from goworkers_py.api.running import Running
-from goworkers_py.api.testable import Testable
-from goworkers_py.api.typed_message import TypedMessage
-from goworkers_py.brokers.broker import Broker
-from goworkers_py.brokers.open_broker import kind_of_broker, open_broker
-from goworkers_py.config.job_options import CodeOptions
-from goworkers_py.config.loader import load, of_call
-from goworkers_py.config.options import Config, QueueConfig
-from goworkers_py.config.partitions import of_partition
-from goworkers_py.core import machine
+from goworkers_py.api.producer import Producer
+from goworkers_py.brokers.open_broker import open_broker
+from goworkers_py.core.call import BUILT_IN
 from goworkers_py.core.clock import Clock
-from goworkers_py.core.command import Obey
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.strikes import Lock
 from goworkers_py.core.timing import TIMING
-from goworkers_py.features.limits.api import Limiting
-from goworkers_py.features.tracking.api import Results
-from goworkers_py.links.chain import Middleware
-from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.registry import JobSpec, QueueHandler
-from goworkers_py.runtime.assembly import assemble
-from goworkers_py.runtime.daemon import Daemon
-from goworkers_py.runtime.launcher import Launcher
-from goworkers_py.runtime.plan import Plan
-from goworkers_py.runtime.standby.standby import Standby
 from goworkers_py.wire.message import Timestamps
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from goworkers_py.admin.doctor import OurWork
+    from goworkers_py.api.client import Client
+    from goworkers_py.api.client_links import ClientLink
+    from goworkers_py.api.periodic_plan import ArgsOf
+    from goworkers_py.api.receiver import Receiver
+    from goworkers_py.api.reporting import Reports
+    from goworkers_py.api.runner import Runner
+    from goworkers_py.api.typed_message import TypedMessage
+    from goworkers_py.brokers.broker import Broker
+    from goworkers_py.config.central import CentralSource
+    from goworkers_py.config.job_options import CodeOptions, SetOptions
+    from goworkers_py.config.moments import Delay
+    from goworkers_py.config.options import Config
+    from goworkers_py.core.election import LeaderChange
+    from goworkers_py.core.periodic import CatchUp, Overlap
+    from goworkers_py.features.limits.api import Limit
+    from goworkers_py.links.around import ContextFactory
+    from goworkers_py.links.chain import Middleware
+    from goworkers_py.links.handlers import EndHandler, FailureHandler, Handlers
+    from goworkers_py.runtime.alive.health_handlers import HealthHandler
+    from goworkers_py.web.server import WebServer
 
 P = ParamSpec("P")
 R = TypeVar("R")
+LeaderHandler = Callable[["LeaderChange"], object]
+Factory = TypeVar("Factory", bound="ContextFactory")
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 
 
-class App(
-    Hooks, Pushing, Batching, Chaining, Results, Cancelling, DeclaringPeriodic, Limiting, Messaging, Running,
-    Reporting, Testable,
-):  # fmt: skip
+class App(Producer):
     """A program's jobs, and its way to the broker. The examples are for `import goworkers_py as workers`."""
 
     def __init__(self) -> None:
-        self.clock = Clock()
+        super().__init__(Clock())
         self.timing = TIMING  # tests set shorter times before the daemon is put together
+        # Set by the flags of commands.
+        self.central: CentralSource | None = None  # with --config-from
+        self.allow_no_jobs = False
         self._declared = Declarations()
         self.registry = self._declared.registry
         self.middleware = self._declared.links
         self._config: Config | None = None
         self._configured_by_command = False
         self._lock = Lock()
-        self._partitions: dict[str, Partition] = {}  # made when first needed, under the lock
-        self._open_broker = open_broker
-        self._running: Daemon | None = None  # what `start` has started
-        self._stop_asked = machine.Event()
-        self._report_rate = ReportRate()
-        self._daemon_built: Daemon | None = None  # the last one
-        self._is_daemon = False  # the program is the daemon: `run` sets it. Otherwise its own threads are producers
-        self.inspector = Inspector(
-            lambda: self.broker,
-            lambda: Timestamps(self.config.timestamps),
-            lambda: self.clock.wall(),
-            lambda message: self.handlers.tell_of_cancel(message),
-        )
-        self.batches = OpenBatches(lambda: self.client)
-        self.chains = ChainList(lambda: self.broker)
+        self._open_broker: Callable[[Config], Broker] = open_broker
+        # Made when first needed, under the lock.
+        self._partitions: dict[str, Partition] = {}
+        self._runner: Runner | None = None
+        self._reports: Reports | None = None
         remember(self)
 
     # --- configuration
@@ -100,23 +88,30 @@ class App(
     def configure(self, settings: Mapping[str, Any] | str | os.PathLike[str] | None = None, /, **options: Any) -> None:
         """Takes options by name (`configure(broker="redis://...", timeout=30)`), a file's path, or go-workers' dict
         (`server`, `database`, `password`, `pool`, `process`, `namespace`, `poll_interval`)."""
+        from goworkers_py.config.loader import of_call
+
         self.use(of_call(settings, options))
 
     def use(self, config: Config, by_command: bool = False) -> None:
         """Replaces the configuration. After a call `by_command`, calls by imported modules are ignored."""
         if self._configured_by_command and not by_command:
+            from goworkers_py.api.ignored_options import warn_of_ignored
+
             warn_of_ignored(config, self.config)
             return
         self._configured_by_command = by_command
         self._replace(config)
 
     def _replace(self, config: Config | None) -> None:
-        """Closes the brokers that are open: the next use of `broker` opens another one."""
         with self._lock:
             self._config = config
             partitions, self._partitions = self._partitions, {}
             for partition in partitions.values():
                 partition.close()
+
+    def close(self) -> None:
+        """Closes the brokers that are open. A later use opens others."""
+        self._replace(self._config)
 
     @property
     def is_configured(self) -> bool:
@@ -126,6 +121,8 @@ class App(
     def config(self) -> Config:
         if (config := self._config) is not None:
             return config
+        from goworkers_py.config.loader import load
+
         with self._lock:
             if self._config is None:
                 self._config = load()
@@ -142,8 +139,7 @@ class App(
             own = "" if name == config.partition else name
             known = self._partitions.get(own)
             if known is None:
-                made = of_partition(config, own) if own else config
-                known = self._partitions[own] = Partition(self, own, made, config)
+                known = self._partitions[own] = Partition(self, own, self._config_of(own, config), config)
             self._partitions[name] = known
             return known
 
@@ -152,13 +148,41 @@ class App(
         return self.partition().broker
 
     def open_broker(self, config: Config) -> Broker:
-        return self._open_broker(self._timed(config))
+        return self._open_broker(self.timed(config))
+
+    def _config_of(self, partition: str, config: Config) -> Config:
+        if not partition:
+            return config
+        from goworkers_py.config.partitions import of_partition
+
+        return of_partition(config, partition)
 
     def now_in_place_of(self, partition: Partition) -> Partition | None:
         return self.partition(partition.key) if self._config is partition.of else None
 
-    def _timed(self, config: Config) -> Config:
+    def timed(self, config: Config) -> Config:
+        """Modules of tests may have set `timing`."""
         return dataclasses.replace(config, timing=self.timing)
+
+    # --- its parts
+
+    @property
+    def handlers(self) -> Handlers:
+        return self._declared.handlers
+
+    @property
+    def timestamps(self) -> Timestamps:
+        return Timestamps(self.config.timestamps)
+
+    @property
+    def client(self) -> Client:
+        return self.partition().client
+
+    def client_of(self, partition: str) -> Client:
+        return self.partition(partition).client
+
+    def client_links_of(self, config: Config) -> Sequence[ClientLink]:
+        return self._declared.client_links_of(config)
 
     # --- jobs, links
 
@@ -185,16 +209,12 @@ class App(
             check_function(function)
             wire_name = name if isinstance(name, str) else getattr(function, "__name__", repr(function))
             said = self._declared.options_of_job(options, function, wire_name)
-            code = self.atomically(function) if said.get("atomic") else function
+            code = atomically(function) if said.get("atomic") else function
             spec = JobSpec(wire_name, code, said.get("queue") or "default", said, own=options)
             self.registry.add(spec)
             return Job(self.client_of, self.clock, spec)
 
         return add if name is None or isinstance(name, str) else add(name)
-
-    def adopt_messages(self) -> None:
-        """Called by the package: typed messages whose class line names no App belong to this one."""
-        TypedMessage._app = self
 
     def defaults(self, module: str | None = None, /, **options: Unpack[CodeOptions]) -> None:
         """`workers.defaults(retry=5)` gives options to all jobs that are declared after it;
@@ -209,6 +229,8 @@ class App(
         whatever its class, in 10 threads."""
         if concurrency < 1:
             raise ConfigError(f"process({queue!r}): concurrency must be at least 1, is {concurrency}")
+        from goworkers_py.config.options import QueueConfig
+
         self.registry.handle(queue, handler)
         self._declared.queues[queue] = QueueConfig(name=queue, concurrency=concurrency)
         self._declared.queue_links[queue] = list(links)
@@ -219,84 +241,228 @@ class App(
         self._declared.client_links.append(link)
         return link
 
-    # --- pushing
+    def periodic(
+        self,
+        cron: str = "",
+        /,
+        *,
+        every: Delay | None = None,
+        timezone: str = "",
+        name: str = "",
+        args: Sequence[Any] | ArgsOf = (),
+        kwargs: Mapping[str, Any] | None = None,
+        catch_up: CatchUp = "latest",
+        overlap: Overlap = "allow",
+    ) -> Callable[[Job[P, R]], Job[P, R]]:
+        """Decorator above `@workers.job`: `@workers.periodic("0 3 * * *", timezone="Europe/Berlin")` or
+        `@workers.periodic(every=30)`. The daemons push the job at these times, each once in the whole fleet. Without a
+        time zone, the expression is in UTC.
+
+        `args` may be a function: `args=lambda slot: [slot.date().isoformat()]`. A job with several of these decorators
+        needs a `name=` for each. docs/periodic-jobs.md explains the options.
+        """
+        from goworkers_py.api.periodic import declaring
+
+        add = self._declared.periodic.append
+        return declaring(add, cron, every, timezone, name, args, kwargs, catch_up, overlap)
+
+    def limit(
+        self,
+        name: str,
+        *,
+        concurrent: int | None = None,
+        rate: str | None = None,
+        burst: int = 1,
+        by: Callable[..., Any] | None = None,
+        pass_retries: bool = False,
+    ) -> Limit:
+        """`stripe = workers.limit("stripe", concurrent=5)`: of all jobs with this limit, five run at once in the whole
+        fleet. `workers.limit("api", rate="100/minute", burst=20)`: so many begin. docs/limits.md explains both.
+
+        `by`, a function of the job's arguments, makes a limit of its own for each key that it returns. With
+        `concurrent=1`, jobs run in the order in which they were pushed; `pass_retries`: a job that waits for its retry
+        lets the next ones pass.
+        """
+        from goworkers_py.features.limits.api import Limited, declared_limit
+
+        limited = Limited(lambda: self.broker, lambda: self.config, self.registry)
+        return declared_limit(limited, name, concurrent, rate, burst, by, pass_retries)
+
+    # --- hooks
+
+    def before_start(self, hook: Callable[[], None]) -> Callable[[], None]:
+        """Decorator `@workers.before_start`: `hook()` is called when the broker is reached, before the first fetch."""
+        self._declared.before_start.append(hook)
+        return hook
+
+    def during_drain(self, hook: Callable[[], None]) -> Callable[[], None]:
+        """Decorator `@workers.during_drain`: `hook()` is called when the process stops, while the last jobs run."""
+        self._declared.during_drain.append(hook)
+        return hook
+
+    def on_health(self, handler: HealthHandler) -> HealthHandler:
+        """Decorator `@workers.on_health`: `handler(event)` is called when the server is lost (`event.lost` is true, and
+        `event.error` says why) and when it is found again (after `event.lasted_s`)."""
+        self._declared.on_health.append(handler)
+        return handler
+
+    def on_lead(self, handler: LeaderHandler) -> LeaderHandler:
+        """Decorator `@workers.on_lead`: `handler(change)` is called when this process has become the leader of
+        `change.partition` (empty: of the daemon), in epoch `change.epoch`, before it fetches. For `standby`."""
+        self._declared.on_lead.append(handler)
+        return handler
+
+    def on_follow(self, handler: LeaderHandler) -> LeaderHandler:
+        """Decorator `@workers.on_follow`: `handler(change)` is called when this process leads no more: it has ended the
+        work of epoch `change.epoch`, and is a standby again or stops."""
+        self._declared.on_follow.append(handler)
+        return handler
+
+    def command(self, name: str) -> Callable[[Command], Command]:
+        """Decorator `@workers.command("flush-cache")`: `pyworkers processes call flush-cache` calls the function in the
+        processes that it names, each in a thread of its own, with the JSON values of the call. What it returns, a JSON
+        value, is the answer."""
+        if not _NAME.fullmatch(name):
+            raise ConfigError(f"command({name!r}): a name is lower-case letters, digits and hyphens: flush-cache")
+        if name in BUILT_IN:
+            raise ConfigError(f"command({name!r}): every process has a command of this name; take another one")
+
+        def add(function: Command) -> Command:
+            self._declared.commands[name] = function
+            return function
+
+        return add
+
+    def around(self, factory: Factory) -> Factory:
+        """Decorator `@workers.around`: the context that `factory(message)` makes is entered around each run of a job.
+
+        Give it a generator function with one `yield`, or a function that returns a context manager. An async generator
+        function is entered around async jobs, in their event loop. The first that was declared is the outermost.
+        """
+        self._declared.arounds.add(factory)
+        return factory
+
+    def on_error(self, handler: FailureHandler) -> FailureHandler:
+        """Decorator `@workers.on_error`: `handler(message, error)` is called after every failed run."""
+        self._declared.handlers.error.append(handler)
+        return handler
+
+    def on_death(self, handler: FailureHandler) -> FailureHandler:
+        """Decorator `@workers.on_death`: `handler(message, error)` is called when a failed job has no retries left."""
+        self._declared.handlers.death.append(handler)
+        return handler
+
+    def on_cancel(self, handler: EndHandler) -> EndHandler:
+        """Decorator `@workers.on_cancel`: `handler(message)` is called when a job was cancelled: in the process that
+        ran or met it, or in the one that cancelled it where it waited."""
+        self._declared.handlers.cancel.append(handler)
+        return handler
+
+    def on_expire(self, handler: EndHandler) -> EndHandler:
+        """Decorator `@workers.on_expire`: `handler(message)` is called for a job that is dropped because it was not
+        begun by its `expires_at`."""
+        self._declared.handlers.expiry.append(handler)
+        return handler
+
+    # --- messages
+
+    def send(self, message: TypedMessage, *, delay: Delay | None = None, **options: Unpack[SetOptions]) -> str | None:
+        """`workers.send(Mail(to="ada@example.com"), delay=60)` returns the jid, or None when a client link stopped the
+        push. `delay` is in seconds or a timedelta; the options are those of `Job.set`, such as `at=`, in epoch seconds
+        or a datetime. To a queue of plain format, see docs/plain-lists.md, it pushes the bare body without a jid."""
+        from goworkers_py.api.messaging import send
+
+        return send(self.partition, self.clock, message, delay, options)
+
+    def receive(self, kind: type[TypedMessage], consumers: int = 5) -> Receiver:
+        """`receiver = workers.receive(Mail, consumers=5)` resolves the messages of a class in 5 threads of this
+        program, until `receiver.stop()`. It receives all jobs of the class's channel. While the server is away it
+        returns all the same, and begins when the server is there: see `receiver.ready` and `wait_until_ready`."""
+        from goworkers_py.api.messaging import receive
+
+        return receive(self.runner, self.partition, kind, consumers)
+
+    def report(self, name: str, body: Mapping[str, Any]) -> bool:
+        """`workers.report("import", {"rows": 4000})` tells people something: `pyworkers reports --follow` shows it.
+
+        The body is a JSON object of at most 4,096 bytes. Returns False when the report was dropped: this process gives
+        more than 20 a second, or the broker cannot take it now. The broker keeps the last 5,000 reports of the fleet.
+        """
+        if self._reports is None:
+            from goworkers_py.api.reporting import Reports
+
+            with self._lock:
+                if self._reports is None:
+                    self._reports = Reports(lambda: self.broker, self._identity)
+        return self._reports.report(name, body)
+
+    def _identity(self) -> str:
+        return self._runner.identity if self._runner is not None else ""
+
+    # --- in this process
 
     @property
-    def handlers(self) -> Handlers:
-        return self._declared.handlers
+    def runner(self) -> Runner:
+        """Runs the jobs in this process. It is made when it is first needed: a producer loads no daemon."""
+        if self._runner is None:
+            from goworkers_py.api.runner import Runner
 
-    @property
-    def client(self) -> Client:
-        return self.partition().client
-
-    def client_of(self, partition: str) -> Client:
-        return self.partition(partition).client
-
-    def client_links_of(self, config: Config) -> Sequence[ClientLink]:
-        return self._declared.client_links_of(config)
-
-    # --- running
+            with self._lock:
+                if self._runner is None:
+                    self._runner = Runner(self, self._declared)
+        return self._runner
 
     def import_jobs(self) -> None:
         """Imports the modules of `require`, which declare their jobs."""
         self._declared.import_jobs(self.config)
 
-    def checked_plans(self) -> list[Plan]:
-        """Those of `plans`, if a daemon may start with them. Checks the brokers' addresses too: for commands that open
-        no broker."""
-        plans = [plan for _, plan in self.plans()]
-        for plan in plans:
-            kind_of_broker(plan.config).check(plan.config)
-        self.check_code(plans)
-        return plans
+    def our_work(self) -> OurWork | None:
+        """What this program works, for the doctor and the pages; None if no code is registered here."""
+        return self.runner.our_work()
 
-    def plan(self) -> Plan:
-        """Checks the configuration and imports the code that it names, without opening a broker."""
-        return self.plan_of(self.partition())
+    def run(self, ready: Callable[[], None] = lambda: None) -> int:
+        """`sys.exit(workers.run())` runs jobs until a signal asks to stop. Returns the exit code."""
+        return self.runner.run(ready)
 
-    def plan_of(self, partition: Partition) -> Plan:
-        return self._with_periodic(self.plan_from(partition.config), partition)
+    def start(self) -> None:
+        """`workers.start()` runs jobs in the background of your program until `workers.quit()`; handles no signals."""
+        self.runner.start()
 
-    def plan_from(self, config: Config) -> Plan:
-        """That of any configuration, without periodic jobs."""
-        plan = self._declared.plan(config)
-        # Modules of tests may have set `timing`.
-        return dataclasses.replace(plan, config=self._timed(plan.config), destinations=destinations)
+    def quit(self) -> None:
+        """`workers.quit()` stops gracefully what `workers.start()` started."""
+        if self._runner is not None:
+            self._runner.quit()
 
-    def launcher(self, obey: Obey | None = None) -> Launcher:
-        """Builds the daemon without starting it. The commands of the fleet go to `obey`."""
-        partition = self.partition()
-        return assemble(self.plan_of(partition), partition.broker, self.clock, partition.hints, obey)
+    def stats_server(self, port: int, host: str = "127.0.0.1") -> WebServer:
+        """`workers.stats_server(8080)` serves go-workers' `/stats` and the other pages of `stats_port`, beside `run` or
+        `start`, until `stop()` of the returned server."""
+        return self.runner.stats_server(port, host)
 
-    def daemon(self, obey: Obey | None = None) -> Daemon:
-        """The launchers of all partitions that this process works."""
-        plans = self.plans()
-        self.check_code([plan for _, plan in plans])
-        launchers = {plan.config.partition: self._launcher_of(partition, plan, obey) for partition, plan in plans}
-        daemon = self._daemon_built = Daemon(launchers)
-        return daemon
+    # --- the test modes
 
-    def _launcher_of(self, partition: Partition, plan: Plan, obey: Obey | None) -> Launcher | Standby:
-        def on(broker: Broker) -> Launcher:
-            return assemble(plan, broker, self.clock, partition.hints, obey)
+    @contextmanager
+    def with_broker(self, open_broker: Callable[[Config], Broker]) -> Iterator[None]:
+        """Inside the block, this App uses the broker that `open_broker` returns, whatever its configuration says. A
+        call of `configure` inside the block holds after it."""
+        if self._runner is not None and self._runner.in_background is not None:
+            raise ConfigError("this App runs jobs in the background: call quit() before you test with it")
+        with self._lock:
+            config, partitions, before = self._config, self._partitions, self._open_broker
+            self._open_broker, self._partitions = open_broker, {}
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._open_broker, self._partitions = before, partitions if self._config is config else {}
+            if self._config is not config:
+                for partition in partitions.values():
+                    partition.close()
 
-        partition.stands_by = plan.config.standby and not partition.broker.one_consumer
-        if not partition.stands_by:
-            return on(partition.broker)
-        return Standby(plan, partition.broker, on, obey, partition.lead if self._is_daemon else None)
-
-    def plans(self) -> list[tuple[Partition, Plan]]:
-        """Those of the partitions that a process works, the main one first. Hooks of the process are in the first."""
-        config = self.config
-        self._declared.import_jobs(config)
-        self._declared.check_partitions(config)
-        worked = config.worked or self._declared.worked(config)
-        plans = [(one, self.plan_of(one)) for one in map(self.partition, worked)]
-        others = [(one, dataclasses.replace(plan, before_start=(), during_drain=())) for one, plan in plans[1:]]
-        return [*plans[:1], *others]
-
-    def unworked(self, plan: Plan) -> dict[str, list[str]]:
-        """The queues that registered jobs name and that the plan of their partition does not work, each with the
-        classes of its jobs."""
-        worked, named = {queue.name for queue in plan.queues}, self.registry.queues(plan.config.partition)
-        return {queue: self.registry.names_in(queue) for queue in named if queue not in worked}
+    @contextmanager
+    def with_client_link(self, link: ClientLink) -> Iterator[None]:
+        """Inside the block, each push of this App passes the link, behind the declared ones."""
+        self._declared.client_links.append(link)
+        try:
+            yield
+        finally:
+            self._declared.client_links.remove(link)

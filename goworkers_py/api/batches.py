@@ -6,20 +6,22 @@ import datetime
 import logging
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from goworkers_py.admin.batches import BatchList
-from goworkers_py.api.client import Client
 from goworkers_py.api.job import Job, Signature
 from goworkers_py.api.job_writer import Ties
 from goworkers_py.config.option_values import is_life, whole_seconds
 from goworkers_py.core import machine
-from goworkers_py.core.batch import MOST_LEVELS, RETAIN_S, BatchStatus, Callback, Event, Membership, NewBatch, new_bid
+from goworkers_py.core.batch import MOST_LEVELS, BatchStatus, Callback, Event, Membership, NewBatch, new_bid
 from goworkers_py.core.errors import ArgumentError, BatchEnded, BrokerError, BrokerUnavailable
 from goworkers_py.core.joining import Join, JoinedBatch
 from goworkers_py.links.atomic import is_held_back
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import current_message
+
+if TYPE_CHECKING:
+    from goworkers_py.api.client import Client
 
 log = logging.getLogger(__name__)
 
@@ -158,33 +160,15 @@ class OpenBatches(BatchList):
         return Batch(self._client(), self, bid)
 
 
-class Batching:
-    """The methods of an App about batches."""
-
-    batches: OpenBatches
-
-    @property
-    def client(self) -> Client:
-        raise NotImplementedError
-
-    def batch(
-        self,
-        name: str = "",
-        *,
-        on_success: OnEvent = None,
-        on_complete: OnEvent = None,
-        on_death: OnEvent = None,
-        retain: float | datetime.timedelta = RETAIN_S,
-    ) -> Batch:
-        """`with workers.batch("import", on_success=report) as batch: ...` counts the jobs that the block pushes.
-
-        `on_complete` is pushed when all of them have ended, `on_success` when all have succeeded, `on_death` when the
-        first one has failed for good. Each gets the id of the batch as its argument, or its own arguments with
-        `report.s(7)`. When the block raises, the batch is cancelled. `retain`: for how long its status is kept after
-        its end. docs/batches.md tells more.
-        """
-        payload.check_plain(name, "the name of a batch")
-        if not is_life(retain):
-            raise ArgumentError(f"batch: retain is {retain!r}, not a time of at least a second")
-        callbacks: dict[Event, OnEvent] = {"success": on_success, "complete": on_complete, "death": on_death}
-        return NewBatchBlock(self.client, self.batches, name, callbacks, whole_seconds(retain))
+def new_batch(
+    client: Client,
+    batches: BatchList,
+    name: str,
+    callbacks: Mapping[Event, OnEvent],
+    retain: float | datetime.timedelta,
+) -> Batch:
+    """See `Producer.batch`."""
+    payload.check_plain(name, "the name of a batch")
+    if not is_life(retain):
+        raise ArgumentError(f"batch: retain is {retain!r}, not a time of at least a second")
+    return NewBatchBlock(client, batches, name, callbacks, whole_seconds(retain))

@@ -13,6 +13,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Presence, Recoverable
 from goworkers_py.core import machine
@@ -20,11 +21,13 @@ from goworkers_py.core.clock import Deadline
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.identity import new_identity
 from goworkers_py.core.strikes import Lock
-from goworkers_py.core.timing import Timing
 from goworkers_py.runtime.alive.heartbeat import FORGOTTEN_AFTER_S
 from goworkers_py.runtime.alive.lease import Lease
 from goworkers_py.runtime.alive.steadiness import Steadiness
 from goworkers_py.runtime.service import Service
+
+if TYPE_CHECKING:
+    from goworkers_py.core.timing import Timing
 
 log = logging.getLogger(__name__)
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from goworkers_py.admin.chains import ChainList
-from goworkers_py.api.client import Client
 from goworkers_py.api.job import Job, Signature
 from goworkers_py.api.job_writer import Ties
 from goworkers_py.brokers.broker import Capability
-from goworkers_py.core.batch import Membership
 from goworkers_py.core.chain import MOST_PARTS, ChainLink, LinkJob, NewChain, new_cid
 from goworkers_py.core.errors import ArgumentError, BatchEnded
 from goworkers_py.links.atomic import is_held_back
 from goworkers_py.wire.batch import batch_field
 from goworkers_py.wire.chain import chain_field, has_previous, with_gaps
 from goworkers_py.wire.needs import BATCH, CHAIN
+
+if TYPE_CHECKING:
+    from goworkers_py.api.client import Client
+    from goworkers_py.core.batch import Membership
 
 
 class Parallel:
@@ -77,28 +78,16 @@ def _written(signature: Signature, link: ChainLink, member: Membership | None) -
     return job.queue, job.payload
 
 
-class Chaining:
-    """The methods of an App about chains."""
+def new_chain(client: Callable[[], Client], links: Sequence[Signature | Parallel]) -> Chain:
+    if not links:
+        raise ArgumentError("chain() without links: give `job.s(...)` for each")
+    return Chain(client, [_parts(link) for link in links])
 
-    chains: ChainList
 
-    @property
-    def client(self) -> Client:
-        raise NotImplementedError
-
-    def chain(self, *links: Signature | Parallel) -> Chain:
-        """`workers.chain(fetch.s(url), parse.s(workers.PREVIOUS)).enqueue()`: each job is pushed in the step in which
-        the one before ends well, and PREVIOUS in its arguments is the result of that one. docs/chains.md tells more."""
-        if not links:
-            raise ArgumentError("chain() without links: give `job.s(...)` for each")
-        return Chain(lambda: self.client, [_parts(link) for link in links])
-
-    def parallel(self, *parts: Signature) -> Parallel:
-        """`workers.chain(workers.parallel(a.s(1), b.s(2)), total.s(workers.PREVIOUS))`: the parts of this link run side
-        by side, and the next link gets the list of their results, in the order of the parts."""
-        if not 1 <= len(parts) <= MOST_PARTS:
-            raise ArgumentError(f"parallel() takes 1 to {MOST_PARTS:,} parts, not {len(parts)}")
-        return Parallel([part for one in parts for part in _parts(one)])
+def parallel(parts: Sequence[Signature]) -> Parallel:
+    if not 1 <= len(parts) <= MOST_PARTS:
+        raise ArgumentError(f"parallel() takes 1 to {MOST_PARTS:,} parts, not {len(parts)}")
+    return Parallel([part for one in parts for part in _parts(one)])
 
 
 def _parts(link: Any) -> Sequence[Signature]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from goworkers_py.api.client import Client
-from goworkers_py.config.options import Config
-from goworkers_py.config.partitions import of_partition
-from goworkers_py.core.effect import Push
 from goworkers_py.core.election import as_producer
 from goworkers_py.core.errors import BrokerUnavailable
-from goworkers_py.core.held_pushes import Destination
-from goworkers_py.links.atomic import DESTINATIONS
+
+if TYPE_CHECKING:
+    from goworkers_py.api.client import Client
+    from goworkers_py.config.options import Config
+    from goworkers_py.core.effect import Push
+    from goworkers_py.core.held_pushes import Destination
 
 
 class _App(Protocol):
@@ -38,6 +38,8 @@ class _AppDestination:
     """The client is made at the first push: a faulty configuration of one App holds up no other."""
 
     def __init__(self, app: _App, partition: str) -> None:
+        from goworkers_py.config.partitions import of_partition
+
         config = app.config
         self.home = (of_partition(config, partition) if partition else config).home
         self._app = app
@@ -53,6 +55,8 @@ class _AppDestination:
 
 def destinations() -> dict[str, Destination]:
     """By name. Apps that nobody has configured are not asked: that would read a configuration file."""
+    from goworkers_py.links.atomic import DESTINATIONS
+
     apps = [app for app in (reference() for reference in _APPS[:]) if app is not None and app.is_configured]
     known = [_AppDestination(app, name) for app in apps for name in ("", *(one.name for one in app.config.partitions))]
     return {**DESTINATIONS, **{one.home.name: one for one in known}}

@@ -6,25 +6,24 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from goworkers_py.api.aggregating import aggregating
-from goworkers_py.api.client import Client
 from goworkers_py.api.job_writer import NO_TIES, Ties, WrittenJob
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.job_options import SetOptions, checked
 from goworkers_py.config.moments import Delay, Moment, after
-from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.core.held_pushes import Home
 from goworkers_py.features.limits.limit import SlotTie
-from goworkers_py.features.limits.limiting import slot_for, strict_of
 from goworkers_py.features.unique.uniqueness import check_lock_options, uniqueness_of
-from goworkers_py.policy.arguments import Both
 from goworkers_py.policy.registry import JobSpec
 from goworkers_py.wire.chain import CHAIN, as_texts
 from goworkers_py.wire.needs import TYPED
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from goworkers_py.api.client import Client
+    from goworkers_py.core.clock import Clock
+    from goworkers_py.core.held_pushes import Home
+    from goworkers_py.policy.arguments import Both
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -131,6 +130,8 @@ class Job(Generic[P, R]):
 
         It runs as a job of this class: when it raises, it is retried, and the members are safe. See docs/groups.md.
         """
+        from goworkers_py.api.aggregating import aggregating
+
         single = self.set(group=None, unique_for=False)
         run = aggregating(function, self._spec.name, self._spec.arguments, lambda args: single.enqueue_bulk([args]))
         self._spec.aggregated_by(JobSpec(self._spec.name, run, self._queue, self._spec.options))
@@ -146,6 +147,10 @@ class Job(Generic[P, R]):
 
     def _slots(self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any]) -> Sequence[SlotTie]:
         """The slots of a strict limit, from the arguments as they were given."""
+        if not self._spec.limits:
+            return ()
+        from goworkers_py.features.limits.limiting import slot_for, strict_of
+
         strict = strict_of(self._spec.limits)
         if strict is None:
             return ()

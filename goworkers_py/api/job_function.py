@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
 
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.links.atomic import hold_back
 from goworkers_py.policy.iterable import is_iterable, takes_cursor
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def check_function(decorated: Any) -> None:
@@ -26,6 +32,28 @@ def check_function(decorated: Any) -> None:
             f"@job: {name} is a generator function, so its jobs are iterable, and a run gets the cursor from which it "
             f"goes on by keyword: write `def {name}(..., *, cursor=None)`, see docs/iteration.md"
         )
+
+
+def atomically(function: Callable[P, R]) -> Callable[P, R]:
+    """The function with its whole run inside `atomic`, also when it is async."""
+    if is_iterable(function):
+        raise ConfigError(
+            f"@job: {function.__qualname__} is iterable, and atomic=True holds back its pushes for all its runs; "
+            "leave it out, and push inside of `with workers.atomic():` between two yields"
+        )
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> Any:
+        with hold_back():
+            result = function(*args, **kwargs)
+        return _awaited(result) if inspect.iscoroutine(result) else result
+
+    return run
+
+
+async def _awaited(coroutine: Coroutine[Any, Any, R]) -> R:
+    with hold_back():
+        return await coroutine
 
 
 def _is_method(decorated: Any) -> bool:

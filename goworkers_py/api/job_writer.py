@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goworkers_py.core import machine
 from goworkers_py.core.batch import BatchTie
@@ -16,12 +16,15 @@ from goworkers_py.features.limits.payload import SLOTS, slots_field, slots_of
 from goworkers_py.features.tracking.effects import Tracked
 from goworkers_py.features.tracking.record import says_tracked, tracked_of
 from goworkers_py.features.tracking.tie import RecordTie
-from goworkers_py.features.unique.lock import LockClaim
 from goworkers_py.features.unique.payload import lock_of
-from goworkers_py.features.unique.uniqueness import Uniqueness
-from goworkers_py.policy.grouping import Grouping
 from goworkers_py.wire import payload
 from goworkers_py.wire.needs import FIELD
+
+if TYPE_CHECKING:
+    from goworkers_py.core.group import GroupMembership
+    from goworkers_py.features.unique.lock import LockClaim
+    from goworkers_py.features.unique.uniqueness import Uniqueness
+    from goworkers_py.policy.grouping import Grouping
 
 Times = Mapping[str, float | int]
 # Stands for the name of a lock where the text around the name is made. Nobody else can write it.

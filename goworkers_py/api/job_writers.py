@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from goworkers_py.api.argument_checks import require
 from goworkers_py.api.job_writer import JobWriter, Ties
-from goworkers_py.api.worker_check import WorkerCheck
 from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.core.levels import Priority, level_of
 from goworkers_py.features.tracking.record import says_tracked
 from goworkers_py.features.unique.uniqueness import uniqueness_of
 from goworkers_py.policy.grouping import grouping_of
 from goworkers_py.wire import payload
 from goworkers_py.wire.needs import FIELD, KWARGS, field_of
+
+if TYPE_CHECKING:
+    from goworkers_py.api.worker_check import WorkerCheck
+    from goworkers_py.config.enqueue_options import EnqueueOptions
 
 # Options of a push that make it unlike others.
 _OF_ONE_PUSH = frozenset({"at", "jid", "expires_in", "priority"})

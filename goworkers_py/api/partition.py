@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from goworkers_py.admin.chains import ChainList
-from goworkers_py.admin.inspector import Inspector
-from goworkers_py.api.batches import Batching, OpenBatches
-from goworkers_py.api.cancelling import Cancelling
-from goworkers_py.api.chains import Chaining
 from goworkers_py.api.client import Client
-from goworkers_py.api.client_links import ClientLink
-from goworkers_py.api.pushing import Pushing
+from goworkers_py.api.producer import Producer
 from goworkers_py.api.term_broker import broker_now, broker_of_pushes
-from goworkers_py.brokers.broker import Broker
-from goworkers_py.config.options import Config
-from goworkers_py.core.clock import Clock
-from goworkers_py.core.election import Term
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.strikes import Lock
-from goworkers_py.features.tracking.api import Results
-from goworkers_py.links.retry import Handlers
 from goworkers_py.runtime.scheduling.due_hints import DueHints
 from goworkers_py.wire.message import Timestamps
+
+if TYPE_CHECKING:
+    from goworkers_py.api.client_links import ClientLink
+    from goworkers_py.brokers.broker import Broker
+    from goworkers_py.config.options import Config
+    from goworkers_py.core.clock import Clock
+    from goworkers_py.core.election import Term
+    from goworkers_py.links.handlers import Handlers
 
 
 class Owner(Protocol):
@@ -43,26 +39,18 @@ class Owner(Protocol):
         anew."""
 
 
-class Partition(Pushing, Batching, Chaining, Results, Cancelling):
+class Partition(Producer):
     """`workers.partition("billing").enqueue("invoices", "Invoice", [42])`: pushes to the broker of a partition, and
     shows what is there: `workers.partition("billing").inspector`. It has the methods of the same names of
     `goworkers_py`."""
 
     def __init__(self, owner: Owner, key: str, config: Config, of: Config) -> None:
         """`key` is its name in the App, where the App's own one has an empty name; `of` is the App's configuration."""
-        self.clock = owner.clock
+        super().__init__(owner.clock)
         self.key = key
         self.config = config
         self.of = of
         self.hints = DueHints()
-        self.inspector = Inspector(
-            lambda: self.broker,
-            lambda: Timestamps(config.timestamps),
-            lambda: owner.clock.wall(),
-            lambda message: owner.handlers.tell_of_cancel(message),
-        )
-        self.batches = OpenBatches(lambda: self.client)
-        self.chains = ChainList(lambda: self.broker)
         self.stands_by = False  # its jobs may run in a term of a leader here
         # That which this process leads, or led last. Set by the thread of the terms, where the program is the daemon.
         self.term: Term | None = None
@@ -90,6 +78,14 @@ class Partition(Pushing, Batching, Chaining, Results, Cancelling):
             # Without the lock, see `broker`. Two threads at once may make two clients: both work, one stays.
             client = self._client = Client(self._broker_now, links, self.config, self.clock, self.hints.scheduled)
         return client
+
+    @property
+    def handlers(self) -> Handlers:
+        return self._owner.handlers
+
+    @property
+    def timestamps(self) -> Timestamps:
+        return Timestamps(self.config.timestamps)
 
     def _broker_now(self) -> Broker:
         """Held pushes must not go to another broker than the one for which they were made."""

@@ -6,25 +6,27 @@ import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from zoneinfo import ZoneInfo
 
-from goworkers_py.api.client import Client
-from goworkers_py.api.job import Job
 from goworkers_py.api.job_writer import Ties
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
-from goworkers_py.config.options import Config, PeriodicConfig
-from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.periodic import CatchUp, Overlap, Release, Rule
 from goworkers_py.features.unique.uniqueness import uniqueness_of
 from goworkers_py.policy.grouping import grouping_of
 from goworkers_py.policy.periodic_job import PeriodicJob, PeriodicJobs
-from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.policy.slots import slots_of
 from goworkers_py.wire import payload
 from goworkers_py.wire.needs import TYPED
 from goworkers_py.wire.schedule import schedule
+
+if TYPE_CHECKING:
+    from goworkers_py.api.client import Client
+    from goworkers_py.api.job import Job
+    from goworkers_py.config.options import Config, PeriodicConfig
+    from goworkers_py.core.effect import Push
+    from goworkers_py.policy.registry import JobSpec, Registry
 
 # The lock of a job that must not overlap with the next one. It lasts through retries and long runs, whatever this is: a
 # job that waits for longer in its queue loses it.

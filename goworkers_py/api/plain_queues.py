@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goworkers_py.config.job_options import NOTHING_SAID, CodeOptions
-from goworkers_py.config.options import QueueConfig
 from goworkers_py.config.user_code import resolve
 from goworkers_py.core.errors import ConfigError, UnknownJob
-from goworkers_py.policy.registry import QueueHandler, Registry
 from goworkers_py.wire.codecs import NAMED, Codec, codec_from
 from goworkers_py.wire.content import decoded_body, uncompressed
-from goworkers_py.wire.message import Message
 from goworkers_py.wire.plain_message import body_of
 from goworkers_py.wire.typed_body import TypedBody
+
+if TYPE_CHECKING:
+    from goworkers_py.config.options import QueueConfig
+    from goworkers_py.policy.registry import QueueHandler, Registry
+    from goworkers_py.wire.message import Message
 
 
 def plain_handler(queue: QueueConfig, registry: Registry) -> tuple[QueueHandler, CodeOptions]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from goworkers_py.admin.job_lookup import JobLookup
-from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Push
 from goworkers_py.core.batch import BatchTie, line_of
 from goworkers_py.core.errors import BatchEnded, BrokerError, DuplicateJob
 from goworkers_py.features.tracking.tie import RecordTie
-from goworkers_py.features.unique.holders import LockHolders
 from goworkers_py.features.unique.lock import Conflict, Holder, LockClaim
 from goworkers_py.wire.batch import outside
+
+if TYPE_CHECKING:
+    from goworkers_py.brokers.broker import Broker
+    from goworkers_py.features.unique.holders import LockHolders
 
 log = logging.getLogger(__name__)
 
@@ -107,6 +109,8 @@ class Publisher:
 
     def _publish_again(self, push: Push, jid: str) -> None:
         if self.publish([push])[0] is Published.DUPLICATE:  # somebody else was quicker
+            from goworkers_py.admin.job_lookup import JobLookup
+
             raise DuplicateJob(jid, JobLookup(self._broker()).status(jid).state)
 
     def free(self, push: Push) -> Push:
@@ -115,6 +119,8 @@ class Publisher:
         tie = push.tie(RecordTie)
         if tie is None or (record := self._broker().store.record(tie.job.jid)) is None:
             return push
+        from goworkers_py.admin.job_lookup import JobLookup
+
         status = JobLookup(self._broker()).settled_status(record.jid)
         if not status.absent:
             raise DuplicateJob(record.jid, status.state)
@@ -152,6 +158,8 @@ class Publisher:
 
     def _gone(self, held: Sequence[tuple[str, Holder]]) -> set[str]:
         if self._holders is None:
+            from goworkers_py.features.unique.holders import LockHolders
+
             self._holders = LockHolders(self._broker())
         return self._holders.gone(held)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from goworkers_py.api.job_writer import JobWriter, Times, WrittenJob
-from goworkers_py.features.limits.limit import SlotTie
+if TYPE_CHECKING:
+    from goworkers_py.api.job_writer import JobWriter, Times, WrittenJob
+    from goworkers_py.features.limits.limit import SlotTie
 
 BULK_SLICE = 1_000
 # A push with a place in a limit takes ten times as long as another one, and the broker does nothing else meanwhile.

@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import math
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from goworkers_py.brokers.broker import Broker
 from goworkers_py.core import machine
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.strikes import Lock
-from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.service import Service
+
+if TYPE_CHECKING:
+    from goworkers_py.brokers.broker import Broker
+    from goworkers_py.runtime.launcher import Launcher
 
 log = logging.getLogger(__name__)
 

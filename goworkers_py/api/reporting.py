@@ -1,4 +1,4 @@
-"""The method of an App that tells people something from a running program."""
+"""The reports with which a running program tells people something."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError, BrokerError
 from goworkers_py.core.strikes import Lock
-from goworkers_py.runtime.daemon import Daemon
 from goworkers_py.wire.call_record import json_text
 
 log = logging.getLogger(__name__)
@@ -44,34 +43,26 @@ class ReportRate:
         return False
 
 
-class Reporting:
-    _daemon_built: Daemon | None
-    _report_rate: ReportRate
+class Reports:
+    """See `App.report`. Any thread uses it."""
 
-    @property
-    def broker(self) -> Broker:
-        raise NotImplementedError
+    def __init__(self, broker: Callable[[], Broker], identity: Callable[[], str]) -> None:
+        """`identity` returns that of this process in the fleet; empty: it is no process of the fleet."""
+        self._broker = broker
+        self._identity = identity
+        self._rate = ReportRate()
 
     def report(self, name: str, body: Mapping[str, Any]) -> bool:
-        """`workers.report("import", {"rows": 4000})` tells people something: `pyworkers reports --follow` shows it.
-
-        The body is a JSON object of at most 4,096 bytes. Returns False when the report was dropped: this process gives
-        more than 20 a second, or the broker cannot take it now. The broker keeps the last 5,000 reports of the fleet.
-        """
         if not name or len(name) > LONGEST_NAME or not isinstance(body, Mapping):
             raise ArgumentError(f"a report has a name of at most {LONGEST_NAME} characters and a dict: {name!r}")
         text = json_text(dict(body), f"the report {name}", LONGEST_BODY)
-        self.broker.require(Capability.CALLS)
-        if not self._report_rate.admits():
+        broker = self._broker()
+        broker.require(Capability.CALLS)
+        if not self._rate.admits():
             return False
         try:
-            self.broker.calls.report(name, self._identity(), text)
+            broker.calls.report(name, self._identity() or f"{socket.gethostname()}:{os.getpid()}", text)
         except BrokerError as error:
             log.debug("report %s was dropped: %s", name, error)
             return False
         return True
-
-    def _identity(self) -> str:
-        """Of this process in the fleet, or else the machine and the pid."""
-        daemon = self._daemon_built
-        return daemon.main.identity if daemon is not None else f"{socket.gethostname()}:{os.getpid()}"

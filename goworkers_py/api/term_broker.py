@@ -7,10 +7,14 @@ thread is in the term that the process leads, or led last. Before its first term
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from goworkers_py.brokers.broker import Broker
-from goworkers_py.config.options import Config
 from goworkers_py.core.election import Term, pushes_as_producer
 from goworkers_py.wire.message import current_message
+
+if TYPE_CHECKING:
+    from goworkers_py.config.options import Config
 
 
 def broker_now(config: Config, plain: Broker) -> Broker:

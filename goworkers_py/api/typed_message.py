@@ -7,7 +7,6 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from goworkers_py.config.job_options import CodeOptions
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.wire.codecs import Codec, ProtobufCodec, codec_from
 from goworkers_py.wire.typed_body import VERSION, TypedBody
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack, dataclass_transform
 
     from goworkers_py.api.job import Job
+    from goworkers_py.config.job_options import CodeOptions
 else:
 
     def dataclass_transform():
@@ -48,7 +48,6 @@ class TypedMessage:
     """
 
     channel: ClassVar[str] = ""
-    _app: ClassVar[DeclaresJobs]  # the default App, see `App.adopt_messages`
     _body: ClassVar[TypedBody]
     _job: ClassVar[Job[..., Any]]
 
@@ -75,7 +74,7 @@ class TypedMessage:
         cls.channel = channel
         cls._body = TypedBody(cls, _codec_of(cls, codec, message, version, place), version, cls.upgrade)
         said: CodeOptions = {**options, "queue": channel}
-        cls._job = (app or cls._app).job(name or cls.__name__, **said)(_resolving(cls))
+        cls._job = (app or _default_app()).job(name or cls.__name__, **said)(_resolving(cls))
 
     def resolve(self) -> Any:
         """The code that runs for a message. It may be a coroutine function."""
@@ -95,6 +94,12 @@ class TypedMessage:
         """The message in a body: `Mail.unmarshal(mail.marshal()) == mail`."""
         read: Self = cls._body.unmarshal(body)
         return read
+
+
+def _default_app() -> DeclaresJobs:
+    import goworkers_py  # the package may be importing this module now
+
+    return goworkers_py.app
 
 
 def _check(cls: type[TypedMessage], place: str) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from goworkers_py.brokers.contracts.recoverable import LiveProcess
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError, BrokerRefused
 from goworkers_py.core.periodic import generation_order
 from goworkers_py.core.strikes import Lock
 from goworkers_py.core.version import __version__
 from goworkers_py.wire.needs import SINCE
+
+if TYPE_CHECKING:
+    from goworkers_py.brokers.contracts.recoverable import LiveProcess
 
 log = logging.getLogger(__name__)
 

@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from goworkers_py.brokers.contracts.admin import Admin
-from goworkers_py.brokers.contracts.batches import Batches
-from goworkers_py.brokers.contracts.calls import Calls
-from goworkers_py.brokers.contracts.cancels import Cancels
-from goworkers_py.brokers.contracts.chains import Chains
-from goworkers_py.brokers.contracts.configurations import Configurations
-from goworkers_py.brokers.contracts.control import Control
-from goworkers_py.brokers.contracts.death_marks import DeathMarks
-from goworkers_py.brokers.contracts.groups import Groups
-from goworkers_py.brokers.contracts.leadership import Leadership
-from goworkers_py.brokers.contracts.metrics import Metrics
-from goworkers_py.brokers.contracts.neighbours import Neighbours
-from goworkers_py.brokers.contracts.periodic import Periodic
-from goworkers_py.brokers.contracts.recoverable import Recoverable
-from goworkers_py.brokers.contracts.store import Store
-from goworkers_py.brokers.contracts.transport import Transport
 from goworkers_py.brokers.reliability import Reliability
-from goworkers_py.config.options import Config
-from goworkers_py.core.election import Fence
 from goworkers_py.core.errors import ConfigError
-from goworkers_py.features.limits.contract import Limits
-from goworkers_py.features.unique.contract import Locks
+
+if TYPE_CHECKING:
+    from goworkers_py.brokers.contracts.admin import Admin
+    from goworkers_py.brokers.contracts.batches import Batches
+    from goworkers_py.brokers.contracts.calls import Calls
+    from goworkers_py.brokers.contracts.cancels import Cancels
+    from goworkers_py.brokers.contracts.chains import Chains
+    from goworkers_py.brokers.contracts.configurations import Configurations
+    from goworkers_py.brokers.contracts.control import Control
+    from goworkers_py.brokers.contracts.death_marks import DeathMarks
+    from goworkers_py.brokers.contracts.groups import Groups
+    from goworkers_py.brokers.contracts.leadership import Leadership
+    from goworkers_py.brokers.contracts.metrics import Metrics
+    from goworkers_py.brokers.contracts.neighbours import Neighbours
+    from goworkers_py.brokers.contracts.periodic import Periodic
+    from goworkers_py.brokers.contracts.recoverable import Recoverable
+    from goworkers_py.brokers.contracts.store import Store
+    from goworkers_py.brokers.contracts.transport import Transport
+    from goworkers_py.config.options import Config
+    from goworkers_py.core.election import Fence
+    from goworkers_py.features.limits.contract import Limits
+    from goworkers_py.features.unique.contract import Locks
 
 
 class Capability(enum.Enum):

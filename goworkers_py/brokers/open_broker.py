@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
-from goworkers_py.brokers.broker import Broker
-from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import scheme_of
-from goworkers_py.core.election import Fence
 from goworkers_py.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from goworkers_py.brokers.broker import Broker
+    from goworkers_py.config.options import Config
+    from goworkers_py.core.election import Fence
 
 # Installed packages add schemes with entry points of this group. Each names a subclass of Broker.
 GROUP = "goworkers_py.brokers"
@@ -65,6 +69,8 @@ def installed_brokers() -> dict[str, type[Broker]]:
 @cache
 def _installed() -> dict[str, EntryPoint]:
     """By scheme. To find them, all installed packages are read."""
+    from importlib.metadata import entry_points
+
     return {found.name: found for found in entry_points(group=GROUP)}
 
 

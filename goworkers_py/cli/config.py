@@ -51,7 +51,7 @@ def config() -> None:
 def check(app: App) -> None:
     """Checks the configuration and the modules that it names. Does not connect. Exit code 1 when registered jobs name a
     queue that no process with this configuration fetches from."""
-    plans = app.checked_plans()
+    plans = app.runner.checked_plans()
     _check_central(app)
     for plan in plans:
         of = f"partition {plan.config.partition}, " if plan.config.partition else ""
@@ -78,7 +78,7 @@ def _check_central(app: App) -> None:
 
 
 def _refuse_unworked(app: App, plan: Plan) -> None:
-    if unworked := app.unworked(plan):
+    if unworked := app.runner.unworked(plan):
         queues = ", ".join(f"{queue} ({', '.join(classes)})" for queue, classes in unworked.items())
         partition = plan.config.partition
         advice = f"name them in [partition:{partition}] queues" if partition else "add [queue:NAME] or -q"

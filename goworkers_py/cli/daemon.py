@@ -122,7 +122,7 @@ def reload(app: App) -> None:
 
 
 def _try_new_code(app: App) -> None:
-    if not daemon.imports_cleanly(app.config, app.checked_plans):
+    if not daemon.imports_cleanly(app.config, app.runner.checked_plans):
         fail("the new code does not start, see above; the running process was left as it is", USAGE)
 
 

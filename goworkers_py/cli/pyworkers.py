@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-import goworkers_py
 from goworkers_py.cli.base import RootGroup
 from goworkers_py.cli.hide_password import hide_password
+from goworkers_py.core.version import __version__
 from goworkers_py.features import FEATURES
 from goworkers_py.features.feature import Feature
 
@@ -79,6 +79,6 @@ def _of_features() -> dict[str, Feature]:
 
 
 @click.group(cls=_Main, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(goworkers_py.__version__, prog_name="pyworkers")
+@click.version_option(__version__, prog_name="pyworkers")
 def main() -> None:
     """Runs the jobs that Rails, Go and Python push to Redis in Sidekiq's format."""

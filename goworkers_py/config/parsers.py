@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import math
 import re
@@ -203,11 +202,11 @@ def scheme_of(address: str) -> str:
 def _is_near_miss(scheme: str) -> bool:
     """Whether the scheme is a built-in one with a typo: one letter wrong, missing, too many or out of place. `dir` is
     another scheme, not a typo."""
-    return (
-        scheme.isalpha()
-        and scheme not in _CHECKED_BY_BROKER
-        and bool(difflib.get_close_matches(scheme.lower(), BUILT_IN_BROKERS, cutoff=0.75))
-    )
+    if not scheme.isalpha() or scheme in _CHECKED_BY_BROKER:
+        return False
+    import difflib
+
+    return bool(difflib.get_close_matches(scheme.lower(), BUILT_IN_BROKERS, cutoff=0.75))
 
 
 def _check_server(scheme: str, rest: str) -> None:
@@ -265,6 +264,8 @@ def _within(number: float, lowest: float, highest: float) -> float:
 
 
 def did_you_mean(word: str, known: Iterable[str], spell: Callable[[str], str] = str) -> str:
+    import difflib
+
     near = difflib.get_close_matches(word, list(known), n=5, cutoff=0.5)
     if not near:
         return ""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from goworkers_py.features.tracking.tracked_run import TrackedRun
+if TYPE_CHECKING:
+    from goworkers_py.features.tracking.tracked_run import TrackedRun
 
 
 class Stage(enum.Enum):

@@ -9,10 +9,11 @@ jid, after it has ended well, has no effects there.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeVar
 
-from goworkers_py.core.cursor import Cursor
-from goworkers_py.core.group import Group
+if TYPE_CHECKING:
+    from goworkers_py.core.cursor import Cursor
+    from goworkers_py.core.group import Group
 
 # How long a broker knows the id of a push, and of an effect that was applied.
 ID_LIFE_S = 86_400

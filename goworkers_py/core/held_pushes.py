@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from goworkers_py.core import machine
-from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import TooManyHeld
+
+if TYPE_CHECKING:
+    from goworkers_py.core.effect import Push
 
 # They are sent to the broker in one step, with the settlement of the job.
 MOST_HELD = 10_000

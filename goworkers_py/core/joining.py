@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from goworkers_py.core.batch import Membership
-from goworkers_py.core.held_pushes import Home
+if TYPE_CHECKING:
+    from goworkers_py.core.batch import Membership
+    from goworkers_py.core.held_pushes import Home
 
 
 class JoinedBatch(NamedTuple):

@@ -6,8 +6,10 @@ Outcomes are values: look at the type of one, not at its identity.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from goworkers_py.core.effect import Effect
+if TYPE_CHECKING:
+    from goworkers_py.core.effect import Effect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

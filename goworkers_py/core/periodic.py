@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from goworkers_py.core.effect import Push
-from goworkers_py.features.unique.lock import Holder
+if TYPE_CHECKING:
+    from goworkers_py.core.effect import Push
+    from goworkers_py.features.unique.lock import Holder
 
 CatchUp = Literal["none", "latest", "all"]
 Overlap = Literal["allow", "skip", "queue"]

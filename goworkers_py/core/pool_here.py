@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from goworkers_py.core.held_pushes import Home
+if TYPE_CHECKING:
+    from goworkers_py.core.held_pushes import Home
 
 
 class PoolHere(NamedTuple):

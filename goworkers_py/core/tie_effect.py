@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from goworkers_py.core.batch import Membership, Way
-from goworkers_py.core.chain import ChainLink
+if TYPE_CHECKING:
+    from goworkers_py.core.batch import Membership, Way
+    from goworkers_py.core.chain import ChainLink
 
 
 class EndInBatch(NamedTuple):

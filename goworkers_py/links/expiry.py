@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from goworkers_py.core import machine
 from goworkers_py.core.outcome import EXPIRED, Outcome
 from goworkers_py.links.chain import Run
-from goworkers_py.links.retry import Handlers
+from goworkers_py.links.handlers import Handlers
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.wire.message import Message

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentsDoNotFit, DiscardJob, JobCancelled, RetryJob, UnknownJob
 from goworkers_py.core.outcome import CANCELLED, KEEP, Dead, Discard, Done, Outcome, Retry
 from goworkers_py.links.chain import Run
+from goworkers_py.links.handlers import Handlers
 from goworkers_py.links.iterate import with_cursor
 from goworkers_py.observe.log_format import time_text
 from goworkers_py.policy.registry import Registry
@@ -25,34 +26,7 @@ log = logging.getLogger("goworkers_py.job")
 # How much of an error's text is in the log line of a failure; the traceback has all of it.
 LONGEST_TEXT = 1_000
 
-FailureHandler = Callable[[Message, BaseException], None]
-EndHandler = Callable[[Message], None]
-
-
 GIVEN_AWAY = "interrupted: the lease of this process has expired, and the job was given to another process"
-
-
-@dataclass
-class Handlers:
-    """The user's functions. `f(message, error)`: `error` for every failed run, `death` for a job that is not retried.
-    `f(message)`: `expiry` for a job that was not begun in time, `cancel` for a cancelled one."""
-
-    error: list[FailureHandler] = field(default_factory=list)
-    death: list[FailureHandler] = field(default_factory=list)
-    cancel: list[EndHandler] = field(default_factory=list)
-    expiry: list[EndHandler] = field(default_factory=list)
-
-    def tell_of_error(self, message: Message, error: BaseException) -> None:
-        _tell(self.error, message, error)
-
-    def tell_of_cancel(self, message: Message) -> None:
-        _tell(self.cancel, message)
-
-    def tell_of_death(self, message: Message, error: BaseException) -> None:
-        _tell(self.death, message, error)
-
-    def tell_of_expiry(self, message: Message) -> None:
-        _tell(self.expiry, message)
 
 
 @dataclass(frozen=True)
@@ -152,11 +126,3 @@ def _what_next(outcome: Outcome, now: float) -> str:
             return "moved to the dead set"
         case _:
             return "not retried"
-
-
-def _tell(handlers: Sequence[Callable[..., None]], *told: object) -> None:
-    for handler in handlers:
-        try:
-            handler(*told)
-        except BaseException:
-            log.exception("handler %r failed", handler)

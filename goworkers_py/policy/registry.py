@@ -6,18 +6,20 @@ import copy
 import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goworkers_py.config.job_options import NOTHING_SAID, CodeOptions
 from goworkers_py.core.errors import ConfigError, UnknownJob
 from goworkers_py.core.levels import levels_of
-from goworkers_py.features.limits.limit import LimitSpec
 from goworkers_py.observe.job_log_levels import level_named
 from goworkers_py.policy.arguments import Arguments
 from goworkers_py.policy.iterable import is_iterable
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.needs import ITERATE, LIMITS
+
+if TYPE_CHECKING:
+    from goworkers_py.features.limits.limit import LimitSpec
 
 QueueHandler = Callable[[Message], Any]
 

@@ -11,7 +11,7 @@ from goworkers_py.core.election import LeaderChange, Term
 from goworkers_py.core.held_pushes import Destination
 from goworkers_py.links.around import Arounds
 from goworkers_py.links.chain import Links, Middleware
-from goworkers_py.links.retry import Handlers
+from goworkers_py.links.handlers import Handlers
 from goworkers_py.policy.periodic_job import NO_PERIODIC_JOBS, PeriodicJobs
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.alive.health_handlers import HealthHandler

@@ -21,7 +21,6 @@ from goworkers_py.system.logs import setup_logging
 from goworkers_py.system.main_loop import run_until_stopped
 from goworkers_py.system.parent_link import ParentLink
 from goworkers_py.system.ports import OpenPages, Ports
-from goworkers_py.system.supervisor import Supervisor
 from goworkers_py.system.systemd import SystemdNotifier
 
 log = logging.getLogger(__name__)
@@ -72,6 +71,8 @@ def _run_main(
     notifier: SystemdNotifier,
 ) -> int:
     if config.needs_a_parent:
+        from goworkers_py.system.supervisor import Supervisor
+
         supervisor = Supervisor(config.processes, command, notifier)
         with ports.probes(supervisor.report, supervisor.stats), ports.pages(knows_code=False):
             _tell_of_root()

@@ -13,7 +13,7 @@ from goworkers_py.testing.fake_broker import FakeBroker
 
 def periodic_firer(app: App, broker: FakeBroker) -> Firer:
     """Its slots are those from now on. It fires all of them, also where a daemon would catch up with the latest."""
-    periodic = app.plan().periodic
+    periodic = app.runner.plan().periodic
     jobs = [dataclasses.replace(job, catch_up="all") for job in periodic.jobs]
     firer = Firer(broker, dataclasses.replace(periodic, jobs=jobs), Counters(), Outage(broker.name))
     fire_all(firer)

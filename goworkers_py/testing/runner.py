@@ -25,6 +25,7 @@ from goworkers_py.features.limits.service import LimitReleaser
 from goworkers_py.features.tracking.service import Tracker
 from goworkers_py.features.tracking.tracking import Tracking
 from goworkers_py.features.unique.run import LockBegin
+from goworkers_py.links.handlers import Handlers
 from goworkers_py.links.iterate import BeginIteration, begin_iteration
 from goworkers_py.links.perform import close_own_loop
 from goworkers_py.links.time_limit import Watched
@@ -68,8 +69,9 @@ class Runner:
 
     def __init__(self, app: App, broker: FakeBroker, iterate: BeginIteration | None = None) -> None:
         """`iterate` begins the runs of iterable jobs; None: as in a process that does not stop."""
-        plan = app.plan()
-        handlers = dataclasses.replace(plan.handlers, error=[self._failed, *plan.handlers.error])
+        plan = app.runner.plan()
+        given = plan.handlers
+        handlers = Handlers([self._failed, *given.error], given.death, given.cancel, given.expiry)
         self._plan = dataclasses.replace(plan, handlers=handlers)
         self._broker = broker
         self._shared = shared = _shared(app, broker)

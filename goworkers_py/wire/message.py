@@ -6,22 +6,24 @@ import calendar
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import simplejson
 
 from goworkers_py.core import machine
-from goworkers_py.core.cancel import CancelRequest
-from goworkers_py.core.election import Term
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.held_pushes import HeldPushes, Home
 from goworkers_py.core.joining import Join, JoinedBatch
 from goworkers_py.core.levels import plain_list_of
-from goworkers_py.core.outcome import Outcome
-from goworkers_py.features.tracking.tracked_run import TrackedRun
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import batch_of
 from goworkers_py.wire.properties import Properties
+
+if TYPE_CHECKING:
+    from goworkers_py.core.cancel import CancelRequest
+    from goworkers_py.core.election import Term
+    from goworkers_py.core.outcome import Outcome
+    from goworkers_py.features.tracking.tracked_run import TrackedRun
 
 # Sidekiq 8 writes integer milliseconds, every other program seconds. Epoch milliseconds passed this number in 1973,
 # epoch seconds will in the year 5138.

@@ -10,17 +10,19 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import simplejson
 
-from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.stored_config import ConfigInForce
 from goworkers_py.core.version import __version__
 from goworkers_py.wire.message import whole_number
 from goworkers_py.wire.payload import encodable, read, write
 from goworkers_py.wire.ruby import ruby_flaw
+
+if TYPE_CHECKING:
+    from goworkers_py.core.delivery import Delivery
 
 # Pages show little of a job's arguments, and every beat writes the running jobs again.
 LONGEST_PAYLOAD = 100_000

@@ -188,12 +188,12 @@ def test_current_message_is_the_message_of_the_running_job(app: App) -> None:
 def test_without_configured_queues_the_queues_of_the_jobs_are_used(app: App) -> None:
     for name in ("a", "b"):
         app.job(f"J{name}", queue=name)(print)
-    assert sorted(manager.name for manager in app.launcher().managers) == ["a", "b"]
+    assert sorted(manager.name for manager in app.runner.launcher().managers) == ["a", "b"]
 
 
 def test_without_any_job_no_queue_is_worked(app: App) -> None:
     """Those of `default` are the jobs of others."""
-    assert app.launcher().managers == []
+    assert app.runner.launcher().managers == []
 
 
 def test_no_daemon_starts_without_code_for_its_queues(app: App) -> None:
@@ -435,7 +435,7 @@ def test_quit_just_as_a_start_has_made_its_threads_is_not_lost(
 ) -> None:
     own_redis.kill()
     with own_app(own_redis.url) as app:
-        monkeypatch.setattr(app, "_warn_of_unworked", lambda launcher: app.quit())
+        monkeypatch.setattr(app.runner, "_warn_of_unworked", lambda launcher: app.quit())
         start = threading.Thread(target=app.start, daemon=True)
         start.start()
         start.join(20)
@@ -461,7 +461,7 @@ def test_quit_while_a_hook_of_the_start_runs_leaves_no_thread_behind(tmp_path: P
     assert in_hook.wait(20)
     end = threading.Thread(target=app.quit)
     end.start()
-    assert eventually(app._stop_asked.is_set)
+    assert eventually(app.runner._stop_asked.is_set)
     assert end.is_alive()  # it waits for the start
     go_on.set()
     for thread in (start, end):
@@ -787,7 +787,7 @@ def test_a_wrong_path_to_a_link_or_handler_is_refused_before_anything_starts(
 ) -> None:
     name = module(LINKS)
     with pytest.raises(ConfigError, match=why.format(name=name)):
-        configured(app, section.format(name=name) + "\n").launcher()
+        configured(app, section.format(name=name) + "\n").runner.launcher()
 
 
 @pytest.mark.parametrize(
@@ -803,7 +803,7 @@ def test_a_plan_for_a_broker_that_cannot_be_opened_is_refused(options: dict[str,
     app = App()
     app.configure(**options)
     with pytest.raises(ConfigError, match=why):
-        app.checked_plans()
+        app.runner.checked_plans()
 
 
 def test_a_failing_import_inside_a_users_module_is_reported_with_its_traceback(
@@ -811,7 +811,7 @@ def test_a_failing_import_inside_a_users_module_is_reported_with_its_traceback(
 ) -> None:
     name = module("import nothing_of_this_name")
     with pytest.raises(ConfigError, match="cannot be imported: ModuleNotFoundError: No module named 'nothing_of_this"):
-        configured(app, f"require = {name}\n").launcher()
+        configured(app, f"require = {name}\n").runner.launcher()
 
 
 def test_start_does_not_change_the_programs_logging(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -840,7 +840,7 @@ def test_an_echo_queue_that_the_code_makes_this_process_work_is_refused(echo: st
     app.use(Config(broker="memory://echo_loop", echo=EchoConfig(queue=echo)))
     app.job("Sync", queue="sync", priority="low")(lambda: None)
     with pytest.raises(ConfigError, match=rf"\[echo\] queue: {echo} is a queue of this process"):
-        app.plan()
+        app.runner.plan()
 
 
 def test_an_echo_queue_with_a_handler_in_this_process_is_refused() -> None:
@@ -848,4 +848,4 @@ def test_an_echo_queue_with_a_handler_in_this_process_is_refused() -> None:
     app.use(Config(broker="memory://echo_loop", echo=EchoConfig(queue="mail")))
     app.process("mail", lambda message: None, 1)
     with pytest.raises(ConfigError, match=r"\[echo\] queue: mail is a queue of this process"):
-        app.plan()
+        app.runner.plan()

@@ -109,7 +109,7 @@ def test_a_job_that_is_met_later_is_not_begun(app: App, told: list[str]) -> None
         assert eventually(lambda: told == ["one"])
         job.enqueue()
         assert eventually(lambda: ran == [1])
-        [lane] = app._running.main.health.lanes
+        [lane] = app.runner.in_background.main.health.lanes
         counted = RESULTS.index("cancelled")
         # The handler is called before the job is counted.
         assert eventually(lambda: lane.run_stats.snapshot()["J"][counted] == 1), "it is counted, though it did not run"
@@ -492,9 +492,9 @@ def test_sidekiqs_cancel_is_met(redis_url: str, beside: str) -> None:
                 time.sleep(0.001)
 
         with working(app) as daemon:
-            assert daemon._running is not None
-            daemon._running.main._services.canceller.compare_every_s = 0.05
-            daemon._running.main._services.canceller.wake()
+            assert daemon.runner.in_background is not None
+            daemon.runner.in_background.main._services.canceller.compare_every_s = 0.05
+            daemon.runner.in_background.main._services.canceller.wake()
             app.job("Beside", queue="q")(ended.wait)
             app.broker.transport.publish([Push("q", b'{"class":"Beside","args":[],"jid":"%s"}' % beside.encode())])
             assert eventually(lambda: app.inspector.stats().in_progress == 1)

@@ -67,10 +67,10 @@ def test_an_expiry_of_the_job_replaces_another_one_of_the_defaults(app: App) -> 
     assert options(app, expires_at=4e9) == {"expires_at": 4e9}
 
 
-def test_a_default_of_atomic_holds_back_the_pushes_of_the_jobs(app: App) -> None:
+def test_a_default_of_atomic_holds_back_the_pushes_of_the_jobs(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     app.defaults(atomic=True)
     held: list[Callable[..., Any]] = []
-    app.atomically = lambda function: held.append(function) or function  # type: ignore[method-assign,func-returns-value]
+    monkeypatch.setattr("goworkers_py.api.app.atomically", lambda function: held.append(function) or function)
     options(app)
     assert len(held) == 1
 

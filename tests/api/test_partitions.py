@@ -128,7 +128,7 @@ def test_a_push_to_another_partition_joins_no_batch(app: App, invoice: Any, mail
 def test_periodic_jobs_belong_to_the_partition_of_their_job(app: App, invoice: Any, mail: Any) -> None:
     app.periodic(every=30, args=[1])(invoice)
     app.periodic(every=60, args=[2])(mail)
-    plans = {plan.config.partition: plan.periodic for _, plan in app.plans()}
+    plans = {plan.config.partition: plan.periodic for _, plan in app.runner.plans()}
     assert {name: [one.schedule.name for one in periodic.jobs] for name, periodic in plans.items()} == {
         "": ["Mail"], "billing": ["Invoice"],
     }  # fmt: skip
@@ -138,16 +138,16 @@ def test_periodic_jobs_belong_to_the_partition_of_their_job(app: App, invoice: A
 def test_hooks_of_the_process_run_once(app: App, invoice: Any, mail: Any) -> None:
     app.before_start(lambda: None)
     app.during_drain(lambda: None)
-    assert [(len(plan.before_start), len(plan.during_drain)) for _, plan in app.plans()] == [(1, 1), (0, 0)]
+    assert [(len(plan.before_start), len(plan.during_drain)) for _, plan in app.runner.plans()] == [(1, 1), (0, 0)]
 
 
 def test_without_queues_of_its_own_the_main_partition_is_not_worked(app: App, invoice: Any) -> None:
-    assert [plan.config.partition for _, plan in app.plans()] == ["billing"]
+    assert [plan.config.partition for _, plan in app.runner.plans()] == ["billing"]
 
 
 def test_held_pushes_of_a_partition_outlive_its_broker_but_not_the_configuration(app: App, invoice: Any) -> None:
     client = app.partition("billing").client
-    app._replace(app.config)  # as at the end of a daemon
+    app.close()  # as at the end of a daemon
     assert client.broker is app.partition("billing").broker
     app.use(app.config)
     app.configure(broker="memory://partitions-other")
@@ -167,7 +167,7 @@ def test_a_sandbox_takes_the_pushes_of_all_partitions(app: App, invoice: Any, ma
 
 def test_a_queue_of_process_is_not_missed_in_a_partition(app: App, invoice: Any) -> None:
     app.process("mail", print, 1)
-    assert [app.unworked(plan) for _, plan in app.plans()] == [{}, {}]
+    assert [app.runner.unworked(plan) for _, plan in app.runner.plans()] == [{}, {}]
 
 
 def test_a_hook_that_fails_after_an_outage_stops_the_process(own_redis: RedisServer, tmp_path: Path) -> None:
@@ -187,11 +187,11 @@ def test_a_hook_that_fails_after_an_outage_stops_the_process(own_redis: RedisSer
 
     own_redis.kill()
     app.start()
-    daemon = app._running
+    daemon = app.runner.in_background
     assert daemon is not None
     try:
         own_redis.start()
-        assert eventually(app._stop_asked.is_set)
+        assert eventually(app.runner._stop_asked.is_set)
         assert daemon.gave_up
     finally:
         app.quit()

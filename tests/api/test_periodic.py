@@ -36,7 +36,7 @@ def configured(app: App, folder: Path, text: str) -> App:
 
 
 def only(app: App) -> PeriodicJob:
-    [job] = app.plan().periodic.jobs
+    [job] = app.runner.plan().periodic.jobs
     return job
 
 
@@ -59,7 +59,7 @@ def test_the_decorator_returns_the_job_and_may_be_given_several_times(app: App) 
     def sync(region: str) -> None: ...
 
     assert sync.name == "Sync"
-    often, nightly = app.plan().periodic.jobs
+    often, nightly = app.runner.plan().periodic.jobs
     assert (often.schedule.name, often.schedule.rule, often.catch_up) == ("often", Rule(every=60), "none")
     assert (nightly.schedule.name, nightly.schedule.rule) == ("Sync", Rule("0 3 * * *", 0, "Europe/Berlin"))
     assert json.loads(nightly.schedule.text) == {
@@ -91,7 +91,7 @@ def test_a_member_of_a_group_that_cannot_be_pushed_is_refused_at_the_start(
     job = app.job("Sync", **options)(lambda key=0: None)
     app.periodic(every=60, **told)(job.set(group="g"))
     with pytest.raises(ConfigError, match=words):
-        app.plan()
+        app.runner.plan()
 
 
 def test_the_options_of_set_count(app: App) -> None:
@@ -131,10 +131,12 @@ def test_a_job_that_must_not_overlap_has_the_lock_of_its_schedule(app: App, over
 
 
 def test_the_source_is_the_first_package_of_require_or_what_the_configuration_says(app: App, tmp_path: Path) -> None:
-    assert app.plan().periodic.release == Release("default")
+    assert app.runner.plan().periodic.release == Release("default")
     text = "[pyworkers]\nsource = shop\ngeneration = 2.10.1\n"
-    assert configured(app, tmp_path, text).plan().periodic.release == Release("shop", "2.10.1")
-    assert configured(app, tmp_path, "[pyworkers]\nrequire = json.tool\n").plan().periodic.release == Release("json")
+    assert configured(app, tmp_path, text).runner.plan().periodic.release == Release("shop", "2.10.1")
+    assert configured(app, tmp_path, "[pyworkers]\nrequire = json.tool\n").runner.plan().periodic.release == Release(
+        "json"
+    )
 
 
 def test_a_module_that_is_imported_twice_declares_the_same_periodic_job(app: App) -> None:
@@ -201,7 +203,7 @@ def test_a_section_takes_the_options_of_a_class_that_is_registered_here(app: App
 )
 def test_a_mistake_in_a_section_is_told_at_the_start(app: App, tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(ConfigError) as error:
-        configured(app, tmp_path, f"[periodic:p]\n{text}\n").plan()
+        configured(app, tmp_path, f"[periodic:p]\n{text}\n").runner.plan()
     assert told in str(error.value)
 
 
@@ -224,7 +226,7 @@ def test_a_mistake_in_code_is_told_at_the_start(app: App, given: Any, told: str)
 
     def start() -> None:
         app.periodic(**given)(app.job(plain))
-        app.plan()
+        app.runner.plan()
 
     with pytest.raises(ConfigError) as error:
         start()
@@ -246,7 +248,7 @@ def test_two_periodic_jobs_of_one_name_are_refused(app: App) -> None:
     def twice() -> None: ...
 
     with pytest.raises(ConfigError, match="there is another periodic job of this name; give one of them name="):
-        app.plan()
+        app.runner.plan()
 
 
 def test_two_locks_of_one_job_are_refused(app: App) -> None:
@@ -255,20 +257,20 @@ def test_two_locks_of_one_job_are_refused(app: App) -> None:
     def unique() -> None: ...
 
     with pytest.raises(ConfigError, match="are two locks of one job; leave one of them out"):
-        app.plan()
+        app.runner.plan()
 
 
 def test_a_broker_without_periodic_jobs_is_refused_at_the_start(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     app.periodic(every=5)(app.job(lambda: None))
     monkeypatch.setattr(MemoryBroker, "capabilities", MemoryBroker.capabilities - {Capability.PERIODIC})
     with pytest.raises(ConfigError, match="memory has no periodic jobs: set another broker"):
-        app.launcher()
+        app.runner.launcher()
 
 
 def test_a_process_without_periodic_jobs_has_no_thread_for_them(app: App) -> None:
-    assert app.launcher()._services.firer is None
+    assert app.runner.launcher()._services.firer is None
     app.periodic(every=5)(app.job(lambda: None))
-    assert app.launcher()._services.firer is not None
+    assert app.runner.launcher()._services.firer is not None
 
 
 def test_periodic_without_parentheses_says_how_it_is_written(app: App) -> None:

@@ -172,7 +172,7 @@ def test_a_process_that_does_not_say_its_partition_is_chosen_by_its_queues(
         assert redis.delete(f"{name}-signals") == 1
     redis.delete("processes")
     with own_app(redis_url, QueueConfig("invoices")) as app:
-        launcher = app.launcher(None)
+        launcher = app.runner.launcher(None)
         launcher._reporter._partition = ""
         with running(launcher):
             assert eventually(lambda: all(one.partition == "" for one in app.inspector.processes()))

@@ -316,7 +316,7 @@ def test_plain_format_works_without_a_server() -> None:
 
 def test_a_queue_without_code_for_its_bodies_is_refused(redis_url: str) -> None:
     with own_app(redis_url, plain(handler=None)) as app, pytest.raises(ConfigError, match="there is no message class"):
-        app.plan()
+        app.runner.plan()
 
 
 # --- leftovers of the consumers of another program
@@ -401,7 +401,7 @@ def test_a_section_without_a_list_takes_the_bodies_of_the_list_of_its_name(tmp_p
 
 def test_a_wrong_codec_says_which_there_are(redis_url: str) -> None:
     with own_app(redis_url, plain(codec="jason")) as app, pytest.raises(ConfigError, match="choose json, text, bytes"):
-        app.plan()
+        app.runner.plan()
 
 
 def test_the_access_rules_name_the_lists() -> None:

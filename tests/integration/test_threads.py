@@ -251,7 +251,7 @@ def own_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 @contextmanager
 def daemon_of(app: App) -> Iterator[Launcher]:
     """A daemon that goes on soon after a thread of it was struck."""
-    launcher = app.launcher()
+    launcher = app.runner.launcher()
     services = launcher._services
     services.watchdog.look_every_s = 0.05
     for manager in launcher.managers:

@@ -15,7 +15,7 @@ from waiting import eventually
 from goworkers_py import Message, current_message
 from goworkers_py.core.outcome import EXPIRED
 from goworkers_py.links.expiry import Expiry
-from goworkers_py.links.retry import Handlers
+from goworkers_py.links.handlers import Handlers
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RESULTS, RunStats
 
@@ -124,7 +124,7 @@ def test_a_job_that_would_start_too_late_never_runs(redis_url: str, redis: redis
             assert eventually(lambda: ran == ["timely"] and not in_progress(redis))
             assert sorted(told) == [("Late", True), ("Ruby", True)]
             assert eventually(lambda: (app.inspector.stats().processed, app.inspector.stats().failed) == (1, 0))
-            assert app._report()["counts"]["expired"] == 2
+            assert app.runner._report()["counts"]["expired"] == 2
     assert not queue(redis)
     assert not redis.exists("retry", "dead", "schedule")
 

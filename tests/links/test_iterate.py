@@ -105,7 +105,7 @@ def test_a_process_that_stops_begins_no_step(app: App, sandbox: Sandbox) -> None
         yield 1
 
     store = sandbox._broker.store
-    run = perform(app.plan().registry, iterate=begin_iteration(store, lambda: True))
+    run = perform(app.runner.plan().registry, iterate=begin_iteration(store, lambda: True))
     assert run(workers.Message(b'{"class":"count","args":[],"jid":"1"}', "default")) == REQUEUE
     assert ran == []
     assert store.begin_iteration("1", "").cursor.run == 1

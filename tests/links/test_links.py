@@ -31,9 +31,10 @@ from goworkers_py.core.errors import (
 )
 from goworkers_py.core.outcome import CANCELLED, DONE, KEEP, Dead, Discard, Outcome, Reschedule, Retry
 from goworkers_py.links.chain import Links, Middleware, Run, adapt, wrap_all
+from goworkers_py.links.handlers import Handlers
 from goworkers_py.links.log import log_runs
 from goworkers_py.links.perform import close_own_loop, perform
-from goworkers_py.links.retry import Handlers, RetryLink
+from goworkers_py.links.retry import RetryLink
 from goworkers_py.links.stats import stats
 from goworkers_py.observe.run_stats import RESULTS, RUN_SUM, WAIT_SUM, RunStats
 from goworkers_py.policy.prefetch import AdaptivePrefetch

@@ -112,7 +112,7 @@ def test_an_error_that_is_no_failure_is_told_to_no_handler_and_not_counted(
         with working(app):
             assert eventually(lambda: redis.zcard("schedule") == 1 and not in_progress(redis))
             assert (app.inspector.stats().processed, app.inspector.stats().failed) == (0, 0)
-            row = app._report()["jobs"]["q"]["J"]
+            row = app.runner._report()["jobs"]["q"]["J"]
             assert [name for name, count in zip(RESULTS, row, strict=False) if count] == ["requeued"]
     assert told == []
     assert "failed" not in caplog.text

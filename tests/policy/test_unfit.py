@@ -10,7 +10,8 @@ import pytest
 from goworkers_py.config.job_options import CodeOptions
 from goworkers_py.core.errors import ArgumentsDoNotFit
 from goworkers_py.core.outcome import DISCARD, Dead, Outcome, Retry
-from goworkers_py.links.retry import Handlers, RetryLink
+from goworkers_py.links.handlers import Handlers
+from goworkers_py.links.retry import RetryLink
 from goworkers_py.policy.registry import Registry
 from goworkers_py.policy.retry import UNFIT_FOR_S, RetryPolicy
 from goworkers_py.wire import payload

@@ -30,7 +30,7 @@ class Bare(Broker):
 
 def test_what_a_daemon_needs_of_its_broker_is_asked_for_first() -> None:
     with own_app(NOWHERE) as app, pytest.raises(ConfigError) as refused:
-        assemble(app.plan(), Bare(), Clock(), DueHints())
+        assemble(app.runner.plan(), Bare(), Clock(), DueHints())
     assert str(refused.value) == (
         "broker: Bare has no store and no recovery of the jobs of dead processes and no commands to processes: "
         "set another broker"
@@ -39,7 +39,7 @@ def test_what_a_daemon_needs_of_its_broker_is_asked_for_first() -> None:
 
 def test_several_processes_are_refused_where_each_would_have_jobs_of_its_own() -> None:
     with own_app("memory://", processes=2) as app, pytest.raises(ConfigError) as refused:
-        app.launcher()
+        app.runner.launcher()
     assert str(refused.value) == "broker: memory has no jobs that several processes share: set another broker"
 
 
@@ -48,7 +48,7 @@ def test_pages_are_refused_where_nothing_can_be_listed() -> None:
         capabilities = frozenset(Capability) - {Capability.ADMIN}
 
     with own_app("memory://", stats_port=8080) as app, pytest.raises(ConfigError) as refused:
-        assemble(app.plan(), Blind.open(app.config), Clock(), DueHints())
+        assemble(app.runner.plan(), Blind.open(app.config), Clock(), DueHints())
     assert str(refused.value) == "broker: memory has no lists of jobs: set another broker"
 
 
@@ -56,7 +56,7 @@ def test_nothing_is_started_and_no_server_asked(caplog: pytest.LogCaptureFixture
     before = set(threading.enumerate())
     with own_app(NOWHERE, QueueConfig("a", concurrency=2), QueueConfig("b")) as app:
         app.before_start(lambda: pytest.fail("it was started"))
-        launcher = app.launcher()
+        launcher = app.runner.launcher()
         assert [(manager.name, manager.concurrency) for manager in launcher.managers] == [("a", 2), ("b", 10)]
         assert launcher.health.report()["state"] == "starting"
         assert launcher.workers_alive == 0

@@ -33,7 +33,7 @@ from goworkers_py.core.outcome import (
     Reschedule,
     Retry,
 )  # fmt: skip
-from goworkers_py.links.retry import Handlers
+from goworkers_py.links.handlers import Handlers
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.alive.lease import Lease
 from goworkers_py.runtime.outage import Outage

@@ -110,7 +110,7 @@ def test_a_version_that_a_fault_has_left_half_in_force_is_tried_again_and_can_be
     def fail(*_: object) -> None:
         raise RuntimeError("a fault")
 
-    with own_app(own_redis.url, QueueConfig("q", concurrency=1)) as app, running(app.launcher(None)) as launcher:
+    with own_app(own_redis.url, QueueConfig("q", concurrency=1)) as app, running(app.runner.launcher(None)) as launcher:
         stored = app.inspector.configurations
         first = stored.push("billing", text(1, 1))
         source = CentralSource("billing", first.version, first.digest, app.config, read)

@@ -307,7 +307,7 @@ def test_a_reply_that_comes_while_stopping_is_given_back(
     monkeypatch.setattr(RedisTransport, "consume", slow_reply)
     with own_app(redis_url, QueueConfig("q", concurrency=1, prefetch=1), timeout=20) as app:
         app.registry.handle("q", run)
-        launcher = app.launcher()
+        launcher = app.runner.launcher()
         launcher.start(threading.Event())
         app.enqueue("q", "J", ["first"])
         assert eventually(lambda: len(launcher.health.running) == 1)

@@ -47,7 +47,7 @@ class World:
 
     def firer(self, app: App | None = None) -> Firer:
         app = app or self.app
-        return Firer(app.broker, app.plan().periodic, self.counters, Outage("memory"))
+        return Firer(app.broker, app.runner.plan().periodic, self.counters, Outage("memory"))
 
     def jobs(self, queue: str = "q") -> list[dict[str, Any]]:
         return [json.loads(one.payload) for one in self.app.broker.admin.jobs_in(waiting_in(queue)).first(10_000)]

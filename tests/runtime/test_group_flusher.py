@@ -38,7 +38,7 @@ def declared(app: App, **options: Any) -> None:
 
 
 def flusher(app: App) -> GroupFlusher:
-    return GroupFlusher(app.broker, app.plan(), time.time, Outage("memory"))
+    return GroupFlusher(app.broker, app.runner.plan(), time.time, Outage("memory"))
 
 
 class Refusing:

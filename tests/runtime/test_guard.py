@@ -14,7 +14,7 @@ from goworkers_py.core.outcome import DISCARD, DONE, EXPIRED, Dead, Done, Expire
 from goworkers_py.core.tie_effect import EndInBatch, EndLink
 from goworkers_py.links.chain import Run
 from goworkers_py.links.expiry import Expiry
-from goworkers_py.links.retry import Handlers
+from goworkers_py.links.handlers import Handlers
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RESULTS, RunStats
 from goworkers_py.policy import consequences

@@ -150,7 +150,7 @@ def test_the_threads_that_look_at_running_jobs_bear_every_field(
 ) -> None:
     with own_app(broker_address, QueueConfig("q")) as app:
         declared(app, Runs())
-        launcher = app.launcher()
+        launcher = app.runner.launcher()
         launcher._heartbeat.beat()
         running = {
             str(at): one for at, case in enumerate(CASES[::3]) if (one := begun(case, launcher.identity)) is not None

@@ -115,7 +115,7 @@ def test_a_start_without_a_server_goes_on_until_one_comes_and_says_so_once(
     own_redis.kill()
     with own_app(own_redis.url) as app, caplog.at_level(logging.INFO, "goworkers_py"):
         app.process("q", print, 1)
-        launcher = app.launcher()
+        launcher = app.runner.launcher()
         start = threading.Thread(target=lambda: launcher.start(never()), daemon=True)
         start.start()
         assert eventually(lambda: "Redis cannot serve" in caplog.text)
@@ -132,7 +132,7 @@ def test_a_start_that_waits_for_a_server_ends_when_a_stop_is_asked_for(own_redis
     own_redis.kill()
     with own_app(own_redis.url) as app:
         app.before_start(lambda: pytest.fail("there was no server"))
-        launcher, stop_asked = app.launcher(), threading.Event()
+        launcher, stop_asked = app.runner.launcher(), threading.Event()
         answers: list[bool] = []
         start = threading.Thread(target=lambda: answers.append(launcher.start(stop_asked)), daemon=True)
         start.start()
@@ -186,7 +186,7 @@ def test_no_payload_that_a_dead_process_left_stops_a_start(redis_url: str, redis
 def test_a_name_that_a_live_process_has_is_refused_at_start(redis_url: str) -> None:
     with own_app(redis_url, process="one") as first, own_app(redis_url, process="one") as second:
         with started(first), pytest.raises(BrokerRefused, match="the process name 'one' is in use"):
-            second.launcher().start(never())
+            second.runner.launcher().start(never())
         with started(second):
             pass
 
@@ -195,7 +195,7 @@ def test_a_start_hook_that_fails_leaves_nothing_on_the_server(redis_url: str, re
     with own_app(redis_url, process="one") as app:
         app.before_start(lambda: pytest.fail("no model"))
         app.process("q", print, 1)
-        launcher = app.launcher()
+        launcher = app.runner.launcher()
         with pytest.raises(pytest.fail.Exception, match="no model"):
             launcher.start(never())
         assert launcher.workers_alive == 0
@@ -207,7 +207,7 @@ def test_a_start_hook_that_fails_leaves_nothing_on_the_server(redis_url: str, re
 def test_it_is_told_of_by_its_identity_and_its_queues(app: App) -> None:
     app.process("a", print, 1)
     app.process("b", print, 2)
-    launcher = app.launcher()
+    launcher = app.runner.launcher()
     assert str(launcher) == f"{launcher.identity} is processing a (1 threads), b (2 threads)"
 
 
@@ -240,7 +240,7 @@ def test_no_beat_follows_deregistering(app: App, redis: redis_py.Redis, monkeypa
 def ends_by_its_hook(app: App, stop_asked: threading.Event, patch: pytest.MonkeyPatch) -> None:
     app.before_start(lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        app.launcher().start(stop_asked)
+        app.runner.launcher().start(stop_asked)
 
 
 def ends_by_a_refusal(app: App, stop_asked: threading.Event, patch: pytest.MonkeyPatch) -> None:
@@ -249,7 +249,7 @@ def ends_by_a_refusal(app: App, stop_asked: threading.Event, patch: pytest.Monke
 
     patch.setattr(Heartbeat, "beat", refuse)
     with pytest.raises(BrokerRefused):
-        app.launcher().start(stop_asked)
+        app.runner.launcher().start(stop_asked)
 
 
 def ends_by_a_stop(app: App, stop_asked: threading.Event, patch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ def ends_by_a_stop(app: App, stop_asked: threading.Event, patch: pytest.MonkeyPa
         raise BrokerUnavailable("timed out")
 
     patch.setattr(Heartbeat, "beat", fail)
-    assert not app.launcher().start(stop_asked)
+    assert not app.runner.launcher().start(stop_asked)
 
 
 @pytest.mark.parametrize("end", [ends_by_its_hook, ends_by_a_refusal, ends_by_a_stop])

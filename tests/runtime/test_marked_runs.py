@@ -14,7 +14,7 @@ from goworkers_py.core.clock import Clock
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable, PoisonPill
 from goworkers_py.core.outcome import DONE, Dead, Outcome, Requeue, Reschedule
-from goworkers_py.links.retry import Handlers
+from goworkers_py.links.handlers import Handlers
 from goworkers_py.observe.counters import Counters
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.runtime.running import marked_runs

@@ -115,7 +115,7 @@ def test_a_long_death_handler_keeps_no_lease_after_the_stop(app: App) -> None:
         entered.set()
         let_go.wait(30)
 
-    launcher = app.launcher()
+    launcher = app.runner.launcher()
     launcher.after_jobs_s = 3.0  # the heartbeat must end within it
     recoverer = launcher._services.recoverer
     launcher.start(threading.Event())

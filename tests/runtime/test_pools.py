@@ -36,11 +36,11 @@ def names(payloads: list[bytes]) -> list[str]:
 
 def test_a_daemon_says_which_queues_share_its_threads(redis_url: str) -> None:
     with app_of(redis_url) as app:
-        launcher = app.launcher()
+        launcher = app.runner.launcher()
         told = "is processing pool web: critical, default, low in strict order (2 threads)"
         assert str(launcher) == f"{launcher.identity} {told}"
     with app_of(redis_url, weights=(6, 3, 1)) as app:
-        assert "pool web: critical 6, default 3, low 1 by weight (2 threads)" in str(app.launcher())
+        assert "pool web: critical 6, default 3, low 1 by weight (2 threads)" in str(app.runner.launcher())
 
 
 def test_in_strict_order_waiting_jobs_of_a_higher_queue_run_before_those_of_a_lower_one(
@@ -131,7 +131,9 @@ def test_a_paused_queue_of_a_pool_keeps_its_jobs_while_the_others_run(redis_url:
             app.registry.handle(name, lambda message: ran.append(message.queue))
         with working(app):
             app.inspector.pause("default")
-            assert eventually(lambda: bool(app._running and app._running.main.managers[0].fetcher._paused))
+            assert eventually(
+                lambda: bool(app.runner.in_background and app.runner.in_background.main.managers[0].fetcher._paused)
+            )
             for name in QUEUES:
                 app.enqueue(name, "J", [name])
             assert eventually(lambda: sorted(ran) == ["critical", "low"])
@@ -228,7 +230,7 @@ def test_a_stop_gives_every_job_back_to_its_queue_in_order(redis_url: str, redis
             app.registry.handle(name, run)
         for name in QUEUES:
             app.enqueue_bulk(name, "J", [[f"{name}{number}"] for number in range(4)])
-        launcher = app.launcher()
+        launcher = app.runner.launcher()
         launcher.start(threading.Event())
         assert eventually(lambda: len(began) == 1 and redis.llen("queue:default") == 1)
         stopping = threading.Thread(target=launcher.stop)

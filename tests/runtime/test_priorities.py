@@ -28,7 +28,7 @@ def app(redis_url: str) -> Iterator[App]:
 
 
 def queues_of(app: App) -> list[list[str]]:
-    return [list(pool.queues) for pool in app.plan().pools]
+    return [list(pool.queues) for pool in app.runner.plan().pools]
 
 
 def test_high_jobs_run_before_the_others_and_low_ones_after_them(
@@ -65,7 +65,7 @@ def test_a_queue_has_levels_only_where_somebody_asks_for_them(redis_url: str) ->
         assert queues_of(app) == [["mail"], ["other"]]
         app.job("Alert", queue="mail", priority="high")(print)
         assert queues_of(app) == [LEVELS, ["other"]]
-        assert [one.name for one in app.plan().queues] == [*LEVELS, "other"]
+        assert [one.name for one in app.runner.plan().queues] == [*LEVELS, "other"]
 
 
 def test_the_levels_of_a_queue_of_a_pool_stand_around_it(redis_url: str) -> None:
@@ -75,13 +75,13 @@ def test_the_levels_of_a_queue_of_a_pool_stand_around_it(redis_url: str) -> None
         assert queues_of(app) == [["critical", *LEVELS]]
         app.use(dataclasses.replace(app.config, pools=(dataclasses.replace(pool, weights=(2, 1)),)))
         with pytest.raises(ConfigError, match=r"\[pool:web\] weights: queue mail has priorities"):
-            app.plan()
+            app.runner.plan()
 
 
 def test_a_level_is_not_worked_twice(redis_url: str) -> None:
     refused = pytest.raises(ConfigError, match="queue mail@low: it is worked with queue mail")
     with own_app(redis_url, QueueConfig("mail", priorities=True), QueueConfig("mail@low")) as app, refused:
-        app.plan()
+        app.runner.plan()
     with own_app(redis_url, QueueConfig("mail@high"), QueueConfig("mail")) as app:  # by hand, each with its threads
         assert queues_of(app) == [["mail@high"], ["mail"]]
 
@@ -174,14 +174,14 @@ def test_a_priority_does_not_go_with_a_level(app: App) -> None:
 def test_a_queue_without_priorities_refuses_code_that_names_one() -> None:
     app = App()
     app.use(Config(broker="memory://levels", queues=(QueueConfig("m", priorities=False),)))
-    app.plan()
+    app.runner.plan()
     app.job("Alert", queue="m", priority="high")(print)
     with pytest.raises(ConfigError, match=r"\[queue:m\] priorities = no: the code of job Alert names a priority"):
-        app.plan()
+        app.runner.plan()
 
 
 def test_a_level_of_a_queue_has_no_priorities_of_its_own() -> None:
     app = App()
     app.use(Config(broker="memory://levels", queues=(QueueConfig("m@high", priorities=True),)))
     with pytest.raises(ConfigError, match=r"\[queue:m@high\] priorities: m@high is a level of queue m already"):
-        app.plan()
+        app.runner.plan()

@@ -38,7 +38,7 @@ def app(redis_url: str) -> Iterator[App]:
 def test_a_broker_without_elections_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MemoryBroker, "capabilities", frozenset(Capability) - {Capability.LEADERSHIP})
     with own_app("memory://", standby=True) as app, pytest.raises(ConfigError, match="standby needs a broker with ele"):
-        app.daemon()
+        app.runner.daemon()
 
 
 def test_hooks_and_jobs_are_told_the_epoch(app: App) -> None:
@@ -159,7 +159,7 @@ def test_a_job_is_interrupted_when_the_term_is_lost_while_the_leader_hands_over(
                 told.append(type(error))
                 raise
 
-        daemon = app.daemon()
+        daemon = app.runner.daemon()
         assert daemon.start(threading.Event())
         try:
             standby = daemon.main
@@ -177,7 +177,7 @@ def test_a_job_is_interrupted_when_the_term_is_lost_while_the_leader_hands_over(
 
 def test_the_command_quiet_has_a_leader_hand_over(app: App, redis: redis_py.Redis) -> None:
     app.process("q", print, 1)
-    daemon = app.daemon(lambda command, who: None)
+    daemon = app.runner.daemon(lambda command, who: None)
     assert daemon.start(threading.Event())
     try:
         assert eventually(lambda: any(one.commands for one in app.inspector.processes()))
@@ -207,7 +207,7 @@ def test_a_leader_whose_farewell_the_server_held_up_bids_again(
         monkeypatch.setattr(RedisLeadership, verb, held_up)
     with own_app(redis_url, standby=True, leader_lease=3) as app:  # so long it waits for the farewell
         app.process("q", print, 1)
-        daemon = app.daemon()
+        daemon = app.runner.daemon()
         assert daemon.start(threading.Event())
         try:
             standby = daemon.main
@@ -311,7 +311,7 @@ def test_a_thread_without_the_context_of_a_job_pushes_in_the_term_of_its_process
     app: App, redis: redis_py.Redis
 ) -> None:
     """In a process whose program is the daemon: a job may have started that thread."""
-    app._is_daemon = True
+    app.runner._is_daemon = True
 
     def push(queue: str = "other") -> None:
         pool.submit(app.enqueue, queue, "J", []).result(20)

@@ -32,8 +32,8 @@ from goworkers_py.features.tracking.service import Tracker
 from goworkers_py.features.tracking.tracking import Tracking
 from goworkers_py.features.unique.run import LockBegin
 from goworkers_py.links.expiry import Expiry
+from goworkers_py.links.handlers import Handlers
 from goworkers_py.links.iterate import begin_iteration
-from goworkers_py.links.retry import Handlers
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.poison import PoisonPolicy
@@ -79,7 +79,7 @@ def working(app: App) -> Iterator[App]:
 @contextmanager
 def started(app: App, obey: Obey | None = None) -> Iterator[Launcher]:
     """For tests that stop the daemon themselves. At the end of the block all its threads have ended."""
-    with running(app.launcher(obey)) as launcher:
+    with running(app.runner.launcher(obey)) as launcher:
         yield launcher
 
 

@@ -31,7 +31,7 @@ def firer(address: str, step: int) -> tuple[App, Firer]:
     @app.job("Periodic", queue=f"periodic-{step}", track=True)
     def periodic() -> None: ...
 
-    return app, Firer(app.broker, app.plan().periodic, Counters(), Outage("Redis"))
+    return app, Firer(app.broker, app.runner.plan().periodic, Counters(), Outage("Redis"))
 
 
 def fire(address: str, step: int) -> None:

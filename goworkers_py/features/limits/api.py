@@ -89,7 +89,7 @@ class Limited:
     def __init__(self, broker: Callable[[], Broker], config: Callable[[], Config], registry: Registry) -> None:
         self._broker = broker
         self.config = config
-        self._registry = registry
+        self.registry = registry
         self.owner = BlockOwner(lambda: self._broker().recoverable, lambda: self.config().timing)
 
     @property
@@ -99,51 +99,31 @@ class Limited:
         return broker.limits
 
     def queues(self, slot: Slot) -> list[str]:
-        return self._registry.queues_of_limits([slot.limit])
+        return self.registry.queues_of_limits([slot.limit])
 
 
-class Limiting:
-    """The methods of an App for limits."""
-
-    registry: Registry
-
-    @property
-    def broker(self) -> Broker:
-        raise NotImplementedError
-
-    @property
-    def config(self) -> Config:
-        raise NotImplementedError
-
-    def limit(
-        self,
-        name: str,
-        *,
-        concurrent: int | None = None,
-        rate: str | None = None,
-        burst: int = 1,
-        by: Callable[..., Any] | None = None,
-        pass_retries: bool = False,
-    ) -> Limit:
-        """`stripe = workers.limit("stripe", concurrent=5)`: of all jobs with this limit, five run at once in the whole
-        fleet. `workers.limit("api", rate="100/minute", burst=20)`: so many begin. docs/limits.md explains both.
-
-        `by`, a function of the job's arguments, makes a limit of its own for each key that it returns. With
-        `concurrent=1`, jobs run in the order in which they were pushed; `pass_retries`: a job that waits for its retry
-        lets the next ones pass.
-        """
-        spec = _checked(name, concurrent, by, pass_retries)
-        if rate is not None:
-            try:
-                spec = LimitSpec(name, concurrent, rate_of(rate, burst), by, pass_retries)
-            except ValueError as error:
-                raise ConfigError(f"limit {name}: rate {error}") from None
-        elif burst != 1:
-            raise ConfigError(f"limit {name}: burst needs a rate")
-        if spec.concurrent is None and spec.rate is None:
-            raise ConfigError(f"limit {name}: give concurrent, rate or both")
-        self.registry.declare(spec)
-        return Limit(spec, Limited(lambda: self.broker, lambda: self.config, self.registry))
+def declared_limit(
+    limited: Limited,
+    name: str,
+    concurrent: int | None,
+    rate: str | None,
+    burst: int,
+    by: Callable[..., Any] | None,
+    pass_retries: bool,
+) -> Limit:
+    """See `App.limit`."""
+    spec = _checked(name, concurrent, by, pass_retries)
+    if rate is not None:
+        try:
+            spec = LimitSpec(name, concurrent, rate_of(rate, burst), by, pass_retries)
+        except ValueError as error:
+            raise ConfigError(f"limit {name}: rate {error}") from None
+    elif burst != 1:
+        raise ConfigError(f"limit {name}: burst needs a rate")
+    if spec.concurrent is None and spec.rate is None:
+        raise ConfigError(f"limit {name}: give concurrent, rate or both")
+    limited.registry.declare(spec)
+    return Limit(spec, limited)
 
 
 def _checked(name: str, concurrent: int | None, by: Callable[..., Any] | None, pass_retries: bool) -> LimitSpec:

@@ -1,4 +1,4 @@
-"""The methods of an App that tell where a job is, and wait for its result."""
+"""Waits for the result of a job."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from typing import Any
 
 import simplejson
 
-from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.job_lookup import JobLookup
-from goworkers_py.admin.job_status import JobStatus, check_jid
-from goworkers_py.api.client import Client
+from goworkers_py.admin.job_status import check_jid
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.admin import DELETED
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError, JobCancelled, JobFailed, NoResult
+from goworkers_py.core.held_pushes import Home
 from goworkers_py.core.job_state import ENDED
 from goworkers_py.core.pool_here import pool_here
 from goworkers_py.features.tracking.record import JobRecord
@@ -105,72 +104,49 @@ class _Wait:
         return min(pause_s, left_s)
 
 
-class Results:
-    @property
-    def broker(self) -> Broker:
-        raise NotImplementedError
+def _own_queues(home: Home, same_pool: bool) -> Collection[str]:
+    """The queues whose jobs the code that runs now must not wait for."""
+    here = None if same_pool or current_message() is None else pool_here.get()
+    return here.queues if here is not None and here.home == home else ()
 
-    @property
-    def client(self) -> Client:
-        raise NotImplementedError
 
-    inspector: Inspector
+def result(broker: Broker, home: Home, jid: str, timeout: float | None, same_pool: bool) -> Any:
+    """See `Producer.result`."""
+    wait = _Wait(broker, jid, timeout, _own_queues(home, same_pool))
+    # No Event: an exception could strike this thread inside of its lock.
+    changed: machine.SimpleQueue[None] = machine.SimpleQueue()
+    if (record := wait.ended()) is not None:
+        return _result_of(record)
+    stop = broker.store.watch(jid, partial(changed.put, None))
+    try:
+        while (record := wait.ended()) is None:
+            with suppress(Empty):
+                changed.get(timeout=wait.pause_s())
+        return _result_of(record)
+    finally:
+        stop()
 
-    def _own_queues(self, same_pool: bool) -> Collection[str]:
-        """The queues whose jobs the code that runs now must not wait for."""
-        here = None if same_pool or current_message() is None else pool_here.get()
-        return here.queues if here is not None and here.home == self.client.home else ()
 
-    def status(self, jid: str) -> JobStatus:
-        """`workers.status(jid).state` is scheduled, waiting, running, retry, dead, completed, cancelled, expired or
-        unknown. `verified` says whether the job was seen there, or this is only its last known state.
+async def aresult(broker: Broker, home: Home, jid: str, timeout: float | None, same_pool: bool) -> Any:
+    """See `Producer.aresult`."""
+    wait = _Wait(broker, jid, timeout, _own_queues(home, same_pool))
+    changed, loop = asyncio.Event(), asyncio.get_running_loop()
 
-        For a job with `track` or `retain` this takes the same time however many jobs there are; any other job is
-        searched for, among 10,000 jobs of each place at most."""
-        return self.inspector.status(jid)
+    def tell() -> None:
+        with suppress(RuntimeError):  # the loop was closed
+            loop.call_soon_threadsafe(changed.set)
 
-    def result(self, jid: str, timeout: float | None = None, *, same_pool: bool = False) -> Any:
-        """`workers.result(jid, timeout=5)` waits until a job with `retain` has ended, and returns its result.
-
-        Raises JobFailed when it failed for good, JobCancelled when it was cancelled, deleted or has expired, and
-        TimeoutError after `timeout` seconds. Raises NoResult when its result was not kept, or the job is found
-        nowhere. In a job, raises ArgumentError for a job of the same pool, which may need this very thread;
-        `same_pool=True` waits all the same."""
-        wait = _Wait(self.broker, jid, timeout, self._own_queues(same_pool))
-        changed: machine.SimpleQueue[None] = (
-            machine.SimpleQueue()
-        )  # no Event: an exception could strike this thread inside of its lock
-        if (record := wait.ended()) is not None:
-            return _result_of(record)
-        stop = self.broker.store.watch(jid, partial(changed.put, None))
-        try:
-            while (record := wait.ended()) is None:
-                with suppress(Empty):
-                    changed.get(timeout=wait.pause_s())
-            return _result_of(record)
-        finally:
-            stop()
-
-    async def aresult(self, jid: str, timeout: float | None = None, *, same_pool: bool = False) -> Any:
-        """`await workers.aresult(jid, timeout=5)` is `workers.result` for a coroutine: it does not block the loop."""
-        wait = _Wait(self.broker, jid, timeout, self._own_queues(same_pool))
-        changed, loop = asyncio.Event(), asyncio.get_running_loop()
-
-        def tell() -> None:
-            with suppress(RuntimeError):  # the loop was closed
-                loop.call_soon_threadsafe(changed.set)
-
-        if (record := await asyncio.to_thread(wait.ended)) is not None:
-            return _result_of(record)
-        stop = self.broker.store.watch(jid, tell)  # it does not wait, and nothing may come between it and the `try`
-        try:
-            while (record := await asyncio.to_thread(wait.ended)) is None:
-                with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(changed.wait(), wait.pause_s())
-                changed.clear()
-            return _result_of(record)
-        finally:
-            stop()
+    if (record := await asyncio.to_thread(wait.ended)) is not None:
+        return _result_of(record)
+    stop = broker.store.watch(jid, tell)  # it does not wait, and nothing may come between it and the `try`
+    try:
+        while (record := await asyncio.to_thread(wait.ended)) is None:
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(changed.wait(), wait.pause_s())
+            changed.clear()
+        return _result_of(record)
+    finally:
+        stop()
 
 
 def _result_of(record: JobRecord) -> Any:

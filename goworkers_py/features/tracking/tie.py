@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from goworkers_py.features.tracking.effects import Tracked
+if TYPE_CHECKING:
+    from goworkers_py.features.tracking.effects import Tracked
 
 
 class RecordTie(NamedTuple):

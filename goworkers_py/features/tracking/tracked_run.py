@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from goworkers_py.features.tracking.effects import Tracked
+if TYPE_CHECKING:
+    from goworkers_py.features.tracking.effects import Tracked
 
 
 class TrackedRun:

@@ -16,7 +16,7 @@ from goworkers_py.core.levels import plain_list_of
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.features.limits.limiting import Limiting
 from goworkers_py.features.tracking.tracking import Tracking, recovered
-from goworkers_py.links.retry import Handlers
+from goworkers_py.links.handlers import Handlers
 from goworkers_py.policy.consequences import moved
 from goworkers_py.policy.for_ruby import ForRuby
 from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision

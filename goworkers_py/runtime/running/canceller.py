@@ -38,9 +38,9 @@ from goworkers_py.core.outcome import (
     Reschedule,
     Retry,
 )
+from goworkers_py.links.handlers import Handlers
 from goworkers_py.links.interruption import cancel
 from goworkers_py.links.iterate import with_cursor
-from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService

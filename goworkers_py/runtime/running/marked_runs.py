@@ -32,7 +32,7 @@ from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.outcome import Dead, Outcome, Requeue, Reschedule
 from goworkers_py.core.timing import TIMING
 from goworkers_py.links.chain import Run
-from goworkers_py.links.retry import Handlers
+from goworkers_py.links.handlers import Handlers
 from goworkers_py.observe.counters import Counters
 from goworkers_py.policy.poison import PoisonPolicy, mark_of, verdict_at
 from goworkers_py.runtime.running.lone_mark import LoneMark

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from goworkers_py.core.errors import BrokenOff
 from goworkers_py.core.outcome import Dead, Outcome, Retry
 from goworkers_py.links.chain import Run
+from goworkers_py.links.handlers import Handlers
 from goworkers_py.links.iterate import with_cursor
-from goworkers_py.links.retry import Handlers
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.registry import Registry
 from goworkers_py.policy.retry import RetryPolicy

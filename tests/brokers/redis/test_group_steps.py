@@ -21,7 +21,7 @@ from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.group import Group
 from goworkers_py.core.outcome import Done, Outcome, Requeue
 from goworkers_py.links.aggregate import aggregate
-from goworkers_py.links.retry import Handlers
+from goworkers_py.links.handlers import Handlers
 from goworkers_py.policy.member_ends import AT_ONCE
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.outage import Outage

@@ -509,7 +509,7 @@ def test_sections_of_limits_are_checked_against_the_code(app: App) -> None:
     app.limit("stripe", concurrent=2)
     app.use(dataclasses.replace(app.config, limits=(LimitConfig("stripe", burst=3),)))
     with pytest.raises(ConfigError, match=re.escape("[limit:stripe]: burst needs a rate")):
-        app.plan()
+        app.runner.plan()
 
 
 @pytest.mark.parametrize(("name", "hint"), [("mail", "."), ("api-b", "; did you mean 'api-a'?")])
@@ -518,7 +518,7 @@ def test_a_section_may_be_for_the_code_of_another_program(
 ) -> None:
     app.limit("api-a", concurrent=2)
     app.use(dataclasses.replace(app.config, limits=(LimitConfig(name, concurrent=1),)))
-    app.plan()
+    app.runner.plan()
     [told] = caplog.messages
     assert told.startswith(f"[limit:{name}] does nothing here: no code of this program declares this limit{hint} ")
 
@@ -568,13 +568,13 @@ def test_running_jobs_are_counted_by_limit(app: App) -> None:
     limits = [app.limit("one", concurrent=2), app.limit("key", concurrent=2, by=lambda key: key)]
     app.job("Event", queue="q", limits=limits)(lambda key: go_on.wait(30)).enqueue_bulk([[1], [2]])
     with working(app):
-        assert app._running is not None
+        assert app.runner.in_background is not None
         try:
-            assert eventually(lambda: app._running.report()["limited"] == {"one": 2, "key": 2})
-            assert 'pyworkers_limit_running_jobs{limit="key"} 2' in exposition(app._running.report(), None)
+            assert eventually(lambda: app.runner.in_background.report()["limited"] == {"one": 2, "key": 2})
+            assert 'pyworkers_limit_running_jobs{limit="key"} 2' in exposition(app.runner.in_background.report(), None)
         finally:
             go_on.set()
-        assert eventually(lambda: app._running.report()["limited"] == {"one": 0, "key": 0})
+        assert eventually(lambda: app.runner.in_background.report()["limited"] == {"one": 0, "key": 0})
 
 
 def test_a_worker_must_know_the_limits_of_a_job_that_is_pushed_by_its_function(app: App) -> None:
@@ -584,7 +584,7 @@ def test_a_worker_must_know_the_limits_of_a_job_that_is_pushed_by_its_function(a
 
     limited.enqueue(1)
     app.chain(limited.s(2)).enqueue()
-    [periodic] = app.plan().periodic.jobs
+    [periodic] = app.runner.plan().periodic.jobs
     _, push = periodic.draft(0.0, [3]) or (None, None)
     assert push is not None
     payloads = [job.payload for job in app.broker.admin.jobs_in(waiting_in("q")).first(9)] + [push.payload]

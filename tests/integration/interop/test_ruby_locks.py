@@ -127,7 +127,7 @@ def test_a_retry_does_not_take_the_lock_of_the_next_job(
     with working(app):
         assert eventually(lambda: code.began == ["a"])
         app.inspector.pause("py")
-        launcher = app._running and app._running.main
+        launcher = app.runner.in_background and app.runner.in_background.main
         assert launcher is not None
         assert eventually(lambda: launcher._services.pauses._paused == {"py"})
         following = gems.push("PyStart", "a")

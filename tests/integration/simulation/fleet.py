@@ -44,7 +44,7 @@ class Daemon(Member):
         self.spawn("main", self._main)
 
     def _main(self) -> None:
-        daemon = self.app.daemon()
+        daemon = self.app.runner.daemon()
         if daemon.start(self._stop_asked):
             self._asked.get()
             daemon.stop()

@@ -1,4 +1,5 @@
-"""Warns of pushes while a module is imported. They are a classic mistake: each process that starts pushes again."""
+"""Imports the modules that declare jobs, and warns of pushes meanwhile. They are a classic mistake: each process that
+starts pushes again."""
 
 from __future__ import annotations
 
@@ -6,18 +7,29 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from goworkers_py.api.client_links import ClientLink
+from goworkers_py.config.user_code import import_from_here, import_module
+
+if TYPE_CHECKING:
+    from goworkers_py.api.client_links import ClientLink
+    from goworkers_py.config.options import Config
 
 log = logging.getLogger("goworkers_py.job")
 
 _PACKAGE = __name__.partition(".")[0]
 
 
+def import_jobs(config: Config, links: list[ClientLink]) -> None:
+    """Imports the modules of `require`. `links` are the client links of all pushes."""
+    import_from_here()
+    with _warned_of(links):
+        for module in config.require:
+            import_module(module, "require")
+
+
 @contextmanager
-def warned_of(links: list[ClientLink]) -> Iterator[None]:
-    """Around imports. `links` are the client links of all pushes."""
+def _warned_of(links: list[ClientLink]) -> Iterator[None]:
     told = set[str]()
 
     def warn(job: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,49 @@
+"""The user's functions that are called when a run has failed, and when a job has ended without being run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from goworkers_py.wire.message import Message
+
+log = logging.getLogger("goworkers_py.job")
+
+FailureHandler = Callable[["Message", BaseException], None]
+EndHandler = Callable[["Message"], None]
+
+
+class Handlers:
+    """`f(message, error)`: `error` for every failed run, `death` for a job that is not retried. `f(message)`: `expiry`
+    for a job that was not begun in time, `cancel` for a cancelled one."""
+
+    def __init__(
+        self,
+        error: Iterable[FailureHandler] = (),
+        death: Iterable[FailureHandler] = (),
+        cancel: Iterable[EndHandler] = (),
+        expiry: Iterable[EndHandler] = (),
+    ) -> None:
+        self.error, self.death, self.cancel, self.expiry = list(error), list(death), list(cancel), list(expiry)
+
+    def tell_of_error(self, message: Message, error: BaseException) -> None:
+        _tell(self.error, message, error)
+
+    def tell_of_cancel(self, message: Message) -> None:
+        _tell(self.cancel, message)
+
+    def tell_of_death(self, message: Message, error: BaseException) -> None:
+        _tell(self.death, message, error)
+
+    def tell_of_expiry(self, message: Message) -> None:
+        _tell(self.expiry, message)
+
+
+def _tell(handlers: Sequence[Callable[..., None]], *told: object) -> None:
+    for handler in handlers:
+        try:
+            handler(*told)
+        except BaseException:
+            log.exception("handler %r failed", handler)
