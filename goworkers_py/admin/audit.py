@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from goworkers_py.admin.filter import Filter
-from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.admin.verbs import Verbs
+from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.audit_entry import AuditEntry
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.wire.audit_record import written_entry
@@ -15,11 +16,7 @@ LEAST_READ = 100  # at once: the steps of one change may be many
 _SECRETS = ("error", "match", "argument")
 
 
-class Audit:
-    @property
-    def _broker(self) -> Broker:
-        raise NotImplementedError
-
+class Audit(Verbs):
     def note_action(
         self, who: str, action: str, what: str, count: int | None = None, *, source: str = "", change: str = ""
     ) -> None:

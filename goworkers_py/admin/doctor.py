@@ -15,18 +15,18 @@ from dataclasses import dataclass
 from goworkers_py.admin.config_findings import config_findings
 from goworkers_py.admin.filter import counted
 from goworkers_py.admin.group_findings import group_findings
-from goworkers_py.admin.holder_findings import lock_findings, place_findings
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.late_queues import late_queues
+from goworkers_py.admin.lines import owner_of
 from goworkers_py.admin.long_runs import long_runs
 from goworkers_py.admin.old_batches import old_batches
-from goworkers_py.admin.places import DEAD, PARKED, RETRIES, SCHEDULED, waiting_in
+from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.admin.summary import Summary
 from goworkers_py.brokers.contracts.admin import Advice, Checks, Glance, Place
 from goworkers_py.brokers.contracts.fleet import QueueStats
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerFull, BrokerRefused, ConfigError, NoSuchDatabase, WrongType
-from goworkers_py.features.limits.limit import slot_of_line
+from goworkers_py.features import BY_NAME
 from goworkers_py.observe.health_report import OF_SUSPECT, QUIET, STARTING, STOPPING
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
@@ -106,8 +106,7 @@ class Doctor:
             "failures": self._failures,
             "in-progress": self._dead_owners,
             "parked": self._parked,
-            "limits": self._limits,
-            "locks": lambda: lock_findings(self._inspector),
+            **{name: check for feature in BY_NAME for name, check in feature.checks(self._inspector).items()},
             "outbox": self._outbox,
             "periodic": self._periodic,
             "batches": self._batches,
@@ -117,7 +116,7 @@ class Doctor:
         }
 
     def _queues(self) -> Iterator[Advice]:
-        fetched = self._fetched()
+        fetched = fetched_queues(self._inspector)
         for queue in self._inspector.queues():
             if queue.size and queue.paused:
                 what = f"queue {queue.name} is paused and holds {counted(queue.size)}"
@@ -131,11 +130,6 @@ class Doctor:
                     else "start a process for this queue"
                 )
                 yield Advice(PROBLEM, what, todo)
-
-    def _fetched(self) -> set[str]:
-        """The queues from which live processes fetch."""
-        fetched = {queue for one in self._inspector.processes() for queue in one.queues}
-        return fetched | {queue for owner in self._inspector.owners() if owner.alive for queue in owner.queues}
 
     def _classes(self) -> Iterator[Advice]:
         if self._work is None:
@@ -200,7 +194,7 @@ class Doctor:
 
     def _parked(self) -> Iterator[Advice]:
         for line in self._inspector.lines():
-            if line.latency_s > LONG_PARKED_S and slot_of_line(line.name) is None:
+            if line.latency_s > LONG_PARKED_S and owner_of(line.name) is None:
                 hours = int(line.latency_s // 3600)
                 what = f"line {line.name} holds {counted(line.size)}, the first of them for {hours} hours"
                 yield Advice(
@@ -208,19 +202,6 @@ class Doctor:
                     what,
                     "`pyworkers parked list` shows them, `pyworkers parked retry` puts them into their queues",
                 )
-
-    def _limits(self) -> Iterator[Advice]:
-        waiting = [job for job in self._inspector.first(PARKED, SAMPLE) if slot_of_line(job.line) is not None]
-        fetched = self._fetched() if waiting else set()
-        alone = Counter((job.line.split(":")[1], job.queue) for job in waiting if job.queue not in fetched)
-        for (limit, queue), count in alone.items():
-            what = f"limit {limit}: {counted(count)} of queue {queue} wait, but no live process fetches from it"
-            yield Advice(PROBLEM, what, f"start a process for queue {queue}: it lets the next jobs go")
-        stopped = {one.name for one in self._inspector.limits() if one.set_concurrent == 0} if waiting else set()
-        for limit in sorted(stopped & {job.line.split(":")[1] for job in waiting}):
-            what = f"limit {limit}: set to 0 by hand, and jobs wait for it"
-            yield Advice(NOTE, what, f"let them go: pyworkers limits unset {limit}")
-        yield from place_findings(self._inspector, waiting)
 
     def _outbox(self) -> Iterator[Advice]:
         for outbox in self._inspector.outboxes():
@@ -290,6 +271,12 @@ class Doctor:
 
     def _next_jobs(self, queue: QueueStats) -> list[StoredJob]:
         return self._inspector.first(waiting_in(queue.name), min(queue.size, self._sample), Glance())
+
+
+def fetched_queues(inspector: Inspector) -> set[str]:
+    """The queues from which live processes fetch."""
+    fetched = {queue for process in inspector.processes() for queue in process.queues}
+    return fetched | {queue for owner in inspector.owners() if owner.alive for queue in owner.queues}
 
 
 def _unreadable_jobs(count: int) -> str:

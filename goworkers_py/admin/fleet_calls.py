@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from goworkers_py.admin.asker import asker
-from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.admin.verbs import Verbs
+from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.calls import Calls
 from goworkers_py.brokers.contracts.fleet import Process
 from goworkers_py.core import machine
@@ -35,13 +36,10 @@ class CallResult:
         return not self.silent and all(answer.ok for answer in known) and bool(known or not self.answers)
 
 
-class FleetCalls:
-    @property
-    def _broker(self) -> Broker:
-        raise NotImplementedError
-
+class FleetCalls(Verbs):
     def processes(self) -> list[Process]:
-        raise NotImplementedError
+        """The live processes of the fleet, in any language: `[one.identity for one in inspector.processes()]`."""
+        return self._admin.processes()
 
     def call(
         self, name: str, *arguments: Any, target: Target | None = None, timeout_s: float = 5.0, by: str = ""

@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from goworkers_py.admin.places import DEAD, PARKED, RETRIES, SCHEDULED, waiting_in
-from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.admin.verbs import Verbs
+from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.groups import Groups
 from goworkers_py.core.group import Group, GroupEntry, OwnSettings
 from goworkers_py.wire.group import set_in
@@ -16,19 +17,11 @@ from goworkers_py.wire.stored_job import StoredJob
 MOST_SEARCHED = 10_000
 
 
-class GroupedJobs:
-    @property
-    def _broker(self) -> Broker:
-        raise NotImplementedError
-
+class GroupedJobs(Verbs):
     @property
     def _groups(self) -> Groups:
         self._broker.require(Capability.GROUPS)
         return self._broker.groups
-
-    def has(self, capability: Capability) -> bool:
-        """Whether the broker can do this: `inspector.has(Capability.GROUPS)`."""
-        return capability in self._broker.capabilities
 
     def groups(self, job_class: str = "") -> Iterator[GroupEntry]:
         """The groups and the sets of a class, or of all: `[one.size for one in inspector.groups("Invoice")]`. A set

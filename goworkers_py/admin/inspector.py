@@ -1,5 +1,7 @@
 """Reads and changes queues, jobs and processes: one facade for the command line, the HTTP pages and programs.
 
+The class is public, and type checkers must see all of its verbs. So it names the verbs of the features here.
+
 inspector = workers.inspector
 inspector.queues()
 for looked_at, changed in inspector.retry(inspector.DEAD, workers.Filter(error="Timeout")): ...
@@ -17,7 +19,6 @@ from goworkers_py.admin.fleet_calls import FleetCalls
 from goworkers_py.admin.grouped_jobs import GroupedJobs
 from goworkers_py.admin.jobs import Jobs
 from goworkers_py.admin.metrics import ExecutionMetrics
-from goworkers_py.admin.missing_jobs import MissingJobs
 from goworkers_py.admin.no_neighbours import NoNeighbours
 from goworkers_py.admin.periodic_schedules import PeriodicSchedules
 from goworkers_py.brokers.broker import Capability
@@ -36,15 +37,14 @@ from goworkers_py.brokers.contracts.fleet import (
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core.command import Command
 from goworkers_py.core.election import MAIN, Standing
-from goworkers_py.core.errors import ArgumentError
-from goworkers_py.features.limits.contract import Limits
-from goworkers_py.features.limits.limit import LimitEntry, LimitSettings, Rate, Slot, SlotEntry, SlotHolder
-from goworkers_py.features.tracking.ended_jobs import EndedJobs
-from goworkers_py.features.tracking.tracked_jobs import TrackedJobs
-from goworkers_py.features.unique.lock import LockEntry
+from goworkers_py.features.limits.admin import LimitVerbs
+from goworkers_py.features.tracking.admin import RecordVerbs
+from goworkers_py.features.unique.admin import LockVerbs
 
 
-class Inspector(Jobs, TrackedJobs, EndedJobs, GroupedJobs, PeriodicSchedules, FleetCalls, Audit, ExecutionMetrics):
+class Inspector(
+    Jobs, RecordVerbs, LockVerbs, LimitVerbs, GroupedJobs, PeriodicSchedules, FleetCalls, Audit, ExecutionMetrics
+):
     """Shows and changes queues, jobs and processes, for programs and for the command line: `workers.inspector`.
 
     Every method asks the broker again, and raises BrokerError if the broker does not answer. A place is SCHEDULED,
@@ -97,87 +97,6 @@ class Inspector(Jobs, TrackedJobs, EndedJobs, GroupedJobs, PeriodicSchedules, Fl
         """`inspector.resume("mail")` ends a pause. Returns False if the queue was not paused."""
         return self._admin.resume(queue)
 
-    # --- locks of unique jobs
-
-    def locks(self, prefix: str = "") -> Iterator[LockEntry]:
-        """The locks that unique jobs hold, in no order: `[lock.holder.jid for lock in inspector.locks("Order:")]`.
-        `prefix` is the beginning of their names, which begin with the class."""
-        self._broker.require(Capability.LOCKS)
-        return self._broker.locks.entries(prefix)
-
-    def lock(self, name: str) -> LockEntry | None:
-        """One lock: `inspector.lock("Order:...")`; None if no job holds it: a free lock and a
-        name that no code uses are the same to the broker."""
-        self._broker.require(Capability.LOCKS)
-        return self._broker.locks.entry(name)
-
-    def free_lock(self, name: str) -> bool:
-        """`inspector.free_lock("Order:...")` ends a lock, whatever its job does: from then on another job of this key
-        may be pushed. Returns False if it was free."""
-        self._broker.require(Capability.LOCKS)
-        return self._broker.locks.free(name)
-
-    # --- limits
-
-    def limits(self) -> list[LimitEntry]:
-        """The limits that programs have declared: `[limit.name for limit in inspector.limits()]`."""
-        return self._limits.entries()
-
-    def slots(self, name: str) -> Iterator[SlotEntry]:
-        """The keys of a limit that jobs have places in or wait for, in no order; one entry for a limit without keys:
-        `sum(slot.waiting for slot in inspector.slots("stripe"))`."""
-        return self._limits.slots(name)
-
-    def places(self, slot: Slot) -> list[SlotHolder]:
-        """The jobs that have places in one slot of a limit: `inspector.places(Slot("stripe"))`."""
-        return self._limits.holders(slot)
-
-    def dead_holders(self, owners: Collection[str]) -> set[str]:
-        """Those of these owners of places and locks that were declared dead, or that nobody knows:
-        `inspector.dead_holders({holder.owner for holder in inspector.places(Slot("stripe"))})`."""
-        return self._admin.dead_holders(owners)
-
-    def set_limit(self, name: str, concurrent: int | None = None, rate: Rate | None = None) -> bool:
-        """`inspector.set_limit("stripe", concurrent=2)` overrides what the code says, at once and in all processes; -1
-        stands for any number of jobs, and the rate `goworkers_py.features.limits.limit.ANY_RATE` for any. Returns False
-        if no program has declared the limit."""
-        return self._limits.set(name, concurrent, rate)
-
-    def unset_limit(self, name: str) -> bool:
-        """`inspector.unset_limit("stripe")` ends what `set_limit` has set. Returns False if nothing was set."""
-        return self._limits.unset(name)
-
-    def declare_limit(self, limit: LimitSettings) -> None:
-        """`inspector.declare_limit(LimitSettings("stripe", 5))` tells the broker what a limit allows, as a process does
-        that has it in its code. The values of `set_limit` stay."""
-        self._limits.declare([limit])
-
-    def forget_limit(self, name: str) -> bool:
-        """`inspector.forget_limit("stripe")` removes a limit that no code declares any more. ArgumentError is raised
-        while jobs wait for it or have places in it. Places whose owners are dead, or whose jobs are in no place any
-        more, are removed. Returns False if there is none."""
-        limits, missing = self._limits, MissingJobs(self._broker)
-        for entry in [entry for entry in self.slots(name) if not entry.waiting]:
-            limits.look(entry.slot)
-            waits = [holder for holder in limits.holders(entry.slot) if not holder.owner]
-            gone = missing.among([holder.jid for holder in waits], parked=True)
-            if gone:
-                limits.look(entry.slot, gone=[holder for holder in waits if holder.jid in gone])
-        self.check_unused_limit(name)
-        return limits.forget(name)
-
-    def check_unused_limit(self, name: str) -> None:
-        """Raises ArgumentError while jobs wait for the limit or have places in it."""
-        if next(self.slots(name), None) is not None:
-            raise ArgumentError(
-                f"limit {name}: jobs wait for it or have places in it; `pyworkers limits show {name}` shows them"
-            )
-
-    @property
-    def _limits(self) -> Limits:
-        self._broker.require(Capability.LIMITS)
-        return self._broker.limits
-
     # --- lines and outboxes
 
     def lines(self) -> list[LineStats]:
@@ -199,10 +118,6 @@ class Inspector(Jobs, TrackedJobs, EndedJobs, GroupedJobs, PeriodicSchedules, Fl
         inspector.history(7)]`. Days begin at midnight UTC."""
         return self._admin.history(days)
 
-    def processes(self) -> list[Process]:
-        """The live processes of the fleet, in any language: `[one.identity for one in inspector.processes()]`."""
-        return self._admin.processes()
-
     def election(self, name: str = MAIN) -> Standing:
         """How an election of processes with `standby` stands, and who leads: `inspector.election().leader`."""
         self._broker.require(Capability.LEADERSHIP)
@@ -222,6 +137,11 @@ class Inspector(Jobs, TrackedJobs, EndedJobs, GroupedJobs, PeriodicSchedules, Fl
         asked = [process for process in processes if not process.embedded and process.language != "Go"]
         self._admin.ask([process.identity for process in asked], command)
         return asked
+
+    def dead_holders(self, owners: Collection[str]) -> set[str]:
+        """Finds those of these owners of places and locks that were declared dead, or that nobody knows:
+        `inspector.dead_holders({holder.owner for holder in inspector.places(Slot("stripe"))})`."""
+        return self._admin.dead_holders(owners)
 
     def owners(self) -> list[Owner]:
         """Every identity that may have jobs in progress, alive or dead: `inspector.owners()`."""

@@ -19,8 +19,9 @@ from goworkers_py.admin.job_pages import JobPage, page_of, pages_in
 from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.admin.retry_now import retry_now
 from goworkers_py.admin.summary import Kind, Sample, Summary, sample
-from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.brokers.contracts.admin import Admin, Change, Changed, Glance, Place
+from goworkers_py.admin.verbs import Verbs
+from goworkers_py.brokers.broker import Broker
+from goworkers_py.brokers.contracts.admin import Change, Changed, Glance, Place
 from goworkers_py.brokers.contracts.span import BEGINNING, Reached, Span
 from goworkers_py.config.moments import Moment, moment
 from goworkers_py.core import machine
@@ -40,7 +41,7 @@ SAMPLE = 2_000
 MOST_BYTES = 500_000  # of payloads in a page
 
 
-class Jobs:
+class Jobs(Verbs):
     """Reads and changes jobs. A place is SCHEDULED, PARKED, OUTBOX, RETRIES, DEAD or `waiting_in("mail")`."""
 
     SCHEDULED, PARKED, OUTBOX = places.SCHEDULED, places.PARKED, places.OUTBOX
@@ -56,20 +57,10 @@ class Jobs:
     ) -> None:
         """`broker` is called anew by each method. `tell_of_cancel` is called with each job that is removed because it
         was cancelled."""
-        self._find_broker = broker
+        super().__init__(broker)
         self._timestamps = timestamps
         self._wall = wall
         self._tell_of_cancel = tell_of_cancel
-
-    @property
-    def _broker(self) -> Broker:
-        return self._find_broker()
-
-    @property
-    def _admin(self) -> Admin:
-        broker = self._broker
-        broker.require(Capability.ADMIN)
-        return broker.admin
 
     # --- one job
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.admin.verbs import Verbs
+from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.metrics import CountedSpan, DeployMark, RunCounts
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.observe.executions import BOUNDS_S, percentile_s
@@ -67,11 +68,7 @@ class ClassRunTimes(ClassMetrics):
         return ClassMetrics.as_dict(self)  # of a class with slots, super() would need an argument
 
 
-class ExecutionMetrics:
-    @property
-    def _broker(self) -> Broker:
-        raise NotImplementedError
-
+class ExecutionMetrics(Verbs):
     @property
     def knows_metrics(self) -> bool:
         """Whether the broker keeps figures of runs: without them `metrics` raises ConfigError."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.brokers.contracts.admin import Admin
+from goworkers_py.admin.verbs import Verbs
+from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.periodic import Periodic
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.periodic import HistoryEntry, Rule, ScheduleRecord
@@ -46,15 +46,7 @@ class PeriodicJobStatus:
     args_of_code: list[Any] | None = None
 
 
-class PeriodicSchedules:
-    @property
-    def _broker(self) -> Broker:
-        raise NotImplementedError
-
-    @property
-    def _admin(self) -> Admin:
-        raise NotImplementedError
-
+class PeriodicSchedules(Verbs):
     @property
     def _periodic(self) -> Periodic:
         self._broker.require(Capability.PERIODIC)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 if TYPE_CHECKING:
     import click
 
+    from goworkers_py.admin.inspector import Inspector
+    from goworkers_py.brokers.contracts.admin import Checks
     from goworkers_py.core.line_owner import LineOwner
     from goworkers_py.web.site.table import FeaturePages
 
@@ -31,6 +33,10 @@ class Feature:
     def line_owner(self, line: str) -> LineOwner | None:
         """The owner of a line in which this feature parks jobs; None for any other line."""
         return None
+
+    def checks(self, inspector: Inspector) -> Checks:
+        """Checks of the doctor, by the names by which people skip them."""
+        return {}
 
     def pages(self) -> FeaturePages | None:
         """Views and actions of the web site, and the facts on the page of a job."""

@@ -24,15 +24,11 @@ from goworkers_py.admin import doctor as doctor_module
 from goworkers_py.admin.doctor import Doctor, Finding
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.long_runs import long_runs
-from goworkers_py.brokers.contracts.recoverable import Presence
-from goworkers_py.brokers.redis.fleet.owner_entry import DECLARED_DEAD, OwnerEntry
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.queues import line_entry
 from goworkers_py.brokers.redis.server import checks
 from goworkers_py.brokers.redis.server.access import probes
 from goworkers_py.core.errors import NoSuchDatabase
-from goworkers_py.features.limits.limit import LimitSettings, Slot
-from goworkers_py.features.unique.lock import Begin
 from goworkers_py.observe.health_report import OF_SUSPECT
 
 DEAD = json.dumps({"queues": {"q": 1}, "trial": "", "origin": {"machine": "elsewhere"}})
@@ -520,58 +516,3 @@ def test_without_a_server_the_exit_code_is_75(call: Call) -> None:
 def test_a_database_that_the_server_does_not_have_is_an_error_and_no_finding(redis_url: str) -> None:
     with own_app(f"{redis_url.rpartition('/')[0]}/99999") as app, pytest.raises(NoSuchDatabase):
         list(Doctor(app.inspector, None).findings())
-
-
-# --- what holders keep from others
-
-
-def test_a_place_of_a_holder_that_nobody_knows_is_found_with_those_who_wait(
-    inspector: Inspector, redis: redis_py.Redis
-) -> None:
-    inspector._broker.limits.declare([LimitSettings("order", 1), LimitSettings("free", 1)])
-    for name in "order", "free":
-        redis.hset(f"pyworkers:slot:{name}", mapping={"v": "1", "s:j1": "host:1:aaaaaaaaaaaa 1790000000.0 q"})
-    redis.rpush("pyworkers:line:limit:order", line_entry.written(job(jid="2"), "q", time.time(), jid="2"))
-    redis.sadd("pyworkers:lines", "limit:order")
-    redis.zadd("pyworkers:limits:due", {"limit:order": time.time()})
-    found = {one.problem: one.what for one in findings(inspector, "limits") if "has a place" in one.what}
-    assert found[True].startswith("limit order: j1 has a place, and its process host:1:aaaaaaaaaaaa is dead or unknown")
-    assert found[True].endswith("1 job wait behind it")
-    assert found[False].startswith("limit free: j1")
-
-
-def test_places_and_locks_of_holders_that_live_are_not_found(inspector: Inspector, redis: redis_py.Redis) -> None:
-    redis.hset("pyworkers:owners", "other:1:aaaaaaaaaaaa", DEAD)
-    broker, blocks = inspector._broker, "host:1:bbbbbbbbbbbb"
-    broker.limits.declare([LimitSettings("order", 1)])
-    broker.recoverable.beat(Presence(blocks, {}, blocks=True))
-    broker.limits.take(Slot("order"), "block-1", blocks)
-    broker.locks.begin(Begin("Order:1", "1", "q", 60, take=True, owner="other:1:aaaaaaaaaaaa"))
-    assert [*findings(inspector, "limits"), *findings(inspector, "locks")] == []
-
-
-def test_a_lock_of_a_process_that_is_dead_is_found(inspector: Inspector, redis: redis_py.Redis) -> None:
-    inspector._broker.locks.begin(Begin("Order:1", "1", "q", 60, take=True, owner="dead:1:aaaaaaaaaaaa"))
-    assert findings(inspector, "locks") == []  # nobody has died: the locks are not read
-    for registry in "pyworkers:owners", "pyworkers:gone":
-        redis.hset(registry, "dead:1:aaaaaaaaaaaa", DEAD)
-    found = only(findings(inspector, "locks"))
-    assert found.what == "lock Order:1: its process dead:1:aaaaaaaaaaaa is dead or unknown, and job 1 holds it"
-    assert found.todo.endswith("pyworkers locks free Order:1")
-
-
-def test_processes_that_free_places_by_a_missing_lease_are_found(inspector: Inspector, redis: redis_py.Redis) -> None:
-    entries = {
-        f"{name}:1:aaaaaaaaaaaa": json.dumps({"v": 1, "queues": {}, "origin": {"machine": "elsewhere"}, **more})
-        for name, more in {
-            "early": {"speaks": ["limits"]}, "old": {}, "now": {"speaks": ["limits"], "frees": DECLARED_DEAD},
-        }.items()
-    }  # fmt: skip
-    redis.hset("pyworkers:owners", mapping=entries)
-    for identity in entries:
-        redis.set(Keys().lease(identity), "1")
-    assert findings(inspector, "limits") == []
-    inspector._broker.limits.declare([LimitSettings("order", 1)])
-    found = only(findings(inspector, "limits"))
-    assert found.what.startswith("1 process of an earlier build, such as early:1:aaaaaaaaaaaa, free the places")
-    assert OwnerEntry({}).frees in OwnerEntry({}).to_json()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
+from goworkers_py import App
 from goworkers_py.features import FEATURES
 from goworkers_py.features.feature import Feature
 from goworkers_py.web.site.rendering import FEATURES as FOLDERS
@@ -31,3 +32,10 @@ def test_each_template_of_a_feature_is_in_its_folder(feature: Feature) -> None:
 @names
 def test_a_line_of_nobody_is_owned_by_no_feature(feature: Feature) -> None:
     assert feature.line_owner("people's") is None
+
+
+@names
+def test_the_checks_of_a_feature_find_nothing_where_nothing_is_wrong(feature: Feature) -> None:
+    app = App()
+    app.configure(broker="memory://")
+    assert [finding for check in feature.checks(app.inspector).values() for finding in check()] == []

@@ -34,7 +34,7 @@ NOT_MOVED = [
 
 # They import click: the commands of features, and the base of their entries for type checkers.
 OF_COMMANDS = {
-    "features.feature", "features.limits.commands", "features.limits.feature", "features.limits.slot_tables",
+    "features.feature", "features.limits.commands", "features.limits.feature",
     "features.unique.commands", "features.unique.feature",
 }  # fmt: skip
 DRIVERS = {

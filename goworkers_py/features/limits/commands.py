@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 import simplejson
 
 from goworkers_py.admin.inspector import Inspector
+from goworkers_py.admin.places import PARKED, RETRIES, waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail, with_jobs
 from goworkers_py.cli.listing import report_none
 from goworkers_py.cli.noting import noted
 from goworkers_py.cli.selection import as_json, dry_run, limit
-from goworkers_py.cli.tables import Table
+from goworkers_py.cli.tables import Table, arguments, cut, when
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.features.limits.configured import known_limits
-from goworkers_py.features.limits.limit import ANY_RATE, MOST, LimitEntry, Rate, rate_of
-from goworkers_py.features.limits.slot_jobs import jobs_with_places
-from goworkers_py.features.limits.slot_tables import as_fields, show_slots
+from goworkers_py.features.limits.limit import (
+    ANY_RATE,
+    MOST,
+    LimitEntry,
+    Rate,
+    SlotEntry,
+    SlotHolder,
+    rate_of,
+    slot_of_line,
+)
+from goworkers_py.wire.message import Message
+from goworkers_py.wire.stored_job import StoredJob
 
 # Of a limit with very many keys, so many are counted.
 MOST_COUNTED = 100_000
+# Jobs of each place that are looked at, to find those that have places in a limit.
+MOST_LOOKED_AT = 1_000
+LONGEST_JOB = 60
+# A terminal cuts lines at its width: the arguments must not be behind a long digest.
+LONGEST_KEY = 9
+Jobs = Mapping[str, Message]
 _ANY = "any"
 UNKNOWN = "a limit is known when a process with its code has started, or by `-r MODULE` before that"
 
@@ -46,12 +62,12 @@ def list_(app: App, as_json: bool) -> None:
     found = sorted({**declared, **undeclared}.items())
     rows: list[tuple[str, ...]] = []
     for name, entry in found:
-        told = {**_told(entry, app.inspector), "declared": name in declared}
+        fields = {**_as_fields(entry, app.inspector), "declared": name in declared}
         if as_json:
-            click.echo(simplejson.dumps(told))
+            click.echo(simplejson.dumps(fields))
         else:
-            numbers = told["keys"], told["places"], told["waiting"]
-            rows.append((name, *_allowed(entry), "yes" if told["set"] else "-", *map(str, numbers)))
+            numbers = fields["keys"], fields["places"], fields["waiting"]
+            rows.append((name, *_allowed(entry), "yes" if fields["set"] else "-", *map(str, numbers)))
     Table("limit", "concurrent", "rate", "burst", "set by hand", "keys>", "places>", "waiting>").add(rows)
     if undeclared:
         about = "in code or configuration only: a process declares its limits when it starts"
@@ -69,16 +85,16 @@ def show(app: App, name: str, limit: int, as_json: bool) -> None:
     """Shows a limit, who has its places, and how many jobs wait, by key. Exit code 1 when it is not known."""
     entry = _entry(app, name)
     slots = [*itertools.islice(app.inspector.slots(name), limit or None)]
-    jobs = jobs_with_places(app.inspector, slots)
+    jobs = _jobs_with_places(app.inspector, slots)
     if as_json:
-        told = {**_told(entry, app.inspector), "slots": [as_fields(one, jobs) for one in slots]}
-        click.echo(simplejson.dumps(told))
+        fields = {**_as_fields(entry, app.inspector), "slots": [_slot_as_fields(slot, jobs) for slot in slots]}
+        click.echo(simplejson.dumps(fields))
         return
     concurrent, rate, burst = _allowed(entry)
     click.echo(
         f"{name}: concurrent {concurrent}, rate {rate}, burst {burst}{', set by hand' if _is_set(entry) else ''}"
     )
-    show_slots(slots, jobs)
+    _show_slots(slots, jobs)
 
 
 @limits.command("set")
@@ -169,27 +185,27 @@ def _named(name: str, entries: Sequence[LimitEntry], hint: str = "") -> LimitEnt
     return found
 
 
-def _concurrent(told: str | None) -> int | None:
-    if told is None:
+def _concurrent(text: str | None) -> int | None:
+    if text is None:
         return None
-    if told == _ANY:
+    if text == _ANY:
         return -1
-    if not told.isdecimal() or int(told) > MOST:
-        raise ArgumentError(f"--concurrent must be a number of jobs or {_ANY}, is {told!r}")
-    return int(told)
+    if not text.isdecimal() or int(text) > MOST:
+        raise ArgumentError(f"--concurrent must be a number of jobs or {_ANY}, is {text!r}")
+    return int(text)
 
 
-def _rate(entry: LimitEntry, told: str | None, burst: int | None) -> Rate | None:
-    if told is None and burst is None:
+def _rate(entry: LimitEntry, text: str | None, burst: int | None) -> Rate | None:
+    if text is None and burst is None:
         return None
-    if told == _ANY:
+    if text == _ANY:
         if burst is not None:
             raise ArgumentError("--burst: a rate of any has none")
         return ANY_RATE
-    if told is None and entry.rate is None:
+    if text is None and entry.rate is None:
         raise ArgumentError(f"--burst: limit {entry.name} has no rate; give --rate too")
     try:
-        rate = entry.rate if told is None else rate_of(told, entry.rate.burst if entry.rate else 1)
+        rate = entry.rate if text is None else rate_of(text, entry.rate.burst if entry.rate else 1)
     except ValueError as error:
         raise ArgumentError(f"--rate {error}") from None
     assert rate is not None
@@ -197,9 +213,9 @@ def _rate(entry: LimitEntry, told: str | None, burst: int | None) -> Rate | None
 
 
 def _of_settings(number: int | None, rate: Rate | None) -> str:
-    told = [] if number is None else [f"concurrent {_ANY if number < 0 else number}"]
-    told += [] if rate is None else [f"rate {_ANY if rate == ANY_RATE else rate}, burst {rate.burst}"]
-    return f": {', '.join(told)}"
+    changes = [] if number is None else [f"concurrent {_ANY if number < 0 else number}"]
+    changes += [] if rate is None else [f"rate {_ANY if rate == ANY_RATE else rate}, burst {rate.burst}"]
+    return f": {', '.join(changes)}"
 
 
 def _is_set(entry: LimitEntry) -> bool:
@@ -211,7 +227,7 @@ def _allowed(entry: LimitEntry) -> tuple[str, str, str]:
     return concurrent, str(entry.rate or "-"), str(entry.rate.burst) if entry.rate else "-"
 
 
-def _told(entry: LimitEntry, inspector: Inspector) -> dict[str, Any]:
+def _as_fields(entry: LimitEntry, inspector: Inspector) -> dict[str, Any]:
     slots = [*itertools.islice(inspector.slots(entry.name), MOST_COUNTED)]
     rate = entry.rate
     return {
@@ -224,3 +240,76 @@ def _told(entry: LimitEntry, inspector: Inspector) -> dict[str, Any]:
         "places": sum(len(one.holders) for one in slots),
         "waiting": sum(one.waiting for one in slots),
     }
+
+
+# --- the keys of a limit: who has their places, and who waits
+
+
+def _slot_as_fields(slot: SlotEntry, jobs: Jobs) -> dict[str, Any]:
+    following = _message(slot.next)
+    return {
+        "key": slot.slot.key,
+        "waiting": slot.waiting,
+        "holders": [{**holder._asdict(), **_fields(jobs.get(holder.jid))} for holder in slot.holders],
+        "next": None if following is None else {"jid": following.jid, **_fields(following)},
+    }
+
+
+def _show_slots(slots: Sequence[SlotEntry], jobs: Jobs) -> None:
+    table = Table("key", "waiting>", "has a place", "since", "its arguments", "next job", "its process")
+    table.add([row for slot in slots for row in _slot_rows(slot, jobs)])
+    if not slots:
+        report_none("jobs have places in it, and none wait for it")
+    if any(slot.slot.key for slot in slots):
+        hint = "a key is the digest of the value that `by` has returned; the arguments of its jobs tell which one"
+        click.echo(f"pyworkers: {hint}", err=True)
+
+
+def _slot_rows(slot: SlotEntry, jobs: Jobs) -> list[tuple[str, ...]]:
+    key, waiting, following = cut(slot.slot.key, LONGEST_KEY) or "-", str(slot.waiting), _shown(_message(slot.next))
+    holders = [
+        (holder.jid, when(holder.since), _held(holder, jobs), following, holder.owner or "none: it waits")
+        for holder in slot.holders
+    ]
+    return [(key, waiting, *holder) for holder in holders or [("-", "-", "-", following, "-")]]
+
+
+def _held(holder: SlotHolder, jobs: Jobs) -> str:
+    return "a block of code" if holder.owner and not holder.queue else _shown(jobs.get(holder.jid))
+
+
+def _shown(message: Message | None) -> str:
+    return "-" if message is None else cut(f"{message.job_class} {arguments(message)}", LONGEST_JOB)
+
+
+def _fields(message: Message | None) -> dict[str, Any]:
+    return {} if message is None else {"class": message.job_class, "args": message.args}
+
+
+def _message(payload: bytes) -> Message | None:
+    return StoredJob(payload).message if payload else None
+
+
+def _jobs_with_places(inspector: Inspector, slots: Sequence[SlotEntry]) -> dict[str, Message]:
+    """The jobs that have places, by jid: a key is a digest, and the arguments of its jobs tell which it is. A job that
+    is far from the front of its place is not found, and a block of code is no job."""
+    holders = [holder for slot in slots for holder in slot.holders]
+    wanted, found = {holder.jid for holder in holders}, dict[str, Message]()
+    for job in _near(inspector, holders):
+        if wanted <= found.keys():
+            break
+        if job.jid in wanted and job.message is not None:
+            found.setdefault(job.jid, job.message)
+    return found
+
+
+def _near(inspector: Inspector, holders: Sequence[SlotHolder]) -> Iterator[StoredJob]:
+    """The jobs of the places where jobs with places are likely to be."""
+    yield from (held.job for held in itertools.islice(inspector.in_progress(), MOST_LOOKED_AT))
+    queues = {holder.queue for holder in holders if holder.queue and not holder.owner}
+    lines = {queue for queue in queues if slot_of_line(queue) is not None}
+    for queue in sorted(queues - lines):  # let go, so at the front of its queue
+        yield from inspector.first(waiting_in(queue), MOST_LOOKED_AT)
+    yield from inspector.first(RETRIES, MOST_LOOKED_AT)
+    if lines:
+        yield from inspector.first(PARKED, MOST_LOOKED_AT)

@@ -10,6 +10,8 @@ from goworkers_py.features.feature import Feature
 if TYPE_CHECKING:
     import click
 
+    from goworkers_py.admin.inspector import Inspector
+    from goworkers_py.brokers.contracts.admin import Checks
     from goworkers_py.web.site.table import FeaturePages
 
 
@@ -30,6 +32,11 @@ class Limits(Feature):
         if (slot := slot_of_line(line)) is None:
             return None
         return LineOwner(f"limit {slot.limit}", f"pyworkers limits show {slot.limit}")
+
+    def checks(self, inspector: Inspector) -> Checks:
+        from goworkers_py.features.limits.findings import limit_findings
+
+        return {"limits": lambda: limit_findings(inspector)}
 
     def pages(self) -> FeaturePages:
         from goworkers_py.features.limits.views import PAGES

@@ -9,6 +9,8 @@ from goworkers_py.features.feature import Feature
 if TYPE_CHECKING:
     import click
 
+    from goworkers_py.admin.inspector import Inspector
+    from goworkers_py.brokers.contracts.admin import Checks
     from goworkers_py.web.site.table import FeaturePages
 
 
@@ -22,6 +24,11 @@ class Unique(Feature):
         from goworkers_py.features.unique.commands import locks
 
         return locks
+
+    def checks(self, inspector: Inspector) -> Checks:
+        from goworkers_py.features.unique.findings import lock_findings
+
+        return {"locks": lambda: lock_findings(inspector)}
 
     def pages(self) -> FeaturePages:
         from goworkers_py.features.unique.views import PAGES

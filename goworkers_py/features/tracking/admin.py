@@ -1,4 +1,4 @@
-"""Lists the tracked jobs that have ended."""
+"""The verbs of the inspector for tracked jobs: reads their records, and lists those that have ended."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from goworkers_py.admin.job_status import JobStatus, as_told
-from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.admin.job_lookup import JobLookup
+from goworkers_py.admin.job_status import JobStatus, as_told, check_jid
+from goworkers_py.admin.verbs import Verbs
+from goworkers_py.brokers.broker import Capability
+from goworkers_py.brokers.contracts.admin import Glance, Place
 from goworkers_py.brokers.contracts.store import EndedPlace
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import INDEXED, StateWord
+from goworkers_py.features.tracking.record import JobRecord
+from goworkers_py.wire.payload import encodable
+from goworkers_py.wire.stored_job import StoredJob
 
 # Entries of the index that one call looks at.
 MOST_LOOKED_AT = 2_000
@@ -28,10 +34,19 @@ class EndedJobPage:
     total: int  # about how many there are in all
 
 
-class EndedJobs:
-    @property
-    def _broker(self) -> Broker:
-        raise NotImplementedError
+class RecordVerbs(Verbs):
+    def record(self, jid: str) -> JobRecord | None:
+        """Reads the record of a tracked job, without a look at the place where the job should be:
+        `inspector.record(jid).progress`. None for a job that is not tracked."""
+        if not _may_be_tracked(jid):
+            return None
+        broker = self._broker
+        return broker.store.record(jid) if Capability.STORE in broker.capabilities else None
+
+    def placed(self, jid: str) -> tuple[Place, StoredJob] | None:
+        """`place, job = inspector.placed(jid)`: where a tracked job waits, found by its record. None for any other job,
+        and for one that is not where its record says. Something small stands in for a payload of megabytes."""
+        return JobLookup(self._broker, Glance(jid=jid)).place_of(jid) if _may_be_tracked(jid) else None
 
     def ended(self, state: StateWord, *, after: str = "", limit: int = 50) -> EndedJobPage:
         """The tracked jobs that have completed, were cancelled or have expired, the newest first:
@@ -55,6 +70,14 @@ class EndedJobs:
             place, looked_at = page.next, looked_at + count
             if place is None or len(found) >= limit or looked_at >= max(limit, MOST_LOOKED_AT):
                 return EndedJobPage(found, "" if place is None else f"{place.at!r}-{place.jid}", page.total)
+
+
+def _may_be_tracked(jid: str) -> bool:
+    """False for a jid with half a surrogate pair, which can name no record."""
+    if jid and not encodable(jid):
+        return False
+    check_jid(jid)
+    return True
 
 
 def _read(mark: str) -> EndedPlace | None:

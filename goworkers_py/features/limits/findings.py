@@ -1,26 +1,38 @@
-"""The doctor's checks of what holders keep from others: places in limits and locks whose holder is dead, and processes
-that take a missing lease for a death."""
+"""The doctor's check of limits: lines that nobody empties, and places whose holder is dead."""
 
 from __future__ import annotations
 
-import itertools
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from goworkers_py.admin.doctor import NOTE, PROBLEM, SAMPLE, fetched_queues
 from goworkers_py.admin.filter import counted
 from goworkers_py.admin.inspector import Inspector
+from goworkers_py.admin.places import PARKED
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Advice
 from goworkers_py.features.limits.limit import Slot, slot_of_line
-from goworkers_py.features.unique.lock import LockEntry
 from goworkers_py.wire.stored_job import StoredJob
 
-# Slots and locks of which the holders are looked at.
-MOST_SLOTS, MOST_LOCKS = 100, 1_000
+# Slots of which the holders are looked at.
+MOST_SLOTS = 100
 
 
-def place_findings(inspector: Inspector, waiting: Sequence[StoredJob]) -> Iterator[Advice]:
+def limit_findings(inspector: Inspector) -> Iterator[Advice]:
+    waiting = [job for job in inspector.first(PARKED, SAMPLE) if slot_of_line(job.line) is not None]
+    fetched = fetched_queues(inspector) if waiting else set()
+    alone = Counter((job.line.split(":")[1], job.queue) for job in waiting if job.queue not in fetched)
+    for (limit, queue), count in alone.items():
+        what = f"limit {limit}: {counted(count)} of queue {queue} wait, but no live process fetches from it"
+        yield Advice(PROBLEM, what, f"start a process for queue {queue}: it lets the next jobs go")
+    stopped = {entry.name for entry in inspector.limits() if entry.set_concurrent == 0} if waiting else set()
+    for limit in sorted(stopped & {job.line.split(":")[1] for job in waiting}):
+        what = f"limit {limit}: set to 0 by hand, and jobs wait for it"
+        yield Advice(NOTE, what, f"let them go: pyworkers limits unset {limit}")
+    yield from _dead_holders(inspector, waiting)
+
+
+def _dead_holders(inspector: Inspector, waiting: Sequence[StoredJob]) -> Iterator[Advice]:
     """`waiting`: jobs in the lines of limits. Looks at their slots, and at the one slot of each limit without keys: to
     find all keys would read every name on the server."""
     if not inspector.has(Capability.LIMITS):
@@ -49,21 +61,3 @@ def _by_lease(inspector: Inspector) -> Iterator[Advice]:
         what = f"{counted(len(old), 'process', 'processes')} of an earlier build, such as {old[0]}, free the places of "
         what += "limits when a lease is missing: an outage may exceed a limit"
         yield Advice(False, what, "upgrade them: limits hold after an outage only when all processes are new")
-
-
-def lock_findings(inspector: Inspector) -> Iterator[Advice]:
-    """Only where an owner has died: to find all locks reads every name on the server."""
-    if not inspector.has(Capability.LOCKS) or all(owner.alive for owner in inspector.owners()):
-        return
-    locks = [lock for lock in itertools.islice(inspector.locks(), MOST_LOCKS) if lock.owner]
-    dead = inspector.dead_holders({lock.owner for lock in locks})
-    for lock in locks:
-        if lock.owner in dead:
-            yield _of_dead(lock)
-
-
-def _of_dead(lock: LockEntry) -> Advice:
-    what = f"lock {lock.name}: its process {lock.owner} is dead or unknown, and job {lock.holder.jid} holds it"
-    free = f"pyworkers locks free {shlex.quote(lock.name)}"
-    todo = f"the next push that meets it frees it if its job is gone; by hand: {free}"
-    return Advice(False, what, todo)

@@ -1,0 +1,28 @@
+"""The base of each part of the inspector: it asks the broker anew at every call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.contracts.admin import Admin
+
+
+class Verbs:
+    def __init__(self, broker: Callable[[], Broker]) -> None:
+        """`broker` is called anew by each method."""
+        self._find_broker = broker
+
+    @property
+    def _broker(self) -> Broker:
+        return self._find_broker()
+
+    @property
+    def _admin(self) -> Admin:
+        broker = self._broker
+        broker.require(Capability.ADMIN)
+        return broker.admin
+
+    def has(self, capability: Capability) -> bool:
+        """Whether the broker can do this: `inspector.has(Capability.GROUPS)`."""
+        return capability in self._broker.capabilities
