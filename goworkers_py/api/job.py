@@ -147,11 +147,11 @@ class Job(Generic[P, R]):
 
     def _slots(self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any]) -> Sequence[SlotTie]:
         """The slots of a strict limit, from the arguments as they were given."""
-        if not self._spec.limits:
+        if "limits" not in self._spec.marks:
             return ()
-        from goworkers_py.features.limits.limiting import slot_for, strict_of
+        from goworkers_py.features.limits.limiting import limits_of, slot_for, strict_of
 
-        strict = strict_of(self._spec.limits)
+        strict = strict_of(limits_of(self._spec))
         if strict is None:
             return ()
         return [SlotTie(slot_for(strict, args, kwargs, self._spec.name), strict.holds) for args in rows]

@@ -9,9 +9,10 @@ from goworkers_py.config.options import Config, PoolConfig, QueueConfig
 from goworkers_py.config.partitions import of_partition
 from goworkers_py.config.user_code import resolve
 from goworkers_py.core.errors import ConfigError
-from goworkers_py.features.limits.configured import check_limits
+from goworkers_py.features import FEATURES
 from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.policy.levels import Levels
+from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.plan import Plan
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def plan_of(declared: Declarations, config: Config) -> Plan:
     """Imports the code that the configuration names, and checks it, without opening a broker."""
     declared.import_jobs(config)
     declared.client_links_of(config)  # the jobs' own pushes go through these links
-    check_limits(declared.registry.declared_limits, config)
+    _check_features(declared.registry, config)
     registry = declared.registry.without_handlers() if config.partition else declared.registry
     queues = _queues_to_run(declared, config)
     for queue in queues:
@@ -104,3 +105,8 @@ def _link(path: str, place: str) -> Middleware:
     if not isinstance(link, Middleware):
         raise ConfigError(f"{place}: {path!r} has no method call(queue, message, call_next)")
     return link
+
+
+def _check_features(registry: Registry, config: Config) -> None:
+    for feature in FEATURES:
+        feature.check(registry, config)

@@ -20,10 +20,9 @@ from goworkers_py.cli.noting import noted
 from goworkers_py.cli.selection import as_json, confirm, limit, tell, yes
 from goworkers_py.cli.tables import when
 from goworkers_py.core.escaping import one_line
-from goworkers_py.features.tracking.tracking import Tracking
 from goworkers_py.policy.for_ruby import ForRuby
 from goworkers_py.policy.poison import PoisonPolicy
-from goworkers_py.runtime.recovering.recoverer import judge_by
+from goworkers_py.runtime.recovering.recoverer import judge_by, recovering
 from goworkers_py.wire.message import describe_job
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -81,7 +80,7 @@ def recover(app: App, go_process: str | None, plain_queue: str | None, yes: bool
     app.broker.require(Capability.LEASES)
     _wait_for_beats(app.inspector, app.timing.await_beat_s)
     policy, ruby, wall = PoisonPolicy.of(app.config), ForRuby.of(app.config.echo), app.clock.wall
-    judge, count = judge_by(policy, Tracking(app.registry, app.config, wall), wall, ruby), 0
+    judge, count = judge_by(policy, recovering(app.registry, app.config, wall), wall, ruby), 0
     with noted(app.inspector, "jobs of dead processes") as change:
         for job in app.broker.recoverable.recover("", judge, proof=""):
             click.echo(one_line(_line(job)), err=as_json)

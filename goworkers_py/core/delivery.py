@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from goworkers_py.features.tracking.tracked_run import TrackedRun
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 
 class Stage(enum.Enum):
@@ -29,7 +28,8 @@ class Delivery:
     receipt: Any = None  # only the broker reads it
     properties: Any = None  # set by the broker: what a message of plain format says beside its body, for its reader
     message: Any = None  # the parsed payload; set by the worker that begins the job
-    tracked: TrackedRun | None = None  # set by the worker that begins the job
+    # What features keep of the run, by their names. The worker that begins the job replaces it as a whole.
+    of_features: Mapping[str, Any] = MappingProxyType({})
     # The name of its marks, for a job that came again and again, see `contracts.death_marks`; set by the broker.
     mark = ""
     # By which a queue service knows the message again when it delivers it once more; set by the broker, empty where it

@@ -10,9 +10,25 @@ from collections.abc import Sequence
 
 from goworkers_py.features.feature import Feature
 from goworkers_py.features.limits.feature import Limits
-from goworkers_py.features.tracking.feature import Tracking
+from goworkers_py.features.tracking.feature import Tracked
 from goworkers_py.features.unique.feature import Unique
 
-FEATURES: Sequence[Feature] = (Tracking(), Unique(), Limits())
+FEATURES: Sequence[Feature] = (Tracked(), Unique(), Limits())
 # The order in which people see them: pages, findings of the doctor, metrics.
 BY_NAME: Sequence[Feature] = sorted(FEATURES, key=lambda feature: feature.name)
+# The rungs around a run, outermost first, see `runtime.running.rungs`. The chain of links is inside of them.
+RUNGS = (
+    "tracking",  # a record says that the job runs
+    "chain",  # the next link may want the result
+    "cancelling",  # a job that was cancelled does not begin
+    "needs",  # nor one that needs a newer release
+    "newest",  # a unique job gets the arguments of a later push, and with them perhaps a later end of its life
+    "expiry",  # a job whose time has passed does not begin
+    "quarantine",  # a suspect runs alone
+    "expiry again",  # its time may have passed meanwhile
+    "group",  # a member joins its group; a job that aggregates gets its members
+    "lock",  # a unique job that must not begin now waits
+    "ruby lock",
+    "limits",  # a job that finds no place waits in a line
+    "lock again",  # it has its places now, and begins
+)

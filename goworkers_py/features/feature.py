@@ -6,15 +6,24 @@ type checkers see it. A feature overrides the methods of the parts that it has.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     import click
 
     from goworkers_py.admin.inspector import Inspector
     from goworkers_py.brokers.contracts.admin import Checks
+    from goworkers_py.config.options import Config
+    from goworkers_py.core.effect import Effect
     from goworkers_py.core.line_owner import LineOwner
+    from goworkers_py.features.in_process import InProcess, Process, Recovering
+    from goworkers_py.policy.consequences import Change
+    from goworkers_py.policy.registry import Registry
     from goworkers_py.web.site.table import FeaturePages
+
+
+Follow = Callable[[Mapping[str, Any], "Change"], Iterator["Effect"]]  # of the fields of the payload
 
 
 class Feature:
@@ -22,6 +31,40 @@ class Feature:
 
     name: ClassVar[str]  # of its folder
     uses: ClassVar[tuple[str, ...]] = ()  # other features whose modules it imports
+
+    # --- jobs of a class
+
+    def marks_class(self, options: Mapping[str, Any]) -> bool:
+        """Whether jobs with these options of `@job` are the business of this feature, whatever their payload says."""
+        return False
+
+    def needs_of_class(self, options: Mapping[str, Any]) -> Collection[str]:
+        """The needs of the jobs of a class, see `wire.needs`."""
+        return ()
+
+    def check(self, registry: Registry, config: Config) -> None:
+        """Raises ConfigError, or warns, when the declarations of a program and its configuration do not go together."""
+
+    # --- moves and ends
+
+    def followers(self) -> Mapping[str, Follow]:
+        """By the member of the payload's field `pyworkers`: the effects of a move or an end of a job that has it, from
+        the payload alone. A worker, a recovery and people who delete the job get the same."""
+        return {}
+
+    def recovered(self, raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
+        """The effects of taking a job from a process that has left or died, from the payload alone."""
+        return ()
+
+    def recovering(self, registry: Registry, config: Config, wall: Callable[[], float]) -> Recovering | None:
+        """The part that knows more of the jobs of a dead process than their payloads say."""
+        return None
+
+    # --- a process that runs jobs
+
+    def in_process(self, process: Process) -> InProcess | None:
+        """The part that looks after the runs of one process."""
+        return None
 
     # --- people
     commands: ClassVar[tuple[str, ...]] = ()  # of `pyworkers`

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from goworkers_py.core import machine
 from goworkers_py.core.outcome import EXPIRED, Outcome
-from goworkers_py.links.chain import Run
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
@@ -38,7 +37,3 @@ class Expiry:
         self.run_stats.add_unrun(message.job_class, EXPIRED)
         self.handlers.tell_of_expiry(message)
         return EXPIRED
-
-    def around(self, chain: Run) -> Run:
-        """The chain for jobs that may expire while they wait for it to begin."""
-        return lambda message: self.dropped(message) or chain(message)

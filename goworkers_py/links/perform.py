@@ -80,7 +80,7 @@ def perform(
             if FORKS.count != forks:
                 _end_of_child()
             held = _release(message)
-        plain = held is home and message.tracked is None and not message.gives  # nearly every job
+        plain = held is home and not message.keeps_result and not message.gives  # nearly every job
         return DONE if plain else _done(atomic, held, message, message.jid, result)
 
     return run
@@ -136,12 +136,10 @@ def _release(message: Message) -> HeldPushes | Home | None:
 
 
 def _done(atomic: AtomicFinish, held: HeldPushes | Home | None, message: Message, run_id: str, result: object) -> Done:
-    run, keeps = message.tracked, message.gives
-    if keeps:
+    if message.gives:
         result = given(result)  # first: a job whose result is no JSON fails
     done = atomic.done(held, run_id) if isinstance(held, HeldPushes) else DONE
-    keeps = keeps or (run is not None and run.retain_s > 0)
-    return Done(effects=done.effects, result=result) if keeps else done
+    return Done(effects=done.effects, result=result) if message.gives or message.keeps_result else done
 
 
 def _end_of_child() -> None:

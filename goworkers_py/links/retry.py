@@ -64,8 +64,7 @@ class RetryLink:
             told = GIVEN_AWAY if message.cancel.lost else "cancelled while it ran"
             log.info(told, exc_info=None if ours else (type(error), error, own_traceback(error)))
             return KEEP if message.cancel.lost else CANCELLED
-        if message.tracked is not None:
-            message.tracked.failure = error_class(error), error_text(error)
+        message.failure = error_class(error), error_text(error)
         now = self.wall()
         options = self.registry.options_for(message)
         again = self.policy.again(message, error, options, now)

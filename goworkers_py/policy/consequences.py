@@ -6,8 +6,9 @@ job from a dead one, and for people who delete or kill the job.
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from goworkers_py.core.batch import Way
@@ -15,12 +16,7 @@ from goworkers_py.core.effect import Effect, EndSet
 from goworkers_py.core.job_state import ENDED, StateWord
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Joined, Keep, Outcome, Reschedule, Retry
 from goworkers_py.core.tie_effect import EndInBatch, EndLink
-from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
-from goworkers_py.features.limits.limit import SlotTie
-from goworkers_py.features.limits.payload import SLOTS, slots_of
-from goworkers_py.features.unique.effects import FreeLock, KeepLock
-from goworkers_py.features.unique.lock import lock_life_s
-from goworkers_py.features.unique.payload import LOCK, lock_of
+from goworkers_py.features import FEATURES
 from goworkers_py.wire import deep, payload
 from goworkers_py.wire.batch import BATCH, LONGEST_ERROR, batch_of, death_of, error_of, is_over, shown_class
 from goworkers_py.wire.chain import CHAIN, chain_of
@@ -73,32 +69,6 @@ def moved(
     return _of_all(fields, Change(jid, state, due, now, error=error)) if jid else ()
 
 
-def _of_lock(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
-    lock, state = lock_of(fields), change.state
-    if lock is None or (state == "completed" and lock.until == "expiry"):
-        return
-    # A dead one that reads may be retried by hand, and its newest arguments are in the lock; the next push takes that.
-    if state in ENDED and not (state == "dead" and lock.reads):
-        yield FreeLock(change.jid, lock.name)
-    else:
-        life_s = lock_life_s(lock.for_s, change.due, change.now)
-        yield KeepLock(change.jid, lock.name, life_s, change.due)
-
-
-def of_slots(ties: Iterable[SlotTie], change: Change, queues: tuple[str, ...]) -> Iterator[Effect]:
-    """A job that goes on keeps its place in a strict slot, so that its line waits for it."""
-    for slot, holds in ties:
-        if holds and change.state not in ENDED:
-            yield HoldSlot(change.jid, slot)
-        else:
-            yield LeaveSlot(change.jid, slot, queues)
-
-
-def _of_limits(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
-    queue = fields.get("queue")
-    yield from of_slots(slots_of(fields), change, (queue,) if payload.is_name(queue) else ())
-
-
 _WAYS: dict[StateWord, Way] = {
     "completed": "succeeded", "dead": "failed", "cancelled": "cancelled", "expired": "expired",
 }  # fmt: skip
@@ -136,14 +106,21 @@ def _of_set(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
         yield EndSet(change.jid, found.group)
 
 
-# One for each kind of tie, by its word in the field, in the order of their effects.
-_TIES: Mapping[str, Callable[[Mapping[str, Any], Change], Iterator[Effect]]] = {
-    LOCK: _of_lock,
-    SLOTS: _of_limits,
-    CHAIN: _of_chain,  # before the batch: the next link joins it before this job is counted
-    BATCH: _of_batch,
-    GROUP: _of_set,
-}
+Follow = Callable[[Mapping[str, Any], Change], Iterator[Effect]]
+
+
+@functools.cache
+def _followers() -> Mapping[str, Follow]:
+    """By the member of the field, in the order of their effects."""
+    of_features = {word: follow for feature in FEATURES for word, follow in feature.followers().items()}
+    # The chain before the batch: the next link joins it before this job is counted.
+    return {**of_features, CHAIN: _of_chain, BATCH: _of_batch, GROUP: _of_set}
+
+
+def taken(raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
+    """Of a job that comes back into its queue from a process that has left or died."""
+    of_features = [effect for feature in FEATURES for effect in feature.recovered(raw, queue, owner)]
+    return (*of_features, *moved(raw, "waiting"))
 
 
 def _of_all(fields: Mapping[str, Any], change: Change) -> tuple[Effect, ...]:
@@ -151,10 +128,10 @@ def _of_all(fields: Mapping[str, Any], change: Change) -> tuple[Effect, ...]:
     if not isinstance(ties, dict):
         return ()
     found: list[Effect] = []
-    for word, of_tie in _TIES.items():
+    for word, follow in _followers().items():
         if word in ties:
             try:
-                found += list(of_tie(fields, change))
+                found += list(follow(fields, change))
             except Exception:  # the other ties of the job, and its move, do not depend on this one
                 log.exception("job %s: its tie %s cannot follow it to %s, and is left", change.jid, word, change.state)
     return tuple(found)

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from goworkers_py.config.job_options import NOTHING_SAID, CodeOptions
 from goworkers_py.core.errors import ConfigError, UnknownJob
-from goworkers_py.core.levels import levels_of
+from goworkers_py.features import FEATURES
 from goworkers_py.observe.job_log_levels import level_named
 from goworkers_py.policy.arguments import Arguments
 from goworkers_py.policy.iterable import is_iterable
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import Message
-from goworkers_py.wire.needs import ITERATE, LIMITS
-
-if TYPE_CHECKING:
-    from goworkers_py.features.limits.limit import LimitSpec
+from goworkers_py.wire.needs import ITERATE
 
 QueueHandler = Callable[[Message], Any]
+NO_MARKS: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +35,15 @@ class JobSpec:
     arguments: Arguments = field(init=False, compare=False, repr=False)
     aggregate: JobSpec | None = field(init=False, compare=False, repr=False, default=None)  # of its groups
     iterable: bool = field(init=False, compare=False, repr=False)  # the function is a generator function
-    limits: tuple[LimitSpec, ...] = field(init=False, compare=False, repr=False)
+    marks: frozenset[str] = field(init=False, compare=False, repr=False)  # names of features, see `Feature.marks_class`
     needs: frozenset[str] = field(init=False, compare=False, repr=False)  # of the worker, see `wire.needs`
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arguments", Arguments(self.name, self.function))
         object.__setattr__(self, "iterable", not self.takes_message and is_iterable(self.function))
-        object.__setattr__(self, "limits", tuple(limit.spec for limit in self.options.get("limits") or ()))
-        told = {ITERATE: self.iterable, LIMITS: self.limits}
-        object.__setattr__(self, "needs", frozenset(need for need, is_so in told.items() if is_so))
+        object.__setattr__(self, "marks", frozenset(one.name for one in FEATURES if one.marks_class(self.options)))
+        of_features = {need for feature in FEATURES for need in feature.needs_of_class(self.options)}
+        object.__setattr__(self, "needs", frozenset({*of_features, *((ITERATE,) if self.iterable else ())}))
 
     def aggregated_by(self, aggregate: JobSpec) -> None:
         """While modules are imported."""
@@ -60,13 +58,12 @@ class Registry:
         self._handlers: dict[str, JobSpec] = {}
         self.any_timeouts = False
         self.any_log_levels = False
-        self.any_tracked = False
-        self.any_limits = False
-        self.declared_limits: dict[str, LimitSpec] = {}  # those of blocks too
+        self.any_marks = False
+        self.of_features: dict[str, Any] = {}  # declarations of the program beside its jobs, by the name of the feature
 
     def add(self, spec: JobSpec) -> None:
         known = self._jobs.get(spec.name)
-        if known is not None and not _same_code(known.function, spec.function):
+        if known is not None and not is_same_code(known.function, spec.function):
             raise ConfigError(
                 f"two jobs are called {spec.name!r}: {_full_name(known.function)} and {_full_name(spec.function)}; "
                 "give one of them another name: @job('Name')"
@@ -74,17 +71,15 @@ class Registry:
         self._jobs[spec.name] = spec
         self.any_timeouts |= "timeout" in spec.options
         self.any_log_levels |= "log_level" in spec.options
-        self.any_tracked |= any(spec.options.get(one) for one in ("track", "retain", "sidekiq_status"))
-        self.any_limits |= bool(spec.limits)
-
-    def declare(self, limit: LimitSpec) -> None:
-        known = self.declared_limits.setdefault(limit.name, limit)
-        if known.settings != limit.settings or not _same_key(known.by, limit.by):
-            raise ConfigError(f"limit {limit.name} is declared twice, with other values: give one of them another name")
+        self.any_marks |= bool(spec.marks)
 
     def handle(self, queue: str, handler: QueueHandler, options: CodeOptions = NOTHING_SAID) -> None:
         self._handlers[queue] = JobSpec(queue, handler, queue, options, takes_message=True)
         self.any_timeouts |= "timeout" in options
+        self.any_marks |= bool(self._handlers[queue].marks)
+
+    def specs(self) -> Iterable[JobSpec]:
+        return self._jobs.values()
 
     def job(self, name: str) -> JobSpec | None:
         return self._jobs.get(name)
@@ -123,19 +118,10 @@ class Registry:
             return level_named(message.get("log_level"))
         return level_named(self.options_for(message).get("log_level"))
 
-    def limits(self) -> list[LimitSpec]:
-        """Of all classes, each once."""
-        return list({limit.name: limit for spec in self._jobs.values() for limit in spec.limits}.values())
-
-    def queues_of_limits(self, names: Collection[str]) -> list[str]:
-        """The queues of the classes that have one of these limits."""
-        found: dict[str, None] = {}
-        for spec in self._jobs.values():
-            if any(limit.name in names for limit in spec.limits):
-                levels = levels_of(spec.queue) if "priority" in spec.options else ()
-                retries = spec.options.get("retry_queue")
-                found |= dict.fromkeys([spec.queue, *levels, *([retries] if retries else [])])
-        return [*found]
+    def marks_of(self, message: Message) -> frozenset[str]:
+        """The names of the features whose business the job is by its class."""
+        spec = self.spec_of(message)
+        return NO_MARKS if spec is None else spec.marks
 
     @property
     def any_handlers(self) -> bool:
@@ -180,10 +166,6 @@ class Registry:
         return registry
 
 
-def _same_key(one: Callable[..., Any] | None, other: Callable[..., Any] | None) -> bool:
-    return one is other or (one is not None and other is not None and _same_code(one, other))
-
-
 def _unknown(message: Message) -> str:
     if message.job_class == enclosure.CLASS:
         return (
@@ -202,7 +184,7 @@ def _full_name(function: Callable[..., Any]) -> str:
     return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', function)}"
 
 
-def _same_code(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+def is_same_code(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
     """Whether both functions begin at the same line of a file. A module that is imported twice (as __main__ and by its
     name, or reloaded) registers its own jobs again."""
     # Unwrapped: all atomic jobs are wrapped by one function.

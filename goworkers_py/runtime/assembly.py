@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -15,13 +15,9 @@ from goworkers_py.core.command import Obey
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.election import Term
 from goworkers_py.core.levels import base_of, plain_list_of
-from goworkers_py.features.limits.limiting import Limiting
-from goworkers_py.features.limits.run import LimitBegin
-from goworkers_py.features.limits.service import LimitReleaser
-from goworkers_py.features.tracking.service import Tracker
-from goworkers_py.features.tracking.tracking import Tracking
-from goworkers_py.features.unique.run import LockBegin
-from goworkers_py.features.unique.service import LockKeeper
+from goworkers_py.core.outcome import Outcome
+from goworkers_py.features import FEATURES
+from goworkers_py.features.in_process import InProcess, Process
 from goworkers_py.links.aggregate import aggregate
 from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run, adapt, wrap_all
@@ -56,7 +52,7 @@ from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.plan import Plan
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.recovering.lost_jobs import lost_jobs
-from goworkers_py.runtime.recovering.recoverer import Recoverer, judge_by
+from goworkers_py.runtime.recovering.recoverer import Recoverer, judge_by, recovering
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.running.canceller import Canceller
 from goworkers_py.runtime.running.group_members import GroupMembers
@@ -66,7 +62,7 @@ from goworkers_py.runtime.running.net import Net
 from goworkers_py.runtime.running.plain_reader import PlainReader
 from goworkers_py.runtime.running.quarantine import Quarantine
 from goworkers_py.runtime.running.ruby_jobs import RubyJobs
-from goworkers_py.runtime.running.special_runs import RunTies, SpecialRuns
+from goworkers_py.runtime.running.special_runs import SpecialRuns
 from goworkers_py.runtime.running.stuck_jobs import StuckJobs
 from goworkers_py.runtime.running.watchdog import Watchdog
 from goworkers_py.runtime.scheduling.due_hints import DueHints
@@ -80,7 +76,7 @@ from goworkers_py.runtime.services import Services
 from goworkers_py.runtime.settling.serial_settler import SerialSettler
 from goworkers_py.runtime.settling.settler import Settler
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.wire.message import Timestamps
+from goworkers_py.wire.message import Message, Timestamps
 
 NEEDED = (Capability.DELAYS, Capability.STORE, Capability.LEASES, Capability.CONTROL)
 # Of a queue service that delivers jobs again by itself.
@@ -110,19 +106,16 @@ class _Assembly:
     def __init__(self, plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Obey | None) -> None:
         self._plan, self._config, self._broker, self._hints = plan, plan.config, broker, hints
         self._obey = obey
-        self._tracking = Tracking(plan.registry, plan.config, clock.wall)
-        self._limiting = Limiting(plan.registry, plan.config)
-        self._limit_begin = LimitBegin(broker, self._limiting, self._tracking, clock.wall)
         self._poison, self._for_ruby = PoisonPolicy.of(plan.config), ForRuby.of(plan.config.echo)
         self._shared = self._share(clock)
         self._relay = Relay(broker.store, plan.destinations, self._shared.outage)
-        self._tracker = Tracker(broker.store, self._tracking, self._running, self._shared.outage)
         self._canceller = self._cancel()
+        self._parts = self._parts_of_features()
         stuck_jobs = StuckJobs(plan.config, self._shared, lambda: self._managers, obey)
         self._watchdog = Watchdog(plan.config.stuck_grace, stuck_jobs.found, look_after=lambda: self.launcher.revive())
-        special_runs = self._special_runs()
-        self._managers = [self._manager(Pool(config, plan.config.partition), special_runs) for config in plan.pools]
-        self._health = Health(self._managers, self._watchdog, self._vital, self._shared, self._limit_begin.running)
+        self._runs = self._special_runs()
+        self._managers = [self._manager(Pool(config, plan.config.partition)) for config in plan.pools]
+        self._health = Health(self._managers, self._watchdog, self._vital, self._shared, self._running_by_limit)
         reporter = Reporter(broker.control, plan.config, self._health, self._shared, obey)
         if Capability.CALLS in broker.capabilities:
             reporter.commands = [*BUILT_IN, *plan.commands]
@@ -132,7 +125,7 @@ class _Assembly:
         if plan.config.partition:
             for service in (self._heartbeat, *services):
                 service.name += f"@{plan.config.partition}"
-        self.launcher = Launcher(plan, broker, services, self._health, reporter, self._shared)
+        self.launcher = Launcher(plan, broker, services, self._health, reporter, self._shared, self._parts)
 
     def _share(self, clock: Clock) -> Shared:
         """The small things that all threads share."""
@@ -162,30 +155,37 @@ class _Assembly:
         plan, outage = self._plan, self._shared.outage
         return Canceller(self._broker.cancels, plan.registry, plan.handlers, self._running, outage, lost)
 
+    def _parts_of_features(self) -> list[InProcess]:
+        plan, broker, look_elsewhere = self._plan, self._broker, self._canceller.look_elsewhere
+        return parts_of_features(plan, broker, self._shared, self._running, lambda: self._runs, look_elsewhere)
+
+    def _running_by_limit(self) -> dict[str, int]:
+        return {name: count for part in self._parts for name, count in part.running().items()}
+
     def _special_runs(self) -> SpecialRuns:
-        broker, wall, shared = self._broker, self._shared.clock.wall, self._shared
+        broker, wall, registry = self._broker, self._shared.clock.wall, self._plan.registry
         timestamps = Timestamps(self._config.timestamps)
         ruby = RubyJobs(self._for_ruby, broker.neighbours, timestamps, wall) if self._for_ruby else None
-        members = GroupMembers(broker, self._plan.registry, self._canceller, wall)
-        ties = RunTies(LockBegin(broker, wall), members, self._limit_begin, ruby)
-        iterate = begin_iteration(broker.store, lambda: shared.state.quiet, wall)
-        return SpecialRuns(self._tracker, self._canceller, iterate, ties, wall)
+        members = GroupMembers(broker, registry, self._canceller, wall)
+        return SpecialRuns(registry, self._canceller, members, self._parts, ruby, wall)
 
-    def _manager(self, pool: Pool, runs: SpecialRuns) -> Manager:
+    def _manager(self, pool: Pool) -> Manager:
         transport, shared = self._broker.transport, self._shared
         on_later, on_posted = self._hints.scheduled, self._relay.wake
         settles = SerialSettler if pool.serial else Settler
-        settler = settles(transport, pool, shared, on_later, on_posted, lambda: self._limit_begin.on_line())
+        settled = [part.settled for part in self._parts if type(part).settled is not InProcess.settled]
+        settler = settles(transport, pool, shared, on_later, on_posted, settled)
         plan = self._plan
         if (fence := self._broker.fence) is not None:
             plan = replace(plan, term=Term(fence, self._broker))
-        lanes = [lane_of(plan, pool, queue, self._watchdog, shared, runs) for queue in pool.queues]
+        iterate = begin_iteration(self._broker.store, lambda: shared.state.quiet, shared.clock.wall)
+        lanes = [lane_of(plan, pool, queue, self._watchdog, shared, self._runs, iterate) for queue in pool.queues]
         if (marked_runs := self._marked_runs()) is not None:
             for lane in lanes:
                 lane.guard.run_suspect = marked_runs.run
         if isinstance(settler, SerialSettler):
-            return SerialManager(pool, lanes, settler, transport, shared)
-        return Manager(pool, lanes, settler, transport, shared)
+            return SerialManager(pool, lanes, settler, transport, shared, self._parts)
+        return Manager(pool, lanes, settler, transport, shared, self._parts)
 
     def _marked_runs(self) -> MarkedRuns | None:
         if (marks := self._broker.death_marks) is None:
@@ -196,23 +196,19 @@ class _Assembly:
     def _services(self) -> Services:
         plan, broker, outage = self._plan, self._broker, self._shared.outage
         switches = {queue: partial(manager.set_paused, queue) for manager in self._managers for queue in manager.queues}
-        locks = broker.locks if Capability.LOCKS in broker.capabilities else None
         wall = self._shared.clock.wall
-        releaser = self._releaser()
         return Services(
             heartbeat=self._heartbeat,
-            recoverer=self._recoverer(releaser),
+            recoverer=self._recoverer(),
             watchdog=self._watchdog,
             pauses=Pauses(broker.transport, switches, outage),
             scheduler=Scheduler(broker.store, self._config, self._hints, self._shared.clock, outage),
             relay=self._relay,
-            tracker=self._tracker,
             canceller=self._canceller,
             commands=self._commands(),
-            lock_keeper=LockKeeper(locks, self._running, wall, outage),
+            of_features=[service for part in self._parts for service in part.services()],
             group_flusher=GroupFlusher(broker, plan, wall, outage) if Aggregates(plan.registry).specs() else None,
             firer=Firer(broker, plan.periodic, self._shared.counters, outage) if plan.periodic.jobs else None,
-            limit_releaser=releaser,
         )
 
     def _commands(self) -> Commands | None:
@@ -224,27 +220,39 @@ class _Assembly:
         facts = Facts(tag, queues, self._config.partition or MAIN)
         return Commands(self._broker.calls, built_in, own, facts, self._shared)
 
-    def _releaser(self) -> LimitReleaser | None:
-        if not self._limit_begin.of_any_class:
-            return None
-        declare = self._limit_begin.declare
-        releaser = LimitReleaser(self._broker, self._limiting, declare, self._shared.outage)
-        self._limit_begin.on_line = releaser.look_soon
-        return releaser
-
-    def _recoverer(self, releaser: LimitReleaser | None) -> Recoverer:
-        judge = judge_by(self._poison, self._tracking, self._shared.clock.wall, self._for_ruby, self._limiting)
-        recoverable, timing = self._broker.recoverable, self._config.timing
-        recoverer = Recoverer(recoverable, self._heartbeat, judge, self._plan.handlers, self._shared, timing)
-        if releaser is not None:
-            recoverer.on_recovered = releaser.look_at_all
-        return recoverer
+    def _recoverer(self) -> Recoverer:
+        wall, plan = self._shared.clock.wall, self._plan
+        judge = judge_by(self._poison, recovering(plan.registry, plan.config, wall), wall, self._for_ruby)
+        on_recovered = [part.owner_died for part in self._parts]
+        recoverable = self._broker.recoverable
+        return Recoverer(
+            recoverable, self._heartbeat, judge, plan.handlers, self._shared, self._config.timing, on_recovered
+        )
 
 
-def lane_of(plan: Plan, pool: Pool, queue: str, watch: Watch, shared: Shared, runs: SpecialRuns) -> Lane:
-    """The test modes run jobs through such a lane too."""
+def parts_of_features(
+    plan: Plan,
+    broker: Broker,
+    shared: Shared,
+    running: Callable[[], Iterable[Delivery]],
+    runs: Callable[[], SpecialRuns],
+    shown: Callable[[Iterable[Delivery]], None] = lambda deliveries: None,
+) -> list[InProcess]:
+    """The parts of all features in a process. `runs` is called while jobs run."""
+
+    def ended(message: Message, outcome: Outcome) -> Outcome:
+        return runs().with_ties(message, outcome)
+
+    process = Process(plan, broker, shared, running, ended, shown)
+    return [part for feature in FEATURES if (part := feature.in_process(process)) is not None]
+
+
+def lane_of(
+    plan: Plan, pool: Pool, queue: str, watch: Watch, shared: Shared, runs: SpecialRuns, iterate: BeginIteration
+) -> Lane:
+    """The test modes run jobs through such a lane too. `iterate` begins the runs of iterable jobs."""
     run_stats = RunStats(plan.registry.names_in(base_of(queue)))
-    chain = _chain(plan, pool, queue, run_stats, watch, shared.clock, runs.iterate)
+    chain = _chain(plan, pool, queue, run_stats, watch, shared.clock, iterate)
     aggregation = _chain(plan, pool, queue, run_stats, watch, shared.clock)
     needs = Needs(Timestamps(plan.config.timestamps), shared.clock.wall)
     expiry = Expiry(plan.handlers, run_stats, shared.counters, shared.clock.wall)

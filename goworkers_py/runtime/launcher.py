@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from goworkers_py.brokers.broker import Broker
-from goworkers_py.config.options import LimitConfig
+from goworkers_py.config.options import Config
 from goworkers_py.core import machine
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable, Fenced
 from goworkers_py.core.stored_config import ConfigInForce
+from goworkers_py.features.in_process import InProcess
 from goworkers_py.runtime import forks
 from goworkers_py.runtime.alive.health import Health
 from goworkers_py.runtime.alive.reporter import Reporter
@@ -31,12 +32,21 @@ class Launcher:
     after_jobs_s = 5.0  # for settling and deregistering, after the time that the jobs have
 
     def __init__(
-        self, plan: Plan, broker: Broker, services: Services, health: Health, reporter: Reporter, shared: Shared
+        self,
+        plan: Plan,
+        broker: Broker,
+        services: Services,
+        health: Health,
+        reporter: Reporter,
+        shared: Shared,
+        parts: Sequence[InProcess] = (),
     ) -> None:
+        """`parts` are those of the features in this process."""
         self.plan = plan
         self._timeout_s = plan.config.timeout
         self._broker = broker
         self._services = services
+        self._parts = parts
         self._heartbeat = services.heartbeat
         self._recoverer = services.recoverer
         self._reporter = reporter
@@ -168,10 +178,10 @@ class Launcher:
     def poll_every(self, seconds: float) -> None:
         self._services.scheduler.poll_every(seconds)
 
-    def set_limits(self, limits: Sequence[LimitConfig]) -> None:
-        """Declares the limits of the code with what these sections say of them, soon."""
-        if self._services.limit_releaser is not None:
-            self._services.limit_releaser.set_limits(limits)
+    def take(self, config: Config) -> Iterator[str]:
+        """Gives the features what a new configuration says, and names the options that are in force now."""
+        for part in self._parts:
+            yield from part.take(config)
 
     def tell_config(self, config: ConfigInForce) -> None:
         self._reporter.config = config

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from goworkers_py.brokers.contracts.transport import Transport
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
-from goworkers_py.features.tracking.tracking import requeued
+from goworkers_py.core.outcome import REQUEUE, Outcome, Requeue
+from goworkers_py.features.in_process import InProcess
 from goworkers_py.policy.priorities import priorities_of
 from goworkers_py.runtime.fetching.fetcher import Fetcher
 from goworkers_py.runtime.fetching.pool_fetcher import PoolFetcher
@@ -36,8 +37,15 @@ class Manager:
     resizable = True  # whether the number of threads can change
 
     def __init__(
-        self, pool: Pool, lanes: Sequence[Lane], settler: Settler, transport: Transport, shared: Shared
+        self,
+        pool: Pool,
+        lanes: Sequence[Lane],
+        settler: Settler,
+        transport: Transport,
+        shared: Shared,
+        parts: Sequence[InProcess] = (),
     ) -> None:
+        """`parts` are those of the features in this process."""
         self.name = pool.name
         self.title = pool.title
         self.concurrency = pool.concurrency
@@ -48,6 +56,7 @@ class Manager:
         self.fetcher = make_fetcher(transport, pool, shared, self._give_back)
         self._pool = pool
         self._shared = shared
+        self._parts = parts
         self._settler = settler
         self._numbers = itertools.count(1)
         self._started = False
@@ -151,7 +160,7 @@ class Manager:
     def _give_back(self, deliveries: Sequence[Delivery]) -> None:
         """The newest first, each to the front of its queue: so the oldest is the next to run again."""
         for delivery in reversed(deliveries):
-            self._settler.put(delivery, requeued(delivery))
+            self._settler.put(delivery, requeued(delivery, self._parts))
 
     def stop_workers(self) -> None:
         self._pool.buffer.stop_workers(len(self._workers))
@@ -214,3 +223,9 @@ class Manager:
     def ended(self) -> int:
         """How many runs have ended."""
         return sum(lane.run_stats.ended for lane in self.lanes.values())
+
+
+def requeued(delivery: Delivery, parts: Iterable[InProcess]) -> Outcome:
+    """The outcome of a delivery that is given back: its run did not begin, or did not end in time."""
+    effects = tuple([effect for part in parts for effect in part.given_back(delivery)])
+    return Requeue(effects=effects) if effects else REQUEUE

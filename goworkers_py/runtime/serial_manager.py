@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from goworkers_py.brokers.contracts.transport import Transport
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.features.in_process import InProcess
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.pool import Pool
@@ -24,9 +25,15 @@ class SerialManager(Manager):
     resizable = False
 
     def __init__(
-        self, pool: Pool, lanes: Sequence[Lane], settler: SerialSettler, transport: Transport, shared: Shared
+        self,
+        pool: Pool,
+        lanes: Sequence[Lane],
+        settler: SerialSettler,
+        transport: Transport,
+        shared: Shared,
+        parts: Sequence[InProcess] = (),
     ) -> None:
-        super().__init__(pool, lanes, settler, transport, shared)
+        super().__init__(pool, lanes, settler, transport, shared, parts)
         [worker] = self._workers
         assert isinstance(worker, HeldWorker)
         self._serial = SerialWorker(worker, self.fetcher, pool.buffer, settler, shared.outage)

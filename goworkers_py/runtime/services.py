@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from goworkers_py.features.limits.service import LimitReleaser
-from goworkers_py.features.tracking.service import Tracker
-from goworkers_py.features.unique.service import LockKeeper
 from goworkers_py.runtime.alive.heartbeat import Heartbeat
 from goworkers_py.runtime.commands.commands import Commands
 from goworkers_py.runtime.fetching.pauses import Pauses
@@ -29,13 +26,11 @@ class Services:
     pauses: Pauses
     scheduler: Scheduler
     relay: Relay
-    tracker: Tracker
     canceller: Canceller
-    lock_keeper: LockKeeper
+    of_features: Sequence[Service] = ()
     commands: Commands | None = None  # None: the broker has none
     group_flusher: GroupFlusher | None = None  # None: no class of this program aggregates groups
     firer: Firer | None = None  # None: there are no periodic jobs
-    limit_releaser: LimitReleaser | None = None  # None: the program has no limits
 
     def __iter__(self) -> Iterator[Service]:
         """In the order in which they start and stop. Without the heartbeat, which starts before them."""
@@ -46,12 +41,10 @@ class Services:
                 self.pauses,
                 self.scheduler,
                 self.relay,
-                self.tracker,
                 self.canceller,
-                self.lock_keeper,
+                *self.of_features,
                 *([self.commands] if self.commands else []),
                 *([self.group_flusher] if self.group_flusher else []),
-                *([] if self.limit_releaser is None else [self.limit_releaser]),
                 *([self.firer] if self.firer else []),
             )
         )

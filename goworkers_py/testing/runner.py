@@ -19,28 +19,22 @@ from goworkers_py.core.delivery import BEGUN, ENDED, Delivery
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import REQUEUE, Keep, Outcome
-from goworkers_py.features.limits.limiting import Limiting
-from goworkers_py.features.limits.run import LimitBegin
-from goworkers_py.features.limits.service import LimitReleaser
-from goworkers_py.features.tracking.service import Tracker
-from goworkers_py.features.tracking.tracking import Tracking
-from goworkers_py.features.unique.run import LockBegin
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.links.iterate import BeginIteration, begin_iteration
 from goworkers_py.links.perform import close_own_loop
 from goworkers_py.links.time_limit import Watched
 from goworkers_py.observe.counters import Counters
 from goworkers_py.policy.poison import PoisonPolicy
-from goworkers_py.runtime.assembly import lane_of
+from goworkers_py.runtime.assembly import lane_of, parts_of_features
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.pool import Pool
-from goworkers_py.runtime.recovering.recoverer import judge_by
+from goworkers_py.runtime.recovering.recoverer import judge_by, recovering
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.running.canceller import Canceller
 from goworkers_py.runtime.running.group_members import GroupMembers
 from goworkers_py.runtime.running.quarantine import Quarantine
-from goworkers_py.runtime.running.special_runs import RunTies, SpecialRuns
+from goworkers_py.runtime.running.special_runs import SpecialRuns
 from goworkers_py.runtime.scheduling.due_hints import DueHints
 from goworkers_py.runtime.scheduling.group_flusher import GroupFlusher
 from goworkers_py.runtime.scheduling.relay import Relay
@@ -77,16 +71,13 @@ class Runner:
         self._shared = shared = _shared(app, broker)
         self._scheduler = Scheduler(broker.store, plan.config, DueHints(), app.clock, shared.outage)
         self._relay = Relay(broker.store, plan.destinations, shared.outage)
-        tracking = Tracking(plan.registry, plan.config, app.clock.wall)
-        tracker = Tracker(broker.store, tracking, tuple, shared.outage)
         canceller = Canceller(broker.cancels, plan.registry, handlers, lambda: (), shared.outage)
-        iterate = iterate or begin_iteration(broker.store, lambda: False, app.clock.wall)
-        locks, limiting = LockBegin(broker, app.clock.wall), Limiting(plan.registry, plan.config)
-        self._judge = judge_by(PoisonPolicy.of(plan.config), tracking, app.clock.wall, limiting=limiting)
-        limits = LimitBegin(broker, limiting, tracking, app.clock.wall)
-        self._releaser = LimitReleaser(broker, limiting, limits.declare, shared.outage) if limits.of_any_class else None
+        self._iterate = iterate or begin_iteration(broker.store, lambda: False, app.clock.wall)
+        parts = recovering(plan.registry, plan.config, app.clock.wall)
+        self._judge = judge_by(PoisonPolicy.of(plan.config), parts, app.clock.wall)
+        self._parts = parts_of_features(plan, broker, shared, tuple, lambda: self._runs)
         groups = GroupMembers(broker, plan.registry, canceller, app.clock.wall)
-        self._special_runs = SpecialRuns(tracker, canceller, iterate, RunTies(locks, groups, limits), app.clock.wall)
+        self._runs = SpecialRuns(plan.registry, canceller, groups, self._parts, None, app.clock.wall)
         self._flusher = GroupFlusher(broker, plan, app.clock.wall, shared.outage)
         self._worked = {queue.name for queue in plan.queues} | set(plan.registry.queues())
         self._lanes: dict[str, Lane] = {}
@@ -124,16 +115,16 @@ class Runner:
         self._flusher.run_once()
         if self._broker.admin.outboxes():
             self._relay.run_once()
-        if self._releaser is not None:
-            self._releaser.run_once()
+        for part in self._parts:
+            part.look()
 
     def recover(self) -> None:
         """As the recoverer of a daemon: the jobs of dead processes come back into their queues."""
         recoverable = self._broker.recoverable
         for _ in recoverable.recover(self._broker.lease.identity, self._judge, proof=""):
             pass
-        if self._releaser is not None:
-            self._releaser.look_at_all()
+        for part in self._parts:
+            part.owner_died()
 
     def fetch(self, jid: str) -> Delivery | None:
         """The next delivery of this job. None while it waits in no queue. The other jobs stay there."""
@@ -166,7 +157,7 @@ class Runner:
     def _lane(self, queue: str) -> Lane:
         if queue not in self._lanes:
             pool = Pool(PoolConfig(queue, (queue,)))
-            self._lanes[queue] = lane_of(self._plan, pool, queue, _NoWatch(), self._shared, self._special_runs)
+            self._lanes[queue] = lane_of(self._plan, pool, queue, _NoWatch(), self._shared, self._runs, self._iterate)
         return self._lanes[queue]
 
     def _failed(self, message: Message, error: BaseException) -> None:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from goworkers_py.core.cancel import CancelRequest
     from goworkers_py.core.election import Term
     from goworkers_py.core.outcome import Outcome
-    from goworkers_py.features.tracking.tracked_run import TrackedRun
 
 # Sidekiq 8 writes integer milliseconds, every other program seconds. Epoch milliseconds passed this number in 1973,
 # epoch seconds will in the year 5138.
@@ -47,8 +46,9 @@ class Message:
     """
 
     __slots__ = (
-        "args", "begun_at", "cancel", "expired", "fields", "gives", "held", "interrupt", "iteration", "job_class",
-        "members", "outcome", "queue", "raw", "term", "thread", "tracked",
+        "args", "begun_at", "cancel", "delivery", "expired", "failure", "fields", "gives", "held", "interrupt",
+        "iteration", "job_class", "keeps_result", "members", "on_progress", "outcome", "queue", "raw", "shown", "term",
+        "thread",
     )  # fmt: skip
 
     # Set while the job's code runs: this thread may hold back its pushes. First it is the daemon's broker.
@@ -59,6 +59,10 @@ class Message:
     iteration: object  # set for an iterable job only, see `links.iterate`
     outcome: Outcome  # set when the chain of a job with ties has ended, see `runtime.running.net`
     term: Term  # set where the process leads, see `links.term`
+    delivery: Any  # set for a job with marks, see `runtime.running.rungs`
+    failure: tuple[str, str]  # set when the run has failed: class and text of the error, which would keep its frames
+    on_progress: Callable[[str], None]  # set where the progress of the job is shown: it gets that as JSON
+    shown: bool  # set where programs of Ruby see the state of the job, and may cancel it
 
     def __init__(self, raw: bytes, queue: str) -> None:
         self.fields = fields = payload.read(raw)  # not to be changed
@@ -73,7 +77,7 @@ class Message:
         self.interrupt: Callable[[], object] | None = None  # ends a run that is not Python code of the worker's thread
         self.cancel: CancelRequest | None = None  # set when the job is cancelled while it runs
         self.gives = False  # set to true where the next link of a chain wants the result
-        self.tracked: TrackedRun | None = None  # set where the states of the job are recorded
+        self.keeps_result = False  # set to true where the result is kept, if it is JSON
 
     def renew(self, raw: bytes) -> None:
         """Before the run: `raw` is the payload with the arguments of a later push."""
@@ -168,11 +172,11 @@ class Message:
     def progress(self, at: float, total: float | None = None, text: str = "") -> None:
         """Tells how far a tracked job has got: `workers.current_message().progress(42, 100, "page 42")`. Everybody can
         read it by `workers.status(jid).progress`, within a second. Does nothing in a job that is not tracked."""
-        if self.tracked is not None:
-            told = [float(at), None if total is None else float(total), str(text)[:LONGEST_PROGRESS], machine.time()]
-            payload.check_plain(told, "progress")
-            self.tracked.progress = payload.encode(told)
-            self.tracked.changed()
+        if (on_progress := getattr(self, "on_progress", None)) is not None:
+            of_all = None if total is None else float(total)
+            progress = [float(at), of_all, str(text)[:LONGEST_PROGRESS], machine.time()]
+            payload.check_plain(progress, "progress")
+            on_progress(payload.encode(progress))
 
     def __getitem__(self, field: str) -> Any:
         return self.fields[field]

@@ -24,8 +24,8 @@ from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.outcome import CANCELLED, DISCARD, DONE, EXPIRED, REQUEUE, Dead, Done, Outcome, Park, Retry
 from goworkers_py.core.tie_effect import EndInBatch
 from goworkers_py.features.tracking.effects import NoteState, Tracked
+from goworkers_py.features.tracking.end import Tracking
 from goworkers_py.features.tracking.tie import RecordTie
-from goworkers_py.features.tracking.tracking import Tracking
 from goworkers_py.policy.consequences import consequences, moved
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.registry import Registry
@@ -560,7 +560,7 @@ def test_the_figures_of_batches_are_those_of_the_open_and_the_failed_ones(
 
 
 def test_a_recovered_job_is_not_counted_and_a_buried_one_is(me: Process, batches: Batches) -> None:
-    judge = judge_by(PoisonPolicy.of(Config()), Tracking(Registry(), Config(), time.time), time.time)
+    judge = judge_by(PoisonPolicy.of(Config()), [Tracking(Registry(), Config(), time.time)], time.time)
     found = Found("q", "host:1:000000000001", member_job(), begun=False, alone="")
     assert not any(isinstance(effect, EndInBatch) for effect in judge(found).effects)
     [effect] = moved(member_job(), "dead")

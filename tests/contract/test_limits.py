@@ -32,7 +32,7 @@ from goworkers_py.features.limits.limit import (
     Undeclared,
     Waits,
 )
-from goworkers_py.features.tracking.tracking import Tracking
+from goworkers_py.features.tracking.end import Tracking
 from goworkers_py.policy.consequences import consequences
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.registry import Registry
@@ -279,7 +279,7 @@ def test_the_line_of_a_strict_limit_waits_for_the_job_of_a_dead_owner(
     [one] = other.consume(1)
     limits.begin(wish(one, STRICT))
     start.expire(other)
-    judge = judge_by(PoisonPolicy.of(Config()), Tracking(Registry(), Config(), lambda: 0.0), lambda: 0.0)
+    judge = judge_by(PoisonPolicy.of(Config()), [Tracking(Registry(), Config(), lambda: 0.0)], lambda: 0.0)
     list(me.broker.recoverable.recover(me.identity, judge, ""))
     assert limits.look(STRICT, ["q"]).let_go == 0
     assert holders(limits, STRICT) == [("1", "")]

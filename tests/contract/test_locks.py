@@ -20,12 +20,13 @@ from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Stage
 from goworkers_py.core.effect import Push, PushJobs
-from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Done, Park, Retry
+from goworkers_py.core.outcome import DONE, Dead, Done, Park, Requeue, Retry
 from goworkers_py.features.tracking.effects import Tracked
+from goworkers_py.features.tracking.end import Tracking
 from goworkers_py.features.tracking.tie import RecordTie
-from goworkers_py.features.tracking.tracking import Tracking, requeued
 from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.effects import FreeLock, KeepLock
+from goworkers_py.features.unique.end import given_back
 from goworkers_py.features.unique.lock import Begin, Begun, Conflict, Holder, LockClaim, OwnedLock, TooEarly
 from goworkers_py.policy.consequences import consequences, moved
 from goworkers_py.policy.poison import PoisonPolicy
@@ -308,7 +309,7 @@ def test_a_run_that_has_ended_without_a_settlement_gives_the_time_back(
 
 
 def recover(me: Process) -> None:
-    judge = judge_by(PoisonPolicy.of(Config()), Tracking(Registry(), Config(), time.time), time.time)
+    judge = judge_by(PoisonPolicy.of(Config()), [Tracking(Registry(), Config(), time.time)], time.time)
     list(me.broker.recoverable.recover(me.identity, judge, ""))
 
 
@@ -348,10 +349,10 @@ def test_a_process_that_leaves_its_job_behind_gives_its_lock_a_time(
 def test_a_stop_that_gives_back_a_running_job_gives_its_lock_a_time(me: Process, locks: Locks, publish: Any) -> None:
     publish(push(1))
     [one] = me.consume(1)
-    assert requeued(one) is REQUEUE
+    assert given_back(one) == ()
     locks.own([owned(me)])
     one.stage = Stage.BEGUN
-    me.settle((one, requeued(one)))
+    me.settle((one, Requeue(effects=given_back(one))))
     assert waiting(me.broker.admin) == [locked(1)]
     assert end_of(locks) == (60.0, "")
 
@@ -379,7 +380,7 @@ def test_a_push_inside_of_a_settlement_takes_its_lock(me: Process, locks: Locks,
 
 
 def test_a_recovered_job_keeps_its_lock_and_a_buried_one_frees_it() -> None:
-    judge = judge_by(PoisonPolicy.of(Config()), Tracking(Registry(), Config(), time.time), time.time)
+    judge = judge_by(PoisonPolicy.of(Config()), [Tracking(Registry(), Config(), time.time)], time.time)
     found = Found("q", "host:1:000000000001", locked(1), begun=False, alone="")
     assert KeepLock("1", NAME, 60) in judge(found).effects
     assert moved(locked(1), "dead") == (FreeLock("1", NAME),)

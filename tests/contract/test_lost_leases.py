@@ -12,7 +12,7 @@ from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.config.options import Config
 from goworkers_py.features.limits.limit import Begins, LimitSettings, Rate, Slot, Waits
-from goworkers_py.features.tracking.tracking import Tracking
+from goworkers_py.features.tracking.end import Tracking
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.recovering.recoverer import judge_by
@@ -37,7 +37,7 @@ def slot(request: pytest.FixtureRequest, me: Process) -> Slot:
 
 def recover(me: Process) -> None:
     """As the recoverer of a daemon, with the proof that it needs."""
-    judge = judge_by(PoisonPolicy.of(Config()), Tracking(Registry(), Config(), lambda: 0.0), lambda: 0.0)
+    judge = judge_by(PoisonPolicy.of(Config()), [Tracking(Registry(), Config(), lambda: 0.0)], lambda: 0.0)
     list(me.broker.recoverable.recover(me.identity, judge, ""))
 
 

@@ -37,7 +37,7 @@ def look(me: Process) -> None:
     """At all lines, and for missing jobs."""
     for entry in me.broker.limits.entries():
         me.broker.limits.set(entry.name, concurrent=1)
-    LimitReleaser(me.broker, Limiting(Registry(), Config()), lambda: None, Outage("it")).run_once()
+    LimitReleaser(me.broker, Limiting(Registry(), Config()), Outage("it")).run_once()
 
 
 def test_all_keys_go_on_at_once_after_their_queue_is_cleared(me: Process, limits: Limits) -> None:
@@ -92,7 +92,7 @@ def test_the_place_of_a_job_that_waits_in_another_line_is_kept(me: Process, limi
 
 def test_the_place_of_a_dead_owner_is_freed_where_no_job_waits(me: Process, limits: Limits) -> None:
     assert limits.take(A, "block-1", "host:1:0000000000aa") is True  # it is in no registry
-    releaser = LimitReleaser(me.broker, Limiting(Registry(), Config()), lambda: None, Outage("it"))
+    releaser = LimitReleaser(me.broker, Limiting(Registry(), Config()), Outage("it"))
     releaser.run_once()
     assert holders(limits, A) == ["block-1"]
     releaser.look_at_all()

@@ -14,7 +14,7 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.effect import PostJobs
 from goworkers_py.core.outcome import Done, Park
-from goworkers_py.features.tracking.tracking import Tracking
+from goworkers_py.features.tracking.end import Tracking
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.outage import Outage
@@ -70,6 +70,6 @@ def test_a_job_of_a_dead_process_holds_up_no_other(
     dead.publish(*MIXED)
     dead.consume(len(MIXED))
     start.expire(dead)
-    judge = judge_by(PoisonPolicy(), Tracking(Registry(), Config(), Clock().wall), Clock().wall)
+    judge = judge_by(PoisonPolicy(), [Tracking(Registry(), Config(), Clock().wall)], Clock().wall)
     assert len(list(recoverable.recover(me.identity, judge, ""))) == len(MIXED)
     assert neighbours(waiting(admin)) == sorted(FINE)

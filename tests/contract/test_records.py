@@ -15,7 +15,7 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.brokers.contracts.admin import Admin, Change, Place
-from goworkers_py.brokers.contracts.recoverable import Recoverable
+from goworkers_py.brokers.contracts.recoverable import Found, Recoverable
 from goworkers_py.brokers.contracts.store import RunningMark, Store
 from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.config.options import Config
@@ -25,9 +25,9 @@ from goworkers_py.core.errors import PoisonPill
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Dead, Discard, Done, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.features.tracking.effects import NoteState, Tracked
+from goworkers_py.features.tracking.end import Tracking
 from goworkers_py.features.tracking.record import MOST_MOVES, JobRecord
 from goworkers_py.features.tracking.tie import RecordTie
-from goworkers_py.features.tracking.tracking import Tracking, recovered
 from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.policy.registry import Registry
 
@@ -436,11 +436,8 @@ def test_a_released_job_waits_in_its_queue(me: Process, publish: Publish, record
 # --- deaths
 
 
-def judge(found: object, error: PoisonPill | None = None) -> RecoveryDecision:
-    payload, queue, owner = found.payload, found.queue, found.owner  # type: ignore[attr-defined]
-    if error is None:
-        return RecoveryDecision(payload, effects=recovered(payload, queue, owner))
-    return RecoveryDecision(payload, error, Tracking(Registry(), Config(), time.time).buried(payload, queue, error))
+def judge(found: Found, error: PoisonPill | None = None) -> RecoveryDecision:
+    return RecoveryDecision(found.payload, error, Tracking(Registry(), Config(), time.time).recovered(found, error))
 
 
 def test_a_job_of_a_dead_process_waits_again(

@@ -26,6 +26,8 @@ ROOMS = [
     "api", "testing", "cli",
 ]  # fmt: skip
 FEATURES = ["limits", "tracking", "unique"]
+# Modules that the entry of a feature imports at once.
+BY_ENTRIES = {"features.feature"}
 # They were not moved into a folder of `features` yet: their code is in the rooms. The list only gets shorter.
 NOT_MOVED = [
     "atomic", "batches", "cancelling", "central configuration", "chains", "commands", "delays", "echoes", "expiry",
@@ -303,13 +305,13 @@ def test_no_loop_sleeps_past_a_stop() -> None:
     # own code. An exchange with a cluster sleeps for two seconds at most. A worker with a suspect looks at the stop
     # after each sleep of some milliseconds. A log line without room waits for a second. A worker that waits until its
     # lease is confirmed has a time limit. One whose server is away sleeps for half a second before it gives a job back.
-    # A job that has ended waits some milliseconds for a watchdog that reports it. The guard sleeps for a second before
-    # it gives back a job that waits for a lock and cannot stand in the schedule.
+    # A job that has ended waits some milliseconds for a watchdog that reports it. The rungs sleep for a second before
+    # one gives back a job that waits for a lock and cannot stand in the schedule.
     assert sleepers <= {
         *EMBEDDED,
         "links.time_limit",
         "brokers.redis.driver.redirects",
-        "runtime.running.guard",
+        "runtime.running.rungs",
         "runtime.alive.lease",
         "runtime.running.marked_runs",
         "runtime.service",

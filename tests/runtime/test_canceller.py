@@ -177,7 +177,7 @@ def test_only_jobs_of_an_earlier_identity_can_be_lost() -> None:
 
 def test_the_tombstone_of_a_batch_sends_no_other_job_on_the_longer_way() -> None:
     runs = special_runs()
-    canceller = runs._canceller
+    canceller = runs.canceller
     canceller.tombstones = {"batch": Tombstone(retry=False, at=1.0, many=True)}
     canceller.on_look()
     assert not runs.alert

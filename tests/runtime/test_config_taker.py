@@ -116,14 +116,14 @@ def test_a_version_that_a_fault_has_left_half_in_force_is_tried_again_and_can_be
         source = CentralSource("billing", first.version, first.digest, app.config, read)
         taker = ConfigTaker(source, app.broker, read(ConfigText(first.text, "it")), [launcher])
         with monkeypatch.context() as patch:
-            patch.setattr(launcher, "set_limits", fail)
+            patch.setattr(launcher, "take", fail)
             stored.push("billing", text(3, 2))
             taker.run_once()
             assert launcher.managers[0].concurrency == 3, "half of it"
             assert "billing version 2 cannot be taken" in caplog.text
         assert in_force(taker) == (1, 1, ())
         with monkeypatch.context() as patch:
-            patch.setattr(launcher, "set_limits", fail)
+            patch.setattr(launcher, "take", fail)
             stored.push("billing", text(3, 3))
             taker.run_once()
         stored.rollback("billing", 1)
@@ -131,7 +131,7 @@ def test_a_version_that_a_fault_has_left_half_in_force_is_tried_again_and_can_be
         assert launcher.managers[0].concurrency == 1
         assert in_force(taker) == (1, 4, ())
         with monkeypatch.context() as patch:
-            patch.setattr(launcher, "set_limits", fail)
+            patch.setattr(launcher, "take", fail)
             stored.push("billing", text(3, 2))
             taker.run_once()
         taker.run_once()

@@ -144,7 +144,7 @@ def test_a_consequence_that_fails_does_not_make_a_job_run_again(
     def fail(*_: Any) -> Any:
         raise ValueError("no lock")
 
-    monkeypatch.setitem(consequences._TIES, "lock", fail)
+    monkeypatch.setitem(consequences._followers(), "lock", fail)  # type: ignore[arg-type]
     ties = {"v": 1, "needs": ["batch", "unique"], "batch": {"id": "b"}, "lock": {"name": "l", "for": 5}}
     outcome = run(job(jid="j", pyworkers=ties))
     assert isinstance(outcome, Done)
@@ -233,7 +233,7 @@ def test_a_job_that_cannot_wait_in_the_schedule_does_not_come_again_at_once(
 ) -> None:
     slept: list[float] = []
     monkeypatch.setattr("goworkers_py.core.machine.sleep", slept.append)
-    guard = Guard(never, net(), Needs(), open_quarantine(fresh_lease()), expiry(), special_runs())
-    monkeypatch.setattr(guard, "_ruby", HeldByAnother())
+    runs = special_runs(ruby=HeldByAnother())
+    guard = Guard(never, net(), Needs(), open_quarantine(fresh_lease()), expiry(), runs)
     assert isinstance(guard.run(Delivery(job(**fields), "q", "me")), Reschedule)
     assert slept == pauses

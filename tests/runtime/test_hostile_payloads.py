@@ -24,6 +24,7 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import JobState
+from goworkers_py.features.tracking.run import TrackedRuns
 from goworkers_py.observe.running_jobs import MOST_SHOWN
 from goworkers_py.runtime.alive.health import Health
 from goworkers_py.wire.message import Message, current_message
@@ -157,10 +158,12 @@ def test_the_threads_that_look_at_running_jobs_bear_every_field(
         }
         monkeypatch.setattr(Health, "running", running)
         services = launcher._services
+        tracked, *_ = launcher._parts
+        assert isinstance(tracked, TrackedRuns)
         for one in running.values():
-            services.tracker.begin(one.message, one)
+            tracked.begin(one.message, one)
         services.canceller.tombstones = {"none": Tombstone(retry=False, at=0.0)}
-        for service in (services.lock_keeper, services.tracker, services.canceller, services.heartbeat):
+        for service in (*services.of_features, services.canceller, services.heartbeat):
             service.run_once()
         assert len(launcher.health.report()["running"]["q"]) == MOST_SHOWN
         app.broker.close()

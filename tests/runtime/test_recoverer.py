@@ -16,7 +16,7 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.tie_effect import EndInBatch
 from goworkers_py.core.timing import TIMING
-from goworkers_py.features.tracking.tracking import Tracking
+from goworkers_py.features.tracking.end import Tracking
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.policy.for_ruby import ForRuby
 from goworkers_py.policy.poison import PoisonPolicy, name_of
@@ -68,7 +68,7 @@ class Recovering:
         self.recoverer = Recoverer(
             broker.recoverable,
             heartbeat,
-            judge_by(PoisonPolicy(limit=3), tracking, self._common.clock.wall),
+            judge_by(PoisonPolicy(limit=3), [tracking], self._common.clock.wall),
             handlers or Handlers(),
             self._common,
         )
@@ -196,7 +196,7 @@ def test_the_death_of_poison_tells_its_error_to_the_batch() -> None:
     tracking = Tracking(Registry(), Config(), time.time)
     ties = b'{"v":1,"needs":["batch"],"batch":{"id":"b","to":[]}}'
     raw = b'{"class":"A","args":[],"jid":"1","queue":"q","pyworkers":' + ties + b"}"
-    judge, name = judge_by(PoisonPolicy(limit=1), tracking, time.time), name_of(Message(raw, "q"))
+    judge, name = judge_by(PoisonPolicy(limit=1), [tracking], time.time), name_of(Message(raw, "q"))
     [death] = [one.death for one in judge(Found("q", GONE, raw, True, name)).effects if isinstance(one, EndInBatch)]
     assert b"PoisonPill" in death
 
@@ -211,7 +211,7 @@ def test_a_hostile_payload_of_a_dead_process_keeps_no_other_job_from_being_recov
         redis.lpush(f"queue:q:{GONE}:inprogress", *hostile, job(jid="last"))
         tracking = Tracking(Registry(), Config(), time.time)
         ruby = ForRuby.of(EchoConfig("echoes", locks="native"))
-        judge = judge_by(PoisonPolicy(), tracking, time.time, ruby)
+        judge = judge_by(PoisonPolicy(), [tracking], time.time, ruby)
         beat = broker.recoverable.beat(Presence("here:1:fedcba", {"q": 0}))
         recovered = [*broker.recoverable.recover("here:1:fedcba", judge, beat.proof)]
     assert len(recovered) == len(hostile) + 1
@@ -224,5 +224,5 @@ def test_a_fault_in_the_ties_of_one_job_does_not_stop_a_recovery(monkeypatch: py
         raise ValueError("ours")
 
     monkeypatch.setattr(recoverer, "moved", fail)
-    judge = judge_by(PoisonPolicy(), Tracking(Registry(), Config(), time.time), time.time)
+    judge = judge_by(PoisonPolicy(), [Tracking(Registry(), Config(), time.time)], time.time)
     assert judge(Found("q", GONE, job(), False, "")).payload == job()

@@ -14,6 +14,7 @@ from typing import Any
 import redis as redis_py
 
 from goworkers_py.api.app import App
+from goworkers_py.api.declarations import Declarations
 from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Presence
 from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.brokers.memory.state import DeadLimits, State
@@ -26,14 +27,8 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.machine import awake_and_asleep
 from goworkers_py.core.timing import TIMING, Timing
-from goworkers_py.features.limits.limiting import Limiting
-from goworkers_py.features.limits.run import LimitBegin
-from goworkers_py.features.tracking.service import Tracker
-from goworkers_py.features.tracking.tracking import Tracking
-from goworkers_py.features.unique.run import LockBegin
 from goworkers_py.links.expiry import Expiry
 from goworkers_py.links.handlers import Handlers
-from goworkers_py.links.iterate import begin_iteration
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.poison import PoisonPolicy
@@ -41,6 +36,7 @@ from goworkers_py.policy.priorities import Ask
 from goworkers_py.policy.registry import Registry
 from goworkers_py.policy.retry import RetryPolicy
 from goworkers_py.runtime.alive.lease import Lease
+from goworkers_py.runtime.assembly import parts_of_features
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.run_state import RunState
@@ -48,7 +44,7 @@ from goworkers_py.runtime.running.canceller import Canceller
 from goworkers_py.runtime.running.group_members import GroupMembers
 from goworkers_py.runtime.running.net import Net
 from goworkers_py.runtime.running.quarantine import Quarantine
-from goworkers_py.runtime.running.special_runs import RunTies, SpecialRuns
+from goworkers_py.runtime.running.special_runs import SpecialRuns
 from goworkers_py.runtime.shared import Shared
 
 
@@ -153,15 +149,15 @@ def net(run_stats: RunStats | None = None) -> Net:
     return Net(RetryPolicy(), Registry(), Handlers(), run_stats or RunStats(), time.time)
 
 
-def special_runs() -> SpecialRuns:
+def special_runs(ruby: Any = None) -> SpecialRuns:
     """Of a process without tracked classes, on a broker of its own."""
     broker, registry, outage = MemoryBroker(State(), DeadLimits()), Registry(), Outage("memory")
-    tracker = Tracker(broker.store, Tracking(registry, Config(), time.time), tuple, outage)
     canceller = Canceller(broker.cancels, registry, Handlers(), tuple, outage)
-    limits = LimitBegin(broker, Limiting(Registry(), Config()), tracker.tracking, time.time)
-    groups, locks = GroupMembers(broker, registry, canceller, time.time), LockBegin(broker, time.time)
-    iterate = begin_iteration(broker.store, lambda: False)
-    return SpecialRuns(tracker, canceller, iterate, RunTies(locks, groups, limits))
+    groups = GroupMembers(broker, registry, canceller, time.time)
+    plan = Declarations().plan(Config())
+    parts = parts_of_features(plan, broker, shared(), tuple, lambda: runs)
+    runs = SpecialRuns(registry, canceller, groups, parts, ruby, time.time)
+    return runs
 
 
 def begun(delivery: Delivery, at: float) -> Delivery:

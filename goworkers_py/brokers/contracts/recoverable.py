@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.features.tracking.tracking import recovered
-from goworkers_py.policy.consequences import moved
+from goworkers_py.policy.consequences import taken
 from goworkers_py.policy.poison import RecoveryDecision
 
 
@@ -107,8 +106,7 @@ Judge = Callable[[Found], RecoveryDecision]
 
 def left_behind(found: Found) -> RecoveryDecision:
     """The judgement of a process about its own jobs, when it leaves."""
-    effects = recovered(found.payload, found.queue, found.owner), moved(found.payload, "waiting")
-    return RecoveryDecision(found.payload, effects=(*effects[0], *effects[1]))
+    return RecoveryDecision(found.payload, effects=taken(found.payload, found.queue, found.owner))
 
 
 class Recoverable(Protocol):

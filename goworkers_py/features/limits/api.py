@@ -14,7 +14,7 @@ from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, ConfigError, LimitTimeout
 from goworkers_py.features.limits.configured import configured
 from goworkers_py.features.limits.limit import MOST, LimitSpec, Slot, Undeclared, is_limit_name, rate_of
-from goworkers_py.features.limits.limiting import slot_for
+from goworkers_py.features.limits.limiting import declare, queues_of_limits, slot_for
 from goworkers_py.policy.registry import Registry
 
 # A block that waits tries again after so long, first and at most.
@@ -99,7 +99,7 @@ class Limited:
         return broker.limits
 
     def queues(self, slot: Slot) -> list[str]:
-        return self.registry.queues_of_limits([slot.limit])
+        return queues_of_limits(self.registry, [slot.limit])
 
 
 def declared_limit(
@@ -122,7 +122,7 @@ def declared_limit(
         raise ConfigError(f"limit {name}: burst needs a rate")
     if spec.concurrent is None and spec.rate is None:
         raise ConfigError(f"limit {name}: give concurrent, rate or both")
-    limited.registry.declare(spec)
+    declare(limited.registry, spec)
     return Limit(spec, limited)
 
 

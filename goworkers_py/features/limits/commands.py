@@ -29,6 +29,7 @@ from goworkers_py.features.limits.limit import (
     rate_of,
     slot_of_line,
 )
+from goworkers_py.features.limits.limiting import declared_limits
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -160,7 +161,7 @@ def _of_code(app: App) -> list[LimitEntry]:
         app.import_jobs()
     except ConfigError as error:
         click.echo(f"pyworkers: {str(error).splitlines()[0]}; the limits of its code are not known here", err=True)
-    return [LimitEntry(one.name, one) for one in known_limits(app.registry.declared_limits, app.config)]
+    return [LimitEntry(one.name, one) for one in known_limits(declared_limits(app.registry), app.config)]
 
 
 def _entry(app: App, name: str) -> LimitEntry:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
 from goworkers_py.core.line_owner import LineOwner
-from goworkers_py.features.feature import Feature
+from goworkers_py.features.feature import Feature, Follow
 
 if TYPE_CHECKING:
     import click
 
     from goworkers_py.admin.inspector import Inspector
     from goworkers_py.brokers.contracts.admin import Checks
+    from goworkers_py.config.options import Config
+    from goworkers_py.features.in_process import InProcess, Process, Recovering
+    from goworkers_py.policy.registry import Registry
     from goworkers_py.web.site.table import FeaturePages
 
 
@@ -19,6 +23,39 @@ class Limits(Feature):
     """How many jobs of the whole fleet run at once, and how many begin in a time."""
 
     name = "limits"
+
+    def marks_class(self, options: Mapping[str, Any]) -> bool:
+        return bool(options.get("limits"))
+
+    def needs_of_class(self, options: Mapping[str, Any]) -> Collection[str]:
+        return ("limits",) if options.get("limits") else ()
+
+    def check(self, registry: Registry, config: Config) -> None:
+        from goworkers_py.features.limits.configured import check_limits
+        from goworkers_py.features.limits.limiting import declared_limits
+
+        check_limits(declared_limits(registry), config)
+
+    def followers(self) -> Mapping[str, Follow]:
+        from goworkers_py.features.limits.end import of_limits
+        from goworkers_py.features.limits.payload import SLOTS
+
+        return {SLOTS: of_limits}
+
+    def recovering(self, registry: Registry, config: Config, wall: Callable[[], float]) -> Recovering:
+        from goworkers_py.features.limits.limiting import Limiting
+
+        return Limiting(registry, config)
+
+    def in_process(self, process: Process) -> InProcess | None:
+        from goworkers_py.brokers.broker import Capability
+        from goworkers_py.features.limits.run import LimitedRuns
+
+        broker = process.broker
+        return LimitedRuns(process, broker.limits) if Capability.LIMITS in broker.capabilities else None
+
+    # --- people
+
     commands = ("limits",)
 
     def command(self, name: str) -> click.Command:

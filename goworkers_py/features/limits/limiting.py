@@ -5,27 +5,31 @@ from __future__ import annotations
 import hashlib
 import logging
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import simplejson
 
+from goworkers_py.brokers.contracts.recoverable import Found
 from goworkers_py.config.options import Config, LimitConfig
 from goworkers_py.core.effect import Effect
-from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.job_state import StateWord
+from goworkers_py.core.levels import levels_of
 from goworkers_py.features.limits.configured import configured
+from goworkers_py.features.limits.end import of_slots
 from goworkers_py.features.limits.limit import LimitSettings, LimitSpec, Slot, SlotTie
 from goworkers_py.features.limits.payload import slots_of
-from goworkers_py.policy.consequences import Change, of_slots
-from goworkers_py.policy.registry import JobSpec, Registry
+from goworkers_py.policy.consequences import Change
+from goworkers_py.policy.registry import JobSpec, Registry, is_same_code
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.stored_job import StoredJob
 
 log = logging.getLogger("goworkers_py.job")
 
+NAME = "limits"  # of the feature
 # Hexadecimal digits of the digest of a key.
 DIGITS = 24
 _canonical = simplejson.JSONEncoder(sort_keys=True, separators=(",", ":"))
@@ -53,6 +57,42 @@ def strict_of(limits: Iterable[LimitSpec]) -> LimitSpec | None:
     return min((limit for limit in limits if limit.strict), key=lambda limit: limit.name, default=None)
 
 
+def limits_of(spec: JobSpec) -> tuple[LimitSpec, ...]:
+    return tuple([limit.spec for limit in spec.options.get("limits") or ()])
+
+
+def declared_limits(registry: Registry) -> dict[str, LimitSpec]:
+    """All that the program declares, those of blocks too."""
+    limits: dict[str, LimitSpec] = registry.of_features.setdefault(NAME, {})
+    return limits
+
+
+def declare(registry: Registry, limit: LimitSpec) -> None:
+    known = declared_limits(registry).setdefault(limit.name, limit)
+    if known.settings != limit.settings or not _is_same_key(known.by, limit.by):
+        raise ConfigError(f"limit {limit.name} is declared twice, with other values: give one of them another name")
+
+
+def _is_same_key(by: Callable[..., Any] | None, other: Callable[..., Any] | None) -> bool:
+    return by is other or (by is not None and other is not None and is_same_code(by, other))
+
+
+def limits_of_classes(registry: Registry) -> list[LimitSpec]:
+    """Of all classes, each once."""
+    return list({limit.name: limit for spec in registry.specs() for limit in limits_of(spec)}.values())
+
+
+def queues_of_limits(registry: Registry, names: Collection[str]) -> list[str]:
+    """The queues of the classes that have one of these limits."""
+    found: dict[str, None] = {}
+    for spec in registry.specs():
+        if any(limit.name in names for limit in limits_of(spec)):
+            levels = levels_of(spec.queue) if "priority" in spec.options else ()
+            retries = spec.options.get("retry_queue")
+            found |= dict.fromkeys([spec.queue, *levels, *([retries] if retries else [])])
+    return [*found]
+
+
 class Limiting:
     """The limits of the jobs of this program."""
 
@@ -67,12 +107,13 @@ class Limiting:
         self._config = replace(self._config, limits=tuple(limits))
 
     @property
-    def of_any_class(self) -> bool:
-        return self._registry.any_limits
+    def sections(self) -> Sequence[LimitConfig]:
+        """The sections [limit:NAME] that hold now."""
+        return self._config.limits
 
     def of(self, message: Message) -> Sequence[LimitSpec]:
         spec = self._registry.spec_of(message)
-        return spec.limits if spec is not None else ()
+        return limits_of(spec) if spec is not None else ()
 
     def ties(self, message: Message, limits: Iterable[LimitSpec]) -> list[SlotTie]:
         """The slots that the job needs, by name. A slot in its payload stands for that of the code: the key is that of
@@ -95,10 +136,13 @@ class Limiting:
             )
             return SlotTie(Slot(limit.name), limit.holds)
 
-    def of_class(self, raw: bytes, queue: str, state: StateWord) -> tuple[Effect, ...]:
-        """The effects of a move of a job on the places that it has by its class, and that its payload does not name."""
-        message = StoredJob(raw, queue).message
-        if message is None or not message.jid or not self._registry.any_limits:
+    def recovered(self, found: Found, error: BaseException | None) -> tuple[Effect, ...]:
+        """The effects on the places that the job has by its class, and that its payload does not name."""
+        if not found.begun or not self._registry.any_marks:
+            return ()
+        state: StateWord = "waiting" if error is None else "dead"
+        queue, message = found.queue, StoredJob(found.payload, found.queue).message
+        if message is None or not message.jid:
             return ()
         known = slots_of(message.fields)
         ties = [tie for tie in self.ties(message, self.of(message)) if tie not in known]
@@ -106,12 +150,12 @@ class Limiting:
         return (*of_slots(ties, Change(message.jid, state, None, 0.0), queues),)
 
     def settings(self) -> list[LimitSettings]:
-        return [configured(limit, self._config).settings for limit in self._registry.limits()]
+        return [configured(limit, self._config).settings for limit in limits_of_classes(self._registry)]
 
     def queues(self, slots: Iterable[Slot]) -> list[str]:
         """The queues of the classes that have one of these limits."""
         names = frozenset([slot.limit for slot in slots])
         known = self._queues.get(names)
         if known is None:
-            known = self._queues[names] = self._registry.queues_of_limits(names)
+            known = self._queues[names] = queues_of_limits(self._registry, names)
         return known

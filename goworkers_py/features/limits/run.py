@@ -2,7 +2,7 @@
 
 The broker takes the places, or moves the job into the line, in one step. The places are freed in the step in which the
 run is settled. A job that has waited in a line, or was pushed with its place, names its slots in its payload, so people
-and recoveries free them too, see `policy.consequences`.
+and recoveries free them too, see `features.limits.end`.
 """
 
 from __future__ import annotations
@@ -10,23 +10,27 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
-from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.core.delivery import Delivery
+from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.outcome import LOST, MOVED, REQUEUE_LAST, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.core.strikes import lock_outside_runs
-from goworkers_py.features.limits.contract import SlotWish
+from goworkers_py.features.in_process import InProcess, Process
+from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
-from goworkers_py.features.limits.limit import Begins, LimitSpec, Lost, SlotTie, Undeclared, Waits
-from goworkers_py.features.limits.limiting import Limiting
+from goworkers_py.features.limits.end import of_slots
+from goworkers_py.features.limits.limit import Begins, Lost, SlotTie, Undeclared, Waits
+from goworkers_py.features.limits.limiting import NAME, Limiting, limits_of_classes
 from goworkers_py.features.limits.payload import slots_of, with_slots
-from goworkers_py.features.tracking.tracking import Tracking
+from goworkers_py.features.limits.service import LimitReleaser
 from goworkers_py.links.chain import Run
-from goworkers_py.policy.consequences import change_of, consequences, of_slots
+from goworkers_py.policy.consequences import change_of
+from goworkers_py.runtime.running.rungs import Rung
+from goworkers_py.runtime.service import BrokerService
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
 
@@ -36,35 +40,55 @@ log = logging.getLogger("goworkers_py.job")
 REFUSED_S = 60.0
 
 
-class LimitBegin:
-    """Shared by all workers of a process."""
-
-    def __init__(self, broker: Broker, limiting: Limiting, tracking: Tracking, wall: Callable[[], float]) -> None:
-        self._broker = broker
-        self._limits = broker.limits if Capability.LIMITS in broker.capabilities else None
-        self._limiting = limiting
-        self._tracking = tracking
-        self._wall = wall
-        self.on_line: Callable[[], None] = lambda: None  # called when a line is to be looked at
+class LimitedRuns(InProcess):
+    def __init__(self, process: Process, limits: Limits) -> None:
+        plan, shared = process.plan, process.shared
+        self._limits = limits
+        self._limiting = Limiting(plan.registry, plan.config)
+        self._of_any_class = bool(limits_of_classes(plan.registry))
+        self._releaser = LimitReleaser(process.broker, self._limiting, shared.outage)
+        self._moved = process.ended
+        self._wall = shared.clock.wall
         self._running: Counter[str] = Counter()  # by the name of the limit; under the lock
         self._lock = lock_outside_runs()
 
-    @property
-    def of_any_class(self) -> bool:
-        return self._limits is not None and self._limiting.of_any_class
+    def rungs(self) -> Mapping[str, Rung]:
+        wrap = lambda run, waits: partial(self._run, run)  # noqa: E731
+        return {"limits": Rung(wrap, frozenset((NAME,)), waits=True, of_aggregations=False)}
 
-    def declare(self) -> None:
-        if self._limits is not None:
-            self._limits.declare(self._limiting.settings())
+    def services(self) -> Sequence[BrokerService]:
+        return (self._releaser,) if self._of_any_class else ()
 
-    def of(self, message: Message) -> Sequence[LimitSpec]:
-        """The limits that the class of the job has."""
-        return self._limiting.of(message) if self._limits is not None and message.jid else ()
+    def settled(self, effects: Sequence[Effect]) -> None:
+        if any(type(effect) is LeaveSlot for effect in effects):
+            self._releaser.look_soon()
 
-    def run(self, message: Message, delivery: Delivery, chain: Run, limits: Sequence[LimitSpec]) -> Outcome:
+    def look(self) -> None:
+        if self._of_any_class:
+            self._releaser.run_once()
+
+    def owner_died(self) -> None:
+        self._releaser.look_at_all()
+
+    def take(self, config: Config) -> Iterator[str]:
+        old = self._limiting.sections
+        if old != config.limits:
+            self._releaser.set_limits(config.limits)
+            for limit in (*old, *config.limits):
+                yield from (f"[limit:{limit.name}]{name}" for name in ("", " concurrent", " rate", " burst"))
+
+    def running(self) -> Mapping[str, int]:
+        """How many jobs of each limit run in this process."""
+        with self._lock:
+            return dict(self._running)
+
+    def _run(self, run: Run, message: Message) -> Outcome:
+        limits = self._limiting.of(message)
+        if not limits or not message.jid:
+            return run(message)
         ties = self._limiting.ties(message, limits)
         try:
-            answer = self._begin(self._wish(message, delivery, ties))
+            answer = self._begin(self._wish(message, ties))
         except BrokerUnavailable:
             return self._ended(message, REQUEUE_LAST, ties)  # the reply may be lost after the place was taken
         except BrokerRefused as error:
@@ -74,18 +98,13 @@ class LimitBegin:
         match answer:
             case Waits(line):
                 log.debug("waits in line %s", line)
-                self.on_line()
+                self._releaser.look_soon()
                 return MOVED
             case Lost():
                 return LOST
         with self._counted(ties):
-            outcome = chain(message)
+            outcome = run(message)
         return self._ended(message, outcome, ties)
-
-    def running(self) -> dict[str, int]:
-        """How many jobs of each limit run in this process. Safe to call from any thread."""
-        with self._lock:
-            return dict(self._running)
 
     @contextmanager
     def _counted(self, ties: Sequence[SlotTie]) -> Iterator[None]:
@@ -99,30 +118,25 @@ class LimitBegin:
                 self._running.subtract(names)
 
     def _begin(self, wish: SlotWish) -> Begins | Waits | Lost | Undeclared:
-        assert self._limits is not None
         answer = self._limits.begin(wish)
         if isinstance(answer, Undeclared):
-            self.declare()
+            self._limits.declare(self._limiting.settings())
             answer = self._limits.begin(wish)
         if isinstance(answer, Undeclared):
             raise BrokerRefused("the broker does not keep what was declared")
         return answer
 
-    def _wish(self, message: Message, delivery: Delivery, ties: Sequence[SlotTie]) -> SlotWish:
+    def _wish(self, message: Message, ties: Sequence[SlotTie]) -> SlotWish:
         slots = [tie.slot for tie in ties]
         raw, known = message.raw, slots_of(message.fields)
         parked = raw if known == ties else with_slots(raw, message.fields, ties)
-        parking = self._parking(message, Park(slots[0].line, parked))
+        parking = self._moved(message, Park(slots[0].line, parked))
+        # Its places are kept or freed by the broker itself.
+        effects = [effect for effect in parking.effects if not isinstance(effect, LeaveSlot | HoldSlot)]
+        if isinstance(parking, Park) and parking.payload is not None:
+            parked = parking.payload
         queues = [message.queue, *self._limiting.queues(slots)]
-        return SlotWish(slots, message.jid, delivery, parking.payload or parked, queues, parking.effects)
-
-    def _parking(self, message: Message, parking: Park) -> Park:
-        """With the effects of parking the job, but for those on its places, which the broker keeps or frees itself."""
-        if message.tracked is not None:
-            parking = self._tracking.noted(message, message.tracked, parking)  # type: ignore[assignment]
-        ties = consequences(message.fields, parking, self._wall())
-        others = [effect for effect in ties if not isinstance(effect, LeaveSlot | HoldSlot)]
-        return dataclasses.replace(parking, effects=(*parking.effects, *others))
+        return SlotWish(slots, message.jid, message.delivery, parked, queues, tuple(effects))
 
     def _ended(self, message: Message, outcome: Outcome, ties: Sequence[SlotTie]) -> Outcome:
         """With the effects on the places that the payload does not name. Those that it names follow from it."""

@@ -11,7 +11,7 @@ import itertools
 import logging
 import math
 import queue
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from goworkers_py.admin.missing_jobs import MissingJobs
@@ -47,11 +47,10 @@ REST = 10
 
 
 class LimitReleaser(BrokerService):
-    def __init__(self, broker: Broker, limiting: Limiting, declare: Callable[[], None], outage: Outage) -> None:
+    def __init__(self, broker: Broker, limiting: Limiting, outage: Outage) -> None:
         super().__init__("limit releaser", outage)
         self._broker = broker
         self._limiting = limiting
-        self._declare = declare
         self._jobs = MissingJobs(broker)
         self._undeclared = machine.Event()  # set by any thread, cleared by this one before it declares
         self._undeclared.set()
@@ -83,7 +82,7 @@ class LimitReleaser(BrokerService):
         if self._undeclared.is_set():
             self._undeclared.clear()
             try:
-                self._declare()
+                self._broker.limits.declare(self._limiting.settings())
             except BaseException:
                 self._undeclared.set()
                 raise

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from goworkers_py.features.feature import Feature
 
 if TYPE_CHECKING:
+    from goworkers_py.config.options import Config
+    from goworkers_py.core.effect import Effect
+    from goworkers_py.features.in_process import InProcess, Process, Recovering
+    from goworkers_py.policy.registry import Registry
     from goworkers_py.web.site.table import FeaturePages
 
 
-class Tracking(Feature):
+class Tracked(Feature):
     """A record of a job tells its state, its progress and its result."""
 
     name = "tracking"
@@ -19,3 +24,25 @@ class Tracking(Feature):
         from goworkers_py.features.tracking.views import PAGES
 
         return PAGES
+
+    def marks_class(self, options: Mapping[str, Any]) -> bool:
+        return any(options.get(name) for name in ("track", "retain", "sidekiq_status"))
+
+    def recovered(self, raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
+        from goworkers_py.features.tracking.end import recovered
+
+        return recovered(raw, queue, owner)
+
+    def recovering(self, registry: Registry, config: Config, wall: Callable[[], float]) -> Recovering:
+        from goworkers_py.features.tracking.end import Tracking
+
+        return Tracking(registry, config, wall)
+
+    def in_process(self, process: Process) -> InProcess:
+        from goworkers_py.features.tracking.end import Tracking
+        from goworkers_py.features.tracking.run import TrackedRuns
+        from goworkers_py.features.tracking.service import Tracker
+
+        plan, shared = process.plan, process.shared
+        tracker = Tracker(process.broker.store, process.running, shared.outage, process.shown)
+        return TrackedRuns(Tracking(plan.registry, plan.config, shared.clock.wall), tracker)

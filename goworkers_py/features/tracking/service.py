@@ -13,11 +13,9 @@ from contextlib import suppress
 from goworkers_py.brokers.contracts.store import RunningMark, Store
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import ENDED, Delivery
-from goworkers_py.features.tracking.tracked_run import TrackedRun
-from goworkers_py.features.tracking.tracking import Tracking
+from goworkers_py.features.tracking.tracked_run import run_of
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService
-from goworkers_py.wire.message import Message
 
 # The first change waits so long for others. A job is shown as running at most 50 ms after it began.
 COLLECT_S = 0.03
@@ -31,34 +29,30 @@ AT_ONCE = 500
 
 class Tracker(BrokerService):
     def __init__(
-        self, store: Store, tracking: Tracking, running: Callable[[], Iterable[Delivery]], outage: Outage
+        self,
+        store: Store,
+        running: Callable[[], Iterable[Delivery]],
+        outage: Outage,
+        shown: Callable[[Iterable[Delivery]], None] = lambda deliveries: None,
     ) -> None:
+        """This thread calls `shown` with the deliveries that it has just marked for the first time."""
         super().__init__("tracker", outage)
         self._store = store
         self._running = running
-        self.tracking = tracking
-        # A worker sets `delivery.tracked` or `progress` first, then reads `_idle`. This thread sets `_idle` first, then
-        # looks at the running jobs. So at least one of the two sees what the other one has set.
+        self._shown = shown
+        # A worker sets `delivery.of_features` or `progress` first, then reads `_idle`. This thread sets `_idle` first,
+        # then looks at the running jobs. So at least one of the two sees what the other one has set.
         self._idle = False
-        self._told: machine.SimpleQueue[None] = machine.SimpleQueue()  # a put is one step of C code, see `_wake`
+        self._told: machine.SimpleQueue[None] = machine.SimpleQueue()  # a put is one step of C code, see `look_soon`
         # Tracker's thread only: of the running jobs, what was written of them and how often it was tried.
         self._marks: dict[Delivery, _Mark] = {}
-        # Called by this thread with the deliveries that have just been marked for the first time.
-        self.on_begun: Callable[[Iterable[Delivery]], None] = lambda begun: None
 
     # --- the workers' threads
 
-    def begin(self, message: Message, delivery: Delivery) -> TrackedRun | None:
-        """Before a job runs. None for one that is not tracked."""
-        run = self.tracking.begin(message, self._wake)
-        if run is not None:
-            message.tracked = delivery.tracked = run
-            self._wake()
-        return run
-
-    def _wake(self) -> None:
-        """Nearly always it does nothing: while tracked jobs run, the thread looks at them anyway. Workers never set
-        `_idle`: an exception may strike a worker between any two steps, or it may be late."""
+    def look_soon(self) -> None:
+        """A tracked job begins, or has told its progress. Nearly always this does nothing: while tracked jobs run, the
+        thread looks at them anyway. Workers never set `_idle`: an exception may strike a worker between any two steps,
+        or it may be late."""
         if self._idle:
             self._told.put(None)
 
@@ -74,12 +68,12 @@ class Tracker(BrokerService):
             new = [one for one, done in zip(due, written, strict=True) if done and not marks[one].done]
             for mark, done in zip(told, written, strict=True):
                 marks[mark.delivery].note(mark.progress, done, now)
-            self.on_begun(new)
+            self._shown(new)
         return COLLECT_S if any(mark.is_wanted(one) for one, mark in marks.items()) else 0.0
 
     def _tracked(self) -> Iterator[Delivery]:
         """The tracked jobs that run."""
-        return (one for one in self._running() if one.tracked is not None and one.stage is not ENDED)
+        return (one for one in self._running() if run_of(one) is not None and one.stage is not ENDED)
 
     def wait_between(self, seconds: float) -> None:
         if seconds > 0:
@@ -108,7 +102,7 @@ class _Mark:
     tries = 0
 
     def is_wanted(self, one: Delivery) -> bool:
-        run = one.tracked
+        run = run_of(one)
         assert run is not None
         return self.tries < MOST_TRIES and (not self.done or run.progress is not self.progress)
 
@@ -128,6 +122,6 @@ _NEW = _Mark()
 
 
 def _mark(delivery: Delivery, first: bool) -> RunningMark:
-    run = delivery.tracked
+    run = run_of(delivery)
     assert run is not None
     return RunningMark(run.job, delivery, run.progress, first, run.shown)

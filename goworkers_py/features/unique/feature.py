@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from goworkers_py.features.feature import Feature
+from goworkers_py.features.feature import Feature, Follow
 
 if TYPE_CHECKING:
     import click
 
     from goworkers_py.admin.inspector import Inspector
     from goworkers_py.brokers.contracts.admin import Checks
+    from goworkers_py.features.in_process import InProcess, Process
     from goworkers_py.web.site.table import FeaturePages
 
 
@@ -18,6 +20,22 @@ class Unique(Feature):
     """A lock keeps a second job with the same arguments out."""
 
     name = "unique"
+
+    def followers(self) -> Mapping[str, Follow]:
+        from goworkers_py.features.unique.end import of_lock
+        from goworkers_py.features.unique.payload import LOCK
+
+        return {LOCK: of_lock}
+
+    def in_process(self, process: Process) -> InProcess | None:
+        from goworkers_py.brokers.broker import Capability
+        from goworkers_py.features.unique.run import UniqueRuns
+
+        broker = process.broker
+        return UniqueRuns(process, broker.locks) if Capability.LOCKS in broker.capabilities else None
+
+    # --- people
+
     commands = ("locks",)
 
     def command(self, name: str) -> click.Command:

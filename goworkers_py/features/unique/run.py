@@ -9,18 +9,24 @@ not begun while it waits there. It asks again when it has its places.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 
-from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, UnreadablePayload
 from goworkers_py.core.outcome import REQUEUE_LAST, Outcome, Reschedule
+from goworkers_py.features.in_process import InProcess, Process
 from goworkers_py.features.unique.contract import Locks
+from goworkers_py.features.unique.end import given_back
 from goworkers_py.features.unique.holders import LockHolders
 from goworkers_py.features.unique.lock import RESCHEDULED_S, Begin, Begun, Holder, TooEarly
-from goworkers_py.features.unique.payload import JobLock, renewed
+from goworkers_py.features.unique.payload import LOCK, JobLock, lock_of, renewed
+from goworkers_py.features.unique.service import LockKeeper
 from goworkers_py.links.chain import Run
+from goworkers_py.runtime.running.rungs import Rung, pause_where_ruby_cannot_read
+from goworkers_py.runtime.service import BrokerService
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
 
@@ -28,32 +34,58 @@ log = logging.getLogger("goworkers_py.job")
 
 # When the broker refuses to tell about a lock, the job is tried again after so long.
 REFUSED_S = 60.0
+# The marks of a job: it may have to take the arguments of a later push, or has to ask; and it begins when it has its
+# places in limits.
+NEWEST, ASKS, BEGINS_LATE = "newest", "asks", "begins late"
 
 
-class LockBegin:
-    """Shared by all workers of a process."""
+class UniqueRuns(InProcess):
+    def __init__(self, process: Process, locks: Locks) -> None:
+        self._locks = locks
+        self._holders = LockHolders(process.broker)
+        self._wall = process.shared.clock.wall
+        self._keeper = LockKeeper(locks, process.running, self._wall, process.shared.outage)
 
-    def __init__(self, broker: Broker, wall: Callable[[], float]) -> None:
-        self._locks = broker.locks if Capability.LOCKS in broker.capabilities else None
-        self._holders = LockHolders(broker)
-        self._wall = wall
+    def markers(self) -> Mapping[str, Callable[[Message], Collection[str]]]:
+        return {LOCK: _marks}
 
-    def after_limits(self, lock: JobLock, chain: Run, delivery: Delivery) -> Run:
-        """The chain for a job that has looked at its lock and has its places now."""
-        if lock.until != "start" and not lock.reads and not lock.owns_at_once:
-            return chain
+    def rungs(self) -> Mapping[str, Rung]:
+        newest = Rung(lambda run, waits: partial(self._begin_first, run, waits), frozenset((NEWEST,)), renews=True)
+        asks = Rung(lambda run, waits: partial(self._begin_first, run, waits), frozenset((ASKS,)))
+        again = Rung(lambda run, waits: partial(self._begin_again, run), frozenset((BEGINS_LATE,)), after_wait=True)
+        return {
+            "newest": newest._replace(of_aggregations=False),
+            "lock": asks._replace(of_aggregations=False),
+            "lock again": again,
+        }
+
+    def given_back(self, delivery: Delivery) -> tuple[Effect, ...]:
+        return given_back(delivery)
+
+    def services(self) -> Sequence[BrokerService]:
+        return (self._keeper,)
+
+    def _begin_first(self, run: Run, looks: bool, message: Message) -> Outcome:
+        """`looks`: the job may have to wait in a line yet, and does not begin here."""
+        lock = lock_of(message.fields)
+        if lock is None:
+            return run(message)
+        takes = lock.on_conflict == "reschedule"
+        return self._begin(message, lock, takes=takes, looks=looks) or run(message)
+
+    def _begin_again(self, run: Run, message: Message) -> Outcome:
+        """The job has looked at its lock, and has its places now."""
+        lock = lock_of(message.fields)
+        if lock is None:
+            return run(message)
         # Without `takes`: it would wait for another job, which may wait for its places.
-        return lambda message: self._begin(message, lock, delivery, takes=False) or chain(message)
+        return self._begin(message, lock, takes=False) or run(message)
 
-    def begin(self, message: Message, lock: JobLock, looks: bool, delivery: Delivery) -> Outcome | None:
+    def _begin(self, message: Message, lock: JobLock, takes: bool, looks: bool = False) -> Outcome | None:
         """The outcome of a job that must not begin now. None for one that may; the message has its newest arguments."""
-        return self._begin(message, lock, delivery, takes=lock.on_conflict == "reschedule", looks=looks)
-
-    def _begin(
-        self, message: Message, lock: JobLock, delivery: Delivery, takes: bool, looks: bool = False
-    ) -> Outcome | None:
-        if self._locks is None or not message.jid:
+        if not message.jid:
             return None
+        delivery: Delivery = message.delivery
         reads, frees = lock.reads, lock.until == "start" and not looks
         owner = delivery.identity if lock.until == "success" and not looks else ""
         asked = Begin(
@@ -61,7 +93,7 @@ class LockBegin:
             fetched=(delivery.queue, delivery.payload),
         )  # fmt: skip
         try:
-            answer = self._asked(self._locks, asked, lock)
+            answer = self._asked(asked, lock)
         except BrokerUnavailable:
             return REQUEUE_LAST
         except BrokerRefused as error:
@@ -79,10 +111,10 @@ class LockBegin:
                 log.info("rescheduled: job %s holds the lock %s", jid, lock.name)
                 return self._rescheduled(message, self._wall() + RESCHEDULED_S * machine.random.uniform(0.9, 1.1))
 
-    def _asked(self, locks: Locks, asked: Begin, lock: JobLock) -> Begun | TooEarly | Holder:
-        answer = locks.begin(asked)
+    def _asked(self, asked: Begin, lock: JobLock) -> Begun | TooEarly | Holder:
+        answer = self._locks.begin(asked)
         if isinstance(answer, Holder) and lock.until != "expiry" and self._holders.is_gone(asked.name, answer):
-            answer = locks.begin(asked._replace(instead_of=answer.jid))
+            answer = self._locks.begin(asked._replace(instead_of=answer.jid))
         return answer
 
     def _renew(self, message: Message, fields: bytes, looks: bool) -> None:
@@ -95,4 +127,14 @@ class LockBegin:
         message.renew(renewed(message.raw, changes, has_begun=not looks))
 
     def _rescheduled(self, message: Message, at: float) -> Outcome:
-        return Reschedule(at, payload.splice(message.raw, {"queue": message.queue}, drop=("at",)))
+        raw = payload.splice(message.raw, {"queue": message.queue}, drop=("at",))
+        return pause_where_ruby_cannot_read(Reschedule(at, raw))
+
+
+def _marks(message: Message) -> Collection[str]:
+    """Most unique jobs hold their lock from the push to the end, and need not ask."""
+    lock = lock_of(message.fields)
+    if lock is None or not lock.asks:
+        return ()
+    late = (BEGINS_LATE,) if lock.until == "start" or lock.reads or lock.owns_at_once else ()
+    return (NEWEST if lock.reads else ASKS, *late)

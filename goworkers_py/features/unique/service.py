@@ -31,12 +31,11 @@ PART = 3
 class LockKeeper(BrokerService):
     def __init__(
         self,
-        locks: Locks | None,
+        locks: Locks,
         running: Callable[[], Iterable[Delivery]],
         wall: Callable[[], float],
         outage: Outage,
     ) -> None:
-        """`locks`: None where the broker has none."""
         super().__init__("lock keeper", outage)
         self._locks = locks
         self._running = running
@@ -44,8 +43,6 @@ class LockKeeper(BrokerService):
         self._owned = dict[OwnedLock, float]()  # when they are written again; this thread only
 
     def run_once(self) -> float:
-        if self._locks is None:
-            return 1.0
         held = set(self._held())
         self._own([lock for lock in held if self._owned.get(lock, 0.0) <= self._wall()])
         ended = [lock for lock in self._owned if lock not in held]
@@ -56,7 +53,7 @@ class LockKeeper(BrokerService):
         return LOOK_EVERY_S
 
     def _own(self, due: Sequence[OwnedLock]) -> None:
-        if not due or self._locks is None:
+        if not due:
             return
         first = {lock for lock in due if lock not in self._owned}
         # First noted, then written: where the reply is lost, the lock gets its time back after the run all the same.

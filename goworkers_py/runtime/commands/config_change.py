@@ -49,10 +49,7 @@ def _changed_of(launcher: Launcher, old: Config, new: Config) -> Iterator[str]:
     if old.poll_interval != new.poll_interval:
         launcher.poll_every(new.poll_interval)
         yield from ("poll_interval", f"[partition:{new.partition}] poll_interval")
-    if old.limits != new.limits:
-        launcher.set_limits(new.limits)
-        for limit in (*old.limits, *new.limits):
-            yield from (f"[limit:{limit.name}]{name}" for name in ("", " concurrent", " rate", " burst"))
+    yield from launcher.take(new)
 
 
 def _changed_pool(launcher: Launcher, old: PoolConfig, new: PoolConfig) -> Iterator[str]:

@@ -8,18 +8,20 @@ from dataclasses import replace
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import Found, Judge, Recoverable, Recovered
+from goworkers_py.config.options import Config
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import PoisonPill
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.levels import plain_list_of
 from goworkers_py.core.timing import TIMING, Timing
-from goworkers_py.features.limits.limiting import Limiting
-from goworkers_py.features.tracking.tracking import Tracking, recovered
+from goworkers_py.features import FEATURES
+from goworkers_py.features.in_process import Recovering
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.policy.consequences import moved
 from goworkers_py.policy.for_ruby import ForRuby
 from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision
+from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.alive.heartbeat import Heartbeat
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.shared import Shared
@@ -38,7 +40,9 @@ class Recoverer(BrokerService):
         handlers: Handlers,
         shared: Shared,
         timing: Timing = TIMING,
+        on_recovered: Sequence[Callable[[], None]] = (),
     ) -> None:
+        """This thread calls those of `on_recovered` after an owner has died."""
         super().__init__("recoverer", shared.outage)
         self._recoverable = recoverable
         self._heartbeat = heartbeat
@@ -47,7 +51,7 @@ class Recoverer(BrokerService):
         self._shared = shared
         self._timing = timing
         self._asked = machine.Event()
-        self.on_recovered: Callable[[], None] = lambda: None  # called by this thread after an owner has died
+        self._on_recovered = on_recovered
         self._deaths: list[tuple[Message, PoisonPill]] = []  # to call the user's death handlers with
 
     def look_now(self) -> None:
@@ -71,7 +75,8 @@ class Recoverer(BrokerService):
                 self._tell(job)
         finally:
             if moved or self._recoverable.deaths != deaths:
-                self.on_recovered()
+                for on_recovered in self._on_recovered:
+                    on_recovered()
 
     def _tell(self, job: Recovered) -> None:
         error = job.decision.error
@@ -95,14 +100,16 @@ class Recoverer(BrokerService):
         self._asked.set()
 
 
+def recovering(registry: Registry, config: Config, wall: Callable[[], float]) -> list[Recovering]:
+    """The parts of the features that know more of the jobs of a dead process than their payloads say."""
+    parts = (feature.recovering(registry, config, wall) for feature in FEATURES)
+    return [part for part in parts if part is not None]
+
+
 def judge_by(
-    poison: PoisonPolicy,
-    tracking: Tracking,
-    wall: Callable[[], float],
-    ruby: ForRuby | None = None,
-    limiting: Limiting | None = None,
+    poison: PoisonPolicy, parts: Sequence[Recovering], wall: Callable[[], float], ruby: ForRuby | None = None
 ) -> Judge:
-    """`limiting`: the limits of the code of this process, for places that the payload of their job does not name."""
+    """`parts`: see `recovering`."""
 
     def judge(found: Found) -> RecoveryDecision:
         raw, queue, owner = found.payload, found.queue, found.owner
@@ -116,13 +123,11 @@ def judge_by(
             return decision
 
     def tied(decision: RecoveryDecision, found: Found) -> RecoveryDecision:
-        raw, queue, owner, error = found.payload, found.queue, found.owner, decision.error
-        effects = recovered(raw, queue, owner) if error is None else tracking.buried(raw, queue, error)
+        raw, error = found.payload, decision.error
+        effects = [effect for part in parts for effect in part.recovered(found, error)]
         state: StateWord = "waiting" if error is None else "dead"
         written = decision.payload
         ties = moved(raw if error is None else written, state, now=wall())  # with the error, for the batch's deaths
-        if limiting is not None and found.begun:
-            ties += limiting.of_class(raw, queue, state)
         if error is not None:
             written = buried(written)
         if ruby is not None:

@@ -122,7 +122,7 @@ class Canceller(BrokerService):
         """From any thread. Interrupts those of these jobs that another program has cancelled."""
         messages = [one.message for one in deliveries]
         jids = {one.jid for one in messages if one is not None and one.jid and encodable(one.jid)}
-        shown = {one.jid for one in messages if one is not None and one.tracked is not None and one.tracked.shown}
+        shown = {one.jid for one in messages if one is not None and getattr(one, "shown", False)}
         self._interrupt(dict.fromkeys(self._cancels.elsewhere(jids, shown), _ELSEWHERE))
 
     def _interrupt(self, tombstones: Mapping[str, Tombstone]) -> None:

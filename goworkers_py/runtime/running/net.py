@@ -64,8 +64,7 @@ class Net:
 
     def _decided(self, message: Message, error: BrokenOff) -> Outcome:
         now = self.wall()
-        if message.tracked is not None:
-            message.tracked.failure = error_class(error), error_text(error)
+        message.failure = error_class(error), error_text(error)
         outcome = self.policy.decide(message, error, self.registry.options_for(message), now)
         if isinstance(outcome, Retry | Dead):
             return outcome

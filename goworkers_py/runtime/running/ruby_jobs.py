@@ -11,8 +11,6 @@ from goworkers_py.core import machine
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, WorkersError
 from goworkers_py.core.outcome import REQUEUE_LAST, Dead, Outcome, Reschedule
-from goworkers_py.features.unique.lock import RESCHEDULED_S
-from goworkers_py.features.unique.run import REFUSED_S
 from goworkers_py.policy.for_ruby import ForRuby
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import failure_fields
@@ -20,6 +18,9 @@ from goworkers_py.wire.message import Message, Timestamps
 from goworkers_py.wire.ruby_lock import RubyLock
 
 log = logging.getLogger("goworkers_py.job")
+
+# A job that does not begin is tried again after so long: because another job holds its lock, or the broker refuses.
+RESCHEDULED_S, REFUSED_S = 5, 60.0
 
 
 class RubyJobs:

@@ -1,45 +1,37 @@
-"""Runs a job that is tracked or tied to something, or while jobs are to be cancelled."""
+"""The runs of jobs that are more than their class and arguments, and the effects of their ends: for the features, for
+all that the job is tied to, and for Ruby."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
-from goworkers_py.core import machine
 from goworkers_py.core.batch import Membership
-from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.outcome import DONE, Dead, Done, Outcome
 from goworkers_py.core.tie_effect import EndInBatch
-from goworkers_py.features.limits.run import LimitBegin
-from goworkers_py.features.tracking.service import Tracker
-from goworkers_py.features.unique.run import LockBegin
+from goworkers_py.features.in_process import InProcess
 from goworkers_py.links.chain import Run
-from goworkers_py.links.iterate import BeginIteration
-from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.consequences import consequences, moved
+from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.running.canceller import Canceller
 from goworkers_py.runtime.running.group_members import GroupMembers
 from goworkers_py.runtime.running.ruby_jobs import RubyJobs
+from goworkers_py.runtime.running.rungs import GROUPED, Rung, Rungs, pause_where_ruby_cannot_read
 from goworkers_py.wire.batch import buried
-from goworkers_py.wire.chain import chain_of
+from goworkers_py.wire.chain import CHAIN, chain_of
+from goworkers_py.wire.group import group_of
 from goworkers_py.wire.message import Message
-from goworkers_py.wire.needs import FIELD
+from goworkers_py.wire.needs import FIELD, GROUP
 
 log = logging.getLogger("goworkers_py.job")
 
-
-@dataclasses.dataclass(frozen=True)
-class RunTies:
-    """Looks after the things to which a job may be tied, before its run and after it."""
-
-    locks: LockBegin
-    groups: GroupMembers
-    limits: LimitBegin
-    ruby: RubyJobs | None = None  # None: nothing is done for Ruby
+Marker = Callable[[Message], Collection[str]]
+RUBY = "ruby"  # the mark of a job for which something is done for Ruby
 
 
 class SpecialRuns:
@@ -47,66 +39,84 @@ class SpecialRuns:
 
     def __init__(
         self,
-        tracker: Tracker,
+        registry: Registry,
         canceller: Canceller,
-        iterate: BeginIteration,
-        ties: RunTies,
-        wall: Callable[[], float] = lambda: machine.time(),
+        groups: GroupMembers,
+        parts: Sequence[InProcess],
+        ruby: RubyJobs | None,
+        wall: Callable[[], float],
     ) -> None:
-        """`iterate` begins a run of an iterable job."""
-        self.iterate = iterate
-        self.ties = ties
+        """`parts` are those of the features. `ruby`: None where nothing is done for Ruby."""
+        self.registry = registry
+        self.groups = groups
+        self.ruby = ruby
+        self.canceller = canceller
         self._wall = wall
-        self._tracker = tracker
-        self._canceller = canceller
-        self.ended = canceller.ended
-        # `alert`: whether every job must come to `run`, because some class is tracked by its code, or single jobs were
-        # cancelled. `alert_for_ties`: whether those of batches and chains must, because one of these was, or for the
-        # same reasons. Set by the thread that starts the process, and by the canceller's; every worker reads them.
+        self._parts = parts
+        self._enders = [part.ended for part in parts if type(part).ended is not InProcess.ended]
+        self._markers: dict[str, Marker] = {GROUP: _mark_of_group, CHAIN: lambda message: (CHAIN,)}
+        for part in parts:
+            self._markers.update(part.markers())
+        # `alert`: whether every job must come to `run`, because single jobs were cancelled. `alert_for_ties`: whether
+        # those of batches and chains must, because one of these was, or for the same reason. Set by the thread that
+        # starts the process, and by the canceller's; every worker reads them.
         self.alert = self.alert_for_ties = False
         self._look()
         canceller.on_look = self._look
-        tracker.on_begun = canceller.look_elsewhere
 
     def _look(self) -> None:
-        cancelled = any(not one.many for one in self._canceller.tombstones.values())
-        self.alert = cancelled or self._tracker.tracking.of_any_class or self.ties.limits.of_any_class
-        self.alert_for_ties = self.alert or bool(self._canceller.tombstones)
+        tombstones = self.canceller.tombstones
+        self.alert, self.alert_for_ties = any(not one.many for one in tombstones.values()), bool(tombstones)
 
-    def run(self, message: Message, delivery: Delivery, chain: Run, run_stats: RunStats) -> Outcome:
-        self._tracker.begin(message, delivery)
-        if FIELD in message.fields and (link := chain_of(message.fields)) is not None:
-            message.gives = link.gives
-        outcome = self._canceller.never_run(message) if self._canceller.tombstones else None
-        if outcome is not None:
-            run_stats.add_unrun(message.job_class, outcome)
-        else:
-            outcome = chain(message)
-            if message.cancel is not None:
-                outcome = _followed(self.ended, message, outcome)
-        return self.with_ties(message, outcome)
+    def rungs(self) -> Mapping[str, Rung]:
+        """Those that are the same for all queues."""
+        ruby = {} if self.ruby is None else {"ruby lock": Rung(_ruby_lock(self.ruby), frozenset((RUBY,)))}
+        return {
+            "chain": Rung(lambda run, waits: partial(_give, run), frozenset((CHAIN,))),
+            "group": Rung(lambda run, waits: partial(self._of_group, run), frozenset((GROUPED,))),
+            **{name: rung._replace(of_aggregations=False) for name, rung in ruby.items()},
+            **{name: rung for part in self._parts for name, rung in part.rungs().items()},
+        }
+
+    def marks_of(self, message: Message, rungs: Rungs) -> frozenset[str]:
+        fields = message.fields
+        marks = rungs.marks.intersection(fields)
+        ties = fields.get(FIELD)
+        if isinstance(ties, dict):
+            for word in ties:
+                if (marker := self._markers.get(word)) is not None:
+                    marks = marks.union(marker(message))
+        if self.registry.any_marks:
+            marks |= self.registry.marks_of(message)
+        if self.ruby is not None and self.ruby.marked(fields):
+            marks |= {RUBY}
+        return marks
+
+    def run(self, message: Message, chain: Run) -> Outcome:
+        """`chain` is inside of the rungs of the job."""
+        return self.with_ties(message, chain(message))
 
     def run_member(self, message: Message, member: Membership, chain: Run) -> Outcome:
-        """Runs a job whose only need is its batch: it has no lock, limit, group or record. The step that settles the
-        job counts its end in the batch."""
+        """Runs a job whose only need is its batch: no rung is for it. The step that settles the job counts its end in
+        the batch."""
         outcome = chain(message)
         if message.cancel is not None:
-            outcome = _followed(self.ended, message, outcome)
+            outcome = followed(self.canceller.ended, message, outcome)
         if outcome is DONE and (jid := message.jid):  # nearly every run
             return Done(effects=(EndInBatch(jid, member, "succeeded"),))
-        return _followed(self._with_ties, message, outcome)
+        return followed(self._with_ties, message, outcome)
+
+    def ended(self, message: Message, outcome: Outcome) -> Outcome:
+        """The outcome of a plain job that was cancelled while it ran."""
+        return self.canceller.ended(message, outcome)
 
     def with_ties(self, message: Message, outcome: Outcome) -> Outcome:
-        """The outcome with what it means for the record of the job, and for its ties."""
-        if message.tracked is not None:
-            outcome = _followed(self._noted, message, outcome)
-        if FIELD in message.fields or self.ties.ruby is not None:
-            outcome = _followed(self._with_ties, message, outcome)
+        """The outcome with what it means for the features, and for what the job is tied to."""
+        for ended in self._enders:
+            outcome = followed(ended, message, outcome)
+        if FIELD in message.fields or self.ruby is not None:
+            outcome = followed(self._with_ties, message, outcome)
         return outcome
-
-    def _noted(self, message: Message, outcome: Outcome) -> Outcome:
-        run = message.tracked
-        return outcome if run is None else self._tracker.tracking.noted(message, run, outcome)
 
     def unreadable(self, raw: bytes, error: UnreadablePayload) -> Dead:
         """The outcome of a payload that is no job, for all that it is tied to."""
@@ -118,15 +128,41 @@ class SpecialRuns:
             more = consequences(message.fields, outcome, self._wall())
             if isinstance(outcome, Dead):
                 outcome = dataclasses.replace(outcome, payload=buried(outcome.payload))
-        if self.ties.ruby is not None:
-            more += self.ties.ruby.ended(message, outcome)
+        if self.ruby is not None:
+            more += self.ruby.ended(message, outcome)
         if more:
             effects = (*outcome.effects, *more) if outcome.effects else more
             outcome = Done(effects=effects) if outcome is DONE else dataclasses.replace(outcome, effects=effects)
         return outcome
 
+    def _of_group(self, run: Run, message: Message) -> Outcome:
+        group = group_of(message.fields, message.queue)
+        outcome = None if group is None else self.groups.begin(message, group)
+        return run(message) if outcome is None else pause_where_ruby_cannot_read(outcome)
 
-def _followed(step: Callable[[Message, Outcome], Outcome], message: Message, outcome: Outcome) -> Outcome:
+
+def _mark_of_group(message: Message) -> Collection[str]:
+    return () if group_of(message.fields, message.queue) is None else (GROUPED,)
+
+
+def _give(run: Run, message: Message) -> Outcome:
+    if (link := chain_of(message.fields)) is not None:
+        message.gives = link.gives
+    return run(message)
+
+
+def _ruby_lock(ruby: RubyJobs) -> Callable[[Run, bool], Run]:
+    def wrap(run: Run, waits: bool) -> Run:
+        def begin(message: Message) -> Outcome:
+            outcome = ruby.begin(message)
+            return run(message) if outcome is None else pause_where_ruby_cannot_read(outcome)
+
+        return begin
+
+    return wrap
+
+
+def followed(step: Callable[[Message, Outcome], Outcome], message: Message, outcome: Outcome) -> Outcome:
     """The outcome with what the step adds to it. A fault of the step does not make the job run again."""
     try:
         return step(message, outcome)

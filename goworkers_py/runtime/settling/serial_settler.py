@@ -7,10 +7,11 @@ settles what other threads give back, and tries again what the broker has refuse
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from goworkers_py.brokers.contracts.transport import Transport
 from goworkers_py.core import machine
+from goworkers_py.core.effect import Effect
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.settling.settler import Settler
 from goworkers_py.runtime.shared import Shared
@@ -27,9 +28,9 @@ class SerialSettler(Settler):
         shared: Shared,
         on_later: Callable[[float], None],
         on_posted: Callable[[], None] = lambda: None,
-        on_left: Callable[[], None] = lambda: None,
+        on_settled: Sequence[Callable[[Sequence[Effect]], None]] = (),
     ) -> None:
-        super().__init__(transport, pool, shared, on_later, on_posted, on_left)
+        super().__init__(transport, pool, shared, on_later, on_posted, on_settled)
         self.give_back_waiting: Callable[[], None] = lambda: None  # set by the manager, before the start
         # Of the thread that settles now: it alone uses the fields of Settler. Taken once for a batch of jobs.
         self._turn = machine.Lock()

@@ -22,7 +22,6 @@ from goworkers_py.core.effect import Effect, PostJobs, PushJobs
 from goworkers_py.core.errors import BrokenOff, BrokerError, BrokerRefused, Fenced, is_no_answer
 from goworkers_py.core.levels import plain_list_of
 from goworkers_py.core.outcome import DONE, KEEP, Dead, Done, Keep, Outcome, Reschedule, Retry
-from goworkers_py.features.limits.effects import LeaveSlot
 from goworkers_py.policy.consequences import moved
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.service import Service
@@ -62,10 +61,10 @@ class Settler(Service):
         shared: Shared,
         on_later: Callable[[float], None],
         on_posted: Callable[[], None] = lambda: None,
-        on_left: Callable[[], None] = lambda: None,
+        on_settled: Sequence[Callable[[Sequence[Effect]], None]] = (),
     ) -> None:
         """`on_later` is called for each job that waits for a time from now on, with that time; `on_posted` when pushes
-        were put into an outbox; `on_left` when a job has left its place in a limit."""
+        were put into an outbox; those of `on_settled` with the effects of each settled run that has some."""
         super().__init__(f"settler:{pool.label}")
         self._transport = transport
         self._unsettled = pool.unsettled
@@ -75,7 +74,7 @@ class Settler(Service):
         self._outage = shared.outage
         self._on_later = on_later
         self._on_posted = on_posted
-        self._on_left = on_left
+        self._on_settled = on_settled
         self._id = f"{pool.name}:{machine.token_hex(6)}"
         self._outcomes: machine.SimpleQueue[Finished] = machine.SimpleQueue()
         self._gave_up = False
@@ -306,14 +305,14 @@ class Settler(Service):
 
     def _tell_of_places(self, outcome: Outcome) -> None:
         """Tells those who look at the places into which the outcome has put jobs."""
+        for on_settled in self._on_settled if outcome.effects else ():
+            on_settled(outcome.effects)
         for effect in outcome.effects:
             if type(effect) is PushJobs:
                 for at in {push.at for push in effect.pushes if push.at is not None}:
                     self._on_later(at)
             elif type(effect) is PostJobs:
                 self._on_posted()
-            elif type(effect) is LeaveSlot:
-                self._on_left()
         if type(outcome) is not Done and isinstance(outcome, Retry | Reschedule):
             self._on_later(outcome.at)
 

@@ -28,7 +28,7 @@ from goworkers_py.features.limits import run as limit_begin
 from goworkers_py.features.limits.contract import SlotWish
 from goworkers_py.features.limits.limit import Begins, LimitSettings, Slot
 from goworkers_py.features.limits.limiting import Limiting
-from goworkers_py.features.tracking.tracking import Tracking
+from goworkers_py.features.tracking.end import Tracking
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.runtime.recovering.recoverer import judge_by
 from goworkers_py.web.prometheus import exposition
@@ -336,7 +336,7 @@ def test_a_recovery_frees_the_place_that_only_the_code_of_the_class_names(app: A
     assert limits.begin(SlotWish([slot], jid, one, one.payload, ["q"])) == Begins()
     declare_dead(app, owner)
     tracking, limiting = Tracking(app.registry, app.config, time.time), Limiting(app.registry, app.config)
-    judge = judge_by(PoisonPolicy.of(app.config), tracking, time.time, limiting=limiting)
+    judge = judge_by(PoisonPolicy.of(app.config), [tracking, limiting], time.time)
     assert len(list(app.broker.recoverable.recover("", judge, None))) == 1
     assert limits.holders(slot) == []
 

@@ -30,7 +30,7 @@ def test_a_damaged_slot_stops_no_other_one(monkeypatch: pytest.MonkeyPatch, capl
         kind = type(app.broker.limits)
         monkeypatch.setattr(kind, "look", look)
         monkeypatch.setattr(kind, "due", lambda *_, **__: DueSlots([Slot("damaged"), Slot("api")], None))
-        releaser = LimitReleaser(app.broker, Limiting(app.registry, app.config), lambda: None, Outage("memory"))
+        releaser = LimitReleaser(app.broker, Limiting(app.registry, app.config), Outage("memory"))
         releaser.run_once()
         releaser.run_once()
     forget("memory://releaser")
@@ -48,7 +48,7 @@ def test_all_lines_are_looked_at_when_the_clock_of_the_broker_was_set_back(monke
 
     with own_app("memory://releaser", QueueConfig(name="q", concurrency=1)) as app:
         monkeypatch.setattr(type(app.broker.limits), "due", due)
-        releaser = LimitReleaser(app.broker, Limiting(app.registry, app.config), lambda: None, Outage("memory"))
+        releaser = LimitReleaser(app.broker, Limiting(app.registry, app.config), Outage("memory"))
         while clock:
             releaser.run_once()
     forget("memory://releaser")

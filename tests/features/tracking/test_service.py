@@ -16,8 +16,9 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import BEGUN, ENDED, Delivery
 from goworkers_py.core.outcome import DONE, Done, Outcome
+from goworkers_py.features.tracking.end import Tracking
+from goworkers_py.features.tracking.run import TrackedRuns
 from goworkers_py.features.tracking.service import MOST_TRIES, Tracker
-from goworkers_py.features.tracking.tracking import Tracking
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.wire.message import Message
@@ -44,7 +45,9 @@ class AtWork:
         self.running: dict[str, Delivery] = {}
         store: Any = self.marks
         tracking = Tracking(Registry(), Config(), time.time)
-        self.tracker = Tracker(store, tracking, lambda: list(self.running.values()), Outage("test"))
+        self.shown: list[Delivery] = []
+        self.tracker = Tracker(store, lambda: list(self.running.values()), Outage("test"), self.shown.extend)
+        self.runs = TrackedRuns(tracking, self.tracker)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -62,9 +65,9 @@ class AtWork:
         delivery.stage, delivery.begun_at, self.running[jid] = BEGUN, time.time(), delivery
         message = Message(raw, "q")
         try:
-            run = self.tracker.begin(message, delivery)
-            outcome = job(message)
-            return outcome if run is None else self.tracker.tracking.noted(message, run, outcome)
+            message.delivery = delivery
+            self.runs.begin(message, delivery)
+            return self.runs.ended(message, job(message))
         finally:
             delivery.stage = ENDED
             del self.running[jid]
@@ -165,18 +168,15 @@ def test_progress_that_is_not_written_is_given_up_until_the_job_tells_more(at: A
 
 
 def test_those_who_look_for_cancels_are_told_of_each_job_once(at: AtWork) -> None:
-    told: list[Delivery] = []
-    at.tracker.on_begun = told.extend
-
     def job(message: Message) -> Outcome:
-        assert eventually(lambda: len(told) == 1)
+        assert eventually(lambda: len(at.shown) == 1)
         message.progress(1)
         assert eventually(lambda: len(at.marks.of("a")) == 2)
         return DONE
 
     with at.at_work():
         at.run("a", job)
-    assert len(told) == 1
+    assert len(at.shown) == 1
 
 
 def test_a_job_that_begins_while_the_thread_falls_asleep_is_marked(at: AtWork) -> None:

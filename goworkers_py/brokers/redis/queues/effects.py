@@ -107,13 +107,13 @@ def _repeatable(effect: Effect, keys: Keys, number_of: NumberOf, now: float) -> 
             yield from ("keep", number_of(keys.lock(name)), jid, 2, life_s, "" if due is None else due)
         case LeaveSlot() | HoldSlot():
             yield from _of_slot(effect, keys, number_of)
-        case FreeRubyLock() | TakeRubyLock():
-            yield from _of_ruby_lock(effect, keys, number_of)
         case _:
-            raise TypeError(f"{type(effect).__name__} is no effect in Redis")
+            yield from _of_ruby_lock(effect, keys, number_of)
 
 
-def _of_ruby_lock(effect: FreeRubyLock | TakeRubyLock, keys: Keys, number_of: NumberOf) -> Iterator[Argument]:
+def _of_ruby_lock(effect: Effect, keys: Keys, number_of: NumberOf) -> Iterator[Argument]:
+    if not isinstance(effect, FreeRubyLock | TakeRubyLock):
+        raise TypeError(f"{type(effect).__name__} is no effect in Redis")
     locked, *others = [number_of(key) for key in keys.ruby_lock(effect.digest)]
     values: list[Argument] = [*others, effect.digest]
     if isinstance(effect, TakeRubyLock):

@@ -1,4 +1,4 @@
-"""Which jobs are tracked, and what the record of a job says after each outcome, see `features.tracking.record`."""
+"""The record of a tracked job after each outcome and each move of the job, see `features.tracking.record`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from goworkers_py.brokers.contracts.recoverable import Found
 from goworkers_py.config.options import Config
-from goworkers_py.core.delivery import FETCHED, Delivery
 from goworkers_py.core.effect import Effect, PushJobs, ShowStatus
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import (
     REQUEUE,
-    REQUEUE_LAST,
     Cancelled,
     Dead,
     Discard,
@@ -29,8 +28,6 @@ from goworkers_py.core.outcome import (
 from goworkers_py.features.tracking.effects import NoteState
 from goworkers_py.features.tracking.record import ENDED_S, LIVE_S, RETAIN, TRACK, job_in, live_s, retain_in, tracked_of
 from goworkers_py.features.tracking.tracked_run import TrackedRun
-from goworkers_py.features.unique.effects import KeepLock
-from goworkers_py.policy.consequences import moved
 from goworkers_py.policy.registry import Registry
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import error_class, error_text
@@ -51,16 +48,9 @@ class Tracking:
         self._most_result_bytes = config.result_max_bytes
         self._wall = wall
 
-    @property
-    def of_any_class(self) -> bool:
-        """Whether the code of any class says that its jobs are tracked."""
-        return self._registry.any_tracked
-
     def begin(self, message: Message, changed: Callable[[], None]) -> TrackedRun | None:
         """None for a job that is not tracked. `changed` is called when the job tells its progress."""
         fields = message.fields
-        if TRACK not in fields and RETAIN not in fields and not self._registry.any_tracked:
-            return None
         options = self._registry.options_for(message)
         shown, retain = bool(options.get("sidekiq_status")), fields.get(RETAIN, options.get(RETAIN))
         retain_s = 0 if retain is None else retain_in(retain)
@@ -70,8 +60,11 @@ class Tracking:
         job = tracked_of(fields)
         return None if job is None else TrackedRun(job, retain_s, said, changed, shown)
 
-    def buried(self, raw: bytes, queue: str, error: BaseException) -> tuple[Effect, ...]:
-        """The effects of burying a job that was recovered, because it killed its processes."""
+    def recovered(self, found: Found, error: BaseException | None) -> tuple[Effect, ...]:
+        """The effects of taking a job from a dead process; `error`: it is buried, because it killed its processes."""
+        raw, queue = found.payload, found.queue
+        if error is None:
+            return recovered(raw, queue, found.owner)
         job = job_in(raw)
         if job is None:
             return ()
@@ -100,7 +93,9 @@ class Tracking:
         now, in_queue = self._wall(), (("queue", message.queue),)
         match outcome:
             case Retry(at):
-                return _noted(run, "retry", _class_of(run), live_s(at, now), (("due", repr(at)), *_failure(run)))
+                return _noted(
+                    run, "retry", _class_of(message), live_s(at, now), (("due", repr(at)), *_failure(message))
+                )
             case Reschedule(at):
                 return _noted(run, "scheduled", "", live_s(at, now), (("due", repr(at)),))
             case Park(line):
@@ -110,16 +105,17 @@ class Tracking:
             case Requeue():
                 return _noted(run, "waiting", "given back", LIVE_S, in_queue)
             case _:
-                return self._note_of_end(run, outcome)
+                return self._note_of_end(message, run, outcome)
 
-    def _note_of_end(self, run: TrackedRun, outcome: Outcome) -> NoteState:
+    def _note_of_end(self, message: Message, run: TrackedRun, outcome: Outcome) -> NoteState:
         kept_s = run.retain_s or ENDED_S
         match outcome:
             case Dead():
-                return _noted(run, "dead", _class_of(run), max(self._dead_life_s, kept_s), _failure(run))
+                life_s = max(self._dead_life_s, kept_s)
+                return _noted(run, "dead", _class_of(message), life_s, _failure(message))
             case Discard():
                 # In no set: it has no time there.
-                return _noted(run, "dead", "discarded", kept_s, (("due", ""), *_failure(run)))
+                return _noted(run, "dead", "discarded", kept_s, (("due", ""), *_failure(message)))
             case Cancelled():
                 return _noted(run, "cancelled", "", kept_s)
             case Expired():
@@ -165,11 +161,9 @@ def _noted(run: TrackedRun, state: StateWord, reason: str, life_s: int, fields: 
     return NoteState(run.job, state, reason, life_s, fields)
 
 
-def _failure(run: TrackedRun) -> Fields:
-    if run.failure is None:
-        return ()
-    kind, told = run.failure
-    return (("error_class", kind), ("error_message", told[:LONGEST_ERROR]))
+def _failure(message: Message) -> Fields:
+    kind, text = getattr(message, "failure", ("", ""))
+    return (("error_class", kind), ("error_message", text[:LONGEST_ERROR])) if kind else ()
 
 
 def _shown(run: TrackedRun, outcome: Outcome) -> tuple[Effect, ...]:
@@ -181,19 +175,15 @@ def _group_name(message: Message) -> str:
     return "" if found is None else found.group.name
 
 
-def _class_of(run: TrackedRun) -> str:
-    return "" if run.failure is None else run.failure[0]
+def _class_of(message: Message) -> str:
+    kind, _ = getattr(message, "failure", ("", ""))
+    return kind
 
 
-def requeued(delivery: Delivery, last: bool = False) -> Outcome:
-    """The outcome of a delivery that is given back: its run did not begin, or did not end in time."""
-    run, outcome, effects = delivery.tracked, REQUEUE_LAST if last else REQUEUE, tuple[Effect, ...]()
-    if run is not None:
-        note = _noted(run, "waiting", "not finished here", LIVE_S, (("queue", delivery.queue),))
-        effects = note, *_shown(run, outcome)
-    if delivery.stage is not FETCHED:  # its lock has no end of its own while it runs
-        effects += tuple(one for one in moved(delivery.payload, "waiting") if isinstance(one, KeepLock))
-    return dataclasses.replace(outcome, effects=effects) if effects else outcome
+def given_back(run: TrackedRun, queue: str) -> tuple[Effect, ...]:
+    """The effects of giving back a job whose run did not begin, or did not end in time."""
+    note = _noted(run, "waiting", "not finished here", LIVE_S, (("queue", queue),))
+    return note, *_shown(run, REQUEUE)
 
 
 def recovered(raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:

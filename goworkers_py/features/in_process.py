@@ -1,0 +1,77 @@
+"""The part of a feature in a process that runs jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from goworkers_py.brokers.broker import Broker
+    from goworkers_py.brokers.contracts.recoverable import Found
+    from goworkers_py.config.options import Config
+    from goworkers_py.core.delivery import Delivery
+    from goworkers_py.core.effect import Effect
+    from goworkers_py.core.outcome import Outcome
+    from goworkers_py.runtime.plan import Plan
+    from goworkers_py.runtime.running.rungs import Rung
+    from goworkers_py.runtime.service import BrokerService
+    from goworkers_py.runtime.shared import Shared
+    from goworkers_py.wire.message import Message
+
+
+class Recovering(Protocol):
+    def recovered(self, found: Found, error: BaseException | None) -> tuple[Effect, ...]:
+        """The effects of taking a job from a dead process; `error`: it is buried because of that."""
+
+
+class Process(NamedTuple):
+    """A process that runs jobs, as its features see it."""
+
+    plan: Plan
+    broker: Broker
+    shared: Shared
+    running: Callable[[], Iterable[Delivery]]  # the deliveries whose jobs run now; from any thread
+    # The outcome with all effects of this end of a run: for a feature that moves a job in a step of its own.
+    ended: Callable[[Message, Outcome], Outcome]
+    shown: Callable[[Iterable[Delivery]], None]  # to be called when the fleet sees that these jobs run
+
+
+class InProcess:
+    """The part of a feature in one process. All threads share it. Its methods mean: nothing is to be done."""
+
+    def markers(self) -> Mapping[str, Callable[[Message], Collection[str]]]:
+        """By the member of the payload's field `pyworkers`: which marks of rungs a job with it has."""
+        return {}
+
+    def rungs(self) -> Mapping[str, Rung]:
+        """By their names in `features.RUNGS`."""
+        return {}
+
+    def ended(self, message: Message, outcome: Outcome) -> Outcome:
+        """The outcome of a run, with the effects that follow from more than its payload."""
+        return outcome
+
+    def given_back(self, delivery: Delivery) -> tuple[Effect, ...]:
+        """The effects of giving back a job that was not run, or not to its end."""
+        return ()
+
+    def settled(self, effects: Sequence[Effect]) -> None:
+        """A run was settled with these effects."""
+
+    def owner_died(self) -> None:
+        """Another process has died, and its jobs were recovered."""
+
+    def look(self) -> None:
+        """Does at once what its threads do now and then: for test modes, which have no threads."""
+
+    def take(self, config: Config) -> Iterator[str]:
+        """Takes over what a new configuration says, and names the options that are in force now."""
+        return iter(())
+
+    def running(self) -> Mapping[str, int]:
+        """Figures of the runs that are under way, for the report of this process."""
+        return {}
+
+    def services(self) -> Sequence[BrokerService]:
+        """Its threads."""
+        return ()

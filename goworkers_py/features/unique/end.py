@@ -1,0 +1,33 @@
+"""The lock of a unique job follows the moves and the end of the job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from goworkers_py.core.delivery import FETCHED, Delivery
+from goworkers_py.core.effect import Effect
+from goworkers_py.core.job_state import ENDED
+from goworkers_py.features.unique.effects import FreeLock, KeepLock
+from goworkers_py.features.unique.lock import lock_life_s
+from goworkers_py.features.unique.payload import lock_of
+from goworkers_py.policy.consequences import Change, moved
+
+
+def of_lock(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
+    lock, state = lock_of(fields), change.state
+    if lock is None or (state == "completed" and lock.until == "expiry"):
+        return
+    # A dead one that reads may be retried by hand, and its newest arguments are in the lock; the next push takes that.
+    if state in ENDED and not (state == "dead" and lock.reads):
+        yield FreeLock(change.jid, lock.name)
+    else:
+        life_s = lock_life_s(lock.for_s, change.due, change.now)
+        yield KeepLock(change.jid, lock.name, life_s, change.due)
+
+
+def given_back(delivery: Delivery) -> tuple[Effect, ...]:
+    """The effects of giving back a job that has begun: its lock has no end of its own while it runs."""
+    if delivery.stage is FETCHED:
+        return ()
+    return tuple(effect for effect in moved(delivery.payload, "waiting") if isinstance(effect, KeepLock))

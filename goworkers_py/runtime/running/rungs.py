@@ -1,0 +1,80 @@
+"""The rungs around the chain of a job that is more than its class and arguments.
+
+A rung goes on by calling the run inside of it, or answers an outcome. The engine and the features give rungs by name,
+and `features.RUNGS` has all of them, outermost first. A job is run through the rungs whose marks it has. Which these
+are is found once for all jobs with the same marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from goworkers_py.core import machine
+from goworkers_py.core.outcome import Outcome, Reschedule
+from goworkers_py.links.chain import Run
+from goworkers_py.wire.ruby import ruby_flaw
+
+# Between two looks at a job that can wait in its queue only.
+BACK_AGAIN_S = 1.0
+# Marks are few, but strangers choose which of them a payload has.
+MOST_KEPT = 1_000
+
+
+class Rung(NamedTuple):
+    """`wrap` gets the run inside, and whether a rung inside may make the job wait after it was asked here."""
+
+    wrap: Callable[[Run, bool], Run]
+    # It is for jobs with one of these marks: a field of the payload, a mark that a member of the payload's field
+    # `pyworkers` gives, or the name of a feature that the class of the job has.
+    marks: frozenset[str] = frozenset()
+    always: bool = False  # for every job that has any mark
+    waits: bool = False  # it may make the job wait
+    after_wait: bool = False  # only inside of a rung that may make the job wait
+    renews: bool = False  # it may give the job other fields
+    of_renewed: bool = False  # inside of a rung that may, it is for every job
+    of_aggregations: bool = True  # also for a member of a group, and for the job that aggregates its members
+
+
+GROUPED = "group"  # the mark of such jobs
+
+
+class Rungs:
+    """Of one queue. Shared by its workers: two of them may each make the same run."""
+
+    def __init__(self, by_name: Mapping[str, Rung], order: Sequence[str], innermost: Run) -> None:
+        self._order = [by_name[name] for name in order if name in by_name]
+        self._innermost = innermost
+        self._runs: dict[frozenset[str], Run] = {}
+        self.marks: frozenset[str] = frozenset().union(*(rung.marks for rung in self._order))
+
+    def run_of(self, marks: frozenset[str]) -> Run:
+        """The run of a job with these marks."""
+        run = self._runs.get(marks)
+        if run is None:
+            if len(self._runs) >= MOST_KEPT:
+                self._runs.clear()
+            run = self._runs[marks] = self._made(marks)
+        return run
+
+    def _made(self, marks: frozenset[str]) -> Run:
+        chosen: list[Rung] = []
+        for rung in self._order:
+            wanted = rung.always or rung.marks & marks or (rung.of_renewed and any(outer.renews for outer in chosen))
+            if not wanted or (GROUPED in marks and not rung.of_aggregations):
+                continue
+            if not rung.after_wait or any(outer.waits for outer in chosen):
+                chosen.append(rung)
+        run, waits = self._innermost, False
+        for rung in reversed(chosen):
+            run = rung.wrap(run, waits)
+            waits = waits or rung.waits
+        return run
+
+
+def pause_where_ruby_cannot_read(outcome: Outcome) -> Outcome:
+    """The outcome of a job that does not begin now. A job that Ruby cannot read does not wait in the schedule, which
+    Ruby reads: it goes to the back of its queue, and would come again at once, thousands of times a second."""
+    if isinstance(outcome, Reschedule) and ruby_flaw(outcome.payload):
+        machine.sleep(BACK_AGAIN_S)  # no Event: an exception thrown into its `wait` could leave its lock locked
+    return outcome
