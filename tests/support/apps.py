@@ -15,6 +15,7 @@ import redis as redis_py
 
 from goworkers_py.api.app import App
 from goworkers_py.api.declarations import Declarations
+from goworkers_py.api.planning import plan_of
 from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Presence
 from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.brokers.memory.state import DeadLimits, State
@@ -154,7 +155,7 @@ def special_runs(ruby: Any = None) -> SpecialRuns:
     broker, registry, outage = MemoryBroker(State(), DeadLimits()), Registry(), Outage("memory")
     canceller = Canceller(broker.cancels, registry, Handlers(), tuple, outage)
     groups = GroupMembers(broker, registry, canceller, time.time)
-    plan = Declarations().plan(Config())
+    plan = plan_of(Declarations(), Config())
     parts = parts_of_features(plan, broker, shared(), tuple, lambda: runs)
     runs = SpecialRuns(registry, canceller, groups, parts, ruby, time.time)
     return runs
