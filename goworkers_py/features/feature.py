@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from goworkers_py.admin.inspector import Inspector
     from goworkers_py.brokers.contracts.admin import Checks
+    from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.config.options import Config
     from goworkers_py.core.effect import Effect
     from goworkers_py.core.line_owner import LineOwner
@@ -76,6 +77,12 @@ class Feature:
     def line_owner(self, line: str) -> LineOwner | None:
         """The owner of a line in which this feature parks jobs; None for any other line."""
         return None
+
+    def access(self) -> FeatureAccess:
+        """The rules of the server's access lists."""
+        from goworkers_py.brokers.redis.server import access
+
+        return access.FeatureAccess()
 
     def checks(self, inspector: Inspector) -> Checks:
         """Checks of the doctor, by the names by which people skip them."""

@@ -6,6 +6,7 @@ import click
 import pytest
 
 from goworkers_py import App
+from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.features import FEATURES
 from goworkers_py.features.feature import Feature
 from goworkers_py.web.site.rendering import FEATURES as FOLDERS
@@ -39,3 +40,10 @@ def test_the_checks_of_a_feature_find_nothing_where_nothing_is_wrong(feature: Fe
     app = App()
     app.configure(broker="memory://")
     assert [finding for check in feature.checks(app.inspector).values() for finding in check()] == []
+
+
+@names
+def test_the_access_rules_of_a_feature_allow_its_probes(feature: Feature) -> None:
+    access = feature.access()
+    allowed = {command for rules in access.rules for command in rules.commands.split()}
+    assert {str(probe[0]).lower() for probe in access.probes(Keys())} <= allowed

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from goworkers_py.core.line_owner import LineOwner
 from goworkers_py.features.feature import Feature, Follow
 
 if TYPE_CHECKING:
@@ -13,7 +12,9 @@ if TYPE_CHECKING:
 
     from goworkers_py.admin.inspector import Inspector
     from goworkers_py.brokers.contracts.admin import Checks
+    from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.config.options import Config
+    from goworkers_py.core.line_owner import LineOwner
     from goworkers_py.features.in_process import InProcess, Process, Recovering
     from goworkers_py.policy.registry import Registry
     from goworkers_py.web.site.table import FeaturePages
@@ -64,11 +65,17 @@ class Limits(Feature):
         return limits
 
     def line_owner(self, line: str) -> LineOwner | None:
+        from goworkers_py.core.line_owner import LineOwner
         from goworkers_py.features.limits.limit import slot_of_line
 
         if (slot := slot_of_line(line)) is None:
             return None
         return LineOwner(f"limit {slot.limit}", f"pyworkers limits show {slot.limit}")
+
+    def access(self) -> FeatureAccess:
+        from goworkers_py.features.limits.access import ACCESS
+
+        return ACCESS
 
     def checks(self, inspector: Inspector) -> Checks:
         from goworkers_py.features.limits.findings import limit_findings

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from goworkers_py.features.feature import Feature
 
 if TYPE_CHECKING:
+    from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.config.options import Config
     from goworkers_py.core.effect import Effect
     from goworkers_py.features.in_process import InProcess, Process, Recovering
@@ -19,6 +20,11 @@ class Tracked(Feature):
     """A record of a job tells its state, its progress and its result."""
 
     name = "tracking"
+
+    def access(self) -> FeatureAccess:
+        from goworkers_py.features.tracking.access import ACCESS
+
+        return ACCESS
 
     def pages(self) -> FeaturePages:
         from goworkers_py.features.tracking.views import PAGES

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from goworkers_py.admin.inspector import Inspector
     from goworkers_py.brokers.contracts.admin import Checks
+    from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.features.in_process import InProcess, Process
     from goworkers_py.web.site.table import FeaturePages
 
@@ -42,6 +43,11 @@ class Unique(Feature):
         from goworkers_py.features.unique.commands import locks
 
         return locks
+
+    def access(self) -> FeatureAccess:
+        from goworkers_py.features.unique.access import ACCESS
+
+        return ACCESS
 
     def checks(self, inspector: Inspector) -> Checks:
         from goworkers_py.features.unique.findings import lock_findings

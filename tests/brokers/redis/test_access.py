@@ -342,7 +342,7 @@ def test_a_refused_command_that_pyworkers_never_sends_is_not_called_one_of_its_r
 def test_without_the_rules_of_a_feature_only_that_feature_is_off(
     walled: Walled, tmp_path: Path, feature: str, warning: str
 ) -> None:
-    of_feature = {one.name: one.commands.split() for one in access.FEATURES} | {"wake": ["client|unblock"]}
+    of_feature = {rules.name: rules.commands.split() for rules in access.all_rules()} | {"wake": ["client|unblock"]}
     walled.allow(*RULES, *(f"-{command}" for command in of_feature[feature]))
     with Fleet(tmp_path, walled.url, walled.redis) as fleet:
         daemon = fleet.start("-q", "q", "--metrics", "8", prefix=hasty({"timing.beat_every_s": 0.5})).ready()

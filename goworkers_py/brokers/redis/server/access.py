@@ -1,4 +1,4 @@
-"""The server's access rules (ACL): the commands and key patterns that each feature needs.
+"""The server's access rules (ACL): the commands and key patterns that jobs need, and each ability beside them.
 
 `pyworkers doctor --acl` prints the rules for a configuration; docs/access.md has the rules for all features. When
 the server refuses a command, the error names the missing rule, see `refusal`.
@@ -10,18 +10,21 @@ import datetime
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.server.key_patterns import literally
 from goworkers_py.config.cluster_address import is_cluster
 from goworkers_py.config.options import Config, QueueConfig
+from goworkers_py.features import FEATURES
 from goworkers_py.wire.sidekiq_status import CHANNEL
 
 
 @dataclass(frozen=True, slots=True)
-class Feature:
-    """A feature without its rules is off, and jobs run all the same. Only the first feature is needed to run jobs."""
+class Rules:
+    """The rules of one ability. An ability without its rules is off, and jobs run all the same. Only the first one is
+    needed to run jobs."""
 
     name: str
     commands: str
@@ -30,35 +33,31 @@ class Feature:
     channels: str = ""
 
 
-FEATURES = (
-    Feature(
-        "jobs",
-        "client|setname client|id client|unblock multi exec eval evalsha time get set del exists expire incrby lpush "
-        "rpush lrange lindex llen lrem ltrim rpoplpush brpoplpush sadd zadd zcard zrem zmscore zrangebyscore "
-        "zremrangebyscore zremrangebyrank hget hgetall hset hsetnx hexists hdel",
-        "queues queue:* schedule retry dead stat:* pyworkers:*",
-    ),
-    Feature("unique jobs", "hlen hmget ttl persist", ""),
-    Feature("limits", "hlen hmget persist srem sscan", ""),
-    Feature("batches", "hmget hincrby", ""),
-    Feature("groups of jobs", "hlen hmget renamenx unlink srem", ""),
-    Feature("delay queues", "hmget", ""),
-    Feature("speed of large jobs", "lpos lset", ""),
-    Feature("lists of ended jobs", "ttl", ""),
-    Feature("results at once", "publish subscribe unsubscribe", "", channels="pyworkers:*"),
-    Feature("commands with answers", "xadd xrange xrevrange", ""),
-    Feature("iterable jobs", "", "it-*"),
-    Feature("status of sidekiq-status", "ttl", "sidekiq:status:*", channels=CHANNEL),
-    Feature("locks of sidekiq-unique-jobs", "hlen", "uniquejobs:*", lambda config: config.echo.locks == "native"),
-    Feature("pauses", "smembers", "paused"),
+_JOBS = Rules(
+    "jobs",
+    "client|setname client|id client|unblock multi exec eval evalsha time get set del exists expire incrby lpush "
+    "rpush lrange lindex llen lrem ltrim rpoplpush brpoplpush sadd zadd zcard zrem zmscore zrangebyscore "
+    "zremrangebyscore zremrangebyrank hget hgetall hset hsetnx hexists hdel",
+    "queues queue:* schedule retry dead stat:* pyworkers:*",
+)
+_OTHERS = (
+    Rules("batches", "hmget hincrby", ""),
+    Rules("groups of jobs", "hlen hmget renamenx unlink srem", ""),
+    Rules("delay queues", "hmget", ""),
+    Rules("speed of large jobs", "lpos lset", ""),
+    Rules("commands with answers", "xadd xrange xrevrange", ""),
+    Rules("iterable jobs", "", "it-*"),
+    Rules("status of sidekiq-status", "ttl", "sidekiq:status:*", channels=CHANNEL),
+    Rules("locks of sidekiq-unique-jobs", "hlen", "uniquejobs:*", lambda config: config.echo.locks == "native"),
+    Rules("pauses", "smembers", "paused"),
     # The keys of a process begin with its identity, host:pid:nonce.
-    Feature("fleet", "srem smembers rpop", "processes process_cleanup *:*:????????????*"),
-    Feature("metrics", "hincrby bitfield", "", lambda config: config.metrics != "off"),
+    Rules("fleet", "srem smembers rpop", "processes process_cleanup *:*:????????????*"),
+    Rules("metrics", "hincrby bitfield", "", lambda config: config.metrics != "off"),
     # Read in both layouts, whatever this process writes: other programs write too.
-    Feature("reading metrics", "hlen hmget hscan", "j|* *-??-??:* h|* ????????-marks"),
-    Feature("standby", "pexpire pttl", "", lambda config: config.standby),
-    Feature("another database", "select", "", lambda config: _database(config.broker) not in ("", "0")),
-    Feature("a cluster", "cluster|slots asking", "", lambda config: is_cluster(config.broker)),
+    Rules("reading metrics", "hlen hmget hscan", "j|* *-??-??:* h|* ????????-marks"),
+    Rules("standby", "pexpire pttl", "", lambda config: config.standby),
+    Rules("another database", "select", "", lambda config: _database(config.broker) not in ("", "0")),
+    Rules("a cluster", "cluster|slots asking", "", lambda config: is_cluster(config.broker)),
 )
 
 
@@ -70,15 +69,31 @@ class ProducerRight:
     commands: str
     patterns: str = ""  # without the namespace, as are the channels
     channels: str = ""
+    scripted: bool = True  # a script touches these keys
 
 
-# Pushes of each kind, and the states and results of tracked jobs.
-PRODUCER = (
+# A probe is a command with its arguments, by which the server says whether it is allowed. No probe is ever run.
+Probe = tuple[str | int, ...]
+
+
+def _no_probes(keys: Keys) -> list[Probe]:
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureAccess:
+    """The rules of a feature: a module `access` in its folder gives them."""
+
+    rules: Sequence[Rules] = ()
+    producer: Sequence[ProducerRight] = ()
+    probes: Callable[[Keys], list[Probe]] = _no_probes
+
+
+# Pushes of each kind.
+_PRODUCER = (
     ProducerRight("lpush llen", "queue:*"),
     ProducerRight("sadd", "queues"),
     ProducerRight("zadd zcard", "schedule"),
-    ProducerRight("hget hset hlen hgetall del expire", "pyworkers:job:*"),
-    ProducerRight("hget hset hmget hlen hexists ttl exists del expire", "pyworkers:lock:*"),
     ProducerRight("hget hset hdel hmget hlen hexists hsetnx hincrby expire", "pyworkers:batch:* pyworkers:chain:*"),
     ProducerRight("zadd zrem zcard zremrangebyscore", "pyworkers:batches pyworkers:chains"),
     ProducerRight("lrange expire", "pyworkers:deaths:*"),
@@ -88,23 +103,24 @@ PRODUCER = (
     ProducerRight("hget hset hdel hmget hlen del llen rpush renamenx", "pyworkers:group:* pyworkers:group-set:*"),
     ProducerRight("sadd srem", "pyworkers:groups"),
     ProducerRight("zadd zrem zcard", "pyworkers:groups:*"),
-    # Limits: a push reads what they allow, and takes a place or joins a line.
-    ProducerRight("hmget hlen", "pyworkers:limit:*"),
-    ProducerRight("hget hset hdel hmget hlen hexists persist expire del", "pyworkers:slot:*"),
-    ProducerRight("lpush llen", "pyworkers:line:*"),
-    ProducerRight("zadd zcard", "pyworkers:limits:due"),
-    ProducerRight("sadd srem", "pyworkers:lines"),
     # All commands of ties are tried on a key that is not there, before the first write of several pushes.
     ProducerRight(
         "zadd lrem lpush rpush hmget hget hlen hexists hset hdel hincrby llen expire persist srem sadd",
         "pyworkers:none:*",
     ),
+    # Which processes live and work a queue.
+    ProducerRight("hgetall exists", "pyworkers:owners pyworkers:gone pyworkers:lease:*", scripted=False),
 )
-# Without scripts: which processes live and work a queue, and who waits for a result.
-_ASKED = (
-    ProducerRight("hgetall exists", "pyworkers:owners pyworkers:gone pyworkers:lease:*"),
-    ProducerRight("subscribe unsubscribe", channels="pyworkers:job:*"),
-)
+
+
+@cache
+def _of_features() -> list[FeatureAccess]:
+    return [feature.access() for feature in FEATURES]
+
+
+@cache
+def all_rules() -> list[Rules]:
+    return [_JOBS, *(rules for access in _of_features() for rules in access.rules), *_OTHERS]
 
 
 # Redis 6.2 gives a new user all channels, and refuses to add patterns to them. Since 7.0 a new user has no channels.
@@ -114,10 +130,13 @@ _NO_CHANNELS = "resetchannels"
 def producer_rules(config: Config) -> list[str]:
     """The words after ACL SETUSER for a program that only pushes: first the commands without keys, then a selector for
     each kind of key, which Redis knows since release 7."""
-    features = [one for one in FEATURES if one.name in ("another database", "a cluster") and one.wanted(config)]
-    keyless = ["client|setname multi exec time", *(one.commands for one in features)]
-    scripts = ProducerRight("eval evalsha", " ".join(right.patterns for right in PRODUCER))
-    selectors = [_selector(right, _prefix(config)) for right in (*PRODUCER, *_ASKED, scripts)]
+    of_address = [
+        rules for rules in _OTHERS if rules.name in ("another database", "a cluster") and rules.wanted(config)
+    ]
+    keyless = ["client|setname multi exec time", *(rules.commands for rules in of_address)]
+    rights = [*_PRODUCER, *(right for access in _of_features() for right in access.producer)]
+    scripts = ProducerRight("eval evalsha", " ".join(right.patterns for right in rights if right.scripted))
+    selectors = [_selector(right, _prefix(config)) for right in (*rights, scripts)]
     selectors += [
         _selector(ProducerRight("lpush", literally(queue.list_)), "") for queue in config.queues if queue.list_
     ]
@@ -135,11 +154,11 @@ def _selector(right: ProducerRight, prefix: str) -> str:
 def rules(config: Config) -> list[str]:
     """The words after ACL SETUSER, without the password: first the patterns of keys and channels, then the commands,
     each word once."""
-    wanted = [feature for feature in FEATURES if feature.wanted(config)]
+    wanted = [rules for rules in all_rules() if rules.wanted(config)]
     prefix = _prefix(config)
-    patterns = [f"~{prefix}{pattern}" for feature in wanted for pattern in feature.patterns.split()]
-    patterns += [_NO_CHANNELS, *(f"&{prefix}{pattern}" for feature in wanted for pattern in feature.channels.split())]
-    commands = [f"+{command}" for feature in wanted for command in feature.commands.split()]
+    patterns = [f"~{prefix}{pattern}" for rules in wanted for pattern in rules.patterns.split()]
+    patterns += [_NO_CHANNELS, *(f"&{prefix}{pattern}" for rules in wanted for pattern in rules.channels.split())]
+    commands = [f"+{command}" for rules in wanted for command in rules.commands.split()]
     lists = [f"~{pattern}" for queue in config.queues for pattern in _of_plain_list(queue) if pattern]
     return list(dict.fromkeys([*patterns, *lists, *commands]))
 
@@ -187,8 +206,8 @@ def _database(address: str) -> str:
 _EARLY = datetime.datetime(2025, 2, 4, 8, 3, tzinfo=datetime.timezone.utc)
 
 
-def probes(keys: Keys) -> list[tuple[str | int, ...]]:
-    """A probe of each command that a process sends, and of each kind of key. No probe is ever run."""
+def probes(keys: Keys) -> list[Probe]:
+    """A probe of each command that a process sends, and of each kind of key."""
     queue, held = keys.queue("default"), keys.inprogress("default", "doctor")
     member = "doctor:1:aaaaaaaaaaaa"
     return [
@@ -207,9 +226,9 @@ def probes(keys: Keys) -> list[tuple[str | int, ...]]:
         ("HDEL", keys.gone, ""), ("RPOP", keys.signals(member)), ("SET", keys.process_cleanup, ""),
         ("HINCRBY", keys.minute_of_eight(_EARLY), "", 1), ("BITFIELD", keys.histogram_of_seven("J", _EARLY)),
         ("BITFIELD", keys.histogram_of_eight("J", _EARLY)), ("HSCAN", keys.marks(_EARLY), 0),
-        ("PUBLISH", keys.record(member), ""), ("HGET", keys.iteration("doctor"), ""),
-        ("HINCRBY", keys.batch("doctor"), "total", 0), ("HLEN", keys.lock("Job")), ("HMGET", keys.lock("Job"), ""),
-        ("PERSIST", keys.places("limit")), ("SSCAN", keys.lines, 0),
+        ("HGET", keys.iteration("doctor"), ""),
+        ("HINCRBY", keys.batch("doctor"), "total", 0), ("SSCAN", keys.lines, 0),
+        *(probe for access in _of_features() for probe in access.probes(keys)),
         ("XADD", keys.calls, "*", "", ""), ("XRANGE", keys.calls, "-", "+"), ("XREVRANGE", keys.calls, "+", "-"),
         ("TTL", keys.status("doctor")), ("PUBLISH", keys.prefix + CHANNEL, ""),
         ("TIME",), ("EVAL", "return 1", 0), ("EVALSHA", "0" * 40, 0), ("CLIENT", "ID"), ("CLIENT", "UNBLOCK", 0),
@@ -224,29 +243,33 @@ _KEY = re.compile(
 )
 _IN_A_SCRIPT = re.compile(r"can't run this command or subcommand")
 _ALL = "`pyworkers doctor --acl` prints all that are needed"
-_OF_THE_DAEMON = frozenset(command for feature in FEATURES for command in feature.commands.split())
 _MOST_KEYS = 5
 
 
-def refusal(told: str, keys: Sequence[object] = ()) -> str | None:
+@cache
+def _of_the_daemon() -> frozenset[str]:
+    return frozenset(command for rules in all_rules() for command in rules.commands.split())
+
+
+def refusal(reply: str, keys: Sequence[object] = ()) -> str | None:
     """The server's error reply with the missing rule named; None when the reply is about something else."""
-    if named := _COMMAND.search(told):
+    if named := _COMMAND.search(reply):
         command = named[1].lower()
-        told = f"the server's access rules do not allow {command.upper().replace('|', ' ')}: add +{command}"
-        return f"{told} ({_ALL})" if command in _OF_THE_DAEMON else told
-    if _KEY.search(told):
+        missing = f"the server's access rules do not allow {command.upper().replace('|', ' ')}: add +{command}"
+        return f"{missing} ({_ALL})" if command in _of_the_daemon() else missing
+    if _KEY.search(reply):
         names = [f"~{key.decode('utf-8', 'replace') if isinstance(key, bytes) else key}" for key in keys[:_MOST_KEYS]]
         which = f"one of these keys: add a pattern for {', '.join(names)}" if names else "a key"
         return f"the server's access rules do not allow {which} ({_ALL})"
-    if is_refused_in_script(told):
+    if is_refused_in_script(reply):
         return f"the server's access rules do not allow a command that a script needs ({_ALL})"
     return None
 
 
-def is_refused_in_script(told: str) -> bool:
+def is_refused_in_script(reply: str) -> bool:
     """True when the server refused a command of a script and did not say which."""
-    return bool(_IN_A_SCRIPT.search(told))
+    return bool(_IN_A_SCRIPT.search(reply))
 
 
-def names_command(told: str) -> bool:
-    return bool(_COMMAND.search(told))
+def names_command(reply: str) -> bool:
+    return bool(_COMMAND.search(reply))
