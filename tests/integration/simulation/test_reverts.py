@@ -18,7 +18,7 @@ sys.path.insert(0, sys.argv[1])
 from simulation.reverts import take_out
 take_out("late settlement")
 from goworkers_py.brokers.memory.endings import Endings
-from goworkers_py.brokers.redis import settlement
+from goworkers_py.brokers.redis.queues import settlement
 print("refuse_late" in Endings.settle.__code__.co_names, "a later batch" in settlement._SETTLE.source)
 """
 
