@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Push
 from goworkers_py.core.batch import BatchTie, line_of
 from goworkers_py.core.errors import BatchEnded, BrokerError, DuplicateJob
+from goworkers_py.core.holder import Conflict, Holder
 from goworkers_py.features.tracking.tie import RecordTie
-from goworkers_py.features.unique.lock import Conflict, Holder, LockClaim
+from goworkers_py.features.unique.lock import LockClaim
 from goworkers_py.wire.batch import outside
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from goworkers_py.core.effect import Push
-    from goworkers_py.features.unique.lock import Holder
+    from goworkers_py.core.holder import Holder
 
 CatchUp = Literal["none", "latest", "all"]
 Overlap = Literal["allow", "skip", "queue"]

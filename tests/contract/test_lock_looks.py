@@ -14,11 +14,12 @@ from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import DuplicateJob
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings
+from goworkers_py.core.holder import Conflict, Holder
 from goworkers_py.core.outcome import Done
 from goworkers_py.features.unique import holders as lock_holders
 from goworkers_py.features.unique.effects import FreeLock
 from goworkers_py.features.unique.holders import LockHolders
-from goworkers_py.features.unique.lock import Conflict, Holder, LockClaim, OnConflict
+from goworkers_py.features.unique.lock import LockClaim, OnConflict
 
 
 @pytest.fixture

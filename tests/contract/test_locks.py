@@ -20,6 +20,7 @@ from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Stage
 from goworkers_py.core.effect import Push, PushJobs
+from goworkers_py.core.holder import Conflict, Holder
 from goworkers_py.core.outcome import DONE, Dead, Done, Park, Requeue, Retry
 from goworkers_py.features.tracking.effects import Tracked
 from goworkers_py.features.tracking.end import Tracking
@@ -27,7 +28,7 @@ from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.effects import FreeLock, KeepLock
 from goworkers_py.features.unique.end import given_back
-from goworkers_py.features.unique.lock import Begin, Begun, Conflict, Holder, LockClaim, OwnedLock, TooEarly
+from goworkers_py.features.unique.lock import Begin, Begun, LockClaim, OwnedLock, TooEarly
 from goworkers_py.policy.consequences import consequences, moved
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.registry import Registry

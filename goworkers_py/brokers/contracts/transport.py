@@ -27,8 +27,8 @@ from typing import Protocol, runtime_checkable
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push as Push  # brokers import it from here, too
 from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.holder import Conflict
 from goworkers_py.core.outcome import Outcome
-from goworkers_py.features.unique.lock import Conflict
 from goworkers_py.policy.priorities import Ask
 
 

@@ -8,6 +8,7 @@ from goworkers_py.brokers.contracts.periodic import BACK_S, Periodic
 from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.brokers.memory.schedule_table import KeptSchedule
 from goworkers_py.brokers.memory.state import State
+from goworkers_py.core.holder import Conflict, Holder
 from goworkers_py.core.periodic import (
     Fired,
     Firing,
@@ -20,7 +21,7 @@ from goworkers_py.core.periodic import (
     ScheduleState,
     Word,
 )
-from goworkers_py.features.unique.lock import Conflict, Holder, LockClaim
+from goworkers_py.features.unique.lock import LockClaim
 
 
 class MemoryPeriodic(Periodic):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Push
-from goworkers_py.features.unique.lock import Conflict
+from goworkers_py.core.holder import Conflict
 
 PUSHED = Published.PUSHED
 

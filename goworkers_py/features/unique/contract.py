@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from goworkers_py.features.unique.lock import Begin, Begun, Holder, LockEntry, OwnedLock, TooEarly
+from goworkers_py.core.holder import Holder
+from goworkers_py.features.unique.lock import Begin, Begun, LockEntry, OwnedLock, TooEarly
 
 
 class Locks(Protocol):

@@ -15,8 +15,8 @@ from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.holder import Holder
 from goworkers_py.core.job_state import StateWord
-from goworkers_py.features.unique.lock import Holder
 from goworkers_py.wire.stored_job import StoredJob
 
 log = logging.getLogger(__name__)

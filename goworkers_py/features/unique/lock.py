@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from goworkers_py.core.holder import Holder
+
 Until = Literal["success", "start", "expiry"]
 OnConflict = Literal["skip", "raise", "replace", "reschedule"]
-How = Literal["held", "replaced", "rescheduled"]
 
 # A job that could not get its lock is tried again after so long.
 RESCHEDULED_S = 5
@@ -32,27 +33,6 @@ class LockClaim(NamedTuple):
     @property
     def word(self) -> str:
         return "lock"
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """The job that holds a lock, and where it was when it got the lock or was scheduled last."""
-
-    jid: str
-    queue: str = ""
-    at: float = 0.0  # when it was pushed
-    due: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """The result of a push whose lock another job holds.
-
-    held: nothing was pushed. replaced: the holder runs with the fields of this push. rescheduled: the job was pushed
-    among the scheduled jobs, and takes the lock when it begins."""
-
-    holder: Holder
-    how: How = "held"
 
 
 @dataclass(frozen=True, slots=True)

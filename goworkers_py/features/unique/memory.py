@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from goworkers_py.brokers.memory.state import State
+from goworkers_py.core.holder import Holder
 from goworkers_py.features.unique import contract as locks
-from goworkers_py.features.unique.lock import Begin, Begun, Holder, LockEntry, OwnedLock, TooEarly
+from goworkers_py.features.unique.lock import Begin, Begun, LockEntry, OwnedLock, TooEarly
 
 
 class MemoryLocks(locks.Locks):

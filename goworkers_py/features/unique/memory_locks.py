@@ -7,18 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from goworkers_py.core.effect import Push
+from goworkers_py.core.holder import Conflict, Holder
 from goworkers_py.features.tracking.record import LIVE_S
 from goworkers_py.features.unique.effects import KeepLock
-from goworkers_py.features.unique.lock import (
-    Begin,
-    Begun,
-    Conflict,
-    Holder,
-    LockClaim,
-    OwnedLock,
-    TooEarly,
-    lock_life_s,
-)
+from goworkers_py.features.unique.lock import Begin, Begun, LockClaim, OwnedLock, TooEarly, lock_life_s
 
 
 @dataclass(slots=True)

@@ -11,8 +11,9 @@ from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import LUA, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core import machine
+from goworkers_py.core.holder import Holder
 from goworkers_py.features.unique.contract import Locks
-from goworkers_py.features.unique.lock import Begin, Begun, Holder, LockEntry, OwnedLock, TooEarly
+from goworkers_py.features.unique.lock import Begin, Begun, LockEntry, OwnedLock, TooEarly
 
 PAGE = 500
 

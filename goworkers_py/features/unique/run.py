@@ -16,12 +16,13 @@ from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, UnreadablePayload
+from goworkers_py.core.holder import Holder
 from goworkers_py.core.outcome import REQUEUE_LAST, Outcome, Reschedule
 from goworkers_py.features.in_process import InProcess, Process
 from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.end import given_back
 from goworkers_py.features.unique.holders import LockHolders
-from goworkers_py.features.unique.lock import RESCHEDULED_S, Begin, Begun, Holder, TooEarly
+from goworkers_py.features.unique.lock import RESCHEDULED_S, Begin, Begun, TooEarly
 from goworkers_py.features.unique.payload import LOCK, JobLock, lock_of, renewed
 from goworkers_py.features.unique.service import LockKeeper
 from goworkers_py.links.chain import Run

@@ -19,9 +19,10 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.core import machine
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
+from goworkers_py.core.holder import Holder
 from goworkers_py.core.periodic import Fired, Firing, FiringResult, Rule, ScheduleState
 from goworkers_py.features.unique.holders import LockHolders
-from goworkers_py.features.unique.lock import Holder, LockClaim
+from goworkers_py.features.unique.lock import LockClaim
 from goworkers_py.observe.counters import Counters
 from goworkers_py.policy.periodic_job import PeriodicJob, PeriodicJobs
 from goworkers_py.policy.slots import Due, due, slots_of

@@ -13,7 +13,8 @@ from servers import RedisServer
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerFull, BrokerRefused
-from goworkers_py.features.unique.lock import Conflict, LockClaim
+from goworkers_py.core.holder import Conflict
+from goworkers_py.features.unique.lock import LockClaim
 
 LATER = 4_000_000_000.0  # in 2096
 
