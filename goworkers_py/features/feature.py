@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.config.options import Config
     from goworkers_py.core.effect import Effect
+    from goworkers_py.core.job_state import StateWord
     from goworkers_py.core.line_owner import LineOwner
     from goworkers_py.features.in_process import InProcess, Process, Recovering
     from goworkers_py.policy.consequences import Change
@@ -56,6 +57,11 @@ class Feature:
     def recovered(self, raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
         """The effects of taking a job from a process that has left or died, from the payload alone."""
         return ()
+
+    def ended_without_run(self, fields: Mapping[str, Any], state: StateWord, reason: str) -> Iterator[Effect]:
+        """More effects of the end of a job that another job has ended, as the members of a group are; `reason` is for
+        people."""
+        return iter(())
 
     def recovering(self, registry: Registry, config: Config, wall: Callable[[], float]) -> Recovering | None:
         """The part that knows more of the jobs of a dead process than their payloads say."""

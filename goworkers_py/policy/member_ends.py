@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from goworkers_py.core.effect import Effect, EndMember, EndSet, MeetTombstone
 from goworkers_py.core.group import Group
-from goworkers_py.features.tracking.effects import NoteState
-from goworkers_py.features.tracking.record import ENDED_S, RETAIN, retain_in, says_tracked, tracked_of
+from goworkers_py.features import FEATURES
 from goworkers_py.policy.consequences import moved
 from goworkers_py.wire.group import Member
 from goworkers_py.wire.payload import jid_of
@@ -49,8 +48,8 @@ def member_ends(members: Iterable[Member], by: str) -> tuple[Effect, ...]:
 
 def _of(member: Member, by: str) -> Iterator[Effect]:
     yield from moved(member.raw, member.state)
-    if says_tracked(member.fields) and (job := tracked_of(member.fields)) is not None:
-        reason = f"aggregated by {by}" if member.state == "completed" else ""
-        yield NoteState(job, member.state, reason, retain_in(member.fields.get(RETAIN)) or ENDED_S)
+    reason = f"aggregated by {by}" if member.state == "completed" else ""
+    for feature in FEATURES:
+        yield from feature.ended_without_run(member.fields, member.state, reason)
     if member.state == "cancelled" and (jid := jid_of(member.fields)):
         yield MeetTombstone(jid, "cancelled")

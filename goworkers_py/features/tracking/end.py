@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from goworkers_py.brokers.contracts.recoverable import Found
@@ -26,7 +26,17 @@ from goworkers_py.core.outcome import (
     Retry,
 )
 from goworkers_py.features.tracking.effects import NoteState
-from goworkers_py.features.tracking.record import ENDED_S, LIVE_S, RETAIN, TRACK, job_in, live_s, retain_in, tracked_of
+from goworkers_py.features.tracking.record import (
+    ENDED_S,
+    LIVE_S,
+    RETAIN,
+    TRACK,
+    job_in,
+    live_s,
+    retain_in,
+    says_tracked,
+    tracked_of,
+)
 from goworkers_py.features.tracking.tracked_run import TrackedRun
 from goworkers_py.policy.registry import Registry
 from goworkers_py.wire import payload
@@ -194,3 +204,8 @@ def recovered(raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
         return ()
     fields: Fields = (("queue", queue),)
     return (NoteState(job, "waiting", f"recovered from {owner}", LIVE_S, fields, only_known=True),)
+
+
+def ended_without_run(fields: Mapping[str, Any], state: StateWord, reason: str) -> Iterator[Effect]:
+    if says_tracked(fields) and (job := tracked_of(fields)) is not None:
+        yield NoteState(job, state, reason, retain_in(fields.get(RETAIN)) or ENDED_S)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from goworkers_py.features.feature import Feature
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.config.options import Config
     from goworkers_py.core.effect import Effect
+    from goworkers_py.core.job_state import StateWord
     from goworkers_py.features.in_process import InProcess, Process, Recovering
     from goworkers_py.policy.registry import Registry
     from goworkers_py.web.site.table import FeaturePages
@@ -38,6 +39,11 @@ class Tracked(Feature):
         from goworkers_py.features.tracking.end import recovered
 
         return recovered(raw, queue, owner)
+
+    def ended_without_run(self, fields: Mapping[str, Any], state: StateWord, reason: str) -> Iterator[Effect]:
+        from goworkers_py.features.tracking.end import ended_without_run
+
+        return ended_without_run(fields, state, reason)
 
     def recovering(self, registry: Registry, config: Config, wall: Callable[[], float]) -> Recovering:
         from goworkers_py.features.tracking.end import Tracking
