@@ -6,11 +6,11 @@ from dataclasses import Field
 from typing import Any
 
 from goworkers_py.config import job_options
+from goworkers_py.config.feature_options import feature_sections
 from goworkers_py.config.options import (
     SECTION,
     Config,
     EchoConfig,
-    LimitConfig,
     MiddlewareConfig,
     PartitionConfig,
     PeriodicConfig,
@@ -30,13 +30,14 @@ SECTIONS = {
     "pool:web": PoolConfig,
     "partition:billing": PartitionConfig,
     "periodic:nightly": PeriodicConfig,
-    "limit:stripe": LimitConfig,
+    **{f"{kind}:{table.example}": table for kind, table in feature_sections().items()},
     "middleware": MiddlewareConfig,
     "echo": EchoConfig,
     "web": WebConfig,
 }
 # These sections have no defaults that a program could use. So the sample shows them as comments, with these values.
-HIDDEN = (PoolConfig, PartitionConfig, PeriodicConfig, LimitConfig)
+HIDDEN = (PoolConfig, PartitionConfig, PeriodicConfig, *feature_sections().values())
+OF_FEATURES = {name for rows in feature_sections().values() for name in options_of(rows)}
 EXAMPLES = {
     "queues": "critical, default, low",
     "partition:billing queues": "invoices 10, mail 5",
@@ -96,7 +97,7 @@ def page() -> str:
 
 def _cells(option: str, row: Field[Any]) -> list[str]:
     flag = row.metadata["flag"]
-    default = "" if row.name in options_of(LimitConfig) else written(row.default)
+    default = "" if row.name in OF_FEATURES else written(row.default)
     name = f"{code(option)} ({code(flag)})" if flag else code(option)
     return [name, code(default) or "none", prose(help_of(row, code))]
 

@@ -13,13 +13,14 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from goworkers_py.config.feature_options import feature_sections
 from goworkers_py.config.ini_file import ConfigText, read
 from goworkers_py.config.options import (
     SECTION,
     Config,
-    LimitConfig,
     PartitionConfig,
     PoolConfig,
     QueueConfig,
@@ -37,13 +38,18 @@ MOST_THREADS = 1_000
 MOST_LINES = 5_000
 _many_blanks = re.compile(r"\S[^\S\n]{100}").search
 _MOST_NAMED = 20  # in a log line
-_KINDS = {
-    SECTION: options_by_any_name(Config),
-    "queue": options_by_any_name(QueueConfig),
-    "pool": options_by_any_name(PoolConfig),
-    "limit": options_by_any_name(LimitConfig),
-    "partition": {**options_by_any_name(PartitionConfig), **of_partitions()},
-}
+
+
+@cache
+def _kinds() -> dict[str, dict[str, dataclasses.Field[Any]]]:
+    """The options by the kind of their sections."""
+    return {
+        SECTION: options_by_any_name(Config),
+        "queue": options_by_any_name(QueueConfig),
+        "pool": options_by_any_name(PoolConfig),
+        "partition": {**options_by_any_name(PartitionConfig), **of_partitions()},
+        **{kind: options_by_any_name(table) for kind, table in feature_sections().items()},
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,7 @@ def central_part(stored: ConfigText) -> configparser.ConfigParser:
 def _rows_of(section: str) -> dict[str, dataclasses.Field[Any]] | None:
     """None for a section that is local as a whole, or none of ours."""
     kind, colon, _ = section.partition(":")
-    return _KINDS.get(kind) if bool(colon) == (kind != SECTION) else None
+    return _kinds().get(kind) if bool(colon) == (kind != SECTION) else None
 
 
 def _local(parser: configparser.ConfigParser) -> Iterator[tuple[str, str]]:

@@ -24,9 +24,12 @@ def _values(config: Config) -> Iterator[tuple[tuple[str, str], Any]]:
     yield from _options("[middleware]", config.middleware)
     yield from _options("[echo]", config.echo)
     yield from _options("[web]", config.web)
-    for kind, sections in (("periodic", config.periodic), ("limit", config.limits), ("partition", config.partitions)):
-        for one in sections:
-            yield from _section(kind, one)
+    for schedule in config.periodic:
+        yield from _section("periodic", schedule)
+    for section in config.sections:
+        yield from _section(section.kind, section)
+    for partition in config.partitions:
+        yield from _section("partition", partition)
     for partition in config.partitions:
         for name, value in partition.said.items():
             yield (f"[partition:{partition.name}]", name), value

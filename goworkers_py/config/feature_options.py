@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from goworkers_py.config.option_rows import option
+from goworkers_py.config.option_rows import FeatureSection, option
 from goworkers_py.config.parsers import (
-    jobs_per_time,
     json_list,
     one_of,
     text,
     whole,
     yes_or_no,
 )
-from goworkers_py.features.limits.limit import MOST, Rate
+from goworkers_py.features import BY_NAME
 
 
-@dataclass(frozen=True, slots=True)
-class LimitConfig:
-    """A section [limit:NAME]: it overrides what the code says of this limit."""
-
-    name: str
-    concurrent: int | None = option(None, whole(0, MOST), "jobs that run at once, over the whole fleet", central=True)
-    rate: Rate | None = option(  # noqa: RUF009
-        None, jobs_per_time, "jobs that begin in a time, in the whole fleet: 100/minute", central=True
-    )
-    burst: int | None = option(None, whole(1, MOST), "jobs of a rate that begin at once after a pause", central=True)
+@cache
+def feature_sections() -> Mapping[str, type[FeatureSection]]:
+    """The tables of the sections that the features have, by kind. They are loaded when a configuration is read."""
+    return {table.kind: table for feature in BY_NAME for table in feature.sections()}
 
 
 @dataclass(frozen=True, slots=True)

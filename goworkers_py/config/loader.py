@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from goworkers_py.config.central import central_part, check_threads_of, kind_and_name, write_over
+from goworkers_py.config.feature_options import feature_sections
 from goworkers_py.config.go_workers import of_go_workers
 from goworkers_py.config.ini_file import ConfigText, read
 from goworkers_py.config.options import (
     SECTION,
     Config,
     EchoConfig,
-    LimitConfig,
     MiddlewareConfig,
     PartitionConfig,
     PeriodicConfig,
@@ -46,7 +46,8 @@ from goworkers_py.core.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "PYWORKERS_"
 
-_NAMED = ("queue:", "pool:", "partition:", "periodic:", "limit:")  # kinds of sections that have a name each
+# Kinds of sections that have a name each, with an example of it; features have more.
+_NAMED = {"queue": "default", "pool": "web", "partition": "billing", "periodic": "nightly"}
 
 # Makes the name of an option for an error: "conf.ini: [pyworkers] timeout", "--timeout".
 NameOf = Callable[[str], str]
@@ -101,7 +102,7 @@ def _config_of(
     echo = EchoConfig(**_section(file, "echo", EchoConfig, where))
     web = WebConfig(**_section(file, "web", WebConfig, where))
     chosen = _distinct(of_flags or tuple(queue for queue in of_file if not queue.partition))
-    limits = _named_sections(file, "limit", LimitConfig, where)
+    sections = [one for kind, rows in feature_sections().items() for one in _named_sections(file, kind, rows, where)]
     periodic = _named_sections(file, "periodic", PeriodicConfig, where)
     pools = () if of_flags else tuple(pool for pool in pools if not pool.partition)
     config = Config(
@@ -111,7 +112,7 @@ def _config_of(
         partitions=partitions,
         worked=("",) if of_flags else (),
         periodic=periodic,
-        limits=limits,
+        sections=tuple(sections),
         middleware=links,
         echo=echo,
         web=web,
@@ -170,10 +171,10 @@ def of_call(settings: Mapping[str, Any] | str | os.PathLike[str] | None, options
 
 
 def _refuse_unknown_sections(file: configparser.ConfigParser, where: str) -> None:
-    known = [SECTION, "middleware", "echo", "web"]
+    known, named = [SECTION, "middleware", "echo", "web"], [f"{kind}:" for kind in (*_NAMED, *feature_sections())]
     for section in file.sections():
-        if section not in known and not section.startswith(_NAMED):
-            hint = did_you_mean(section, [*known, *(f"{kind}NAME" for kind in _NAMED)])
+        if section not in known and not section.startswith((*named,)):
+            hint = did_you_mean(section, [*known, *(f"{kind}NAME" for kind in named)])
             raise ConfigError(f"{where}: [{section}] is not a section{hint}")
 
 
@@ -263,7 +264,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 def _name(section: str, where: str) -> str:
     kind, name = kind_and_name(section)
     if not name:
-        example = {"pool": "web", "partition": "billing", "periodic": "nightly", "limit": "stripe"}.get(kind, "default")
+        example = _NAMED[kind] if kind in _NAMED else feature_sections()[kind].example
         raise ConfigError(f"{where}: [{section}] needs the {kind}'s name: [{kind}:{example}]")
     return name
 

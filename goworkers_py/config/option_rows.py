@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import field
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureSection:
+    """A section [KIND:NAME] of the configuration that belongs to a feature: the base class of its table."""
+
+    kind: ClassVar[str]  # "limit"
+    example: ClassVar[str]  # a name, for errors and the sample
+    name: str
 
 
 def option(

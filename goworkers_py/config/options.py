@@ -8,15 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from goworkers_py.config.feature_options import EchoConfig as EchoConfig  # sections are imported from here
-from goworkers_py.config.feature_options import LimitConfig as LimitConfig
 from goworkers_py.config.feature_options import PeriodicConfig as PeriodicConfig
 from goworkers_py.config.home import home_of
+from goworkers_py.config.option_rows import FeatureSection, option
 from goworkers_py.config.option_rows import help_of as help_of
 from goworkers_py.config.option_rows import names_of as names_of
-from goworkers_py.config.option_rows import option
 from goworkers_py.config.option_rows import options_by_any_name as options_by_any_name
 from goworkers_py.config.option_rows import options_of as options_of
 from goworkers_py.config.parsers import (
@@ -44,6 +43,8 @@ from goworkers_py.core.held_pushes import Home
 from goworkers_py.core.timing import TIMING, Timing
 
 SECTION = "pyworkers"
+
+S = TypeVar("S", bound=FeatureSection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class MiddlewareConfig:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The section [pyworkers]; the other sections are in `queues`, `pools`, `partitions`, `periodic`, `limits`,
+    """The section [pyworkers]; the other sections are in `queues`, `pools`, `partitions`, `periodic`, `sections`,
     `middleware`, `echo` and `web`."""
 
     broker: str = option(
@@ -189,7 +190,7 @@ class Config:
     worked: tuple[str, ...] = ()  # the partitions that a process works, the main one by an empty name; (): all
     periodic: tuple[PeriodicConfig, ...] = ()
     middleware: MiddlewareConfig = MiddlewareConfig()
-    limits: tuple[LimitConfig, ...] = ()
+    sections: tuple[FeatureSection, ...] = ()  # of features, such as [limit:NAME], see `sections_of`
     echo: EchoConfig = field(default_factory=EchoConfig)
     web: WebConfig = field(default_factory=WebConfig)
     timing: Timing = TIMING  # no option, see there
@@ -230,6 +231,10 @@ class Config:
     @property
     def home(self) -> Home:
         return home_of(self.broker, self.namespace, self.data_dir)
+
+    def sections_of(self, table: type[S]) -> tuple[S, ...]:
+        """The sections of one kind: `config.sections_of(LimitConfig)`."""
+        return tuple(section for section in self.sections if isinstance(section, table))
 
     def spelling(self, name: str) -> str:
         """The name under which the user gave an option: the alias, if the user wrote the alias."""

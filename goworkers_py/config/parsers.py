@@ -12,7 +12,6 @@ from urllib.parse import quote
 import simplejson
 
 from goworkers_py.config.cluster_address import ClusterAddress
-from goworkers_py.features.limits.limit import Rate, rate_of
 
 T = TypeVar("T")
 
@@ -90,10 +89,6 @@ def whole(lowest: int, highest: int = 2**31) -> Callable[[str], int]:
         return int(_within(number, lowest, highest))
 
     return parse
-
-
-def jobs_per_time(value: str) -> Rate:
-    return rate_of(value)
 
 
 def order(value: str) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from goworkers_py.admin.inspector import Inspector
     from goworkers_py.brokers.contracts.admin import Checks
     from goworkers_py.brokers.redis.server.access import FeatureAccess
+    from goworkers_py.config.option_rows import FeatureSection
     from goworkers_py.config.options import Config
     from goworkers_py.core.effect import Effect
     from goworkers_py.core.job_state import StateWord
@@ -74,6 +75,11 @@ class Feature:
         return None
 
     # --- people
+
+    def sections(self) -> Collection[type[FeatureSection]]:
+        """The sections [KIND:NAME] of the configuration."""
+        return ()
+
     commands: ClassVar[tuple[str, ...]] = ()  # of `pyworkers`
 
     def command(self, name: str) -> click.Command:

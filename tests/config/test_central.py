@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from goworkers_py.config.central import MOST_LINES, MOST_THREADS, ignored, refuse_local
+from goworkers_py.config.feature_options import feature_sections
 from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import load
 from goworkers_py.config.options import (
     Config,
     EchoConfig,
-    LimitConfig,
     MiddlewareConfig,
     PartitionConfig,
     PeriodicConfig,
@@ -21,10 +21,12 @@ from goworkers_py.config.options import (
 )
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.stored_config import LONGEST
+from goworkers_py.features.limits.options import LimitConfig
 
 TABLES = {
-    "pyworkers": Config, "queue": QueueConfig, "pool": PoolConfig, "limit": LimitConfig, "partition": PartitionConfig,
+    "pyworkers": Config, "queue": QueueConfig, "pool": PoolConfig, "partition": PartitionConfig,
     "periodic": PeriodicConfig, "middleware": MiddlewareConfig, "echo": EchoConfig, "web": WebConfig,
+    **feature_sections(),
 }  # fmt: skip
 LOCAL = """
 [pyworkers]
@@ -103,8 +105,8 @@ def test_the_central_options_go_between_the_file_and_the_flags() -> None:
     assert (queues["mail"].concurrency, queues["mail"].handler) == (7, "myapp.handlers:mail")
     assert (queues["sms"].mode, queues["new"].concurrency) == ("serial", 10)
     assert config.pools[0].weights == (3, 1)
-    assert config.limits == (LimitConfig("api", 4, config.limits[0].rate),)
-    assert config.limits[0].rate is not None
+    [limit] = config.sections_of(LimitConfig)
+    assert (limit.name, limit.concurrent, limit.rate is not None) == ("api", 4, True)
 
 
 def test_a_section_is_the_same_whatever_blanks_its_title_has() -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from goworkers_py import App
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.config.ini_file import ConfigText
+from goworkers_py.config.loader import load
 from goworkers_py.features import FEATURES
 from goworkers_py.features.feature import Feature
 from goworkers_py.web.site.rendering import FEATURES as FOLDERS
@@ -47,3 +49,10 @@ def test_the_access_rules_of_a_feature_allow_its_probes(feature: Feature) -> Non
     access = feature.access()
     allowed = {command for rules in access.rules for command in rules.commands.split()}
     assert {str(probe[0]).lower() for probe in access.probes(Keys())} <= allowed
+
+
+@names
+def test_the_sections_of_a_feature_can_be_read(feature: Feature) -> None:
+    for table in feature.sections():
+        title = f"[{table.kind}:{table.example}]"
+        assert load(ConfigText(title, "test"), {}).sections == (table(table.example),)

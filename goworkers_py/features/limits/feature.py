@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from goworkers_py.admin.inspector import Inspector
     from goworkers_py.brokers.contracts.admin import Checks
     from goworkers_py.brokers.redis.server.access import FeatureAccess
+    from goworkers_py.config.option_rows import FeatureSection
     from goworkers_py.config.options import Config
     from goworkers_py.core.line_owner import LineOwner
     from goworkers_py.features.in_process import InProcess, Process, Recovering
@@ -58,6 +59,11 @@ class Limits(Feature):
     # --- people
 
     commands = ("limits",)
+
+    def sections(self) -> Collection[type[FeatureSection]]:
+        from goworkers_py.features.limits.options import LimitConfig
+
+        return (LimitConfig,)
 
     def command(self, name: str) -> click.Command:
         from goworkers_py.features.limits.commands import limits

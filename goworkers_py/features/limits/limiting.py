@@ -12,7 +12,7 @@ from typing import Any
 import simplejson
 
 from goworkers_py.brokers.contracts.recoverable import Found
-from goworkers_py.config.options import Config, LimitConfig
+from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.job_state import StateWord
@@ -20,6 +20,7 @@ from goworkers_py.core.levels import levels_of
 from goworkers_py.features.limits.configured import configured
 from goworkers_py.features.limits.end import of_slots
 from goworkers_py.features.limits.limit import LimitSettings, LimitSpec, Slot, SlotTie
+from goworkers_py.features.limits.options import LimitConfig
 from goworkers_py.features.limits.payload import slots_of
 from goworkers_py.policy.consequences import Change
 from goworkers_py.policy.registry import JobSpec, Registry, is_same_code
@@ -103,13 +104,13 @@ class Limiting:
         self._queues: dict[frozenset[str], list[str]] = {}
 
     def set_limits(self, limits: Sequence[LimitConfig]) -> None:
-        """From any thread, in one assignment: what `settings` returns follows these sections from now on."""
-        self._config = replace(self._config, limits=tuple(limits))
+        """From any thread, in one assignment: `settings` follows these sections from now on."""
+        self._config = replace(self._config, sections=tuple(limits))
 
     @property
     def sections(self) -> Sequence[LimitConfig]:
         """The sections [limit:NAME] that hold now."""
-        return self._config.limits
+        return self._config.sections_of(LimitConfig)
 
     def of(self, message: Message) -> Sequence[LimitSpec]:
         spec = self._registry.spec_of(message)

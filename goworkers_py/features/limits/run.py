@@ -25,6 +25,7 @@ from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
 from goworkers_py.features.limits.end import of_slots
 from goworkers_py.features.limits.limit import Begins, Lost, SlotTie, Undeclared, Waits
 from goworkers_py.features.limits.limiting import NAME, Limiting, limits_of_classes
+from goworkers_py.features.limits.options import LimitConfig
 from goworkers_py.features.limits.payload import slots_of, with_slots
 from goworkers_py.features.limits.service import LimitReleaser
 from goworkers_py.links.chain import Run
@@ -71,10 +72,10 @@ class LimitedRuns(InProcess):
         self._releaser.look_at_all()
 
     def take(self, config: Config) -> Iterator[str]:
-        old = self._limiting.sections
-        if old != config.limits:
-            self._releaser.set_limits(config.limits)
-            for limit in (*old, *config.limits):
+        old, new = self._limiting.sections, config.sections_of(LimitConfig)
+        if old != new:
+            self._releaser.set_limits(new)
+            for limit in (*old, *new):
                 yield from (f"[limit:{limit.name}]{name}" for name in ("", " concurrent", " rate", " burst"))
 
     def running(self) -> Mapping[str, int]:

@@ -16,11 +16,11 @@ from contextlib import suppress
 
 from goworkers_py.admin.missing_jobs import MissingJobs
 from goworkers_py.brokers.broker import Broker
-from goworkers_py.config.options import LimitConfig
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.features.limits.limit import DueSlots, Slot, SlotHolder, slot_of_line
 from goworkers_py.features.limits.limiting import Limiting
+from goworkers_py.features.limits.options import LimitConfig
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService
 

@@ -22,12 +22,13 @@ from goworkers_py.api import block_owner
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.memory.broker import state_at
-from goworkers_py.config.options import LimitConfig, QueueConfig
+from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import ArgumentError, BrokerRefused, BrokerUnavailable, ConfigError, LimitTimeout
 from goworkers_py.features.limits import run as limit_begin
 from goworkers_py.features.limits.contract import SlotWish
 from goworkers_py.features.limits.limit import Begins, LimitSettings, Slot
 from goworkers_py.features.limits.limiting import Limiting
+from goworkers_py.features.limits.options import LimitConfig
 from goworkers_py.features.tracking.end import Tracking
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.runtime.recovering.recoverer import judge_by
@@ -507,7 +508,7 @@ def test_the_limits_of_a_class_are_checked_where_they_are_declared(app: App) -> 
 
 def test_sections_of_limits_are_checked_against_the_code(app: App) -> None:
     app.limit("stripe", concurrent=2)
-    app.use(dataclasses.replace(app.config, limits=(LimitConfig("stripe", burst=3),)))
+    app.use(dataclasses.replace(app.config, sections=(LimitConfig("stripe", burst=3),)))
     with pytest.raises(ConfigError, match=re.escape("[limit:stripe]: burst needs a rate")):
         app.runner.plan()
 
@@ -517,7 +518,7 @@ def test_a_section_may_be_for_the_code_of_another_program(
     app: App, caplog: pytest.LogCaptureFixture, name: str, hint: str
 ) -> None:
     app.limit("api-a", concurrent=2)
-    app.use(dataclasses.replace(app.config, limits=(LimitConfig(name, concurrent=1),)))
+    app.use(dataclasses.replace(app.config, sections=(LimitConfig(name, concurrent=1),)))
     app.runner.plan()
     [told] = caplog.messages
     assert told.startswith(f"[limit:{name}] does nothing here: no code of this program declares this limit{hint} ")
