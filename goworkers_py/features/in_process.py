@@ -48,7 +48,7 @@ class InProcess:
         return {}
 
     def ended(self, message: Message, outcome: Outcome) -> Outcome:
-        """The outcome of a run, with the effects that follow from more than its payload."""
+        """The outcome of a run, with the effects that follow from what a feature keeps of it, see `Delivery`."""
         return outcome
 
     def given_back(self, delivery: Delivery) -> tuple[Effect, ...]:

@@ -22,7 +22,6 @@ from goworkers_py.runtime.running.quarantine import Quarantine
 from goworkers_py.runtime.running.rungs import Rung, Rungs
 from goworkers_py.runtime.running.special_runs import SpecialRuns, followed
 from goworkers_py.wire import needs
-from goworkers_py.wire.group import group_of
 from goworkers_py.wire.message import EXPIRES_AT, EXPIRY, Message, reset_current, set_current
 
 log = logging.getLogger(__name__)
@@ -64,7 +63,7 @@ class Guard:
         self._runs = runs
         self._ruby = runs.ruby
         self._registry = runs.registry
-        self._rungs = Rungs({**self._own_rungs(), **runs.rungs()}, RUNGS, self._innermost)
+        self._rungs = Rungs({**self._own_rungs(), **runs.rungs()}, RUNGS, sound, self._aggregated)
         self._marks = self._rungs.marks
 
     def _own_rungs(self) -> dict[str, Rung]:
@@ -147,12 +146,9 @@ class Guard:
 
     # --- the rungs, and the run inside of them
 
-    def _innermost(self, message: Message) -> Outcome:
-        if needs.FIELD in message.fields:
-            group = group_of(message.fields, message.queue)
-            if group is not None and group.aggregates:
-                return self._runs.groups.after(message, self._aggregation(message))
-        return self._sound(message)
+    def _aggregated(self, message: Message) -> Outcome:
+        """Of the job that aggregates the members of a group. A member itself does not come so far."""
+        return self._runs.groups.after(message, self._aggregation(message))
 
     def _uncancelled(self, run: Run, message: Message) -> Outcome:
         canceller = self._runs.canceller

@@ -42,9 +42,10 @@ GROUPED = "group"  # the mark of such jobs
 class Rungs:
     """Of one queue. Shared by its workers: two of them may each make the same run."""
 
-    def __init__(self, by_name: Mapping[str, Rung], order: Sequence[str], innermost: Run) -> None:
+    def __init__(self, by_name: Mapping[str, Rung], order: Sequence[str], innermost: Run, of_group: Run) -> None:
+        """`of_group`: the run inside of all rungs of a job that has to do with a group."""
         self._order = [by_name[name] for name in order if name in by_name]
-        self._innermost = innermost
+        self._innermost, self._of_group = innermost, of_group
         self._runs: dict[frozenset[str], Run] = {}
         self.marks: frozenset[str] = frozenset().union(*(rung.marks for rung in self._order))
 
@@ -65,7 +66,7 @@ class Rungs:
                 continue
             if not rung.after_wait or any(outer.waits for outer in chosen):
                 chosen.append(rung)
-        run, waits = self._innermost, False
+        run, waits = self._of_group if GROUPED in marks else self._innermost, False
         for rung in reversed(chosen):
             run = rung.wrap(run, waits)
             waits = waits or rung.waits

@@ -112,8 +112,9 @@ class SpecialRuns:
 
     def with_ties(self, message: Message, outcome: Outcome) -> Outcome:
         """The outcome with what it means for the features, and for what the job is tied to."""
-        for ended in self._enders:
-            outcome = followed(ended, message, outcome)
+        if message.delivery.of_features:
+            for ended in self._enders:
+                outcome = followed(ended, message, outcome)
         if FIELD in message.fields or self.ruby is not None:
             outcome = followed(self._with_ties, message, outcome)
         return outcome
