@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from goworkers_py.admin.inspector import Inspector
     from goworkers_py.brokers.contracts.admin import Checks
+    from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.config.option_rows import FeatureSection
     from goworkers_py.config.options import Config
@@ -72,6 +73,11 @@ class Feature:
 
     def in_process(self, process: Process) -> InProcess | None:
         """The part that looks after the runs of one process."""
+
+    # --- brokers
+
+    def redis(self) -> RedisPart | None:
+        """Its scripts, and how its ties and effects become arguments of them."""
         return None
 
     # --- people

@@ -101,7 +101,7 @@ def test_jobs_that_begin_while_any_number_may_count_after_that(me: Process, limi
 def push(jid: str, slots: list[Slot]) -> Push:
     """As from Python: the job joins the line of its first strict limit."""
     strict = next((slot for slot in slots if slot.limit.startswith("strict")), None)
-    return Push("q", job(jid), ties=(strict and SlotClaim(strict, jid),))
+    return Push("q", job(jid), ties=(SlotClaim(strict, jid),) if strict else ())
 
 
 KEYED = [Slot("a2", "k1"), Slot("z", "k1"), Slot("z", "k2"), Slot("strict3", "k1")]

@@ -48,7 +48,10 @@ RECOVERED = "recovered from dead process"
 DECLARED_DEAD = "expired and its jobs were recovered; continuing as"
 LOST_LEASE = "lost lease: finished here after it was recovered elsewhere"
 INTERRUPTED = "lost lease: interrupted here after it was recovered elsewhere"
-FETCH, SETTLE = (b"EVALSHA " + script.sha.upper().encode() for script in (consumer.FETCH, settlement._SETTLE))
+FETCH, SETTLE = (
+    b"EVALSHA " + script.sha.upper().encode()
+    for script in (consumer.FETCH, settlement._script("settle.lua", frozenset()))
+)
 
 
 def lines_with(output: str, text: str) -> list[str]:

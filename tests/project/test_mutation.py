@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 import redis as redis_py
-from mutation.mutants import LUA, PACKAGE, READS, files, mutants
+from mutation.mutants import PACKAGE, READS, files, mutants
 from mutation.report import gone, read_reasons
 
 ROOT = PACKAGE.parent
-SCRIPTS = [file for file in files() if file.startswith(LUA)]
+SCRIPTS = [file for file in files() if file.endswith(".lua")]
 WORD = re.compile(r"redis\.p?call\(\s*'?(\w*)")
 
 
@@ -60,7 +60,7 @@ def test_a_reason_whose_line_is_gone_is_an_error(tmp_path: Path) -> None:
     ("file", "label", "tests"),
     [
         ("policy/prefetch.py", "self._fixed is not None", "tests/policy/test_prefetch.py"),
-        (f"{LUA}/forget_ended.lua", "ZREM", "tests/brokers/redis/test_ended_jobs.py"),
+        ("features/tracking/lua/forget_ended.lua", "ZREM", "tests/brokers/redis/test_ended_jobs.py"),
     ],
 )
 def test_a_mutant_is_caught(server_program: str, tmp_path: Path, file: str, label: str, tests: str) -> None:

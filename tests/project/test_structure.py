@@ -16,6 +16,7 @@ import simplejson
 
 import goworkers_py
 from goworkers_py import App, Job
+from goworkers_py.brokers.redis.driver.composition import split
 from goworkers_py.brokers.redis.keys import Keys
 
 PACKAGE = Path(goworkers_py.__file__).parent
@@ -140,10 +141,14 @@ def test_a_server_is_known_in_the_folder_of_its_broker_alone() -> None:
     ] == []
 
 
+# It has the engine's own part beside those of the entries, and imports it as late as these.
+_FOLD_OF_PARTS = "brokers.redis.parts"
+
+
 def test_no_imports_go_in_a_circle() -> None:
     graph = {
         module: entry_imports(module)
-        if module.startswith("features.") and module.endswith(".feature")
+        if (module.startswith("features.") and module.endswith(".feature")) or module == _FOLD_OF_PARTS
         else ours(module)
         for module in MODULES
         if module != "goworkers_py"
@@ -442,42 +447,37 @@ def test_a_script_is_given_its_keys(script: Path) -> None:
     calls = re.findall(r"redis\.p?call\(([^,()]+|[^,]+\bor\b[^,]+)(?:,\s*([^,()\[]+(?:\[.*?\])?))?", code)
     if script.name == "fenced_commands.lua":
         return  # its commands come with the call, and `fencing` declares their keys
-    assert calls or "-- include" in script.read_text("utf-8")
-    included = script.with_name("settle_start.lua").read_text("utf-8") if script.name.startswith("settle") else ""
-    from_keys = set(re.findall(r"local ([A-Za-z_, ]+) =\s+KEYS", code + included))
+    from_keys = set(re.findall(r"local ([A-Za-z_, ]+) =\s+KEYS", code))
     names = {name.strip() for line in from_keys for name in line.split(",")}
-    # Parameters of functions that are called with KEYS, and what returns one of KEYS; QUEUES and OUTBOXES of including
-    # scripts.
+    # Names in capitals that a fragment is given are keys of the script: the head of each script says which.
+    names |= {name for name in split(script.read_text("utf-8"))[1] if name.isupper()}
+    # Parameters of functions that are called with KEYS, and what returns one of KEYS.
     passed_on = {
         "list",
-        "receipt",
         "key",
-        "day_key",
-        "key_at",
-        "id_key",
-        "record_key",
-        "lock_key",
         "batch_key",
-        "goal",
-        "trial",
+        "day_key",
+        "receipt",
+        "job.goal",
         "set",
         # The keys of a slot, which `slot_at` of limit.lua makes of KEYS.
         *(f"slot.{name}" for name in ("settings", "places", "line", "due", "lines", "schedule")),
         "hash",
         "groups",
         "registry",
+        *({"goal"} if script.name == "publish_unique.lua" else ()),
         *({"locked", "last", "queued", "primed", "keys[6]", "keys[7]"} if script.name == "ruby_lock.lua" else ()),
-        *(["QUEUES", "OUTBOXES"] if "Included" in script.read_text("utf-8") else []),
-        *({"OWNERS", "BLOCKS", "GONE", "key_of_lease"} if script.name == "holder.lua" else ()),
+        *({"key_of_lease"} if script.name == "holder.lua" else ()),
     }
     for command, key in calls:
         if command in ("'TIME'", "'PUBLISH'") or (script.name, key.strip()) == _HOLDERS_LEASE:
             continue
-        if key.startswith(("place.", "place[", "own.")) and script.name.endswith(("batch.lua", "chain.lua")):
-            continue  # `batch_place` and `chain_place` return only what `key_at` has returned
-        assert key.startswith("KEYS[") or key in names | passed_on, f"{command}, {key}"
+        if key.startswith(("place.", "place[", "own.")) and script.stem in _OF_PLACES:
+            continue  # `batch.place` and `chain.place` return only what `key_at` has returned
+        assert key.startswith(("KEYS[", "key_at")) or key in names | passed_on, f"{command}, {key}"
 
 
+_OF_PLACES = {"batch", "chain", "batch_check", "step_batch", "step_chain"}
 # The lease of the process that holds a process name: the script knows its key only after it has read the holder.
 _HOLDERS_LEASE = ("beat.lua", "leases .. holder")
 

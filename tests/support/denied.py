@@ -11,7 +11,7 @@ from servers import RedisServer
 
 import goworkers_py
 
-SCRIPTS = sorted((Path(goworkers_py.__file__).parent / "brokers" / "redis" / "lua").glob("*.lua"))
+SCRIPTS = sorted(Path(goworkers_py.__file__).parent.rglob("*.lua"))
 # Options and names of ours are written in capitals and quotes too.
 NO_COMMANDS = {"EX", "XX", "NX", "LT", "LIMIT", "WITHSCORES", "RANK"}
 COMMANDS = sorted({word for script in SCRIPTS for word in re.findall(r"'([A-Z]{2,})'", script.read_text())})

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 
 import simplejson
 
-from goworkers_py.brokers.redis.driver.exchange import Argument
+from goworkers_py.brokers.redis.driver.exchange import Argument, NumberOf
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core import machine
+from goworkers_py.core.effect import Push
 from goworkers_py.core.group import Group, GroupMembership
 from goworkers_py.wire.payload import is_name
 
@@ -33,7 +34,9 @@ def new_set() -> str:
     return machine.token_hex(12)
 
 
-def tie(member: GroupMembership, keys: Keys, number_of: Callable[[str], int]) -> Iterator[Argument]:
+def tie(
+    member: GroupMembership, push: Push, keys: Keys, number_of: NumberOf, now: float
+) -> tuple[int, Sequence[Argument]]:
     group, settings = member
     set_name = new_set()
     numbers = [
@@ -41,4 +44,4 @@ def tie(member: GroupMembership, keys: Keys, number_of: Callable[[str], int]) ->
         for key in (keys.members(group), keys.groups_of(group.job_class), keys.groups, keys.group_set(set_name))
     ]
     values: list[Argument] = [*numbers, entry_of(group), set_name, group.job_class, *settings, group.name, group.queue]
-    yield from ("group", number_of(keys.group(group)), len(values), *values)
+    return number_of(keys.group(group)), values

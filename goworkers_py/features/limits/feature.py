@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from goworkers_py.admin.inspector import Inspector
     from goworkers_py.brokers.contracts.admin import Checks
+    from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.config.option_rows import FeatureSection
     from goworkers_py.config.options import Config
@@ -55,6 +56,13 @@ class Limits(Feature):
 
         broker = process.broker
         return LimitedRuns(process, broker.limits) if Capability.LIMITS in broker.capabilities else None
+
+    # --- brokers
+
+    def redis(self) -> RedisPart:
+        from goworkers_py.features.limits.redis_part import part
+
+        return part()
 
     # --- people
 

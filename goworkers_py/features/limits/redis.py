@@ -1,21 +1,26 @@
-"""Limits in Redis, see lua/limit.lua."""
+"""Limits in Redis, see lua/fragments/limit.lua."""
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from goworkers_py.brokers.redis.driver.begin_calls import BeginCalls
 from goworkers_py.brokers.redis.driver.connection import Connections
-from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, text
+from goworkers_py.brokers.redis.driver.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.parts import words_for
 from goworkers_py.brokers.redis.queues import line_entry
 from goworkers_py.brokers.redis.queues.effects import encode
 from goworkers_py.core import machine
 from goworkers_py.core.effect import Effect
 from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.limit import (
+    ANY_RATE,
     Begins,
     DueSlots,
     LimitEntry,
@@ -30,23 +35,21 @@ from goworkers_py.features.limits.limit import (
     Waits,
     slot_of_line,
 )
-from goworkers_py.features.limits.redis_records import (
-    V,
-    fields_of,
-    holder_of,
-    limit_entry,
-    rate_text,
-    slot_of_id,
-    value_of,
-)
-from goworkers_py.features.limits.redis_slots import slot_arguments
+from goworkers_py.features.limits.redis_part import LUA, slot_arguments
 
 PAGE, DUE_PAGE = 500, 1_000
 UNREADABLE_MOST = 10  # as in limit.lua
 
-_BEGIN = Script(LUA / "begin_limits.lua")
-_LOOK = Script(LUA / "look.lua")
-_FREE = Script(LUA / "free_place.lua")
+V = "1"
+_ANY = "any"  # limit.lua takes it for no rate
+
+_LOOK = Script(LUA / "look.lua", words=())
+_FREE = Script(LUA / "free_place.lua", words=())
+
+
+@cache
+def _begin_script(words: frozenset[str] | None) -> Script:
+    return Script(LUA / "begin_limits.lua", words=words)
 
 
 class _Numbers:
@@ -117,7 +120,8 @@ class RedisLimits(Limits):
             more += slot_arguments(slot, keys, number_of, queues)
         more += encode(effects, keys, number_of, 0.0)
         names = keys.queues, held, keys.nothing, *number_of.names
-        answer: list[Any] = self._begins.call(_BEGIN, asked[1], names, (*asked, *more))
+        script = _begin_script(words_for(frozenset([type(effect) for effect in effects])))
+        answer: list[Any] = self._begins.call(script, asked[1], names, (*asked, *more))
         return answer
 
     def leave(self, slot: Slot, jid: str, queues: Sequence[str] = (), owner: str = "") -> None:
@@ -252,3 +256,59 @@ class RedisLimits(Limits):
 def _read_holders(told: Sequence[bytes]) -> list[SlotHolder]:
     pairs = zip(told[::2], told[1::2], strict=True)
     return [holder_of(text(name).removeprefix("s:"), text(value)) for name, value in pairs if name.startswith(b"s:")]
+
+
+# --- records
+
+
+def fields_of(limit: LimitSettings) -> list[Argument]:
+    concurrent = "" if limit.concurrent is None else limit.concurrent
+    rate = "" if limit.rate is None else rate_text(limit.rate)
+    return ["v", V, "concurrent", concurrent, "rate", rate, "holds", "1" if limit.holds else ""]
+
+
+def rate_text(rate: Rate) -> str:
+    if rate == ANY_RATE:
+        return _ANY
+    return f"{rate.amount} {rate.per_s!r} {rate.burst}"
+
+
+def limit_entry(name: str, told: Sequence[bytes]) -> LimitEntry | None:
+    """None for a record of another version."""
+    fields = dict(zip(map(text, told[::2]), map(text, told[1::2]), strict=True))
+    if fields.get("v") != V:
+        return None
+    declared = LimitSettings(name, _number(fields, "concurrent"), _rate(fields, "rate"), fields.get("holds") == "1")
+    return LimitEntry(name, declared, _number(fields, "set_concurrent"), _rate(fields, "set_rate"))
+
+
+def _number(fields: dict[str, str], name: str) -> int | None:
+    with suppress(ValueError):
+        return int(fields.get(name, ""))
+    return None
+
+
+def _rate(fields: dict[str, str], name: str) -> Rate | None:
+    if fields.get(name) == _ANY:
+        return ANY_RATE
+    with suppress(ValueError):
+        amount, per_s, burst = fields.get(name, "").split(" ")
+        return Rate(int(amount), float(per_s), int(burst))
+    return None
+
+
+def holder_of(jid: str, value: str) -> SlotHolder:
+    found = re.fullmatch(r"(\S*) (\S+) (.*)", value, re.DOTALL)
+    since = 0.0
+    with suppress(ValueError):
+        since = float(found[2]) if found else 0.0
+    return SlotHolder(jid, found[1] if found else "", since, found[3] if found else "")
+
+
+def value_of(holder: SlotHolder) -> str:
+    return f"{holder.owner} {holder.since:.6f} {holder.queue}"
+
+
+def slot_of_id(told: str) -> Slot:
+    limit, _, key = told.partition(":")
+    return Slot(limit, key)

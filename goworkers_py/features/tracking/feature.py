@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from goworkers_py.features.feature import Feature
 
 if TYPE_CHECKING:
+    from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.config.options import Config
     from goworkers_py.core.effect import Effect
@@ -58,3 +59,8 @@ class Tracked(Feature):
         plan, shared = process.plan, process.shared
         tracker = Tracker(process.broker.store, process.running, shared.outage, process.shown)
         return TrackedRuns(Tracking(plan.registry, plan.config, shared.clock.wall), tracker)
+
+    def redis(self) -> RedisPart:
+        from goworkers_py.features.tracking.redis_part import part
+
+        return part()

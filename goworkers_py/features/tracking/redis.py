@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
 
-from goworkers_py.brokers.contracts.store import RunningMark
+from goworkers_py.brokers.contracts.store import EndedPage, EndedPlace, RunningMark
 from goworkers_py.brokers.redis.driver.connection import Connections
-from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, text
-from goworkers_py.brokers.redis.driver.replies import list_of
+from goworkers_py.brokers.redis.driver.exchange import Argument, Script, text
+from goworkers_py.brokers.redis.driver.replies import list_of, one_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core import machine
-from goworkers_py.features.tracking.record import LIVE_S, JobRecord, read
+from goworkers_py.core.errors import BrokerFull, BrokerRefused
+from goworkers_py.core.job_state import StateWord
+from goworkers_py.features.tracking.effects import Tracked
+from goworkers_py.features.tracking.record import ENDED_S, LIVE_S, JobRecord, job_in, read
+from goworkers_py.features.tracking.redis_part import LUA, PIECE
 from goworkers_py.wire import sidekiq_status
 
-_MARK_RUNNING = Script(LUA / "mark_running.lua", list_of(int))
-_PIECE = 64  # bytes; see note.lua
+_MARK_RUNNING = Script(LUA / "mark_running.lua", list_of(int), words=())
+_FORGET = Script(LUA / "forget_ended.lua", one_of(int))
+MOST = 1_000  # entries that are read in one command
 
 
 class JobRecords:
@@ -71,8 +78,86 @@ def _whole(pieces: Mapping[str, bytes]) -> dict[str, bytes]:
     fields = {name: piece for name, piece in pieces.items() if ":" not in name}
     for name, piece in fields.items():
         number = 0
-        while len(piece) == _PIECE:
+        while len(piece) == PIECE:
             number += 1
             piece = pieces.get(f"{name}:{number}", b"")
             fields[name] += piece
     return fields
+
+
+# --- indexes of jobs that have ended, see lua/fragments/ended.lua
+
+
+class _Entry(NamedTuple):
+    jid: bytes
+    score: bytes
+
+    @property
+    def place(self) -> EndedPlace:
+        return EndedPlace(float(self.score), text(self.jid))
+
+
+class EndedIndex:
+    def __init__(self, connections: Connections, keys: Keys, records: JobRecords) -> None:
+        self._connections = connections
+        self._keys = keys
+        self._records = records
+
+    def page(self, state: StateWord, after: EndedPlace | None, limit: int) -> EndedPage:
+        key, limit = self._keys.ended(state), min(limit, MOST - 1)
+        total, newer = self._connections.exchange(
+            [("ZCARD", key), ("ZCOUNT", key, f"({after.at!r}" if after else "+inf", "+inf")]
+        )
+        entries, more = self._behind(key, after, newer if after else 0, limit)
+        found, stale = [], []
+        for entry, (known, record) in zip(
+            entries, self._records.of_list([one.place.jid for one in entries]), strict=True
+        ):
+            if record is not None and (record.state, record.at) == (state, entry.place.at):
+                found.append(record)
+            elif record is not None or not known:
+                stale.append(entry)
+        self._forget(key, stale)
+        return EndedPage(found, entries[-1].place if more else None, total - len(stale))
+
+    def _behind(self, key: str, after: EndedPlace | None, start: int, limit: int) -> tuple[list[_Entry], bool]:
+        """The entries behind a place, and whether more follow. Entries of the same time are before it and behind it."""
+        found: list[_Entry] = []
+        while len(found) <= limit:
+            flat = self._connections.call("ZREVRANGE", key, start, start + limit, "WITHSCORES")
+            listed = [*map(_Entry, flat[::2], flat[1::2])]
+            found += [one for one in listed if after is None or (float(one.score), one.jid) < after.order]
+            start += len(listed)
+            if len(listed) <= limit:
+                break
+        return found[:limit], len(found) > limit
+
+    def _forget(self, key: str, stale: Sequence[_Entry]) -> None:
+        """Who only reads may not be allowed to write."""
+        if stale:
+            with suppress(BrokerRefused, BrokerFull):
+                self._connections.script(_FORGET, [key], [part for entry in stale for part in entry])
+
+
+# --- records among the keys of one call of a script that moves jobs
+
+
+class RecordKeys:
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self._numbers: dict[str, int] = {}
+
+    def number(self, payload: bytes, may_be_tracked: Callable[[bytes], Tracked | None] = job_in) -> int:
+        """The number of the record of this job among `names`, from 1 on; 0 for a job that is not tracked. A script asks
+        whether the job has a record."""
+        job = may_be_tracked(payload)
+        return 0 if job is None else self._numbers.setdefault(self._keys.record(job.jid), len(self._numbers) + 1)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._numbers)
+
+
+def lives(dead_limits: tuple[int, float]) -> tuple[int, int, int]:
+    """How long the record lives of a job that moves on, of one that is killed, and of one that is deleted."""
+    return LIVE_S, max(1, int(dead_limits[1])), ENDED_S

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from goworkers_py.admin.inspector import Inspector
     from goworkers_py.brokers.contracts.admin import Checks
+    from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.features.in_process import InProcess, Process
     from goworkers_py.web.site.table import FeaturePages
@@ -34,6 +35,13 @@ class Unique(Feature):
 
         broker = process.broker
         return UniqueRuns(process, broker.locks) if Capability.LOCKS in broker.capabilities else None
+
+    # --- brokers
+
+    def redis(self) -> RedisPart:
+        from goworkers_py.features.unique.redis_part import part
+
+        return part()
 
     # --- people
 

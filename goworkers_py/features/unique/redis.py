@@ -1,4 +1,4 @@
-"""The locks of unique jobs in Redis, each a hash, see lua/lock.lua."""
+"""The locks of unique jobs in Redis, each a hash, see lua/fragments/lock.lua."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from operator import attrgetter
 
 from goworkers_py.brokers.redis.driver.begin_calls import BeginCalls
 from goworkers_py.brokers.redis.driver.connection import Connections
-from goworkers_py.brokers.redis.driver.exchange import LUA, Script, text
+from goworkers_py.brokers.redis.driver.exchange import Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core import machine
 from goworkers_py.core.holder import Holder
 from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.lock import Begin, Begun, LockEntry, OwnedLock, TooEarly
+from goworkers_py.features.unique.redis_part import LUA
 
 PAGE = 500
 
-_BEGIN = Script(LUA / "begin_lock.lua")
-_KEEP = Script(LUA / "keep_locks.lua")
+_BEGIN = Script(LUA / "begin_lock.lua", words=())
+_KEEP = Script(LUA / "keep_locks.lua", words=())
 
 
 _owner = attrgetter("owner")

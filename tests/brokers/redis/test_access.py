@@ -21,8 +21,9 @@ from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Batch
+from goworkers_py.brokers.redis.driver.composition import scripts
 from goworkers_py.brokers.redis.driver.connection import Connections
-from goworkers_py.brokers.redis.driver.exchange import LUA, Script
+from goworkers_py.brokers.redis.driver.exchange import Script
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.server import access
 from goworkers_py.brokers.redis.server.access import probes
@@ -254,7 +255,7 @@ def test_a_refusal_names_the_command_that_is_missing(walled: Walled, command: st
         connections.call(*words)
 
 
-SCRIPTS = [Script(path) for path in sorted(LUA.glob("*.lua"))]
+SCRIPTS = [Script(path) for path in scripts()]
 
 
 @pytest.mark.parametrize("command", sorted(ASKED & set().union(*(one.commands for one in SCRIPTS)) - {"TIME"}))

@@ -15,7 +15,7 @@ from goworkers_py.brokers.redis.queues.store import RedisStore
 from goworkers_py.config.options import Config
 from goworkers_py.core.outcome import Done
 from goworkers_py.features.tracking.effects import NoteState, Tracked
-from goworkers_py.features.tracking.redis_ended import _Entry
+from goworkers_py.features.tracking.redis import _Entry
 from goworkers_py.features.unique.effects import FreeLock
 from goworkers_py.wire.stored_job import StoredJob
 

@@ -24,7 +24,7 @@ from goworkers_py.features.limits import redis as limits
 from goworkers_py.features.limits.contract import SlotWish
 from goworkers_py.features.limits.effects import LeaveSlot
 from goworkers_py.features.limits.limit import Begins, LimitSettings, Looked, Rate, Slot
-from goworkers_py.features.limits.redis_slots import slot_arguments
+from goworkers_py.features.limits.redis_part import slot_arguments
 from goworkers_py.features.unique.lock import Begin, Begun, OwnedLock
 
 
@@ -136,7 +136,7 @@ def test_a_block_keeps_its_turn_when_another_asks_within_a_moment(redis_url: str
         places, numbers = "pyworkers:slot:one", dict[str, int]()
         arguments = slot_arguments(Slot("one"), KEYS, lambda key: numbers.setdefault(key, len(numbers) + 1), ())
         asked = [KEYS.receipt("begin:owner"), KEYS.queues, KEYS.nothing, KEYS.nothing, *numbers]
-        begin = redis.register_script(limits._BEGIN.source)
+        begin = redis.register_script(limits._begin_script(frozenset()).source)
         for _ in range(100):
             with redis.pipeline() as pipe:
                 for block in ("block-1", "block-2"):

@@ -17,7 +17,8 @@ from goworkers_py.core.errors import BrokerUnavailable
 
 NUMBER, TEXT, NUMBERS = b":7\r\n", b"+OK\r\n", b"*1\r\n:7\r\n"
 
-SCRIPTS = {name: Script(LUA / f"{name}.lua") for name in ("fetch", "settle_rows", "due", "promote", "beat")}
+# Of a settlement without effects, which has words of none.
+SCRIPTS = {name: Script(LUA / f"{name}.lua", words=()) for name in ("fetch", "settle_rows", "due", "promote", "beat")}
 
 
 @pytest.fixture

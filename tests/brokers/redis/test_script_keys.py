@@ -12,6 +12,7 @@ import pytest
 import redis as redis_py
 from apps import job, own_broker
 from fleet import Fleet
+from lua_sets import word_sets
 from process_life import STEPS, ProcessLife
 from servers import RedisServer
 from waiting import eventually
@@ -26,6 +27,7 @@ from goworkers_py.brokers.contracts.periodic import Periodic
 from goworkers_py.brokers.contracts.transport import Batch
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.delays import RedisPersistence
+from goworkers_py.brokers.redis.driver.composition import scripts
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import Script
 from goworkers_py.brokers.redis.driver.fencing import fenced
@@ -51,9 +53,14 @@ from goworkers_py.wire.delay_task import DelayTask
 from goworkers_py.wire.ruby_lock import RubyLock
 from goworkers_py.wire.schedule import schedule
 
-PATHS = sorted((Path(__file__).resolve().parents[3] / "goworkers_py" / "brokers" / "redis" / "lua").glob("*.lua"))
-SCRIPTS = {script.sha: path.name for path in PATHS for script in (Script(path), fenced(Script(path)))}
-INCLUDED = {path.name for path in PATHS if path.read_text("utf-8").startswith("-- Included by ")}
+# The scripts of all sets of words that are composed.
+SCRIPTS = {
+    one.sha: path.name
+    for path in scripts()
+    for words in word_sets(path)
+    for script in [Script(path, words=words)]
+    for one in (script, fenced(script))
+}
 
 
 class Watch:
@@ -179,7 +186,7 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         broker.admin.jobs_in(DEAD_JOBS, Glance()).first(1)
         assert broker.admin.queues()
         called, undeclared = watch.undeclared()
-    assert called == set(SCRIPTS.values()) - INCLUDED
+    assert called == set(SCRIPTS.values())
     assert undeclared == set()
 
 

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, ModuleType
-from unittest.mock import patch
 
 ROOT = Path(__file__).parents[3]
 PACKAGE = "goworkers_py"
@@ -59,7 +58,7 @@ REVERTS = [
         ),
         (
             Edit(
-                "brokers/redis/lua/look.lua",
+                "features/limits/lua/look.lua",
                 "if lease > 0 and slot.holds and queue ~= '' then",
                 "if lease > 0 and slot.holds then",
             ),
@@ -80,7 +79,7 @@ REVERTS = [
         ),
         (
             Edit(
-                "brokers/redis/lua/holder.lua",
+                "brokers/redis/lua/fragments/holder.lua",
                 "if redis.call('HEXISTS', GONE, owner) == 1 then return true end",
                 "if redis.call('EXISTS', key_of_lease) == 0 then return true end",
             ),
@@ -104,12 +103,12 @@ REVERTS = [
         ),
         (
             Edit(
-                "brokers/redis/lua/lock.lua",
+                "features/unique/lua/fragments/lock_life.lua",
                 """\
   local reply = redis.pcall('HSET', key, 'owner', owner)
   if type(reply) ~= 'table' then reply = redis.pcall('PERSIST', key) end
-  if type(reply) == 'table' then prolong_lock(key, life) end""",
-                "  prolong_lock(key, life)",
+  if type(reply) == 'table' then prolong(key, life) end""",
+                "  prolong(key, life)",
             ),
         ),
     ),
@@ -169,8 +168,8 @@ REVERTS = [
         ),
         (
             Edit(
-                "brokers/redis/lua/settle_start.lua",
-                "  if ahead > 0 then return {err = 'late: the settler has settled a later batch'} end\n",
+                "brokers/redis/lua/fragments/receipt.lua",
+                "    if ahead > 0 then return {err = 'late: the settler has settled a later batch'} end\n",
                 "",
             ),
         ),
@@ -203,9 +202,9 @@ REVERTS = [
         ),
         (
             Edit(
-                "brokers/redis/lua/push.lua",
-                "  return slot_error((slot_at(at + TIE_SIZE + 2)))",
-                "  return type_error('HLEN', key_at(at + 1))",
+                "features/limits/lua/fragments/slot_check.lua",
+                "  return limit.error((limit.at(at + TIE_SIZE + 2)))",
+                "  return redis.call('HLEN', limit.at(at + TIE_SIZE + 2).places) < 0",
             ),
         ),
     ),
@@ -323,15 +322,16 @@ def take_out(name: str) -> None:
     texts = edited(revert.all_edits)
     finder = _Finder(texts)
     sys.meta_path.insert(0, finder)
-    read = Path.read_text  # for Lua
     try:
-        with patch.object(Path, "read_text", lambda path, *how, **named: texts.get(path) or read(path, *how, **named)):
-            importlib.import_module(f"{PACKAGE}.brokers.redis.broker")  # reads all Lua
-            for path in texts:
-                if path.suffix == ".py":  # some are imported only when an App opens its broker
-                    importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+        importlib.import_module(f"{PACKAGE}.brokers.redis.broker")
+        for path in texts:
+            if path.suffix == ".py":  # some are imported only when an App opens its broker
+                importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
     finally:
         sys.meta_path.remove(finder)
+    # Scripts are composed when they are first needed.
+    composition = importlib.import_module(f"{PACKAGE}.brokers.redis.driver.composition")
+    composition.source_of = lambda path: texts.get(path) or path.read_text("utf-8")
 
 
 def edited(edits: Sequence[Edit]) -> dict[Path, str]:

@@ -19,7 +19,8 @@ from simulation.reverts import take_out
 take_out("late settlement")
 from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.redis.queues import settlement
-print("refuse_late" in Endings.settle.__code__.co_names, "a later batch" in settlement._SETTLE.source)
+source = settlement._script('settle.lua', None).source
+print("refuse_late" in Endings.settle.__code__.co_names, "a later batch" in source)
 """
 
 

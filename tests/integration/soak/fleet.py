@@ -35,7 +35,7 @@ SHORT_LIVES: dict[str, Any] = {
     "brokers.redis.queues.push_arguments.ID_LIFE_S": 600,
     # Records of jobs that people have removed: for an hour, whatever `retain` says.
     "brokers.redis.admin.queue_jobs.ENDED_S": 300,
-    "features.tracking.redis_keys.ENDED_S": 300,
+    "features.tracking.redis.ENDED_S": 300,
     "brokers.redis.calls.KEPT": 100,
     "brokers.redis.calls.REPORTS_KEPT": 300,
     "brokers.redis.calls.ACTIONS_KEPT": 300,

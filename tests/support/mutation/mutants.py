@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import gc
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -17,12 +16,10 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
-from goworkers_py.brokers.redis.driver import exchange
-from goworkers_py.brokers.redis.driver.replies import expect
+from goworkers_py.brokers.redis.driver import composition, exchange
 
 PACKAGE = Path(__file__).resolve().parents[3] / "goworkers_py"
-LUA = "brokers/redis/lua"
-FOLDERS = (LUA, "policy", "brokers/redis")
+FOLDERS = ("policy", "brokers/redis")
 # Commands of scripts that write nothing. A test asks the server whether all others of them write.
 READS = frozenset(
     {
@@ -32,7 +29,6 @@ READS = frozenset(
 )  # fmt: skip
 _CALL = re.compile(r"redis\.p?call\((?:'([A-Z]+)')?")
 _TEXT_OR_COMMENT = re.compile(r"'(?:\\.|[^'\\\n])*'|--.*")
-_INCLUDE = re.compile(r"^-- include (\S+)\n", re.MULTILINE)
 
 # Both stand before a script, on its first line: so lines keep their numbers.
 _UNWRITTEN = """
@@ -78,8 +74,8 @@ class Mutant(NamedTuple):
 
 
 def files() -> list[str]:
-    paths = [path for folder in FOLDERS for path in sorted((PACKAGE / folder).iterdir())]
-    return [str(path.relative_to(PACKAGE)) for path in paths if path.suffix in (".lua", ".py")]
+    paths = [path for folder in FOLDERS for path in sorted((PACKAGE / folder).glob("*.py"))]
+    return [str(path.relative_to(PACKAGE)) for path in (*sorted(PACKAGE.rglob("*.lua")), *paths)]
 
 
 def mutants(file: str) -> list[Mutant]:
@@ -147,19 +143,12 @@ def change_scripts(changes: Mapping[str, str], before: str = _UNWRITTEN) -> None
     """Gives every script of this process the changed text of files, and `before` at its beginning."""
     texts = {PACKAGE / file: text for file, text in changes.items()}
     before = f"{' '.join(before.split())} "
-
-    def text_of(path: Path) -> str:
-        text = texts.get(path) or path.read_text("utf-8")
-        return _INCLUDE.sub(lambda line: text_of(path.with_name(line[1])), text)
-
-    original = exchange._source
+    compose = composition.Composition.compose
+    composition.source_of = lambda path: texts.get(path) or path.read_text("utf-8")
+    composition.Composition.compose = lambda self, path: before + compose(self, path)  # type: ignore[method-assign]
     for script in living()[exchange.Script]:
-        script.source = script.source.replace(original(script.path), before + text_of(script.path))
-        script.sha = hashlib.sha1(script.source.encode(), usedforsecurity=False).hexdigest()
-        if script.fits is not None:
-            for command in (script.sha, script.source):
-                expect(command, script.fits)
-    exchange._source = lambda path: before + text_of(path)
+        for name in ("source", "sha"):  # each is made again when it is needed
+            vars(script).pop(name, None)
 
 
 @cache

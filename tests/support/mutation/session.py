@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import coverage
 import coverage.collector  # conftest.py looks for it
 import pytest
-from mutation.mutants import LUA, PACKAGE, Mutant, change_scripts, files, living, mutants, note_writes
+from mutation.mutants import PACKAGE, Mutant, change_scripts, files, living, mutants, note_writes
 from servers import RedisServer
 
 ROOT = PACKAGE.parent
@@ -305,7 +305,7 @@ class _Map:
         wanted = {
             f"{file} {line}"
             for file in files()
-            if not file.startswith(LUA)
+            if not file.endswith(".lua")
             for mutant in mutants(file)
             for line in range(mutant.line, mutant.last + 1)
         }

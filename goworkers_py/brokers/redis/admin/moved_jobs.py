@@ -7,7 +7,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.queues.effects import encode
 from goworkers_py.core import machine
 from goworkers_py.core.job_state import StateWord
-from goworkers_py.features.tracking.redis_keys import RecordKeys
+from goworkers_py.features.tracking.redis import RecordKeys
 from goworkers_py.policy.consequences import moved
 from goworkers_py.policy.for_ruby import ForRuby
 

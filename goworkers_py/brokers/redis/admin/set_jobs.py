@@ -30,7 +30,7 @@ from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.features.tracking.record import live_s
-from goworkers_py.features.tracking.redis_keys import lives
+from goworkers_py.features.tracking.redis import lives
 from goworkers_py.policy.for_ruby import ForRuby
 from goworkers_py.wire import enclosure, payload
 from goworkers_py.wire.batch import buried

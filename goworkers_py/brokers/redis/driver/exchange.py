@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import redis
 from redis.connection import SSLConnection
 
+from goworkers_py.brokers.redis.driver.composition import Composition
 from goworkers_py.brokers.redis.driver.packing import packed
 from goworkers_py.brokers.redis.driver.replies import Fits, check, expect
 from goworkers_py.brokers.redis.driver.translation import (
@@ -37,7 +39,6 @@ RedisCommand = Sequence[Any]  # of Arguments; not typed so, because hiredis allo
 Driver = Any  # a connection of redis-py, whose methods are not typed
 
 LUA = Path(__file__).parent.parent / "lua"
-_INCLUDE = re.compile(r"^-- include (\S+)\n", re.MULTILINE)
 
 # The namespace in the keys of probes, which are never run.
 _NOBODYS = "of nobody"
@@ -46,24 +47,41 @@ _NOBODYS = "of nobody"
 class Script:
     """A Lua script. It is sent as its digest, and as its source when the server does not know the digest."""
 
-    def __init__(self, path: Path, fits: Fits | None = None, typed: int | None = None, before: str = "") -> None:
+    def __init__(
+        self,
+        path: Path,
+        fits: Fits | None = None,
+        typed: int | None = None,
+        before: str = "",
+        words: Collection[str] | None = None,
+    ) -> None:
         """`fits` checks that a reply is of the kind that the script returns. Only the keys up to `typed` can
-        have a wrong type, because the script only asks whether the other keys exist. A line `-- include NAME` of the
-        source, or of an included file, stands for the file of that name in the same folder. `before` is put before
-        the source."""
+        have a wrong type, because the script only asks whether the other keys exist. `before` is put before
+        the source. `words` are those of ties and effects that the script knows, None: all; see `composition`."""
         self.path = path
         self.fits = fits
         self.typed = typed
-        self.source = before + _source(path)
-        self.commands = set(re.findall(r"redis\.p?call\('(\w+)'", self.source))
-        self.sha = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
-        if fits is not None:
-            for command in (self.sha, self.source):
-                expect(command, fits)
+        self.before = before
+        self.words = words
 
+    @cached_property
+    def source(self) -> str:
+        """It is composed when it is first needed."""
+        source = self.before + Composition(self.words).compose(self.path)
+        if self.fits is not None:
+            expect(source, self.fits)
+        return source
 
-def _source(path: Path) -> str:
-    return _INCLUDE.sub(lambda line: _source(path.with_name(line[1])), path.read_text("utf-8"))
+    @cached_property
+    def sha(self) -> str:
+        sha = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
+        if self.fits is not None:
+            expect(sha, self.fits)
+        return sha
+
+    @property
+    def commands(self) -> set[str]:
+        return set(re.findall(r"redis\.p?call\('(\w+)'", self.source))
 
 
 class Exchanges:

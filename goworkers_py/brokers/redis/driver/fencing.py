@@ -31,13 +31,13 @@ _READS = frozenset(
 )  # fmt: skip
 _SEVERAL_KEYS = frozenset({"DEL", "UNLINK"})
 
-_FENCE = (LUA / "fence.lua").read_text("utf-8")
+_FENCE = (LUA / "fragments" / "fence.lua").read_text("utf-8")
 
 
 @cache
 def fenced(script: Script) -> Script:
     typed = script.typed if script.typed is None else script.typed - 1
-    return Script(script.path, script.fits, typed, before=_FENCE)
+    return Script(script.path, script.fits, typed, _FENCE, script.words)
 
 
 _COMMANDS = Script(LUA / "fenced_commands.lua")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from operator import length_hint
 from typing import Any
@@ -33,3 +34,8 @@ def _in_pieces(commands: Sequence[Sequence[Any]]) -> Iterator[bytes]:
             else:
                 small.append(hiredis.pack_command((argument,)).partition(b"\r\n")[2])
     yield b"".join(small)
+
+
+def packed_numbers(numbers: Sequence[int]) -> bytes:
+    """Two bytes for each, see lua/fragments/row_numbers.lua."""
+    return struct.pack(f">{len(numbers)}H", *numbers)

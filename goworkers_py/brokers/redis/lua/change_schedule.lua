@@ -2,7 +2,7 @@
 -- KEYS: record of the schedule
 -- ARGV: pause, resume, override or ask; then the text of an override
 -- Answer: 1, or 0 when there is no such schedule, or nothing to change
--- include note.lua
+local now = ...
 local RECORD = KEYS[1]
 local V, word = '1', ARGV[1]
 if redis.call('HGET', RECORD, 'v') ~= V then return 0 end

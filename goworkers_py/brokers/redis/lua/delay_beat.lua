@@ -3,7 +3,7 @@
 -- KEYS: owners
 -- ARGV: owner, seconds, the longest lease that any owner asks for
 -- Answer: the time of this step
--- include now.lua
+local now = ...
 local OWNERS, FORGOTTEN_S = KEYS[1], 3600
 local owner, lease_s, now_s = ARGV[1], tonumber(ARGV[2]), tonumber(now)
 local last, until_, latest = redis.call('ZMSCORE', OWNERS, owner)[1], now_s + lease_s, now_s + tonumber(ARGV[3])

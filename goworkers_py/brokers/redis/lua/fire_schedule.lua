@@ -4,11 +4,8 @@
 -- ARGV: order of the generation, number of the state, slot, word, jid, first missed slot or '', 1: people have asked,
 --   1: skips when the lock is held, how many entries the history has, life, then the push if there is one
 -- Answer: {'done', word}, {'changed'}, {'early'} or {'held', then the holder as {jid, queue, at, due}}
--- include note.lua
--- include lock.lua
-local QUEUES, FIXED, arguments = KEYS[1], 5, ARGV
--- include push.lua
-trial = KEYS[5]
+local QUEUES, FIXED, TRIAL, arguments = KEYS[1], 5, KEYS[5], ARGV
+local now, push, check_push, checks = ...
 local SOURCE, RECORD, HISTORY = KEYS[2], KEYS[3], KEYS[4]
 local V, PUSH = '1', 11
 local slot, word, jid, missed_from, most, life = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[9], ARGV[10]
@@ -28,12 +25,13 @@ if tonumber(slot) > tonumber(now) then return {'early'} end
 if #ARGV >= PUSH then
   local failed = check_push(PUSH)
   if failed then return {err = failed} end
-  local lock = ties_of(PUSH).lock
-  local conflict = lock and arguments[lock + TIE_SIZE + 2]
-  if not skips and (conflict == 'skip' or conflict == 'raise') then
-    local other, _, unread = other_holder(key_at(lock + 1), '', arguments[lock + TIE_SIZE + 3])
+  local at = PUSH + 5
+  while not skips and at <= #ARGV do
+    local tie, other, unread = checks[ARGV[at]], nil, nil
+    if tie.holder then other, unread = tie.holder(at) end
     if unread then return {err = unread} end
     if other then return {'held', unpack(other)} end
+    at = at + 3 + ARGV[at + 2]
   end
 end
 

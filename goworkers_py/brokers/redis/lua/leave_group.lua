@@ -5,23 +5,18 @@
 --       records, the number of the index of cancelled jobs among the keys of effects (0: none), then for each member:
 --       number of its record (0: none), its payload, how many arguments its effects have, and these, see effects.lua
 -- Answer: for each member 1: deleted, 0: not there
--- include note.lua
--- include sidekiq_status.lua
--- include ended.lua
--- include lock.lua
 local QUEUES, OF_RECORDS, SIZE, arguments = KEYS[5], 5, 3, ARGV
-local FIXED = OF_RECORDS + ARGV[6]
-local INDEX = ARGV[7] ~= '0' and KEYS[FIXED + ARGV[7]]
--- include push.lua
+local FIXED, TRIAL, OUTBOXES = OF_RECORDS + ARGV[6], nil, nil
 local function refusal()
   return false
 end
--- include effects.lua
+local effects, ended, group, note = ...
+local INDEX = ARGV[7] ~= '0' and KEYS[FIXED + ARGV[7]]
 local HASH, LIST, GROUPS, REGISTRY = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local entry, class, life, reason, is_set = unpack(ARGV)
 local answer, i = {}, 8
 while i <= #ARGV do
-  local failed = each_effect(i + SIZE, i + SIZE - 1 + ARGV[i + 2], effect_refusal)
+  local failed = effects.refusal(i + SIZE, i + SIZE - 1 + ARGV[i + 2])
   if failed then return {err = failed} end
   i = i + SIZE + ARGV[i + 2]
 end
@@ -30,18 +25,18 @@ while i <= #ARGV do
   local record, member, first, last = tonumber(ARGV[i]), ARGV[i + 1], i + SIZE, i + SIZE - 1 + ARGV[i + 2]
   local gone = redis.call('LREM', LIST, '1', member)
   if gone == 1 then
-    if record > 0 and is_live(KEYS[OF_RECORDS + record]) then
-      note(KEYS[OF_RECORDS + record], life, 'cancelled', reason, {})
-      list_ended(INDEX, KEYS[OF_RECORDS + record], 'cancelled', life)
+    if record > 0 and note.is_live(KEYS[OF_RECORDS + record]) then
+      note.write(KEYS[OF_RECORDS + record], life, 'cancelled', reason, {})
+      ended.list(INDEX, KEYS[OF_RECORDS + record], 'cancelled', life)
     end
-    each_effect(first, last, apply)
+    effects.apply(first, last)
   end
   answer[#answer + 1] = gone
   i = last + 1
 end
 if redis.pcall('LLEN', LIST) == 0 then
-  if is_set == '1' then redis.pcall('ZREM', GROUPS, entry) else forget_group(HASH, GROUPS, entry) end
-  forget_class(REGISTRY, GROUPS, class)
+  if is_set == '1' then redis.pcall('ZREM', GROUPS, entry) else group.forget(HASH, GROUPS, entry) end
+  group.forget_class(REGISTRY, GROUPS, class)
 end
-write_ended()
+effects.finish()
 return answer

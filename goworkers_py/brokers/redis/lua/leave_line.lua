@@ -10,20 +10,15 @@
 --       queue name, number of its record (0: none), entry, payload in its new place (of a deletion: its reason), how
 --       many arguments its effects have, and these, see effects.lua
 -- Answer: for each entry 1: moved or deleted, 0: no longer there, or the text of the error for which it stays
--- include note.lua
--- include sidekiq_status.lua
--- include ended.lua
--- include lock.lua
 local LINE, LINES, QUEUES, DEAD, NOTHING, OF_QUEUES, SIZE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], 5, 7
-local life, dead_life, deleted_life = ARGV[5], ARGV[6], ARGV[7]
 local OF_RECORDS, arguments = OF_QUEUES + ARGV[8], ARGV
-local FIXED = OF_RECORDS + ARGV[9]
-local INDEX = ARGV[10] ~= '0' and KEYS[FIXED + ARGV[10]]
--- include push.lua
+local FIXED, TRIAL, OUTBOXES = OF_RECORDS + ARGV[9], nil, nil
 local function refusal()
   return false
 end
--- include effects.lua
+local now, effects, AT_ONCE, ended, note = ...
+local life, dead_life, deleted_life = ARGV[5], ARGV[6], ARGV[7]
+local INDEX = ARGV[10] ~= '0' and KEYS[FIXED + ARGV[10]]
 
 -- Where the access rules do not allow the commands that take entries out or put them back, the script fails here,
 -- before it writes anything: a job must not be in two places.
@@ -39,16 +34,16 @@ local function put(step, key, payload)
 end
 
 local function note_move(step, record, name, payload)
-  if not is_tracked(record) then return end
+  if not note.is_tracked(record) then return end
   if step == 'delete' then
-    if is_live(record) then
-      note(record, deleted_life, 'cancelled', payload, {})
-      list_ended(INDEX, record, 'cancelled', deleted_life)
+    if note.is_live(record) then
+      note.write(record, deleted_life, 'cancelled', payload, {})
+      ended.list(INDEX, record, 'cancelled', deleted_life)
     end
   elseif step == 'dead' then
-    note(record, dead_life, 'dead', 'killed', {})
+    note.write(record, dead_life, 'dead', 'killed', {})
   else
-    note(record, life, 'waiting', step == 'front' and 'released' or 'retried', {'queue', name})
+    note.write(record, life, 'waiting', step == 'front' and 'released' or 'retried', {'queue', name})
   end
 end
 
@@ -74,7 +69,7 @@ while i <= #ARGV do
   local entry, payload = ARGV[i + 4], ARGV[i + 5]
   local key = number == 0 and DEAD or KEYS[OF_QUEUES + number]
   local first, last = i + SIZE, i + SIZE - 1 + ARGV[i + 6]
-  local result = each_effect(first, last, effect_refusal) or 0
+  local result = effects.refusal(first, last) or 0
   if result == 0 and take(entry) then
     local reply = put(step, key, payload)
     if type(reply) == 'table' and reply.err then
@@ -107,8 +102,8 @@ if #stay < #oldest then
 end
 if redis.call('LLEN', LINE) == 0 then redis.pcall('SREM', LINES, ARGV[1]) end
 -- Last: an effect may take an entry out of this line.
-for _, one in ipairs(follow) do each_effect(one[1], one[2], apply) end
-write_ended()
+for _, one in ipairs(follow) do effects.apply(one[1], one[2]) end
+effects.finish()
 if buried then
   redis.pcall('ZREMRANGEBYSCORE', DEAD, '-inf', now - ARGV[4])
   redis.pcall('ZREMRANGEBYRANK', DEAD, 0, -ARGV[3] - 1)

@@ -9,20 +9,15 @@
 --       another time), queue name (-1: the reason, -2: life of its record), number of its record (0: none), entry,
 --       payload in its new place (-2: the time), how many arguments its effects have, and these, see effects.lua
 -- Answer: for each entry 1: moved, 0: no longer in the set, or the text of the error for which it stays in the set
--- include note.lua
--- include sidekiq_status.lua
--- include ended.lua
--- include lock.lua
 local SET, QUEUES, DEAD, OF_QUEUES, SIZE = KEYS[1], KEYS[2], KEYS[3], 4, 6
-local life, dead_life, deleted_life, state = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local OF_RECORDS, arguments = OF_QUEUES + ARGV[7], ARGV
-local FIXED = OF_RECORDS + ARGV[8]
-local INDEX = ARGV[9] ~= '0' and KEYS[FIXED + ARGV[9]]
--- include push.lua
+local FIXED, TRIAL, OUTBOXES = OF_RECORDS + ARGV[8], nil, nil
 local function refusal()
   return false
 end
--- include effects.lua
+local now, effects, ended, note = ...
+local life, dead_life, deleted_life, state = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local INDEX = ARGV[9] ~= '0' and KEYS[FIXED + ARGV[9]]
 
 -- Where the access rules do not allow ZREM, the script fails here, before it writes anything: an entry must not be in
 -- two places. And a server that is out of memory lets a script go on that has called a write command before.
@@ -43,18 +38,18 @@ local function put(number, key, name, entry, payload)
 end
 
 local function note_move(number, record, name, payload)
-  if not is_tracked(record) then return end
+  if not note.is_tracked(record) then return end
   if number == -1 then -- a dead job keeps its record
-    if is_live(record) then
-      note(record, deleted_life, 'cancelled', name, {})
-      list_ended(INDEX, record, 'cancelled', deleted_life)
+    if note.is_live(record) then
+      note.write(record, deleted_life, 'cancelled', name, {})
+      ended.list(INDEX, record, 'cancelled', deleted_life)
     end
   elseif number == -2 then
-    note(record, name, state, 'rescheduled', {'due', payload})
+    note.write(record, name, state, 'rescheduled', {'due', payload})
   elseif number == 0 then
-    note(record, dead_life, 'dead', 'killed', {})
+    note.write(record, dead_life, 'dead', 'killed', {})
   else
-    note(record, life, 'waiting', 'retried', {'queue', name})
+    note.write(record, life, 'waiting', 'retried', {'queue', name})
   end
 end
 
@@ -66,20 +61,20 @@ while i <= #ARGV do
   if redis.call('ZMSCORE', SET, entry)[1] then
     local goal = number == -2 and SET or number > 0 and KEYS[OF_QUEUES + number] or DEAD
     local first, last = i + SIZE, i + SIZE - 1 + ARGV[i + 5]
-    local failed = each_effect(first, last, effect_refusal) or put(number, goal, name, entry, ARGV[i + 4])
+    local failed = effects.refusal(first, last) or put(number, goal, name, entry, ARGV[i + 4])
     if failed then
       result = failed
     else
       if number ~= -2 then redis.call('ZREM', SET, entry) end
       result, buried = 1, buried or number == 0
       if record > 0 then note_move(number, KEYS[OF_RECORDS + record], name, ARGV[i + 4]) end
-      each_effect(first, last, apply)
+      effects.apply(first, last)
     end
   end
   answer[#answer + 1] = result
   i = i + SIZE + ARGV[i + 5]
 end
-write_ended()
+effects.finish()
 if buried then
   redis.pcall('ZREMRANGEBYSCORE', DEAD, '-inf', now - ARGV[2])
   redis.pcall('ZREMRANGEBYRANK', DEAD, 0, -ARGV[1] - 1)

@@ -10,21 +10,16 @@
 --       the entries go ('': they are deleted), then for each entry: number of its record (0: none), the entry, its
 --       payload in the other queue, how many arguments its effects have, and these, see effects.lua
 -- Answer: for each entry 1: deleted or moved, 0: not found near its place
--- include note.lua
--- include sidekiq_status.lua
--- include ended.lua
--- include lock.lua
 local QUEUES, GOAL, OF_RECORDS, SIZE, arguments = KEYS[3], KEYS[4], 4, 4, ARGV
-local FIXED = OF_RECORDS + ARGV[6]
-local INDEX = ARGV[7] ~= '0' and KEYS[FIXED + ARGV[7]]
--- include push.lua
+local FIXED, TRIAL, OUTBOXES = OF_RECORDS + ARGV[6], nil, nil
 local function refusal()
   return false
 end
--- include effects.lua
+local note, ended, effects = ...
+local INDEX = ARGV[7] ~= '0' and KEYS[FIXED + ARGV[7]]
 
 local first, mark, life, reason, goal = tonumber(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], ARGV[8]
-local wanted, records, effects, moved, gone = {}, {}, {}, {}, {}
+local wanted, records, places_of, moved, gone = {}, {}, {}, {}, {}
 -- Where the access rules do not allow LREM, the script fails here, before it marks anything. And a server that is out
 -- of memory lets a script go on that has called a write command before. LSET finds no such key.
 redis.call('LREM', KEYS[2], '1', mark)
@@ -40,14 +35,14 @@ while i <= #ARGV do
   wanted[entry] = (wanted[entry] or 0) + 1
   records[entry] = ARGV[i] ~= '0' and KEYS[OF_RECORDS + ARGV[i]]
   moved[entry] = ARGV[i + 2]
-  effects[entry] = {i + SIZE, i + SIZE - 1 + ARGV[i + 3]}
-  local failed = each_effect(effects[entry][1], effects[entry][2], effect_refusal)
+  places_of[entry] = {i + SIZE, i + SIZE - 1 + ARGV[i + 3]}
+  local failed = effects.refusal(unpack(places_of[entry]))
   if failed then return {err = failed} end
   i = i + SIZE + ARGV[i + 3]
 end
 -- Also of a dead job that Sidekiq's page has put back into its queue, which writes no record.
 local function may_go_on(key)
-  return is_live(key) or redis.pcall('HGET', key, 'state') == 'dead'
+  return note.is_live(key) or redis.pcall('HGET', key, 'state') == 'dead'
 end
 
 local places, found, there = {}, {}, {}
@@ -69,19 +64,19 @@ for i, raw in ipairs(found) do
   local record = records[raw]
   if record and may_go_on(record) then
     if goal ~= '' then
-      note(record, life, 'waiting', reason, {'queue', goal})
+      note.write(record, life, 'waiting', reason, {'queue', goal})
     else
-      note(record, life, 'cancelled', reason, {})
-      list_ended(INDEX, record, 'cancelled', life)
+      note.write(record, life, 'cancelled', reason, {})
+      ended.list(INDEX, record, 'cancelled', life)
     end
   end
-  follow[#follow + 1] = effects[raw]
+  follow[#follow + 1] = places_of[raw]
 end
 -- From the end of the list to which the places are nearer: LREM looks at each entry until it has found all.
 if #found > 0 then redis.call('LREM', KEYS[1], first < 0 and -#found or #found, mark) end
 -- Last: an effect may push to this queue, which moves its places.
-for _, one in ipairs(follow) do each_effect(one[1], one[2], apply) end
-write_ended()
+for _, one in ipairs(follow) do effects.apply(one[1], one[2]) end
+effects.finish()
 local answer = {}
 for _, entry in ipairs(entries) do
   local left = (gone[entry] or 0) > 0

@@ -6,7 +6,7 @@
 --   names, then for each entry: number of its queue (0: to the dead set), number of its record (0: none), entry, payload
 --   in its new place
 -- Answer: the text of an error for each entry that stays in the set because of it
--- include note.lua
+local note = ...
 local FIXED, NAMES, SIZE = 4, 6, 4
 local queues, due_until, life = tonumber(ARGV[6]), tonumber(ARGV[1]), ARGV[5]
 -- Where the access rules do not allow ZREM, the script fails here, before it writes anything: a job must not be in two
@@ -48,7 +48,7 @@ for queue = 1, queues do
   if #moved[queue] > 0 and moved_to(key, redis.pcall('LPUSH', key, unpack(written[queue])), moved[queue]) then
     redis.pcall('SADD', KEYS[2], name)
     for _, record in ipairs(records[queue]) do
-      if is_tracked(record) then note(record, life, 'waiting', 'due', {'queue', name}) end
+      if note.is_tracked(record) then note.write(record, life, 'waiting', 'due', {'queue', name}) end
     end
   end
 end

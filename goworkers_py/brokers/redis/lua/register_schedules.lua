@@ -4,7 +4,7 @@
 --   digest, rule and text
 -- Answer: the newer generation alone, or now and, for each schedule, {number, 1: in force, since, 1: paused, asked,
 --   override}. The number is 0 for a record of another version and for a damaged one, which are left alone.
--- include note.lua
+local now = ...
 local FIXED, SIZE, V = 7, 4, '1'
 local NAMES, SOURCE = KEYS[1], KEYS[2]
 local generation, order = ARGV[2], ARGV[3]

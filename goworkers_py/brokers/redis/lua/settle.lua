@@ -20,13 +20,12 @@
 --         there ('': the raw payload), how many arguments its effects have, and these, see effects.lua
 -- Answer: for each item that was not settled its number, and 0 when it was not in its list, or the text of the error
 --       for which it stays there
--- include settle_start.lua
--- include note.lua
--- include ended.lua
--- include sidekiq_status.lua
--- include lock.lua
--- include push.lua
-trial = NOTHING
+local DEAD, QUEUES, LINES, OUTBOXES, RECEIPT, NOTHING = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[9], KEYS[10]
+local FIXED, TRIAL, arguments, number, day_life, receipt_life = 10, KEYS[10], ARGV, ARGV[1], ARGV[4], ARGV[5]
+local receipt, rows, refusal, type_error, registry_error, effects, row_handlers, now = ...
+local IN_SETS = {retry = true, schedule = true, dead = true}
+local known = receipt.answer()
+if known then return known end
 
 -- An item that does not only leave goes to its goal. Returns the error, if any.
 local function put(what, key, goal)
@@ -43,12 +42,10 @@ local function put(what, key, goal)
   return type(reply) == 'table' and reply.err and reply.err .. ' (key ' .. key .. ')'
 end
 
--- include effects.lua
-
 -- Does the effects. Returns the error, if any. An error that nobody has foreseen must not end the script: the items
 -- before would be settled, and the settler would not know.
 local function applied(first, last)
-  local done, failed = pcall(each_effect, first, last, apply)
+  local done, failed = pcall(effects.apply, first, last)
   if done then return failed end
   return type(failed) == 'table' and failed.err or tostring(failed)
 end
@@ -57,10 +54,10 @@ end
 local function end_one(list, from, raw, what, goal, first, last)
   local refused = refusal(what) or (what == 'park' and registry_error(LINES))
   if not refused and first then
-    refused = goal.key and wrong_type(what, goal.key) or each_effect(first, last, effect_refusal)
+    refused = goal.key and type_error(IN_SETS[what] and 'ZCARD' or 'LLEN', goal.key) or effects.refusal(first, last)
   end
   if refused then return refused end
-  local taken = take_off(list, from, raw)
+  local taken = rows.take_off(list, from, raw)
   if taken ~= 1 then return taken end
   local failed = first and applied(first, last)
   if not failed and goal.key then failed = put(what, goal.key, goal) end
@@ -69,77 +66,13 @@ local function end_one(list, from, raw, what, goal, first, last)
   return failed
 end
 
--- Writes the records of the items that were removed. Returns where the next row or item begins.
-local function note_each(i)
-  local state, life, reason, class = arguments[i], arguments[i + 1], arguments[i + 2], arguments[i + 3]
-  local index = arguments[i + 4] ~= '0' and KEYS[FIXED + arguments[i + 4]]
-  local items, record, names, fields = arguments[i + 5], FIXED + arguments[i + 6], tonumber(arguments[i + 7]), {}
-  i = i + 7
-  for j = 1, names do fields[2 * j - 1] = arguments[i + j] end
-  if class ~= '' then fields[2 * names + 1], fields[2 * names + 2] = 'class', class end
-  i = i + names
-  for at = 1, #items, 2 do
-    for j = 1, names do fields[2 * j] = arguments[i + j] end
-    local high, low = string.byte(items, at, at + 1)
-    if not stays[256 * high + low] then
-      note(KEYS[record], life, state, reason, fields)
-      if index then list_ended(index, KEYS[record], state, life) end
-    end
-    record, i = record + 1, i + names
-  end
-  return i + 1
-end
-
-local function numbers_in(items)
-  local numbers = {}
-  for at = 1, #items, 2 do
-    local high, low = string.byte(items, at, at + 1)
-    numbers[#numbers + 1] = 256 * high + low
-  end
-  return numbers
-end
-
--- The items that succeed in a batch are counted when they were removed. Where their end cannot be counted, they stay.
--- Returns where the next row or item begins.
-local ends = {}
-local function note_ends(i)
-  local numbers, place, last = numbers_in(arguments[i]), batch_place(i + 1)
-  local failed = count_refusal(place[1].key, 'total')
-  for _, number in ipairs(failed and numbers or {}) do refused[number] = failed end
-  if not failed then ends[#ends + 1] = {place = place, numbers = numbers} end
-  return last + 1
-end
-
-local function count_ends()
-  for _, of_batch in ipairs(ends) do
-    local amount = 0
-    for _, number in ipairs(of_batch.numbers) do
-      if not stays[number] then amount = amount + 1 end
-    end
-    end_in_batch(of_batch.place, 1, 'succeeded', amount, '', '')
-  end
-end
-
--- Frees the locks of the items that were removed. Returns where the next row or item begins.
-local function free_each(i)
-  local items, lock, jid = arguments[i], FIXED + arguments[i + 1], i + 2
-  for at = 1, #items, 2 do
-    local high, low = string.byte(items, at, at + 1)
-    if not stays[256 * high + low] then free_lock(KEYS[lock], arguments[jid]) end
-    lock, jid = lock + 1, jid + 1
-  end
-  return jid
-end
-
-local FOR_ROWS = {notes = note_each, ends = note_ends, frees = free_each}
-
 local i = 6
 while i <= #arguments do
   local what, from = arguments[i], arguments[i + 2]
-  if FOR_ROWS[what] then
-    i = FOR_ROWS[what](i + 1)
+  if row_handlers[what] then
+    i = row_handlers[what](i + 1, rows.settled)
   elseif what == 'row' or what == 'large' then
-    i = end_row(i)
+    i = rows.end_row(i)
   else
     local list = arguments[i + 1] ~= '0' and KEYS[FIXED + arguments[i + 1]]
     local raw, last = arguments[i + 3], i + 8 + arguments[i + 8]
@@ -149,15 +82,14 @@ while i <= #arguments do
       score = arguments[i + 6],
       payload = arguments[i + 7] == '' and raw or arguments[i + 7],
     }
-    count_one(what, end_one(list, from, raw, what, goal, last > i + 8 and i + 9, last))
+    rows.count_one(what, end_one(list, from, raw, what, goal, last > i + 8 and i + 9, last))
     i = last + 1
   end
 end
 
-count_ends()
-write_ended()
-if buried then
-  redis.pcall('ZREMRANGEBYSCORE', DEAD, '-inf', now - dead_age)
-  redis.pcall('ZREMRANGEBYRANK', DEAD, 0, -dead_limit - 1)
+effects.finish()
+if rows.settled.buried then
+  redis.pcall('ZREMRANGEBYSCORE', DEAD, '-inf', now - ARGV[3])
+  redis.pcall('ZREMRANGEBYRANK', DEAD, 0, -ARGV[2] - 1)
 end
--- include settle_end.lua
+return receipt.finish(rows.settled)

@@ -6,85 +6,81 @@
 --       'cancel'  its tombstone, seconds that a tombstone lives
 --       'close'   '1': the batch ends now
 -- Answer: 1: done, 0: the batch is not there, or has ended
--- include note.lua
 local QUEUES, FIXED, arguments = KEYS[1], 1, ARGV
-local function key_at(at)
-  return KEYS[FIXED + arguments[at]]
-end
--- include batch.lua
-local place, last = batch_place(2)
+local now, batch, KEPT_S = ...
+local place, last = batch.place(2)
 local own, steps = place[1], {}
 local key, option = own.key, ARGV[last + 1]
 
 local function all_take_jobs(from)
   for level = from, #place do
-    if not takes_jobs(place[level].key) then return false end
+    if not batch.takes_jobs(place[level].key) then return false end
   end
   return true
 end
 
-local function end_if_done(batch, force)
-  if batch.ended == 0 and (force or (batch.holds < 1 and batch.pending < 1)) then
-    end_in_batch(place, 2, finish_batch(place, 1, batch), 1, '', own.bid)
+local function end_if_done(record, force)
+  if record.ended == 0 and (force or (record.holds < 1 and record.pending < 1)) then
+    batch.end_in(place, 2, batch.finish(place, 1, record), 1, '', own.bid)
   end
 end
 
 function steps.open()
   if redis.call('HGET', key, 'v') then return 1 end
   if not all_take_jobs(2) then return 0 end
-  redis.call('HSET', key, 'v', BATCH_V, 'at', now, 'holds', '1', 'hold:' .. option, now,
+  redis.call('HSET', key, 'v', batch.V, 'at', now, 'holds', '1', 'hold:' .. option, now,
     unpack(ARGV, last + 3, last + 2 + ARGV[last + 2]))
-  local failed = list_new(key, 'total', place.batches, BATCH_LIVES_S, own.bid)
+  local failed = batch.list_new(key, 'total', place.batches, KEPT_S, own.bid)
   if failed then return {err = failed} end
-  keep_batch(place, 1, BATCH_LIVES_S)
+  batch.keep(place, 1, KEPT_S)
   if place[2] then redis.call('HINCRBY', place[2].key, 'total', '1') end
-  keep_around(place, 1)
+  batch.keep_around(place, 1)
   return 1
 end
 
 function steps.hold()
   if not all_take_jobs(1) then return 0 end
   if redis.call('HSETNX', key, 'hold:' .. option, now) == 1 then redis.call('HINCRBY', key, 'holds', '1') end
-  keep_batch(place, 1, BATCH_LIVES_S)
-  keep_around(place, 1)
+  batch.keep(place, 1, KEPT_S)
+  batch.keep_around(place, 1)
   return 1
 end
 
 function steps.let_go()
   if redis.call('HDEL', key, 'hold:' .. option) == 1 then redis.call('HINCRBY', key, 'holds', '-1') end
-  local batch = read_batch(key)
-  if not batch then return 0 end
-  end_if_done(batch)
+  local record = batch.read(key)
+  if not record then return 0 end
+  end_if_done(record)
   return 1
 end
 
 function steps.cancel()
-  local batch = read_batch(key)
-  if not batch or batch.ended > 0 then return 0 end
+  local record = batch.read(key)
+  if not record or record.ended > 0 then return 0 end
   redis.call('HSET', key, 'stopped', now, 'holds', '0')
   redis.call('HSET', place.tombstones, own.bid, option)
   redis.call('EXPIRE', place.tombstones, ARGV[last + 2])
   redis.call('SET', place.version, now .. ' ' .. own.bid)
   redis.pcall('PUBLISH', place.tombstones, option)
-  batch.stopped, batch.holds = tonumber(now), 0
-  end_if_done(batch)
+  record.stopped, record.holds = tonumber(now), 0
+  end_if_done(record)
   return 1
 end
 
 function steps.close()
-  local batch = read_batch(key)
-  if not batch or batch.ended > 0 then return 0 end
+  local record = batch.read(key)
+  if not record or record.ended > 0 then return 0 end
   for _, field in ipairs(redis.call('HKEYS', key)) do
     if string.sub(field, 1, 5) == 'hold:' then redis.call('HDEL', key, field) end
   end
   redis.call('HSET', key, 'holds', '0')
-  batch.holds = 0
-  end_if_done(batch, option == '1')
+  record.holds = 0
+  end_if_done(record, option == '1')
   return 1
 end
 
 for _, around in ipairs(place) do
-  local failed = count_refusal(around.key, 'total')
+  local failed = batch.count_refusal(around.key, 'total')
   if failed then return {err = failed} end
 end
 return steps[ARGV[1]]()

@@ -17,7 +17,7 @@ from goworkers_py.brokers.redis.queues.line_entry import LineEntry, read
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import StateWord
-from goworkers_py.features.tracking.redis_keys import lives
+from goworkers_py.features.tracking.redis import lives
 from goworkers_py.policy.for_ruby import ForRuby
 
 PAGE = 500  # lines that are read in one step

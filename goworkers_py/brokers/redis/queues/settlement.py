@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import chain
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from goworkers_py.brokers.contracts.transport import Settled
 from goworkers_py.brokers.redis.driver.connection import Connections
@@ -15,13 +16,14 @@ from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, NumberOf, 
 from goworkers_py.brokers.redis.driver.packing import packed
 from goworkers_py.brokers.redis.driver.replies import list_of
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.parts import words_for
 from goworkers_py.brokers.redis.queues import line_entry
 from goworkers_py.brokers.redis.queues.effects import encode, encode_once
 from goworkers_py.brokers.redis.queues.places import Row
-from goworkers_py.brokers.redis.queues.row_effects import RowEffect, encode_rows
+from goworkers_py.brokers.redis.queues.row_effects import encode_rows
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import Effect, ShowStatus
+from goworkers_py.core.effect import Effect, PushJobs, ShowStatus
 from goworkers_py.core.outcome import (
     Cancelled,
     Dead,
@@ -62,15 +64,12 @@ class Item(NamedTuple):
     newest_first: bool = False  # from which end of the list to look for it
 
 
-NO_EFFECTS: Mapping[Delivery, RowEffect] = MappingProxyType({})
+NO_EFFECTS: Mapping[Delivery, Effect] = MappingProxyType({})
 
 
-def _script(name: str) -> Script:
-    path = LUA / name
-    return Script(path, lambda reply: list_of(int, bytes)(reply) and len(reply) % 2 == 0)
-
-
-_SETTLE, _SETTLE_ROWS = _script("settle.lua"), _script("settle_rows.lua")
+@cache
+def _script(name: str, words: frozenset[str] | None) -> Script:
+    return Script(LUA / name, lambda reply: list_of(int, bytes)(reply) and len(reply) % 2 == 0, words=words)
 
 
 class _MoreKeys:
@@ -105,7 +104,7 @@ class Settlement:
         number: int,
         rows: Sequence[Row],
         items: Sequence[Item],
-        effects: Mapping[Delivery, RowEffect] = NO_EFFECTS,
+        effects: Mapping[Delivery, Effect] = NO_EFFECTS,
     ) -> dict[int, Settled]:
         """Settles `rows`, then `items`. `effects` are those of deliveries in rows. Returns the results of
         those that were not settled, by their number."""
@@ -130,9 +129,13 @@ class Settlement:
             keys.processed, keys.failed, keys.processed_on(today), keys.failed_on(today), keys.receipt(settler),
             keys.nothing,
         )  # fmt: skip
-        script = _SETTLE if items or effects else _SETTLE_ROWS
+        kinds: set[type[Any]] = {type(effect) for effect in effects.values()}
+        for item in items:
+            # Without an owner the effects happen once for each id, which the sets of single features do not know.
+            kinds.update([type(effect) for effect in item.effects] if item.owner else [PushJobs])
+        script = _script("settle.lua" if items else "settle_rows.lua", words_for(frozenset(kinds)))
         answer = self._connections.script(script, (*fixed, *more_keys.keys), arguments)
-        errors = self._explained(answer[1::2]) if answer else {}
+        errors = self._explained(script, answer[1::2]) if answer else {}
         return {
             at - 1: False if result == 0 else errors[result]
             for at, result in zip(answer[::2], answer[1::2], strict=True)
@@ -167,9 +170,9 @@ class Settlement:
             return self._keys.queue(name)
         return {"retry": self._keys.retry, "schedule": self._keys.schedule, "dead": self._keys.dead}.get(what, "")
 
-    def _explained(self, results: Sequence[int | bytes]) -> dict[int | bytes, str]:
+    def _explained(self, script: Script, results: Sequence[int | bytes]) -> dict[int | bytes, str]:
         """The error texts among the results of the script, each with its text in our words."""
-        return {told: self._connections.explained(_SETTLE, text(told)) for told in results if isinstance(told, bytes)}
+        return {told: self._connections.explained(script, text(told)) for told in results if isinstance(told, bytes)}
 
 
 # The steps that only remove a job differ in what they count.

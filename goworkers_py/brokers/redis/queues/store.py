@@ -21,9 +21,7 @@ from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.core.outcome import Outcome, Requeue
 from goworkers_py.features.tracking.record import LIVE_S, JobRecord, tracked_in
-from goworkers_py.features.tracking.redis import JobRecords
-from goworkers_py.features.tracking.redis_ended import EndedIndex
-from goworkers_py.features.tracking.redis_keys import RecordKeys
+from goworkers_py.features.tracking.redis import EndedIndex, JobRecords, RecordKeys
 from goworkers_py.policy.step_size import StepSize
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import describe_job
@@ -34,7 +32,7 @@ log = logging.getLogger(__name__)
 PROMOTED_BYTES = 1_000_000
 
 _DUE = Script(LUA / "due.lua", lambda reply: list_of(bytes, list, int)(reply) and len(reply) == 4)
-_PROMOTE = Script(LUA / "promote.lua", list_of(bytes))
+_PROMOTE = Script(LUA / "promote.lua", list_of(bytes), words=())
 
 
 class RedisStore(Store):

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import chain
 
 from goworkers_py.brokers.contracts.transport import (
@@ -22,17 +23,18 @@ from goworkers_py.brokers.redis.driver.exchange import LUA, RedisCommand, Script
 from goworkers_py.brokers.redis.driver.fencing import FencedConnections
 from goworkers_py.brokers.redis.driver.replies import list_of
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.parts import tie_kinds
 from goworkers_py.brokers.redis.queues.consumer import Consumer, QueueConsumer
 from goworkers_py.brokers.redis.queues.effects import by_place
 from goworkers_py.brokers.redis.queues.fenced_consumer import FencedConsumer
 from goworkers_py.brokers.redis.queues.places import rows
 from goworkers_py.brokers.redis.queues.pool_consumer import PoolConsumer
-from goworkers_py.brokers.redis.queues.push_arguments import are_plainly_unique, push_arguments, unique_pushes
-from goworkers_py.brokers.redis.queues.row_effects import RowEffect, row_effect
+from goworkers_py.brokers.redis.queues.push_arguments import push_arguments
+from goworkers_py.brokers.redis.queues.row_effects import row_effect
 from goworkers_py.brokers.redis.queues.settlement import Item, Settlement, target_of
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import Push
+from goworkers_py.core.effect import Effect, Push
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.holder import Conflict, How
 from goworkers_py.core.levels import plain_list_of
@@ -45,7 +47,6 @@ from goworkers_py.wire.failure import error_class, error_text
 MOST_READ_UNCOUNTED = 1_000
 
 _PUBLISH = Script(LUA / "publish.lua", list_of(int, list))
-_PUBLISH_UNIQUE = Script(LUA / "publish_unique.lua", list_of(int, list))
 _TOLD = {1: Published.PUSHED, 0: Published.DUPLICATE, -1: Published.REFUSED}
 _HOWS: dict[str, How] = {"held": "held", "replaced": "replaced", "rescheduled": "rescheduled"}
 
@@ -84,10 +85,10 @@ class RedisTransport(Transport):
         return [Published.PUSHED] * len(pushes)
 
     def _publish_tied(self, pushes: Sequence[Push]) -> list[PublishResult]:
-        if are_plainly_unique(pushes):
-            return [
-                _result(told) for told in self._connections.script(_PUBLISH_UNIQUE, *unique_pushes(pushes, self._keys))
-            ]
+        ties = pushes[0].ties
+        alone = tie_kinds()[type(ties[0])].alone if ties else None
+        if alone is not None and (call := alone(pushes, self._keys)) is not None:
+            return [*map(_result, self._connections.script(*call))]
         numbers: dict[str, int] = {}
 
         def number_of(key: str) -> int:
@@ -95,8 +96,12 @@ class RedisTransport(Transport):
 
         now = machine.time()
         arguments = [*chain.from_iterable(push_arguments(push, self._keys, number_of, now) for push in pushes)]
-        answer = self._connections.script(_PUBLISH, (self._keys.queues, self._keys.nothing, *numbers), arguments)
-        return [_result(told) for told in answer]
+        script = _script_of_one(pushes[0]) if len(pushes) == 1 else _PUBLISH
+        return [
+            *map(
+                _result, self._connections.script(script, (self._keys.queues, self._keys.nothing, *numbers), arguments)
+            )
+        ]
 
     # --- consuming
 
@@ -194,7 +199,7 @@ class RedisTransport(Transport):
 
     def _settle(self, batch: Batch) -> list[Settled]:
         leaving, others = dict(batch.finished), list[Finished]()
-        effects: dict[Delivery, RowEffect] = {}
+        effects: dict[Delivery, Effect] = {}
         for one in [one for one in batch.finished if one[1] is not DONE]:
             delivery, outcome = one
             if (effect := row_effect(outcome)) is not None:
@@ -232,6 +237,22 @@ class RedisTransport(Transport):
     def close(self) -> None:
         for consumer in list(self._consumers.values()):
             consumer.close()
+
+
+@cache
+def _publish_one(word: str = "") -> Script:
+    """For a push that has a single tie, or several of those that take back what they have written."""
+    words = {word} if word else {tie.word for tie in tie_kinds().values() if tie.takes_back}
+    return Script(LUA / "publish_one.lua", list_of(int, list), words=words)
+
+
+def _script_of_one(push: Push) -> Script:
+    """A try before the push would cost the server more than the push."""
+    kinds, ties = tie_kinds(), push.ties
+    for tie in ties:
+        if not kinds[type(tie)].takes_back:
+            return _PUBLISH
+    return _publish_one(kinds[type(ties[0])].word) if len(ties) == 1 and not push.id else _publish_one()
 
 
 def _result(told: int | Sequence[bytes]) -> PublishResult:

@@ -1,0 +1,11 @@
+-- Stands before the source of every script that a leader calls, see `fencing`: then the script does nothing when the
+-- term of the leader is over.
+-- KEYS: those of the script, then the lease of the election
+-- ARGV: those of the script, then the token of the term
+do
+  local LEASE, token = KEYS[#KEYS], ARGV[#ARGV]
+  KEYS[#KEYS], ARGV[#ARGV] = nil, nil
+  if redis.call('HGET', LEASE, 'token') ~= token then
+    return redis.error_reply('FENCED the lease of this leader has ended')
+  end
+end

@@ -1,0 +1,100 @@
+"""The parts of Redis: of the engine, and of each feature. A push, a settlement and the composition of scripts fold over
+them, and know no kind of tie or effect.
+
+A part says where its Lua is, which fragments handle its words, and how its values become arguments of the scripts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from goworkers_py.features import FEATURES
+
+if TYPE_CHECKING:
+    from goworkers_py.brokers.redis.driver.exchange import Argument, NumberOf, Script
+    from goworkers_py.brokers.redis.keys import Keys
+    from goworkers_py.core.effect import Push
+
+# The values of a tie behind its word: the number of its key, and the others. None: the push goes without this tie.
+EncodeTie = Callable[[Any, "Push", "Keys", "NumberOf", float], "tuple[int, Sequence[Argument]] | None"]
+EncodeAlone = Callable[["Sequence[Push]", "Keys"], "tuple[Script, Sequence[str], Sequence[Argument]] | None"]
+# The arguments of one effect: a word, the number of its key, an option, how many values follow, and these.
+EncodeEffect = Callable[[Any, "Keys", "NumberOf", float], "Iterable[Argument]"]
+# The arguments of the effects of rows, with the numbers of their deliveries. The last function gives the number of the
+# first of some keys, which the others follow.
+EncodeRows = Callable[
+    [Sequence[tuple[int, Any]], "Keys", "NumberOf", Callable[[Sequence[str]], int]], "Iterable[Argument]"
+]
+
+
+class TieInRedis(NamedTuple):
+    word: str
+    fragment: str  # a table of the steps of the tie, see lua/fragments/push.lua
+    check: str  # a fragment with its check, see lua/fragments/check_push.lua
+    rank: int  # the order in which the ties of a push are asked
+    encode: EncodeTie
+    # A single push takes back what this tie has written before a refusal. So nothing is tried before it.
+    takes_back: bool = True
+    # The call by which pushes are published that have only this tie; None: these pushes are published as any others.
+    alone: EncodeAlone | None = None
+
+
+class RowsInRedis(NamedTuple):
+    """Effects that deliveries have which only leave their list, and have no other effect."""
+
+    word: str
+    fragment: str  # a table with a function of that name
+    encode: EncodeRows
+    fits: Callable[[Any], bool] = lambda effect: True
+    before: bool = False  # their arguments come before the rows
+
+
+@dataclass(frozen=True)
+class RedisPart:
+    lua: Path  # the folder of scripts; its fragments are in a folder in it
+    ties: Mapping[type[Any], TieInRedis] = field(default_factory=dict)
+    effects: Mapping[type[Any], EncodeEffect] = field(default_factory=dict)
+    rows: Mapping[type[Any], RowsInRedis] = field(default_factory=dict)
+    handlers: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by fragments the words of effects
+    finishers: Sequence[str] = ()  # fragments with a function `finish`
+    constants: Mapping[str, int | str] = field(default_factory=dict)  # in Lua
+
+
+@cache
+def parts() -> tuple[RedisPart, ...]:
+    """That of the engine, then those of the features."""
+    from goworkers_py.brokers.redis.own_part import part
+
+    return part(), *[found for entry in FEATURES if (found := entry.redis()) is not None]
+
+
+@cache
+def tie_kinds() -> dict[type[Any], TieInRedis]:
+    return {kind: tie for part in parts() for kind, tie in part.ties.items()}
+
+
+@cache
+def effect_kinds() -> dict[type[Any], EncodeEffect]:
+    return {kind: encode for part in parts() for kind, encode in part.effects.items()}
+
+
+@cache
+def row_kinds() -> dict[type[Any], RowsInRedis]:
+    return {kind: rows for part in parts() for kind, rows in part.rows.items()}
+
+
+@cache
+def words_for(kinds: frozenset[type[Any]]) -> frozenset[str] | None:
+    """The words that a script is to know which gets effects of these kinds: none, those of the one feature that has
+    them, or all (None). So there are few scripts, and those of frequent calls are small."""
+    if not kinds:
+        return frozenset()
+    for part in parts()[1:]:
+        if kinds <= part.effects.keys():
+            words = [word for words in part.handlers.values() for word in words]
+            return frozenset([*words, *[rows.word for rows in part.rows.values()]])
+    return None

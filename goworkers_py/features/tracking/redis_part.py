@@ -1,0 +1,81 @@
+"""The part of tracked jobs in Redis: their ties and effects as arguments of the scripts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+from goworkers_py.brokers.redis.driver.exchange import Argument, NumberOf
+from goworkers_py.brokers.redis.driver.packing import packed_numbers
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.parts import RedisPart, RowsInRedis, TieInRedis
+from goworkers_py.core.effect import Push
+from goworkers_py.core.job_state import INDEXED, StateWord
+from goworkers_py.features.tracking.effects import NoteState
+from goworkers_py.features.tracking.record import live_s
+from goworkers_py.features.tracking.tie import RecordTie
+
+LUA = Path(__file__).parent / "lua"
+PIECE = 64  # bytes of a value in a record; see note.lua
+
+
+def part() -> RedisPart:
+    return RedisPart(
+        LUA,
+        ties={RecordTie: TieInRedis("record", "record_tie", "record_check", 1, _tie)},
+        effects={NoteState: _effect},
+        rows={NoteState: RowsInRedis("notes", "record_effects", _rows, fits=lambda note: not note.only_known)},
+        handlers={"record_effects": ("note", "renote")},
+        finishers=("record_effects",),
+        constants={"NOTE_V": "'1'", "NOTE_PIECE": PIECE, "NOTE_WHOLE": 1024, "NOTE_MOST": 100},
+    )
+
+
+def _tie(tie: RecordTie, push: Push, keys: Keys, number_of: NumberOf, now: float) -> tuple[int, Sequence[Argument]]:
+    job, instead_of = tie
+    return number_of(keys.record(job.jid)), (live_s(push.at, now), instead_of, job.job_class)
+
+
+def _effect(effect: NoteState, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
+    known = ("class", effect.job.job_class) if effect.job.job_class else ()
+    index = number_of_index(effect.state, effect.life_s, keys, number_of)
+    values = index, effect.state, effect.reason, *known, *chain.from_iterable(effect.fields)
+    word = "renote" if effect.only_known else "note"
+    yield from (word, number_of(keys.record(effect.jid)), effect.life_s, len(values), *values)
+
+
+def number_of_index(state: StateWord, life_s: int, keys: Keys, number_of: NumberOf) -> int:
+    """The number of the index of tracked jobs that have ended so; 0 for a job that goes on, and for a dead one."""
+    return number_of(keys.ended(state)) if state in INDEXED and life_s > 0 else 0
+
+
+def _rows(
+    notes: Sequence[tuple[int, NoteState]],
+    keys: Keys,
+    number_of: NumberOf,
+    number_of_first: Callable[[Sequence[str]], int],
+) -> Iterator[Argument]:
+    """Notes that differ only in the job and in the values of their fields share one word."""
+    groups: defaultdict[tuple[StateWord, int, str, str, tuple[str, ...]], _Alike] = defaultdict(_Alike)
+    for number, ((jid, job_class), state, reason, life_s, fields, _) in notes:
+        names = tuple([name for name, _ in fields]) if fields else ()
+        group = groups[state, life_s, reason, job_class, names]
+        group.numbers.append(number)
+        group.records.append(keys.record(jid))
+        if fields:
+            group.values += [value for _, value in fields]
+    for (state, life_s, reason, job_class, names), group in groups.items():
+        first, index = number_of_first(group.records), number_of_index(state, life_s, keys, number_of)
+        yield from ("notes", state, life_s, reason, job_class, index, packed_numbers(group.numbers), first)
+        yield from (len(names), *names, *group.values)
+
+
+class _Alike:
+    """Notes that share a word: the numbers of their deliveries, the keys of their records, the values of the fields."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.records: list[str] = []
+        self.values: list[Argument] = []

@@ -1,0 +1,23 @@
+-- A job takes a lock, see lock.lua. Returns the error, if any. `held`: another job held the lock. The newest fields of a job
+-- that has not begun are nowhere else, so the lock with their token lives for KEPT_S at least.
+local now, LOCK_V, KEPT_S = ...
+
+return function(key, jid, life, queue, due, token, held)
+  local reply
+  if held then redis.pcall('DEL', key) end
+  if token ~= '' and tonumber(life) < tonumber(KEPT_S) then life = KEPT_S end -- texts: a number takes long to write
+  if due == '' and token == '' then
+    reply = redis.pcall('HSET', key, 'v', LOCK_V, 'jid', jid, 'queue', queue, 'at', now)
+  elseif due == '' then
+    reply = redis.pcall('HSET', key, 'v', LOCK_V, 'jid', jid, 'queue', queue, 'at', now, 'token', token)
+  else
+    local more = token == '' and {'due', due} or {'due', due, 'token', token}
+    reply = redis.pcall('HSET', key, 'v', LOCK_V, 'jid', jid, 'queue', queue, 'at', now, unpack(more))
+  end
+  if type(reply) == 'table' then return reply.err end
+  reply = redis.pcall('EXPIRE', key, life)
+  if type(reply) == 'table' then -- a lock that nothing ends must not stay
+    redis.pcall('DEL', key)
+    return reply.err
+  end
+end

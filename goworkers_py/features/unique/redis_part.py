@@ -1,0 +1,77 @@
+"""The part of unique jobs in Redis: their ties and effects as arguments of the scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from goworkers_py.brokers.redis.driver.exchange import Argument, NumberOf, Script
+from goworkers_py.brokers.redis.driver.packing import packed_numbers
+from goworkers_py.brokers.redis.driver.replies import list_of
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.parts import RedisPart, RowsInRedis, TieInRedis
+from goworkers_py.core import machine
+from goworkers_py.core.effect import Push
+from goworkers_py.features.unique.effects import FreeLock, KeepLock
+from goworkers_py.features.unique.lock import RESCHEDULED_S, LockClaim, lock_life_s
+
+LUA = Path(__file__).parent / "lua"
+# Of one call of publish_unique.lua, which gives all payloads to one command.
+MOST_UNIQUE = 1_000
+_WAITS_FOR_NOTHING = ("skip", "raise")
+_PUBLISH = Script(LUA / "publish_unique.lua", list_of(int, list), words=())
+
+
+def part() -> RedisPart:
+    return RedisPart(
+        LUA,
+        ties={LockClaim: TieInRedis("lock", "lock_tie", "lock_check", 3, _tie, alone=_alone)},
+        effects={FreeLock: _free, KeepLock: _keep},
+        rows={FreeLock: RowsInRedis("frees", "lock_effects", _rows)},
+        handlers={"lock_effects": ("free", "keep")},
+        constants={"LOCK_V": "'1'"},
+    )
+
+
+def _tie(claim: LockClaim, push: Push, keys: Keys, number_of: NumberOf, now: float) -> tuple[int, Sequence[Argument]]:
+    lock, schedule = number_of(keys.lock(claim.name)), number_of(keys.schedule)
+    known = claim.jid, lock_life_s(claim.for_s, push.at, now), claim.on_conflict, claim.instead_of
+    return lock, (*known, schedule, RESCHEDULED_S, claim.fields, push.queue)
+
+
+def _alone(pushes: Sequence[Push], keys: Keys) -> tuple[Script, Sequence[str], Sequence[Argument]] | None:
+    """For publish_unique.lua: pushes that all go to one place, of jobs that have a lock and no other tie."""
+    queue, at = pushes[0].queue, pushes[0].at
+    if len(pushes) > MOST_UNIQUE:
+        return None
+    now = machine.time()
+    names = [keys.queues, keys.queue(queue) if at is None else keys.schedule]
+    arguments: list[Argument] = [queue, "" if at is None else at, now]
+    for push in pushes:
+        if push.id or len(push.ties) != 1 or type(claim := push.ties[0]) is not LockClaim:
+            return None
+        if claim.on_conflict not in _WAITS_FOR_NOTHING or push.queue != queue or push.at != at:
+            return None
+        names.append(keys.lock(claim.name))
+        arguments += (claim.jid, push.payload, lock_life_s(claim.for_s, at, now), claim.instead_of)
+    return _PUBLISH, names, arguments
+
+
+def _free(effect: FreeLock, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
+    yield from ("free", number_of(keys.lock(effect.name)), effect.jid, 0)
+
+
+def _keep(effect: KeepLock, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
+    due = "" if effect.due is None else effect.due
+    yield from ("keep", number_of(keys.lock(effect.name)), effect.jid, 2, effect.life_s, due)
+
+
+def _rows(
+    frees: Sequence[tuple[int, FreeLock]],
+    keys: Keys,
+    number_of: NumberOf,
+    number_of_first: Callable[[Sequence[str]], int],
+) -> Iterator[Argument]:
+    first = number_of_first([keys.lock(lock.name) for _, lock in frees])
+    yield from ("frees", packed_numbers([number for number, _ in frees]), first)
+    yield from (lock.jid for _, lock in frees)

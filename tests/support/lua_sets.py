@@ -1,0 +1,21 @@
+"""The sets of words for which scripts are composed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from goworkers_py.brokers.redis.parts import parts, tie_kinds, words_for
+
+# Scripts that have neither ties nor effects, and are called often.
+_WITHOUT = ("publish_unique", "look", "free_place", "begin_lock", "keep_locks", "mark_running", "promote")
+
+
+def word_sets(script: Path) -> list[Collection[str] | None]:
+    """None is the set of all words."""
+    if script.stem == "publish_one":
+        words = [tie.word for tie in tie_kinds().values() if tie.takes_back]
+        return [*({word} for word in words), set(words)]
+    if script.stem in ("settle", "settle_rows", "begin_limits"):
+        return [None, frozenset(), *(words_for(frozenset(part.effects)) for part in parts()[1:])]
+    return [()] if script.stem in _WITHOUT else [None]
