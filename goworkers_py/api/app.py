@@ -61,6 +61,17 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 
 
+class Clients(dict[str, "Client"]):
+    """By partition. Each push of a job looks here."""
+
+    def __init__(self, app: App) -> None:
+        super().__init__()
+        self._app = app
+
+    def __missing__(self, partition: str) -> Client:
+        return self._app.client_of(partition)
+
+
 class App(Producer):
     """A program's jobs, and its way to the broker. The examples are for `import goworkers_py as workers`."""
 
@@ -78,9 +89,10 @@ class App(Producer):
         self._lock = Lock()
         self._open_broker: Callable[[Config], Broker] = open_broker
         # Made when first needed, under the lock.
-        self._partitions: dict[str, Partition] = {}
+        self.partitions: dict[str, Partition] = {}
         self._runner: Runner | None = None
         self._reports: Reports | None = None
+        self.clients = Clients(self)
         remember(self)
 
     # --- configuration
@@ -105,9 +117,16 @@ class App(Producer):
     def _replace(self, config: Config | None) -> None:
         with self._lock:
             self._config = config
-            partitions, self._partitions = self._partitions, {}
+            partitions = self._take_partitions()
             for partition in partitions.values():
                 partition.close()
+
+    def _take_partitions(self) -> dict[str, Partition]:
+        """Under the lock. The next use of each makes another one."""
+        taken = dict(self.partitions)
+        self.partitions.clear()
+        self.clients.clear()
+        return taken
 
     def close(self) -> None:
         """Closes the brokers that are open. A later use opens others."""
@@ -131,16 +150,16 @@ class App(Producer):
     def partition(self, name: str = "") -> Partition:
         """`workers.partition("billing")` reaches the broker of the section [partition:billing], see docs/partitions.md:
         it pushes, waits for results, opens batches and shows jobs there."""
-        if (known := self._partitions.get(name)) is not None:
+        if (known := self.partitions.get(name)) is not None:
             return known
         config = self.config
         with self._lock:
             config = self._config or config  # `configure` in another thread may have replaced it just now
             own = "" if name == config.partition else name
-            known = self._partitions.get(own)
+            known = self.partitions.get(own)
             if known is None:
-                known = self._partitions[own] = Partition(self, own, self._config_of(own, config), config)
-            self._partitions[name] = known
+                known = self.partitions[own] = Partition(self, own, self._config_of(own, config), config)
+            self.partitions[name] = known
             return known
 
     @property
@@ -179,7 +198,14 @@ class App(Producer):
         return self.partition().client
 
     def client_of(self, partition: str) -> Client:
-        return self.partition(partition).client
+        """Called by `clients` for one that they do not have."""
+        found = self.partition(partition)
+        client = found.client
+        with self._lock:
+            # `configure` in another thread may have replaced the partition just now.
+            if self.partitions.get(partition) is found:
+                self.clients[partition] = client
+        return client
 
     def client_links_of(self, config: Config) -> Sequence[ClientLink]:
         return self._declared.client_links_of(config)
@@ -212,7 +238,7 @@ class App(Producer):
             code = atomically(function) if said.get("atomic") else function
             spec = JobSpec(wire_name, code, said.get("queue") or "default", said, own=options)
             self.registry.add(spec)
-            return Job(self.client_of, self.clock, spec)
+            return Job(self.clients, self.clock, spec)
 
         return add if name is None or isinstance(name, str) else add(name)
 
@@ -447,13 +473,16 @@ class App(Producer):
         if self._runner is not None and self._runner.in_background is not None:
             raise ConfigError("this App runs jobs in the background: call quit() before you test with it")
         with self._lock:
-            config, partitions, before = self._config, self._partitions, self._open_broker
-            self._open_broker, self._partitions = open_broker, {}
+            config, partitions, before = self._config, self._take_partitions(), self._open_broker
+            self._open_broker = open_broker
         try:
             yield
         finally:
             with self._lock:
-                self._open_broker, self._partitions = before, partitions if self._config is config else {}
+                self._open_broker = before
+                self._take_partitions()
+                if self._config is config:
+                    self.partitions.update(partitions)
             if self._config is not config:
                 for partition in partitions.values():
                     partition.close()

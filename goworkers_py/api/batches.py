@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from goworkers_py.admin.batches import BatchList
 from goworkers_py.api.job import Job, Signature
-from goworkers_py.api.job_writer import Ties
 from goworkers_py.config.option_values import is_life, whole_seconds
 from goworkers_py.core import machine
 from goworkers_py.core.batch import MOST_LEVELS, BatchStatus, Callback, Event, Membership, NewBatch, new_bid
@@ -135,7 +134,7 @@ def _repeated(step: Callable[[], _T]) -> _T:
 
 def _callback(signature: Signature, bid: str) -> Callback:
     args = [bid if one is _ITS_ID else one for one in signature.args]
-    written = signature.job.write(args, signature.kwargs, Ties(is_later=True))
+    written = signature.job.write(args, signature.kwargs, is_later=True)
     return Callback(written.queue, written.payload)
 
 

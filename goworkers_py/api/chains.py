@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from goworkers_py.api.job import Job, Signature
-from goworkers_py.api.job_writer import Ties
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.chain import MOST_PARTS, ChainLink, LinkJob, NewChain, new_cid
 from goworkers_py.core.errors import ArgumentError, BatchEnded
@@ -72,9 +71,7 @@ def _written(signature: Signature, link: ChainLink, member: Membership | None) -
     members, needs = chain_field(link), {CHAIN}
     if member is not None:
         members, needs = {**members, **batch_field(member)}, {CHAIN, BATCH}
-    job = signature.job.write(
-        signature.args, signature.kwargs, Ties(members=members, needs=needs, is_later=link.number > 1)
-    )
+    job = signature.job.write(signature.args, signature.kwargs, members, needs, is_later=link.number > 1)
     return job.queue, job.payload
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from goworkers_py.api.argument_checks import check_args, check_kwargs, require
+from goworkers_py.api.request import require
 from goworkers_py.config.option_values import is_name
 from goworkers_py.wire import payload
 from goworkers_py.wire.needs import FIELD, KWARGS, field_of
@@ -24,9 +24,9 @@ def through_links(links: Sequence[ClientLink], job: dict[str, Any]) -> dict[str,
         job = changed
     for name in ("queue", "class", "jid"):
         require(is_name(job.get(name)), f"a client link made the job's {name} {job.get(name)!r}")
-    check_args(job.get("args"), "args")
+    payload.check_args(job.get("args"), "args")
     if job.get("kwargs"):
-        check_kwargs(job["kwargs"])
+        payload.check_kwargs(job["kwargs"])
         field = job.get(FIELD, {})  # a link may have added kwargs
         job[FIELD] = {**field, **field_of({*field.get("needs", ()), KWARGS})}
     payload.check_plain(job, "job", payload.MAX_NESTING)

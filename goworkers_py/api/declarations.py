@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from goworkers_py.api.defaults import Defaults
+from goworkers_py.api.job_writer import check_options
 from goworkers_py.config.job_options import CodeOptions, checked
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.strikes import Lock
-from goworkers_py.features.unique.uniqueness import check_lock_options
 from goworkers_py.links.chain import Links
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.policy.registry import Registry
@@ -55,7 +55,7 @@ class Declarations:
         """The options of @job, checked, and the defaults below them."""
         said = self.defaults.below(code_options(options, "@job"), function)
         try:
-            check_lock_options(options, said, job_class)
+            check_options(options, said, job_class)
         except ArgumentError as error:
             raise ConfigError(f"@job: {job_class}: {error}") from None
         return said

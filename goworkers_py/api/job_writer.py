@@ -1,180 +1,245 @@
-"""Writes the payloads of the jobs of one push."""
+"""Writes the payloads of jobs: one writer for all pushes of a class with the same options."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
+from goworkers_py.api.request import require
+from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core import machine
 from goworkers_py.core.batch import BatchTie
-from goworkers_py.core.effect import Push, ties_of
-from goworkers_py.core.group import GroupMembership
-from goworkers_py.features.limits.limit import SlotClaim, SlotTie
-from goworkers_py.features.limits.payload import SLOTS, slots_field, slots_of
-from goworkers_py.features.tracking.effects import Tracked
-from goworkers_py.features.tracking.record import says_tracked, tracked_of
-from goworkers_py.features.tracking.tie import RecordTie
-from goworkers_py.features.unique.payload import lock_of
+from goworkers_py.core.effect import Push
+from goworkers_py.core.levels import Priority, level_of
+from goworkers_py.features import FEATURES
 from goworkers_py.wire import payload
-from goworkers_py.wire.needs import FIELD
+from goworkers_py.wire.needs import FIELD, KWARGS, field_of
 
 if TYPE_CHECKING:
+    from goworkers_py.api.client_links import ClientLink
+    from goworkers_py.api.push_part import JobTies, PushPart
+    from goworkers_py.api.request import Request
+    from goworkers_py.api.worker_check import WorkerCheck
+    from goworkers_py.config.enqueue_options import EnqueueOptions
+    from goworkers_py.core.effect import Tie
     from goworkers_py.core.group import GroupMembership
-    from goworkers_py.features.unique.lock import LockClaim
-    from goworkers_py.features.unique.uniqueness import Uniqueness
+    from goworkers_py.features.feature import Feature
     from goworkers_py.policy.grouping import Grouping
 
 Times = Mapping[str, float | int]
-# Stands for the name of a lock where the text around the name is made. Nobody else can write it.
-_GAP = machine.token_hex(16)
+Owns = Sequence[Mapping[str, Any]]
+# The jids of a slice of jobs, None for one that a client link has stopped, and the pushes of the others.
+Written = tuple[list[str | None], list[Push]]
 
-
-class WrittenJob(NamedTuple):
-    jid: str
-    queue: str
-    payload: bytes
-    track: Tracked | None = None
-    lock: LockClaim | None = None
-    slot: SlotClaim | None = None
-    group: GroupMembership | None = None
-
-    def push(self, at: float | None, bid: str = "") -> Push:
-        group = None if at else self.group
-        slot = None if group else self.slot
-        record = None if self.track is None else RecordTie(self.track)
-        ties = ties_of(record, self.lock, slot, BatchTie(bid) if bid else None, group)
-        return Push(self.queue, self.payload, at, ties=ties)
-
-
-class Ties(NamedTuple):
-    """How the jobs of one push are tied to something beside their queue."""
-
-    # The names of the locks of unique jobs, one for each job, where the push does not make them from the arguments.
-    locks: Sequence[str] | None = None
-    # The slots of a strict limit, one for each job.
-    slots: Sequence[SlotTie] = ()
-    members: Mapping[str, Any] = MappingProxyType({})  # of the payload's field `pyworkers`, beside the needs
-    needs: Collection[str] = ()
-    batch: str = ""  # the batch that the jobs join
-    is_later: bool = False  # pushed at a time that nobody knows yet
-
-
-NO_TIES = Ties()
+SLICE = 1_000
+# Options of a push that make it unlike others.
+_OF_ONE_PUSH = frozenset({"at", "jid", "expires_in", "priority"})
+# Of the same options. A program may push to ever new queues.
+MOST_KEPT = 100
 
 
 class JobWriter:
-    """The fields that all jobs of some pushes share. The jobs differ in their arguments, jids and times, and those with
-    locks or slots in these. It does not change, so threads and pushes share it."""
+    """The fields that all jobs of some pushes share. The jobs differ in their arguments, jids and times, and in what
+    the features of their ties add. It does not change, so threads and pushes share it."""
 
     def __init__(
         self,
         fields: dict[str, Any],
         needs: frozenset[str],
-        unique: Uniqueness | None = None,
+        ties: Mapping[PushPart, JobTies],
         grouping: Grouping | None = None,
+        batch: str = "",
     ) -> None:
         """`needs` names the features that the worker must know."""
-        self.queue: str = fields["queue"]
         self.needs = needs
-        self.unique = unique
+        self.parts = [*ties]
+        self.slice = min([SLICE, *(one.slice for one in ties.values() if one.slice)])
+        self._queue: str = fields["queue"]
         self._fields = fields
-        self._tracked = says_tracked(fields)
+        self._ties = [*ties.values()]
         self._grouping = grouping
-        self._ours: dict[str, Any] = fields.get(FIELD, {})
+        self._batch = (BatchTie(batch),) if batch else ()
+        self._is_tied = bool(ties or grouping or batch)
         # Made at their first use: not by `cached_property`, whose lock another thread may hold in the moment of a fork.
-        self._heads, self._lock_parts = ["", ""], list[str]()
+        self._heads = ["", ""]
 
-    def claims(
-        self, rows: Sequence[Sequence[Any]], jids: Sequence[str], locks: Sequence[str]
-    ) -> Iterable[LockClaim | None]:
-        unique = self.unique
-        if unique is None:
-            return repeat(None, len(rows))
-        if unique.on_conflict != "replace":
-            return [unique.claim(lock, jid) for lock, jid in zip(locks, jids, strict=True)]
-        told = zip(rows, jids, locks, strict=True)
-        return [unique.claim(lock, jid, {**self._fields, "args": list(args)}) for args, jid, lock in told]
-
-    def written(self, job: dict[str, Any]) -> WrittenJob:
-        track, lock = tracked_of(job) if says_tracked(job) else None, None
-        if self.unique is not None and (found := lock_of(job)) is not None:
-            lock = self.unique.claim(found.name, job["jid"], job)
-        slots = slots_of(job)
-        slot = SlotClaim(slots[0].slot, job["jid"]) if slots else None
-        return WrittenJob(job["jid"], job["queue"], payload.write(job), track, lock, slot, self.joining(job))
-
-    def joining(self, job: Mapping[str, Any] | None = None) -> GroupMembership | None:
-        """The group that a job joins; `job`: its fields, where they are not those of the push."""
-        job = self._fields if job is None else job
-        if self._grouping is None or job.get("kwargs"):  # a link may have added kwargs: it runs by itself
+    def owns(self, asked: Request) -> Owns | None:
+        """The members that each job has of its own in the payload's field; None for jobs without such members."""
+        found = [owns for ties in self._ties if (owns := ties.owns(asked)) is not None]
+        if not found:
             return None
-        return self._grouping.joining(job["queue"], job["class"])
+        shared = self._fields.get(FIELD, {})
+        return [dict(chain(shared.items(), *(own.items() for own in owns))) for owns in zip(*found, strict=True)]
 
-    def track(self, jid: str) -> Tracked | None:
-        return Tracked(jid, self._fields["class"]) if self._tracked else None
-
-    def as_texts(
-        self,
-        rows: Sequence[Sequence[Any]],
-        jids: Sequence[str],
-        times: Times,
-        locks: Sequence[str] = (),
-        slots: Sequence[SlotTie] = (),
-    ) -> list[bytes]:
+    def write(
+        self, rows: Sequence[Sequence[Any]], owns: Owns | None, times: Times, at: float | None, jid: str | None
+    ) -> Written:
+        """`jid`: given by the caller."""
+        head = self._head(of_owners=owns is not None)
         texts = payload.encode_each(rows) if len(rows) > 1 else [payload.encode(rows[0])]
-        owns = self._own_texts(locks, slots) or repeat("", len(rows))
-        head = self._head(of_owners=bool(locks or slots))
         tail = "".join([f',"{name}":{time}' for name, time in times.items()])
-        return [
-            f'{head},"args":{args},"jid":{payload.encode(jid)}{own}{tail}}}'.encode()
-            for args, jid, own in zip(texts, jids, owns, strict=True)
-        ]
+        jids: list[str | None] = []
+        pushes: list[Push] = []
+        for place, args in enumerate(texts):
+            chosen = jid or machine.token_hex(12)
+            text = payload.encode(jid) if jid else f'"{chosen}"'
+            own = None if owns is None else owns[place]
+            if own is None:
+                raw = f'{head},"args":{args},"jid":{text}{tail}}}'
+            else:
+                raw = f'{head},"args":{args},"jid":{text},"{FIELD}":{payload.encode(own)}{tail}}}'
+            ties: tuple[Tie, ...] = ()
+            if self._is_tied:
+                ties = self._ties_of(self._dict(rows[place], chosen, own), at)
+            jids.append(chosen)
+            pushes.append(Push(self._queue, raw.encode(), at, ties=ties))
+        return jids, pushes
+
+    def write_through(
+        self,
+        links: Sequence[ClientLink],
+        rows: Sequence[Sequence[Any]],
+        owns: Owns | None,
+        times: Times,
+        at: float | None,
+        jid: str | None,
+        parts: Callable[[Mapping[str, Any]], Sequence[PushPart]],
+    ) -> Written:
+        """With client links, which may change each job. `parts` finds those of the features for which a job's fields
+        have a mark."""
+        from goworkers_py.api.client_links import through_links
+
+        jids: list[str | None] = []
+        pushes: list[Push] = []
+        for place, args in enumerate(rows):
+            own = None if owns is None else owns[place]
+            fields = {**self._dict(args, jid or machine.token_hex(12), own), **times}
+            # A link may change the job in place: a deep copy keeps the caller's objects and the other jobs unchanged.
+            job = through_links(links, copy.deepcopy(fields))
+            jids.append(None if job is None else job["jid"])
+            if job is not None:
+                others = [part.tie_in(job) for part in parts(job) if part not in self.parts]
+                ties = (*(tie for tie in others if tie is not None), *self._ties_of(job, at))
+                pushes.append(Push(job["queue"], payload.write(job), at, ties=ties))
+        return jids, pushes
 
     def _head(self, of_owners: bool) -> str:
-        """The JSON of what is the same in all jobs, without the last bracket; `of_owners`: and without what locks and
-        slots change. It is made once: the encoder's preparation takes longer than a job's own fields."""
+        """The JSON of what is the same in all jobs, without the last bracket; `of_owners`: and without the field of
+        which a part is the job's own. It is made once: the encoder's preparation takes longer than a job's own
+        fields."""
         if not self._heads[of_owners]:
             fields = {name: value for name, value in self._fields.items() if not of_owners or name != FIELD}
             self._heads[of_owners] = payload.encode(fields)[:-1]
         return self._heads[of_owners]
 
-    def _around_lock(self, unique: Uniqueness) -> list[str]:
-        """The field of a job that has a lock and no slot, before and after the name of the lock."""
-        if not self._lock_parts:
-            self._lock_parts = self._own_text(unique.field(_GAP)).split(payload.encode(_GAP))
-        return self._lock_parts
+    def _dict(self, args: Sequence[Any], jid: str, own: Mapping[str, Any] | None) -> dict[str, Any]:
+        fields = {**self._fields, "args": list(args), "jid": jid}
+        if own is not None:
+            fields[FIELD] = own
+        return fields
 
-    def _own_texts(self, locks: Sequence[str], slots: Sequence[SlotTie]) -> list[str]:
-        """The field `pyworkers` of each job that has a lock or a slot of its own."""
-        if self.unique is not None and locks and not slots:
-            before, after = self._around_lock(self.unique)
-            return [f"{before}{payload.encode(lock)}{after}" for lock in locks]
-        return [self._own_text(own) for own in self._owns(locks, slots)]
+    def _ties_of(self, job: Mapping[str, Any], at: float | None) -> tuple[Tie, ...]:
+        group = None if at else self._joining(job)
+        ties = [tie for of in self._ties if (tie := of.tie(job, group is not None)) is not None]
+        return (*ties, *self._batch, *([] if group is None else [group]))
 
-    def _own_text(self, own: Mapping[str, Any]) -> str:
-        return f',"{FIELD}":{payload.encode({**self._ours, **own})}'
+    def _joining(self, job: Mapping[str, Any]) -> GroupMembership | None:
+        """The group that the job joins."""
+        if self._grouping is None or job.get("kwargs"):  # a link may have added kwargs: it runs by itself
+            return None
+        return self._grouping.joining(job["queue"], job["class"])
 
-    def as_dicts(
-        self,
-        rows: Sequence[Sequence[Any]],
-        jids: Sequence[str],
-        times: Times,
-        locks: Sequence[str],
-        slots: Sequence[SlotTie],
-    ) -> Iterator[dict[str, Any]]:
-        owns = self._owns(locks, slots) or repeat(None, len(rows))
-        for args, jid, own in zip(rows, jids, owns, strict=True):
-            fields = {**self._fields, "args": list(args), "jid": jid, **times}
-            if own:
-                fields[FIELD] = {**self._ours, **own}
-            yield fields
 
-    def _owns(self, locks: Sequence[str], slots: Sequence[SlotTie]) -> list[Mapping[str, Any]]:
-        """The members of the field `pyworkers` that each job has of its own: its lock, its slot."""
-        of_locks = [self.unique.field(lock) for lock in locks] if self.unique is not None else []
-        of_slots = [{SLOTS: slots_field([slot])} for slot in slots]
-        if of_locks and of_slots:
-            return [{**lock, **slot} for lock, slot in zip(of_locks, of_slots, strict=True)]
-        return [*of_locks, *of_slots]
+class JobWriters:
+    """Of one client, whose threads share them."""
+
+    def __init__(self, broker: Callable[[], Broker], workers: WorkerCheck) -> None:
+        self._broker = broker
+        self._workers = workers
+        self._parts: dict[str, PushPart] = {}  # by the name of the feature; made when they are first needed
+        # By options, then by the rest: for as long as a program keeps the options. Two threads may each make the same
+        # one.
+        self._kept: WeakKeyDictionary[EnqueueOptions, dict[object, JobWriter]] = WeakKeyDictionary()
+
+    def writer_of(self, asked: Request, pushed_at: float) -> JobWriter:
+        """Most pushes are like an earlier one, and get its writer. `pushed_at`: when the jobs come into their queue."""
+        options = asked.options
+        if asked.kwargs or asked.members or not _OF_ONE_PUSH.isdisjoint(options.said):
+            return self._made(asked, pushed_at)
+        kept = self._kept.get(options)
+        if kept is None:
+            kept = self._kept.setdefault(options, {})
+        key = (asked.queue, asked.job_class, asked.needs, asked.code is None, asked.by_others)
+        writer = kept.get(key)
+        if writer is None:
+            writer = self._made(asked, pushed_at)
+            if len(kept) >= MOST_KEPT:
+                kept.clear()
+            kept[key] = writer
+        return writer
+
+    def parts(self) -> list[PushPart]:
+        """Those of all features."""
+        return [self._part(feature) for feature in FEATURES if feature.push_marks]
+
+    def parts_in(self, fields: Mapping[str, Any]) -> Sequence[PushPart]:
+        """Those of the features for which these fields or options have a mark."""
+        return [self._part(feature) for feature in FEATURES if not feature.push_marks.isdisjoint(fields)]
+
+    def _part(self, feature: Feature) -> PushPart:
+        part = self._parts.get(feature.name)
+        if part is None:
+            part = self._parts.setdefault(feature.name, feature.push(self._broker))
+        return part
+
+    def _made(self, asked: Request, pushed_at: float) -> JobWriter:
+        options, job_class, kwargs = asked.options, asked.job_class, asked.kwargs
+        needs = options.needs | asked.needs | ({KWARGS} if kwargs else set())
+        queue = asked.queue
+        if "priority" in options.said:
+            queue = self._level(queue, options.said["priority"])
+        fields = _fields(queue, job_class, options.fields_at(pushed_at), kwargs)
+        if needs:
+            fields[FIELD] = {**field_of(needs), **asked.members}
+        grouping = None
+        if "group" in options.said:
+            from goworkers_py.policy.grouping import grouping_of
+
+            grouping = grouping_of(options.said, kwargs or {})
+        if grouping is not None:
+            self._broker().require(Capability.GROUPS)
+            require(not asked.batch, "a job of a group cannot be in a batch: push it outside of the batch")
+            fields[FIELD] |= grouping.field()
+        marks = options.said if asked.code is None else {**asked.code.options, **options.said}
+        ties = {part: one for part in self.parts_in(marks) if (one := part.ties_of(asked)) is not None}
+        return JobWriter(fields, needs, ties, grouping, asked.batch)
+
+    def _level(self, queue: str, priority: Priority) -> str:
+        """The queue of jobs with this priority, which a live process must work."""
+        level = level_of(queue, priority)
+        if level != queue and Capability.LEASES in self._broker().capabilities:
+            self._workers.check_level(queue, level)
+        return level
+
+
+def check_options(own: Mapping[str, Any], merged: Mapping[str, Any], job_class: str) -> None:
+    """Raises ArgumentError for options of a feature that do not go together: `own` was given now, and `merged` has all
+    options of the job."""
+    for feature in FEATURES:
+        if not feature.push_marks.isdisjoint(own) or not feature.push_marks.isdisjoint(merged):
+            feature.check_options(own, merged, job_class)
+
+
+def _fields(queue: str, job_class: str, options: dict[str, Any], kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The fields that all jobs of a push share."""
+    for name, value in (("queue", queue), ("class", job_class)):
+        require(bool(value) and type(value) is str, f"{name} must be a name, is {value!r}")
+        payload.check_plain(value, name)
+    # Sidekiq always writes `retry`: without it go-workers would not retry at all.
+    fields = {"retry": True, "queue": queue, "class": job_class, **options}
+    if kwargs:
+        fields["kwargs"] = dict(kwargs)
+    return fields

@@ -26,6 +26,7 @@ class Owner(Protocol):
     """The App of a partition."""
 
     clock: Clock
+    partitions: dict[str, Partition]  # as they are now, by their names in the App
 
     @property
     def handlers(self) -> Handlers: ...
@@ -55,6 +56,7 @@ class Partition(Producer):
         # That which this process leads, or led last. Set by the thread of the terms, where the program is the daemon.
         self.term: Term | None = None
         self._owner = owner
+        self._known = owner.partitions
         self._lock = Lock()
         # Made when first needed; `_broker` under the lock.
         self._broker: Broker | None = None
@@ -89,6 +91,9 @@ class Partition(Producer):
 
     def _broker_now(self) -> Broker:
         """Held pushes must not go to another broker than the one for which they were made."""
+        broker = self._broker
+        if broker is not None and self.term is None and not self.stands_by and self._known.get(self.key) is self:
+            return broker  # the usual case, in one step
         now = self._owner.now_in_place_of(self)
         if now is None:
             raise BrokerUnavailable("this App was configured anew since the push")

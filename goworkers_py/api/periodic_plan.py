@@ -9,11 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 from zoneinfo import ZoneInfo
 
-from goworkers_py.api.job_writer import Ties
+from goworkers_py.api.request import Request
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.periodic import CatchUp, Overlap, Release, Rule
-from goworkers_py.features.unique.uniqueness import uniqueness_of
+from goworkers_py.features.unique.uniqueness import NamedLock
 from goworkers_py.policy.grouping import grouping_of
 from goworkers_py.policy.periodic_job import PeriodicJob, PeriodicJobs
 from goworkers_py.policy.slots import slots_of
@@ -88,17 +88,15 @@ class _Pushes:
     ) -> tuple[str, Push] | None:
         """`args` override those of the code. `lock`: the name of the lock against overlaps; empty: none."""
         made, kwargs = self.arguments(slot) if args is None else (args, {})
-        options, needs = self.options, set(self.spec.needs if self.spec is not None else ())
+        options, needs, given = self.options, set(self.spec.needs if self.spec is not None else ()), None
         if self.spec is not None and not self.spec.arguments.plain:
             needs.add(TYPED)
+            given = [self.spec.arguments.load(made, kwargs)]  # `unique_by` gets the values that the code gets
         if lock:
             unique = {"unique_for": LOCK_S, "unique_until": "success", "on_conflict": _CONFLICTS[self.overlap]}
-            options = options.replaced(**unique)  # type: ignore[arg-type]
-        elif (own := uniqueness_of(options.said, self.job_class)) is not None and self.spec is not None:
-            # `unique_by` gets the values that the code gets.
-            lock = own.name(*self.spec.arguments.load(made, kwargs))
-        ties = Ties([lock] if lock else None)
-        return client().draft(self.queue, self.job_class, made, options, needs, kwargs, ties)
+            options = options.replaced(**unique, unique_by=NamedLock(lock))  # type: ignore[arg-type]
+        asked = Request(self.queue, self.job_class, [made], options, kwargs, frozenset(needs), None, given)
+        return client().draft(asked)
 
 
 def periodic_jobs(

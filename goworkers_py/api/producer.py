@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from goworkers_py.api.job_writer import check_options
+from goworkers_py.api.request import Request
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.moments import Delay, Moment, after
 from goworkers_py.core.batch import RETAIN_S
-from goworkers_py.features.unique.uniqueness import check_lock_options
 from goworkers_py.links.atomic import hold_back
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Producer(ABC):
     ) -> str | None:
         """`workers.enqueue_with_options("mail", "Send", ["ada"], workers.EnqueueOptions(retry=3), {"urgent": True})`:
         the last one holds keyword arguments."""
-        check_lock_options(options.said, options.said, job_class)
+        check_options(options.said, options.said, job_class)
         return self.client.push(queue, job_class, args, options, kwargs)
 
     def checked_push(
@@ -94,14 +95,14 @@ class Producer(ABC):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Callable[[], str | None]:
         """Checks a push as `enqueue_with_options` does, and returns the function that makes it."""
-        check_lock_options(options.said, options.said, job_class)
-        return self.client.checked_push(queue, job_class, args, options, kwargs)
+        check_options(options.said, options.said, job_class)
+        return self.client.checked_push(Request(queue, job_class, [args], options, kwargs))
 
     def enqueue_bulk(
         self, queue: str, job_class: str, rows: Iterable[Sequence[Any]], options: EnqueueOptions = NO_OPTIONS
     ) -> list[str | None]:
         """One job for each row of arguments: `workers.enqueue_bulk("mail", "Send", [["ada"], ["grace"]])`."""
-        check_lock_options(options.said, options.said, job_class)
+        check_options(options.said, options.said, job_class)
         return self.client.push_bulk(queue, job_class, rows, options)
 
     def atomic(self) -> AbstractContextManager[None]:

@@ -22,6 +22,7 @@ class JoinedBatch(NamedTuple):
 
 
 _joining: ContextVar[JoinedBatch | None] = ContextVar("goworkers_py_joining", default=None)
+joined_now = _joining.get  # None: no push joins a batch
 
 
 def joining(to: Home, run: Callable[[], object]) -> JoinedBatch | None:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import click
 
     from goworkers_py.admin.inspector import Inspector
+    from goworkers_py.api.push_part import PushPart
+    from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.contracts.admin import Checks
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
@@ -79,6 +81,19 @@ class Feature:
     def redis(self) -> RedisPart | None:
         """Its scripts, and how its ties and effects become arguments of them."""
         return None
+
+    # --- pushes
+
+    # Options of a job, or fields of its payload, that make a push the business of this feature.
+    push_marks: ClassVar[frozenset[str]] = frozenset()
+
+    def push(self, broker: Callable[[], Broker]) -> PushPart:
+        """The part for the pushes of one client that have a mark."""
+        raise NotImplementedError
+
+    def check_options(self, own: Mapping[str, Any], merged: Mapping[str, Any], job_class: str) -> None:
+        """Raises ArgumentError for options that do not go together: `own` was given now, and `merged` has all options
+        of the job. Called where there is a mark."""
 
     # --- people
 

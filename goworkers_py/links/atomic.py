@@ -20,6 +20,7 @@ from goworkers_py.wire.message import Timestamps, current_message
 # An exception that is thrown into a thread may strike `hold_back` before it has reset this variable. The pushes of
 # later jobs of the thread must not be held back then. So it is a weak reference, and counts for its own run only.
 _holding: ContextVar[weakref.ref[HeldPushes] | None] = ContextVar("goworkers_py_held_pushes", default=None)
+held_now = _holding.get  # None: no push is held back
 
 
 def holding(to: Home) -> HeldPushes | None:

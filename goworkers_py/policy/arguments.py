@@ -35,7 +35,7 @@ class Arguments:
 
     def check(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Raises ArgumentError at a push whose arguments do not fit the function's signature."""
-        if why := self._unbound(args, kwargs):
+        if (kwargs or len(args) not in self._counts) and (why := self._unbound(args, kwargs)):
             raise ArgumentError(f"{self._job_class} cannot be called with these arguments: {why}")
 
     def dump(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Both:

@@ -17,7 +17,6 @@ from keyword import iskeyword
 from typing import Any, NamedTuple
 
 import goworkers_py
-from goworkers_py.api.argument_checks import check_args, check_kwargs
 from goworkers_py.api.job import Job
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.job_options import CodeOptions, PushOptions, options_of
@@ -35,6 +34,7 @@ from goworkers_py.core.errors import (
 from goworkers_py.core.escaping import one_line
 from goworkers_py.observe.log_format import time_text
 from goworkers_py.policy.registry import JobSpec, Registry
+from goworkers_py.wire import payload
 from goworkers_py.wire.failure import unpack_backtrace
 from goworkers_py.wire.hints import own_function
 from goworkers_py.wire.message import Message, epoch
@@ -120,8 +120,8 @@ def _readable(job: StoredJob) -> Message:
             f"job {job.jid} cannot be read as a job, so no code runs it: {job.escaped[:LONGEST_COMMENT]}"
         )
     try:
-        check_args(message.args if message.args is not None else [], "its arguments")
-        check_kwargs(message.kwargs)
+        payload.check_args(message.args if message.args is not None else [], "its arguments")
+        payload.check_kwargs(message.kwargs)
     except ArgumentError as error:
         raise WorkersError(f"no test can push job {message.jid}: {error}") from None
     return message

@@ -11,7 +11,7 @@ import dataclasses
 import enum
 import math
 import pathlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeGuard
 
 import simplejson
@@ -243,6 +243,26 @@ def check_plain(value: Any, name: str, levels: int = MAX_NESTING - 1) -> None:
         raise ArgumentError(f"{name}{path} {why}")
 
 
+def check_rows(rows: Sequence[Any]) -> None:
+    """Raises ArgumentError for a row of arguments that cannot be pushed."""
+    for number, args in enumerate(rows):
+        kind = type(args)
+        if (kind is not list and kind is not tuple) or _flaw_inside(args, MAX_NESTING - 2):
+            check_args(args, "args" if len(rows) == 1 else f"rows[{number}]")
+
+
+def check_args(args: Any, name: str) -> None:
+    if not isinstance(args, list | tuple):
+        raise ArgumentError(f"{name} must be a list of arguments, is {type(args).__name__}")
+    check_plain(list(args), name)
+
+
+def check_kwargs(kwargs: Any) -> None:
+    if not isinstance(kwargs, Mapping):
+        raise ArgumentError(f"kwargs must be a dict of arguments by name, is {type(kwargs).__name__}")
+    check_plain(dict(kwargs), "kwargs")
+
+
 def _flaw(value: Any, levels_left: int) -> tuple[str, str] | None:
     kind = type(value)
     if value is None or kind is bool:
@@ -260,11 +280,12 @@ def _flaw(value: Any, levels_left: int) -> tuple[str, str] | None:
     return "", f"is a {kind.__qualname__}, not plain JSON{_advice(kind)}"
 
 
-def _flaw_inside(value: list[Any] | dict[Any, Any], levels_left: int) -> tuple[str, str] | None:
+def _flaw_inside(value: list[Any] | tuple[Any, ...] | dict[Any, Any], levels_left: int) -> tuple[str, str] | None:
     for key, item in value.items() if isinstance(value, dict) else enumerate(value):
         if isinstance(value, dict) and not isinstance(key, str):
             return f"[{key!r}]", f"is a key of type {type(key).__name__}; JSON keys are text"
-        if type(item) is str and item.isascii() and type(key) is int:
+        kind = type(item)
+        if type(key) is int and ((kind is str and item.isascii()) or (kind is int and -_TOO_LARGE < item < _TOO_LARGE)):
             continue  # most values of most pushes, without a further call
         flaw = _flaw(item, levels_left) or (_flaw(key, levels_left) if isinstance(key, str) else None)
         if flaw:

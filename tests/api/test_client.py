@@ -19,9 +19,10 @@ from forks import ended_well, in_child
 from proxy import Proxy
 from servers import RedisServer
 
-from goworkers_py.api.client import Client, ClientLink
-from goworkers_py.api.job_writer import NO_TIES
-from goworkers_py.api.job_writers import MOST_KEPT
+from goworkers_py.api.client import Client
+from goworkers_py.api.client_links import ClientLink
+from goworkers_py.api.job_writer import MOST_KEPT
+from goworkers_py.api.request import Request
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Push
@@ -255,8 +256,8 @@ def test_pushes_with_other_options_are_written_anew(client: Client, redis: redis
 
 
 def test_pushes_that_are_alike_share_a_writer(client: Client) -> None:
-    asked = ("q", "A", EnqueueOptions(unique_for=60), (), None, NO_TIES, NOW)
-    assert client._writers.writer_of(*asked) is client._writers.writer_of(*asked)
+    asked = Request("q", "A", [[]], EnqueueOptions(unique_for=60))
+    assert client._writers.writer_of(asked, NOW) is client._writers.writer_of(asked, NOW)
 
 
 def test_the_writers_of_options_go_with_them(client: Client, redis: redis_py.Redis) -> None:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     import click
 
     from goworkers_py.admin.inspector import Inspector
+    from goworkers_py.api.push_part import PushPart
+    from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.contracts.admin import Checks
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
@@ -26,6 +28,12 @@ class Limits(Feature):
     """How many jobs of the whole fleet run at once, and how many begin in a time."""
 
     name = "limits"
+    push_marks = frozenset({"limits"})
+
+    def push(self, broker: Callable[[], Broker]) -> PushPart:
+        from goworkers_py.features.limits.push import LimitPushes
+
+        return LimitPushes(broker)
 
     def marks_class(self, options: Mapping[str, Any]) -> bool:
         return bool(options.get("limits"))

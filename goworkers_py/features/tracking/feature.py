@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from goworkers_py.features.feature import Feature
 
 if TYPE_CHECKING:
+    from goworkers_py.api.push_part import PushPart
+    from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.config.options import Config
@@ -22,6 +24,12 @@ class Tracked(Feature):
     """A record of a job tells its state, its progress and its result."""
 
     name = "tracking"
+    push_marks = frozenset({"track", "retain"})
+
+    def push(self, broker: Callable[[], Broker]) -> PushPart:
+        from goworkers_py.features.tracking.push import RecordPushes
+
+        return RecordPushes(broker)
 
     def access(self) -> FeatureAccess:
         from goworkers_py.features.tracking.access import ACCESS

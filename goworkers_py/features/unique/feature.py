@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from goworkers_py.features.feature import Feature, Follow
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     import click
 
     from goworkers_py.admin.inspector import Inspector
+    from goworkers_py.api.push_part import PushPart
+    from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.contracts.admin import Checks
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
@@ -22,6 +24,17 @@ class Unique(Feature):
     """A lock keeps a second job with the same arguments out."""
 
     name = "unique"
+    push_marks = frozenset({"unique_for", "unique_by", "unique_until", "on_conflict"})
+
+    def push(self, broker: Callable[[], Broker]) -> PushPart:
+        from goworkers_py.features.unique.push import UniquePushes
+
+        return UniquePushes(broker)
+
+    def check_options(self, own: Mapping[str, Any], merged: Mapping[str, Any], job_class: str) -> None:
+        from goworkers_py.features.unique.uniqueness import check_lock_options
+
+        check_lock_options(own, merged, job_class)
 
     def followers(self) -> Mapping[str, Follow]:
         from goworkers_py.features.unique.end import of_lock

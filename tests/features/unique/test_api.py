@@ -14,7 +14,7 @@ from waiting import eventually
 
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.places import RETRIES, SCHEDULED, waiting_in
-from goworkers_py.api import push_form
+from goworkers_py.api import job_writer
 from goworkers_py.api.app import App
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import QueueConfig
@@ -154,7 +154,7 @@ def test_of_a_bulk_push_only_the_first_job_of_a_key_is_pushed(app: App) -> None:
 
 def test_a_bulk_push_beside_a_worker_pushes_each_key_once(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first jobs have ended before the last ones are pushed."""
-    monkeypatch.setattr(push_form, "BULK_SLICE", 5)
+    monkeypatch.setattr(job_writer, "SLICE", 5)
     ran: list[int] = []
 
     @app.job("Order", queue="q", unique_for=60)
@@ -169,7 +169,7 @@ def test_a_bulk_push_beside_a_worker_pushes_each_key_once(app: App, monkeypatch:
 
 
 def test_with_raise_all_slices_of_a_bulk_push_are_pushed(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(push_form, "BULK_SLICE", 2)
+    monkeypatch.setattr(job_writer, "SLICE", 2)
 
     @app.job("Order", queue="q", unique_for=60, on_conflict="raise")
     def order(order_id: int) -> None: ...

@@ -1,0 +1,44 @@
+"""What a program asks to push. `core.effect.Push` is what is sent for each of its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
+from goworkers_py.core.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from goworkers_py.policy.arguments import Both
+    from goworkers_py.policy.registry import JobSpec
+
+NO_MEMBERS: Mapping[str, Any] = MappingProxyType({})
+
+
+class Request(NamedTuple):
+    """One job of the class for each row of arguments. All jobs get the same `kwargs`."""
+
+    queue: str
+    job_class: str
+    rows: Sequence[Sequence[Any]]  # as JSON
+    options: EnqueueOptions = NO_OPTIONS
+    kwargs: Mapping[str, Any] | None = None
+    needs: frozenset[str] = frozenset()  # the features that the worker must know, beside those of the options
+    code: JobSpec | None = None  # of the class, where the job itself pushes
+    given: Sequence[Both] | None = None  # the arguments of each row before they were written as JSON; None: the same
+    # For a job that joins a batch or is a part of a chain:
+    members: Mapping[str, Any] = NO_MEMBERS  # of the payload's field `pyworkers`, beside the needs
+    batch: str = ""
+    # Something else pushes the job: a batch or a chain.
+    by_others: bool = False
+    is_later: bool = False  # at a time that nobody knows yet
+
+    def arguments(self) -> Sequence[Both]:
+        """Those of each row, as they were given."""
+        return [(args, self.kwargs or {}) for args in self.rows] if self.given is None else self.given
+
+
+def require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ArgumentError(message)

@@ -1,0 +1,73 @@
+"""The pushes of tracked jobs: each makes the record of its job, and a jid that has a record is a duplicate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from goworkers_py.admin.job_lookup import JobLookup
+from goworkers_py.api.push_part import JobTies, Publish, PushCall, PushPart
+from goworkers_py.api.request import Request
+from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.contracts.transport import Published, PublishResult
+from goworkers_py.core.effect import Push
+from goworkers_py.core.errors import DuplicateJob
+from goworkers_py.features.tracking.record import says_tracked, tracked_of
+from goworkers_py.features.tracking.tie import RecordTie
+
+
+class RecordTies(JobTies):
+    def tie(self, fields: Mapping[str, Any], joins_group: bool) -> RecordTie | None:
+        return record_tie(fields)
+
+
+class RecordCall(PushCall):
+    def __init__(self, broker: Callable[[], Broker]) -> None:
+        self._broker = broker
+
+    def publish(self, pushes: Sequence[Push], publish: Publish) -> Sequence[PublishResult]:
+        results = publish(pushes)
+        if Published.DUPLICATE not in results or Published.REFUSED in results:
+            return results
+        for push, result in zip(pushes, results, strict=True):
+            if result is Published.DUPLICATE and (tie := push.tie(RecordTie)) is not None:
+                self._publish_again(self._free(push, tie), tie.job.jid, publish)
+        return results
+
+    def hold(self, pushes: Sequence[Push]) -> Sequence[Push]:
+        ties = (push.tie(RecordTie) for push in pushes)
+        return [push if tie is None else self._free(push, tie) for push, tie in zip(pushes, ties, strict=True)]
+
+    def _publish_again(self, push: Push, jid: str, publish: Publish) -> None:
+        if publish([push])[0] is Published.DUPLICATE:  # somebody else was quicker
+            raise DuplicateJob(jid, JobLookup(self._broker()).status(jid).state)
+
+    def _free(self, push: Push, tie: RecordTie) -> Push:
+        """Raises DuplicateJob while there is a job with the jid of this push. A record does not count if its job is in
+        no place any more, because another program has deleted it: the push replaces that record."""
+        broker = self._broker()
+        if (record := broker.store.record(tie.job.jid)) is None:
+            return push
+        status = JobLookup(broker).settled_status(record.jid)
+        if not status.absent:
+            raise DuplicateJob(record.jid, status.state)
+        return push.with_tie(tie._replace(instead_of=record.version))
+
+
+class RecordPushes(PushPart):
+    def ties_of(self, asked: Request) -> RecordTies | None:
+        if not says_tracked(asked.options.fields):
+            return None
+        self._broker().require(Capability.RECORDS)
+        return RecordTies()
+
+    def tie_in(self, fields: Mapping[str, Any]) -> RecordTie | None:
+        return record_tie(fields)
+
+    def begin(self) -> RecordCall:
+        return RecordCall(self._broker)
+
+
+def record_tie(fields: Mapping[str, Any]) -> RecordTie | None:
+    job = tracked_of(fields) if says_tracked(fields) else None
+    return None if job is None else RecordTie(job)
