@@ -23,9 +23,9 @@ from goworkers_py import testing, web
 from goworkers_py.brokers import contracts
 from goworkers_py.brokers.contracts.persistence import Persistence
 from goworkers_py.core import errors
-from goworkers_py.features.tracking.record import Move, Progress
 from goworkers_py.links.chain import Links
 from goworkers_py.web.site.access import Access, Grant
+from goworkers_py.wire.job_record import Move, Progress
 from reference.markdown import GENERATED, Missing, prose, table
 
 # Every function and object of `workers`, by what it is for. `pages` fails if one is missing here.

@@ -9,10 +9,7 @@ from typing import Any
 from goworkers_py.config.option_values import is_name
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.features.limits.payload import SLOTS
-from goworkers_py.features.tracking.record import says_tracked, tracked_of
-from goworkers_py.features.tracking.tie import RecordTie
-from goworkers_py.features.unique.payload import LOCK
+from goworkers_py.features import FEATURES
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import without_batch
 from goworkers_py.wire.chain import without_chain
@@ -20,7 +17,7 @@ from goworkers_py.wire.message import EXPIRES_AT, EXPIRY, Message, Timestamps, n
 from goworkers_py.wire.needs import FIELD, KWARGS, field_of
 from goworkers_py.wire.stored_job import StoredJob
 
-# What a job has gone through, and what binds it to others: its batch in Sidekiq Pro, its lock of sidekiq-unique-jobs.
+# The history of a job, and its ties to others: its batch in Sidekiq Pro, its lock of sidekiq-unique-jobs.
 _OF_THE_FIRST = (
     "at", "enqueued_at", "failed_at", "retried_at", "retry_count", "error_class", "error_message", "error_backtrace",
     "discarded_at", "bid", "lock_digest",
@@ -29,7 +26,7 @@ _OF_THE_FIRST = (
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """What is other than in the first job; None: nothing. A job that expires gets as much time as the first one had."""
+    """The changes to the first job; None: no change. A job that expires gets as much time as the first one had."""
 
     args: Sequence[Any] | None = None
     kwargs: Mapping[str, Any] | None = None
@@ -48,12 +45,17 @@ class Again:
         changes = {"queue": queue, "jid": new_jid(), "created_at": written}
         changes |= {} if later is not None else {"enqueued_at": written}
         has_others = self.args is not None or self.kwargs is not None
-        changes |= _without_ties(message, (LOCK, SLOTS) if has_others else ()) | _expiry(message, now)
+        changes |= _without_ties(message, _of_arguments() if has_others else ()) | _expiry(message, now)
         changes |= _other_arguments(message, self.args, self.kwargs)
         raw = payload.splice(inner.payload, changes, drop=[name for name in _OF_THE_FIRST if name not in changes])
         fields = payload.read(raw)
-        tracked = tracked_of(fields) if says_tracked(fields) else None
-        return Push(queue, raw, later, ties=() if tracked is None else (RecordTie(tracked),))
+        ties = tuple(tie for feature in FEATURES for tie in feature.ties_of_copy(fields))
+        return Push(queue, raw, later, ties=ties)
+
+
+def _of_arguments() -> list[str]:
+    """The members of the payload's field `pyworkers` that were made from the arguments of the job."""
+    return [member for feature in FEATURES for member in feature.members_of_arguments]
 
 
 def _other_arguments(message: Message, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -66,8 +68,8 @@ def _other_arguments(message: Message, args: Sequence[Any] | None, kwargs: Mappi
     if kwargs is not None:
         payload.check_plain(dict(kwargs), "kwargs")
         changes["kwargs"] = dict(kwargs)
-        told = message.get(FIELD)
-        needs = told.get("needs", ()) if isinstance(told, dict) else ()
+        own = message.get(FIELD)
+        needs = own.get("needs", ()) if isinstance(own, dict) else ()
         changes[FIELD] = field_of({*needs, KWARGS})
     return changes
 
@@ -75,11 +77,11 @@ def _other_arguments(message: Message, args: Sequence[Any] | None, kwargs: Mappi
 def _without_ties(message: Message, of_key: Collection[str]) -> dict[str, Any]:
     """The batch of the first job has not counted the new one, and its chain does not know it. `of_key`: the ties whose
     key other arguments may change."""
-    told = message.get(FIELD)
-    kept = without_chain(without_batch(told))
+    own = message.get(FIELD)
+    kept = without_chain(without_batch(own))
     if isinstance(kept, dict) and not kept.keys().isdisjoint(of_key):
         kept = {name: value for name, value in kept.items() if name not in of_key}
-    return {} if kept is told else {FIELD: kept}
+    return {} if kept is own else {FIELD: kept}
 
 
 def _expiry(message: Message, now: float) -> dict[str, Any]:

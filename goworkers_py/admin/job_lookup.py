@@ -18,7 +18,7 @@ from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.group import Group
 from goworkers_py.core.job_state import ENDED, JobState, StateWord
-from goworkers_py.features.tracking.record import JobRecord
+from goworkers_py.wire.job_record import JobRecord
 from goworkers_py.wire.payload import encodable
 from goworkers_py.wire.stored_job import StoredJob
 

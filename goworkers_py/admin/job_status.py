@@ -11,7 +11,7 @@ import simplejson
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.escaping import one_json_line
 from goworkers_py.core.job_state import JobState, StateWord
-from goworkers_py.features.tracking.record import JobRecord, Move, Progress
+from goworkers_py.wire.job_record import JobRecord, Move, Progress
 from goworkers_py.wire.message import Message, epoch
 from goworkers_py.wire.payload import encodable
 from goworkers_py.wire.stored_job import StoredJob

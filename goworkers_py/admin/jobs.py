@@ -27,7 +27,7 @@ from goworkers_py.config.moments import Moment, moment
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
-from goworkers_py.features.tracking.record import Move
+from goworkers_py.wire.job_record import Move
 from goworkers_py.wire.message import Message, Timestamps
 from goworkers_py.wire.stored_job import StoredJob
 

@@ -22,8 +22,8 @@ from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState, StateWord
-from goworkers_py.features.tracking.record import JobRecord
 from goworkers_py.observe.executions import ByQueue
+from goworkers_py.wire.job_record import JobRecord
 from goworkers_py.wire.process_record import Member, ProcessSnapshot
 
 

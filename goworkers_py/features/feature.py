@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.config.option_rows import FeatureSection
     from goworkers_py.config.options import Config
-    from goworkers_py.core.effect import Effect
+    from goworkers_py.core.effect import Effect, Tie
     from goworkers_py.core.job_state import StateWord
     from goworkers_py.core.line_owner import LineOwner
     from goworkers_py.features.in_process import InProcess, Process, Recovering
@@ -96,6 +96,13 @@ class Feature:
         of the job. Called where there is a mark."""
 
     # --- people
+
+    # Members of the payload's field `pyworkers` that are made from the arguments of the job.
+    members_of_arguments: ClassVar[tuple[str, ...]] = ()
+
+    def ties_of_copy(self, fields: Mapping[str, Any]) -> Collection[Tie]:
+        """The ties of a job with these fields that people push again."""
+        return ()
 
     def sections(self) -> Collection[type[FeatureSection]]:
         """The sections [KIND:NAME] of the configuration."""

@@ -26,10 +26,11 @@ from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Dead, Discard, Done, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.features.tracking.effects import NoteState, Tracked
 from goworkers_py.features.tracking.end import Tracking
-from goworkers_py.features.tracking.record import MOST_MOVES, JobRecord
+from goworkers_py.features.tracking.record import MOST_MOVES
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.policy.registry import Registry
+from goworkers_py.wire.job_record import JobRecord
 
 LATER = 4_000_000_000.5  # in 2096
 

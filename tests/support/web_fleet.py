@@ -14,8 +14,8 @@ import redis as redis_py
 from web_processes import KEYS, ProcessScene, python_process, ruby_process
 
 from goworkers_py.brokers.redis.fleet.sidekiq_metrics import EIGHT, commands
-from goworkers_py.features.tracking.record import Progress
 from goworkers_py.observe.executions import BOUNDS_S, Executions
+from goworkers_py.wire.job_record import Progress
 
 MINUTES = 8 * 60
 DAY_S = 86_400

@@ -21,7 +21,7 @@ from goworkers_py.core.effect import Push
 from goworkers_py.core.group import Group, GroupMembership
 from goworkers_py.core.periodic import Firing, Release, Rule
 from goworkers_py.features.limits.limit import LimitSettings
-from goworkers_py.features.tracking.record import Progress
+from goworkers_py.wire.job_record import Progress
 from goworkers_py.wire.schedule import schedule
 
 # Times of sorted sets: jobs may be due at any of them.

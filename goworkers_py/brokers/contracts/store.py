@@ -12,7 +12,7 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.features.tracking.effects import Tracked
-from goworkers_py.features.tracking.record import JobRecord
+from goworkers_py.wire.job_record import JobRecord
 
 # The states whose jobs wait for a time.
 TIMED = (JobState.SCHEDULED, JobState.RETRY)

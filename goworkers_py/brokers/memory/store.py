@@ -14,7 +14,8 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.features.tracking.effects import NoteState
-from goworkers_py.features.tracking.record import LIVE_S, JobRecord, read
+from goworkers_py.features.tracking.record import LIVE_S, read
+from goworkers_py.wire.job_record import JobRecord
 
 
 class MemoryStore(Store):

@@ -75,6 +75,7 @@ class Limits(Feature):
     # --- people
 
     commands = ("limits",)
+    members_of_arguments = ("limits",)
 
     def sections(self) -> Collection[type[FeatureSection]]:
         from goworkers_py.features.limits.options import LimitConfig

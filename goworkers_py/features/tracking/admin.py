@@ -15,7 +15,7 @@ from goworkers_py.brokers.contracts.admin import Glance, Place
 from goworkers_py.brokers.contracts.store import EndedPlace
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import INDEXED, StateWord
-from goworkers_py.features.tracking.record import JobRecord
+from goworkers_py.wire.job_record import JobRecord
 from goworkers_py.wire.payload import encodable
 from goworkers_py.wire.stored_job import StoredJob
 

@@ -20,7 +20,7 @@ from goworkers_py.core.errors import ArgumentError, JobCancelled, JobFailed, NoR
 from goworkers_py.core.held_pushes import Home
 from goworkers_py.core.job_state import ENDED
 from goworkers_py.core.pool_here import pool_here
-from goworkers_py.features.tracking.record import JobRecord
+from goworkers_py.wire.job_record import JobRecord
 from goworkers_py.wire.message import current_message
 
 # A waiting caller is told of the end of the job, and reads the record then. A message may get lost, or the server's

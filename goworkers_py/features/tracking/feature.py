@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from goworkers_py.features.feature import Feature
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.config.options import Config
-    from goworkers_py.core.effect import Effect
+    from goworkers_py.core.effect import Effect, Tie
     from goworkers_py.core.job_state import StateWord
     from goworkers_py.features.in_process import InProcess, Process, Recovering
     from goworkers_py.policy.registry import Registry
@@ -30,6 +30,13 @@ class Tracked(Feature):
         from goworkers_py.features.tracking.push import RecordPushes
 
         return RecordPushes(broker)
+
+    def ties_of_copy(self, fields: Mapping[str, Any]) -> Collection[Tie]:
+        from goworkers_py.features.tracking.record import says_tracked, tracked_of
+        from goworkers_py.features.tracking.tie import RecordTie
+
+        tracked = tracked_of(fields) if says_tracked(fields) else None
+        return () if tracked is None else (RecordTie(tracked),)
 
     def access(self) -> FeatureAccess:
         from goworkers_py.features.tracking.access import ACCESS

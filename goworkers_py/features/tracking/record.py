@@ -17,17 +17,17 @@ A broker keeps the record as named texts. Each move of the job writes it in the 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import simplejson
 
 from goworkers_py.core.errors import UnreadablePayload
-from goworkers_py.core.job_state import STATES, StateWord
+from goworkers_py.core.job_state import STATES
 from goworkers_py.features.tracking.effects import Tracked
 from goworkers_py.wire import payload
+from goworkers_py.wire.job_record import JobRecord, Move, Progress
 
 V = "1"
 TRACK, RETAIN = "track", "retain"  # fields of a payload
@@ -38,54 +38,6 @@ LIVE_S = 90 * 86_400
 ENDED_S = 3_600
 
 _MARKS = b'"track"', b'"retain"'
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A job came into a state."""
-
-    state: str
-    at: float
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a job has got, as it told with `current_message().progress`."""
-
-    at: float
-    total: float | None
-    text: str
-    time: float  # when it was told, epoch seconds
-
-    @property
-    def percent(self) -> float | None:
-        """From 0 to 100; None if the job gave no total."""
-        return 100 * self.at / self.total if self.total else None
-
-    def as_json(self) -> str:
-        """As the record of a tracked job keeps it: a list of at, total, text and time."""
-        return payload.encode([self.at, self.total, self.text, self.time])
-
-
-@dataclass(frozen=True, slots=True)
-class JobRecord:
-    jid: str
-    state: StateWord
-    at: float
-    moves: int  # how many there were, also those that are not kept
-    queue: str
-    job_class: str
-    group: str
-    due: str  # the text of the time, as a sorted set has it
-    owner: str
-    error_class: str
-    error_message: str
-    result: bytes | None
-    lost: str
-    progress: Progress | None
-    timeline: Sequence[Move]
-    version: str  # changes with each move
 
 
 def read(jid: str, fields: Mapping[str, bytes]) -> JobRecord | None:

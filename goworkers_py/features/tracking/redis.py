@@ -15,9 +15,10 @@ from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerFull, BrokerRefused
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.features.tracking.effects import Tracked
-from goworkers_py.features.tracking.record import ENDED_S, LIVE_S, JobRecord, job_in, read
+from goworkers_py.features.tracking.record import ENDED_S, LIVE_S, job_in, read
 from goworkers_py.features.tracking.redis_part import LUA, PIECE
 from goworkers_py.wire import sidekiq_status
+from goworkers_py.wire.job_record import JobRecord
 
 _MARK_RUNNING = Script(LUA / "mark_running.lua", list_of(int), words=())
 _FORGET = Script(LUA / "forget_ended.lua", one_of(int))

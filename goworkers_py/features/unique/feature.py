@@ -59,6 +59,7 @@ class Unique(Feature):
     # --- people
 
     commands = ("locks",)
+    members_of_arguments = ("lock",)
 
     def command(self, name: str) -> click.Command:
         from goworkers_py.features.unique.commands import locks

@@ -8,7 +8,6 @@ from typing import Any
 
 from goworkers_py.admin.job_status import as_seen
 from goworkers_py.core.job_state import STATES, StateWord
-from goworkers_py.features.tracking.record import JobRecord, Move
 from goworkers_py.web.http.errors import Refused
 from goworkers_py.web.http.response import TEXT_TYPE, Response
 from goworkers_py.web.site.hiding import Hiding
@@ -19,6 +18,7 @@ from goworkers_py.web.views.job_actions import ACTIONS, edited_form
 from goworkers_py.web.views.job_finding import NAMED, WAITING, Finder, Found, Spot
 from goworkers_py.web.views.job_lists import OFFERED
 from goworkers_py.web.views.rows import key_of, refuse_large, row_of
+from goworkers_py.wire.job_record import JobRecord, Move
 
 __all__ = ["ACTIONS", "VIEWS"]
 

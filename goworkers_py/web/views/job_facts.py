@@ -10,7 +10,6 @@ import simplejson
 
 from goworkers_py.admin.lines import owner_of
 from goworkers_py.features import FEATURES
-from goworkers_py.features.tracking.record import JobRecord
 from goworkers_py.web.site.filters import compact
 from goworkers_py.web.site.hiding import Hiding
 from goworkers_py.web.site.showing import cut
@@ -19,6 +18,7 @@ from goworkers_py.web.views.job_finding import Found
 from goworkers_py.wire.batch import batch_of
 from goworkers_py.wire.chain import chain_of
 from goworkers_py.wire.failure import unpack_backtrace
+from goworkers_py.wire.job_record import JobRecord
 from goworkers_py.wire.message import Message, epoch
 
 MOST_FIELDS, LONGEST_FIELD = 60, 300

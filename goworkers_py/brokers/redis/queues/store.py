@@ -20,10 +20,11 @@ from goworkers_py.core.effect import ID_LIFE_S
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.core.outcome import Outcome, Requeue
-from goworkers_py.features.tracking.record import LIVE_S, JobRecord, tracked_in
+from goworkers_py.features.tracking.record import LIVE_S, tracked_in
 from goworkers_py.features.tracking.redis import EndedIndex, JobRecords, RecordKeys
 from goworkers_py.policy.step_size import StepSize
 from goworkers_py.wire import enclosure
+from goworkers_py.wire.job_record import JobRecord
 from goworkers_py.wire.message import describe_job
 
 log = logging.getLogger(__name__)
