@@ -38,14 +38,14 @@ def stats(app: App, as_json: bool) -> None:
     sys.exit(FAILED if damage else 0)
 
 
-def _row(name: str, value: int) -> tuple[str, str]:
+def _row(name: str, value: float) -> tuple[str, str]:
     age = name.removesuffix("_s")
     return age.replace("_", " "), str(value) if age == name else duration(value)
 
 
 def _table(figures: Stats) -> str:
-    told = {name: value for name, value in figures.as_dict().items() if name not in ("queues", "limits", "partitions")}
-    rows = [_row(name, value) for name, value in told.items() if value or name not in _ONLY_WHERE_SOME]
+    numbers = {name: value for name, value in figures.as_dict().items() if isinstance(value, int | float)}
+    rows = [_row(name, value) for name, value in numbers.items() if value or name not in _ONLY_WHERE_SOME]
     lines = [f"{name:<16} {value:>12}" for name, value in rows]
     table = Table("queue", "size>", "latency>")
     queues = table.lines([(queue.name, str(queue.size), duration(queue.latency_s)) for queue in figures.queues])

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from goworkers_py.features.in_process import InProcess, Process, Recovering
     from goworkers_py.policy.consequences import Change
     from goworkers_py.policy.registry import Registry
+    from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
 
 
@@ -127,6 +128,10 @@ class Feature:
     def checks(self, inspector: Inspector) -> Checks:
         """Checks of the doctor, by the names by which people skip them."""
         return {}
+
+    def gauges(self) -> Collection[OfProcesses | OfFleet]:
+        """Metrics for Prometheus."""
+        return ()
 
     def pages(self) -> FeaturePages | None:
         """Views and actions of the web site, and the facts on the page of a job."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
 
 from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.core.version import __version__
+from goworkers_py.features import BY_NAME
 from goworkers_py.observe.health_report import HealthReport, not_live, not_ready
 from goworkers_py.observe.run_stats import BOUNDS_S, RESULTS, RUN, RUN_SUM, WAIT, WAIT_SUM, Row, sum_of
+from goworkers_py.web.gauges import OfFleet, OfProcesses
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -122,10 +124,9 @@ def _of_processes(report: HealthReport) -> Iterator[Iterator[str]]:
                 for name, pool in part["pools"].items()
             ]
         yield _metric(name, "gauge", about, samples)
-    limited: list[Sample] = [
-        ("", {**of, "limit": name}, count) for of, part in parts for name, count in sorted(part["limited"].items())
-    ]
-    yield _metric("limit_running_jobs", "gauge", "jobs of the limit that run in these processes", limited)
+    for gauge in _gauges_of_features():
+        if isinstance(gauge, OfProcesses):
+            yield _of_feature(gauge, [(of, gauge.read(part)) for of, part in parts])
     elections = [({"partition": name or "main"}, one) for _, part in parts for name, one in part["elections"].items()]
     leads: list[Sample] = [("", labels, one["leads"]) for labels, one in elections]
     epochs: list[Sample] = [("", labels, one["epoch"]) for labels, one in elections]
@@ -164,10 +165,9 @@ def _of_server(stats: Stats | None) -> Iterator[Iterator[str]]:
         ("in_progress", "in_progress_jobs", "jobs in progress in all processes of the fleet"),
     ):
         yield _metric(name, "gauge", about, [("", of, getattr(part, field)) for of, part in parts])
-    waiting: list[Sample] = [
-        ("", {**of, "limit": name}, count) for of, part in parts for name, count in sorted(part.limits.items())
-    ]
-    yield _metric("limit_waiting_jobs", "gauge", "jobs that wait in the lines of the limit", waiting)
+    for gauge in _gauges_of_features():
+        if isinstance(gauge, OfFleet):
+            yield _of_feature(gauge, [(of, gauge.read(part)) for of, part in parts])
     queues = [({**of, "queue": queue.name}, queue) for of, part in parts for queue in part.queues]
     sizes = [("", labels, float(queue.size)) for labels, queue in queues]
     yield _metric("queue_size", "gauge", "jobs that wait in the queue", sizes)
@@ -175,6 +175,17 @@ def _of_server(stats: Stats | None) -> Iterator[Iterator[str]]:
     yield _metric("queue_paused", "gauge", "1 while the queue is paused", paused)
     ages = [("", labels, queue.latency_s) for labels, queue in queues]
     yield _metric("queue_oldest_seconds", "gauge", "how long the next job of the queue has waited", ages)
+
+
+def _gauges_of_features() -> Iterator[OfProcesses | OfFleet]:
+    return (gauge for feature in BY_NAME for gauge in feature.gauges())
+
+
+def _of_feature(gauge: OfProcesses | OfFleet, parts: list[tuple[Labels, Mapping[str, float]]]) -> Iterator[str]:
+    samples: list[Sample] = [
+        ("", {**of, gauge.label: name}, value) for of, values in parts for name, value in sorted(values.items())
+    ]
+    return _metric(gauge.name, "gauge", gauge.about, samples)
 
 
 def _one(name: str, kind: str, about: str, value: float) -> Iterator[str]:

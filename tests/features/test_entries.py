@@ -11,6 +11,8 @@ from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import load
 from goworkers_py.features import FEATURES
 from goworkers_py.features.feature import Feature
+from goworkers_py.observe.health_report import merged
+from goworkers_py.web.gauges import OfProcesses
 from goworkers_py.web.site.rendering import FEATURES as FOLDERS
 from goworkers_py.web.site.table import FeaturePages
 
@@ -56,3 +58,14 @@ def test_the_sections_of_a_feature_can_be_read(feature: Feature) -> None:
     for table in feature.sections():
         title = f"[{table.kind}:{table.example}]"
         assert load(ConfigText(title, "test"), {}).sections == (table(table.example),)
+
+
+@names
+def test_the_gauges_of_a_feature_can_be_read_where_nothing_runs(feature: Feature) -> None:
+    app = App()
+    app.configure(broker="memory://")
+    for gauge in feature.gauges():
+        values = (
+            gauge.read(merged("working", [])) if isinstance(gauge, OfProcesses) else gauge.read(app.inspector.stats())
+        )
+        assert dict(values) == {}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from goworkers_py.core.line_owner import LineOwner
     from goworkers_py.features.in_process import InProcess, Process, Recovering
     from goworkers_py.policy.registry import Registry
+    from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
 
 
@@ -104,6 +105,11 @@ class Limits(Feature):
         from goworkers_py.features.limits.findings import limit_findings
 
         return {"limits": lambda: limit_findings(inspector)}
+
+    def gauges(self) -> Collection[OfProcesses | OfFleet]:
+        from goworkers_py.features.limits.metrics import GAUGES
+
+        return GAUGES
 
     def pages(self) -> FeaturePages:
         from goworkers_py.features.limits.views import PAGES
