@@ -23,6 +23,7 @@ from goworkers_py import testing, web
 from goworkers_py.brokers import contracts
 from goworkers_py.brokers.contracts.persistence import Persistence
 from goworkers_py.core import errors
+from goworkers_py.features import FEATURES
 from goworkers_py.links.chain import Links
 from goworkers_py.web.site.access import Access, Grant
 from goworkers_py.wire.job_record import Move, Progress
@@ -264,8 +265,14 @@ def _contracts() -> Iterator[str]:
         "[Writing a broker](internals/writing-a-broker.md) says which parts are needed, and shows a whole one. "
         "`tests/contract` is a suite that every broker must pass.\n"
     )
-    for module in _modules(contracts):
-        yield f"## {module.__name__.rpartition('.')[2]}\n"
+    of_engine = {module.__name__.rpartition(".")[2]: module for module in _modules(contracts)}
+    of_features = {
+        one.contract.lower(): import_module(f"goworkers_py.features.{one.name}.contract")
+        for one in FEATURES
+        if one.contract
+    }
+    for title, module in {**of_engine, **of_features}.items():
+        yield f"## {title}\n"
         yield _doc(module, module.__name__)
         for cls in _classes_of(module):
             yield f"### {cls.__name__}\n"

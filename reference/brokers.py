@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from goworkers_py.admin.broker_table import EVENTS, BrokerRow, broker_rows
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.open_broker import our_brokers
 from reference.markdown import code, table
 
@@ -16,7 +15,8 @@ def tables() -> Mapping[str, str]:
 
 
 def _features(rows: Sequence[BrokerRow]) -> str:
-    cells = [[one.value, *("yes" if one in row.kind.capabilities else "no" for row in rows)] for one in Capability]
+    can = [row.can() for row in rows]
+    cells = [[words, *("yes" if one[words] else "no" for one in can)] for words in can[0]]
     return table(["feature", *(code(row.title) for row in rows)], cells)
 
 

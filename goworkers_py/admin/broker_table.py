@@ -8,6 +8,7 @@ from typing import Any
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.reliability import Reliability
+from goworkers_py.features import FEATURES
 
 EVENTS = {
     "worker_killed": "a worker is killed",
@@ -30,10 +31,20 @@ class BrokerRow:
     def reliability(self) -> Reliability:
         return self.kind.reliability
 
+    def can(self) -> dict[str, bool]:
+        """What a broker may be able to do, in words, and whether this kind can."""
+        engine = {one.value: one in self.kind.capabilities for one in Capability}
+        return engine | {one.kept: self.kind.part_maker(one) is not None for one in FEATURES if one.contract}
+
+    def _features(self) -> dict[str, bool]:
+        """By short names, for programs."""
+        names = [*(one.name for one in Capability), *(one.contract for one in FEATURES if one.contract)]
+        return {name.lower(): can for name, can in zip(names, self.can().values(), strict=True)}
+
     def as_dict(self) -> dict[str, Any]:
         return {
             "schemes": self.schemes,
-            "features": {one.name.lower(): one in self.kind.capabilities for one in Capability},
+            "features": self._features(),
             "can_lose": self.reliability._asdict(),
         }
 

@@ -18,6 +18,7 @@ from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.group import Group
 from goworkers_py.core.job_state import ENDED, JobState, StateWord
+from goworkers_py.features.tracking.contract import Records
 from goworkers_py.wire.job_record import JobRecord
 from goworkers_py.wire.payload import encodable
 from goworkers_py.wire.stored_job import StoredJob
@@ -42,7 +43,7 @@ class JobLookup:
         broker.require(Capability.ADMIN)
         self._admin: Admin = broker.admin
         self._members = MemberLookup(broker)
-        self._store = broker.store if Capability.STORE in broker.capabilities else None
+        self._records = broker.part(Records)
 
     def status(self, jid: str) -> JobStatus:
         check_jid(jid)
@@ -178,7 +179,7 @@ class JobLookup:
 
     def _record(self, jid: str) -> JobRecord | None:
         # Half a surrogate pair can be in a jid, and not in the name of a record.
-        return None if self._store is None or not encodable(jid) else self._store.record(jid)
+        return None if self._records is None or not encodable(jid) else self._records.record(jid)
 
     def _verified(self, record: JobRecord) -> JobStatus | None:
         """None when the job is not where its record says."""

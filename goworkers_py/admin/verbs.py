@@ -23,6 +23,9 @@ class Verbs:
         broker.require(Capability.ADMIN)
         return broker.admin
 
-    def has(self, capability: Capability) -> bool:
-        """Whether the broker can do this: `inspector.has(Capability.GROUPS)`."""
-        return capability in self._broker.capabilities
+    def has(self, capability: Capability | type) -> bool:
+        """Whether the broker can do this, such as `inspector.has(Capability.GROUPS)`, or has this part of a feature,
+        such as `inspector.has(Locks)`."""
+        if isinstance(capability, Capability):
+            return capability in self._broker.capabilities
+        return self._broker.part(capability) is not None

@@ -8,12 +8,13 @@ a job. The time is that of this machine.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.cancels import Cancels
 from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.contracts.recoverable import Beat, Judge, LiveProcess, Presence, Recoverable, Recovered
-from goworkers_py.brokers.contracts.store import EndedPage, EndedPlace, Forward, Posted, RunningMark, Store
+from goworkers_py.brokers.contracts.store import Forward, Posted, Store
 from goworkers_py.brokers.contracts.transport import Batch, Settled, Transport
 from goworkers_py.core import machine
 from goworkers_py.core.cancel import Tombstone
@@ -21,10 +22,11 @@ from goworkers_py.core.command import Command
 from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.core.job_state import JobState, StateWord
+from goworkers_py.core.job_state import JobState
 from goworkers_py.observe.executions import ByQueue
-from goworkers_py.wire.job_record import JobRecord
 from goworkers_py.wire.process_record import Member, ProcessSnapshot
+
+P = TypeVar("P")
 
 
 class NoLeases(Recoverable):
@@ -96,7 +98,7 @@ class NoCancels(Cancels):
 
 
 class NoStore(Store):
-    """The service itself holds what waits for a time. Nothing is in a line or an outbox, and nothing is recorded."""
+    """The service itself holds what waits for a time. Nothing is in a line or an outbox."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -115,18 +117,6 @@ class NoStore(Store):
 
     def sent(self, to: str, posted: Sequence[Posted]) -> None:
         """There is no outbox."""
-
-    def record(self, jid: str) -> JobRecord | None:
-        return None
-
-    def ended(self, state: StateWord, after: EndedPlace | None, limit: int) -> EndedPage:
-        return EndedPage((), None, 0)
-
-    def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
-        return lambda: None
-
-    def mark_running(self, marks: Sequence[RunningMark]) -> list[bool]:
-        return [False] * len(marks)
 
     def begin_iteration(self, jid: str, of: str) -> Iteration:
         raise BrokerRefused(f"{self._name} keeps no cursor of an iterable job: push such jobs to a partition on Redis")
@@ -156,6 +146,9 @@ class Completed(Broker):
         self.recoverable = broker.recoverable if Capability.LEASES in has else NoLeases(broker.transport)
         self.control = broker.control if Capability.CONTROL in has else NoControl()
         self.cancels = broker.cancels if Capability.CONTROL in has else NoCancels(name)
+
+    def part(self, contract: type[P]) -> P | None:
+        return self._broker.part(contract)
 
     def __getattr__(self, part: str) -> object:  # type: ignore[override]
         return getattr(self._broker, part)

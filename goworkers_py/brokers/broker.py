@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.features import feature_of
 
 if TYPE_CHECKING:
     from goworkers_py.brokers.contracts.admin import Admin
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.contracts.transport import Transport
     from goworkers_py.config.options import Config
     from goworkers_py.core.election import Fence
-    from goworkers_py.features.limits.contract import Limits
-    from goworkers_py.features.unique.contract import Locks
+    from goworkers_py.features.feature import Feature, PartMaker
+
+P = TypeVar("P")
 
 
 class Capability(enum.Enum):
@@ -43,9 +46,6 @@ class Capability(enum.Enum):
     CALLS = "commands that are answered"  # has `calls`
     ADMIN = "lists of jobs"  # has `admin`
     METRICS = "runs of each class by the minute"  # has `metrics`
-    RECORDS = "records of jobs"  # the transport and the store write them in the steps in which they move a job
-    LOCKS = "locks of unique jobs"  # has `locks`; the transport takes them in the step of the push
-    LIMITS = "limits of jobs"  # has `limits`; the transport takes places in the step of the push and of the end
     PERIODIC = "periodic jobs"  # has `periodic`
     BATCHES = "batches"  # has `batches`, with CONTROL; the transport counts in the steps of the push and of the end
     GROUPS = "groups of jobs"  # has `groups`; the transport puts members into them in the step of the push
@@ -62,8 +62,8 @@ class Broker:
     """The base class of every broker. One object serves all threads of a process.
 
     A subclass lists what it can do in `capabilities`. It sets `transport`, and the parts of these capabilities as
-    attributes; it does not set the parts of the others. Another package adds a broker with an entry point, which is
-    named like the scheme of the broker's addresses:
+    attributes; it does not set the parts of the others. `part` returns the parts of features. Another package adds a
+    broker with an entry point, which is named like the scheme of the broker's addresses:
 
         [options.entry_points]
         goworkers_py.brokers =
@@ -72,6 +72,11 @@ class Broker:
 
     name: str  # for people: "Redis". Sentences of the log begin with it
     capabilities: Collection[Capability] = frozenset()
+    # A feature has its part for a family of brokers: `redis`, or `memory`. Empty: for none.
+    family: str = ""
+    # The parts that the broker itself has for features, by their contracts; they go before those of its family:
+    # own_parts = {Limits: lambda broker: FilesLimits(broker.folder)}
+    own_parts: Mapping[type, PartMaker] = MappingProxyType({})
     # Whether its server delivers a job again by itself when the connection of the consumer has gone. Then a daemon does
     # without leases, control and a store: `brokers.absent` has stand-ins for these.
     redelivers: bool = False
@@ -87,8 +92,6 @@ class Broker:
     control: Control
     cancels: Cancels
     calls: Calls
-    locks: Locks
-    limits: Limits
     periodic: Periodic
     batches: Batches
     chains: Chains
@@ -100,6 +103,8 @@ class Broker:
     configurations: Configurations | None = None
     # Of a broker that delivers jobs again by itself. Without them it buries no job that kills its processes.
     death_marks: DeathMarks | None = None
+    # Those of features that were made. Any thread sets it, in one step; two threads may make the same part.
+    _parts: Mapping[type, Any] = MappingProxyType({})
     fence: Fence | None = None  # every write of this broker passes it, see `open_fenced`
 
     @classmethod
@@ -126,6 +131,29 @@ class Broker:
         needs; for a `producer` those of a program that pushes and runs no jobs. Raises ConfigError for a broker without
         such rules."""
         raise ConfigError(f"broker: {config.broker.partition('://')[0]} has no access rules")
+
+    @classmethod
+    def part_maker(cls, feature: Feature) -> PartMaker | None:
+        """None for a feature of which this kind of broker has no part."""
+        own = (make for contract, make in cls.own_parts.items() if contract.__name__ == feature.contract)
+        return next(own, None) or feature.part(cls.family)
+
+    def part(self, contract: type[P]) -> P | None:
+        """The broker's part of a feature, by its contract: `broker.part(Limits)`. None when it has none. The part is
+        made when somebody asks for it for the first time."""
+        parts = self._parts
+        if contract not in parts:
+            make = self.part_maker(feature_of(contract))
+            self._parts = parts = {**parts, contract: None if make is None else make(self)}
+        found: P | None = parts[contract]
+        return found
+
+    def require_part(self, contract: type[P]) -> P:
+        """Raises ConfigError when this broker has no such part."""
+        part = self.part(contract)
+        if part is None:
+            raise ConfigError(f"broker: {self.name} has no {feature_of(contract).kept}: {self.remedy}")
+        return part
 
     def require(self, *needed: Capability) -> None:
         """Raises ConfigError when this broker lacks one of the `needed` capabilities."""

@@ -6,7 +6,6 @@ import click
 import simplejson
 
 from goworkers_py.admin.broker_table import EVENTS, BrokerRow, broker_rows
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.open_broker import installed_brokers, our_brokers
 from goworkers_py.cli.selection import as_json
 from goworkers_py.cli.tables import Table
@@ -26,9 +25,8 @@ def brokers(as_json: bool) -> None:
 
 
 def _show(row: BrokerRow) -> None:
-    can = [one for one in Capability if one in row.kind.capabilities]
-    lacks = [one for one in Capability if one not in can]
-    lines = [["has", one.value] for one in can] + [["lacks", one.value] for one in lacks]
+    can = sorted(row.can().items(), key=lambda one: not one[1])  # first what it has
+    lines = [["has" if has else "lacks", words] for words, has in can]
     lines += [["loses when " + event, told] for event, told in zip(EVENTS.values(), row.reliability, strict=True)]
     Table(row.title, "").add(lines)
     click.echo()

@@ -32,3 +32,8 @@ RUNGS = (
     "limits",  # a job that finds no place waits in a line
     "lock again",  # it has its places now, and begins
 )
+
+
+def feature_of(contract: type) -> Feature:
+    """The feature whose parts of brokers implement this contract."""
+    return next(entry for entry in FEATURES if entry.contract == contract.__name__)

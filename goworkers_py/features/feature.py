@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 Follow = Callable[[Mapping[str, Any], "Change"], Iterator["Effect"]]  # of the fields of the payload
+PartMaker = Callable[[Any], object]  # of the broker
 
 
 class Feature:
@@ -95,6 +96,18 @@ class Feature:
     def check_options(self, own: Mapping[str, Any], merged: Mapping[str, Any], job_class: str) -> None:
         """Raises ArgumentError for options that do not go together: `own` was given now, and `merged` has all options
         of the job. Called where there is a mark."""
+
+    # --- its part of a broker
+
+    contract: ClassVar[str] = ""  # the name of the class in its `contract.py`; empty: a broker needs no part for it
+    kept: ClassVar[str] = ""  # by that part, in the words of errors and of the table of brokers: "limits of jobs"
+    # Whether the part of a store serves the jobs of a queue service beside it, too.
+    kept_beside: ClassVar[bool] = True
+
+    def part(self, family: str) -> PartMaker | None:
+        """Makes the part for a broker of this family, such as `redis`, out of that broker. None: there is no part for
+        it. The part implements the contract."""
+        return None
 
     # --- people
 

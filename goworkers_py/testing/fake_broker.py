@@ -15,7 +15,6 @@ from goworkers_py.brokers.memory.chains import MemoryChains
 from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.periodic import MemoryPeriodic
 from goworkers_py.brokers.memory.state import DeadLimits, State
-from goworkers_py.brokers.memory.store import MemoryStore
 from goworkers_py.brokers.memory.transport import MemoryTransport
 from goworkers_py.config.options import Config
 from goworkers_py.core import machine
@@ -99,8 +98,8 @@ class FakePeriodic(MemoryPeriodic):
         return result
 
 
-class FakeStore(MemoryStore):
-    def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
+class BlockState(State):
+    def begin_wait(self, jid: str) -> None:
         raise NoResult(f"job {jid} has not ended, and nothing runs it while you wait: call workers.testing.run_all()")
 
 
@@ -151,14 +150,13 @@ class FakeBroker(MemoryBroker):
 
     def clear(self) -> None:
         """Forgets everything. A job that runs now has lost its lease."""
-        self._state = state = State(self._wall)
+        self._state = state = BlockState(self._wall)
+        self._parts = {}  # those of features, which know the state of before
         super().__init__(state, self._limits, math.inf)
-        endings = Endings(state, self._limits)
-        self.transport = FakeTransport(state, endings, self._at_once, self._published)
+        self.transport = FakeTransport(state, self.endings, self._at_once, self._published)
         self.periodic = FakePeriodic(state, self.transport)
         self.batches = FakeBatches(state, self._published)
         self.chains = FakeChains(state, self._published)
-        self.store = FakeStore(state, endings, self._limits)
         self.recoverable.beat(Presence(self.lease.identity, {}))
 
     def queues_in_order(self) -> list[str]:

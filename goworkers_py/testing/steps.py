@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, cast
@@ -55,8 +56,9 @@ _STEPS: dict[tuple[str, str], tuple[str, Callable[[Any], bool]]] = {
 }
 # A line in a loop is a step so often.
 MOST_OF_A_LINE = 2
-# All that the code of a job may ask. Not the beats of its blocks, which a thread of ours sends.
-_PARTS = {part for part, _ in _STEPS} | {"admin", "groups", "locks"}
+# All that the code of a job may ask, beside the parts of features. Not the beats of its blocks, which a thread of ours
+# sends.
+_PARTS = "transport", "chains", "batches", "cancels", "store", "admin", "groups"
 # Modules between the job's code and a step.
 _BETWEEN = {"goworkers_py", "contextlib", "asyncio", "concurrent", "threading"}
 
@@ -94,11 +96,11 @@ class Steps:
 
     def around(self, broker: Broker) -> Broker:
         """The broker as the code of the job sees it."""
-        return cast(Broker, _Around(broker, {part: _Part(part, broker, self) for part in _PARTS}))
+        return cast(Broker, _Around(broker, self))
 
     def store(self, broker: Broker) -> Store:
         """The store as the worker sees it that iterates a job."""
-        return cast(Store, _Part("store", broker, self))
+        return cast(Store, _Part("store", lambda: broker.store, self))
 
     def call(self, part: str, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Any) -> Any:
         """A call of the broker, by whatever thread."""
@@ -152,9 +154,17 @@ class Steps:
 
 
 class _Around:
-    def __init__(self, broker: Broker, parts: dict[str, _Part]) -> None:
-        self.__dict__.update(parts)
+    def __init__(self, broker: Broker, steps: Steps) -> None:
+        self.__dict__.update({part: _Part(part, partial(getattr, broker, part), steps) for part in _PARTS})
         self._broker = broker
+        self._steps = steps
+
+    def part(self, contract: type) -> Any:
+        if self._broker.part(contract) is None:
+            return None
+        return _Part(contract.__name__.lower(), partial(self._broker.part, contract), self._steps)
+
+    require_part: Any = Broker.require_part
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._broker, name)
@@ -163,13 +173,13 @@ class _Around:
 class _Part:
     """The parts of a broker are replaced when a test clears it: so they are asked for at each call."""
 
-    def __init__(self, name: str, broker: Broker, steps: Steps) -> None:
+    def __init__(self, name: str, ask: Callable[[], Any], steps: Steps) -> None:
         self._name = name
-        self._broker = broker
+        self._ask = ask
         self._steps = steps
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(getattr(self._broker, self._name), name)
+        value = getattr(self._ask(), name)
         if not callable(value):
             return value
         return lambda *args, **kwargs: self._steps.call(self._name, name, value, args, kwargs)

@@ -24,6 +24,7 @@ from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError, ConfigError, DiscardJob, KillJob
 from goworkers_py.core.group import Group, GroupEntry, OwnSettings
 from goworkers_py.core.timing import TIMING
+from goworkers_py.features.unique.contract import Locks
 from goworkers_py.wire.message import Message, current_message
 
 GRACE_S = 0.05
@@ -292,7 +293,7 @@ def test_a_unique_member_holds_its_lock_until_it_is_aggregated(app: App) -> None
     with working(app):
         app.broker.groups.make_due(open_group(app).group)
         assert eventually(lambda: invoices.ran == [(1, 2)])
-        assert eventually(lambda: not [*app.broker.locks.entries()])
+        assert eventually(lambda: not [*app.broker.require_part(Locks).entries()])
     assert grouped.enqueue(1)
 
 
@@ -478,7 +479,7 @@ def test_a_set_whose_job_another_program_has_deleted_is_flushed_by_hand(app: App
         assert eventually(lambda: app.inspector.count(RETRIES) == 1)
         [job] = app.broker.admin.jobs_in(RETRIES).first(10)
         if app.broker.name == "Redis":
-            app.broker._connections.call("DEL", "retry")  # type: ignore[attr-defined]
+            app.broker.connections.call("DEL", "retry")  # type: ignore[attr-defined]
             assert app.inspector.count(RETRIES) == 0
         [entry] = entries(app)
         assert app.broker.groups.make_due(entry.group)

@@ -34,8 +34,8 @@ def test_a_broker_keeps_its_name_capabilities_and_transport() -> None:
     broker = completed(Service())
     assert (broker.name, broker.capabilities, broker.redelivers) == ("the service", Service.capabilities, True)
     assert broker.transport is MEMORY.transport
-    with pytest.raises(AttributeError, match="the broker Service has no locks"):
-        print(broker.locks)
+    with pytest.raises(AttributeError, match="the broker Service has no metrics"):
+        print(broker.metrics)
 
 
 def test_a_lease_that_nobody_looks_at_is_always_kept() -> None:
@@ -50,7 +50,7 @@ def test_a_lease_that_nobody_looks_at_is_always_kept() -> None:
 def test_no_job_waits_in_a_store_that_is_not_there() -> None:
     store = completed(Service()).store
     assert list(store.promote(JobState.RETRY, lambda payload, now: pytest.fail("called"), 10)) == [None]
-    assert (store.posted("other", 10), store.record("jid")) == ([], None)
+    assert store.posted("other", 10) == []
     with pytest.raises(BrokerRefused, match="the service keeps no cursor of an iterable job: push such jobs"):
         store.begin_iteration("jid", "job")
 

@@ -23,7 +23,7 @@ def test_the_command_lists_every_scheme_with_its_features() -> None:
     assert {scheme for row in rows for scheme in row["schemes"]} >= our_brokers().keys()
     [disque] = [row for row in rows if "disque" in row["schemes"]]
     assert disque["features"]["order"] is False
-    assert disque["features"].keys() == {one.name.lower() for one in Capability}
+    assert disque["features"].keys() == {*(one.name.lower() for one in Capability), "records", "locks", "limits"}
 
 
 def test_a_person_reads_what_is_lacking_and_what_can_be_lost() -> None:

@@ -10,7 +10,7 @@ import harness_rabbitmq
 import harness_two_servers
 import pytest
 from cluster import Cluster
-from harness import VARIABLE, Harness, MemoryHarness, Process, Processes, RedisHarness, can, foreign
+from harness import VARIABLE, Harness, MemoryHarness, Process, Processes, RedisHarness, can, foreign, part_of
 from harness_cluster import ClusterHarness
 from harness_dir import DirHarness
 from harness_disque import DisqueHarness
@@ -24,6 +24,10 @@ from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.brokers.open_broker import kind_of_broker
 from goworkers_py.brokers.redis.driver import connection
 from goworkers_py.config.options import Config
+from goworkers_py.features import feature_of
+from goworkers_py.features.limits.contract import Limits
+from goworkers_py.features.tracking.contract import Records
+from goworkers_py.features.unique.contract import Locks
 
 MakeHarness = Callable[[Path], Harness]
 
@@ -43,13 +47,15 @@ WITHOUT_SERVER = ("memory", "dir")
 # Measured, the tests of this folder take three times as long. So they are measured on the other brokers: these run much
 # of the same code, and what is their own has tests of its own in tests/brokers.
 NOT_MEASURED = ("dir", "cluster", "disque", "rabbitmq+redis")
-# By the name of a fixture, here or in a module, the capability that it asks for.
-NEEDS = {
+# The contracts of features, of which brokers have parts.
+CONTRACTS = (Records, Locks, Limits)
+# By the name of a fixture, here or in a module, the capability or the part of a feature that it asks for.
+NEEDS: dict[str, Capability | type] = {
     "admin": Capability.ADMIN, "batches": Capability.BATCHES, "calls": Capability.CALLS, "cancels": Capability.CONTROL,
     "chains": Capability.CHAINS, "control": Capability.CONTROL, "groups": Capability.GROUPS,
-    "join": Capability.LEADERSHIP, "limits": Capability.LIMITS, "locks": Capability.LOCKS,
-    "metrics": Capability.METRICS, "periodic": Capability.PERIODIC, "publisher": Capability.LOCKS,
-    "records": Capability.RECORDS, "recoverable": Capability.LEASES, "store": Capability.STORE,
+    "join": Capability.LEADERSHIP, "limits": Limits, "locks": Locks,
+    "metrics": Capability.METRICS, "periodic": Capability.PERIODIC, "publisher": Locks,
+    "records": Records, "recoverable": Capability.LEASES, "store": Capability.STORE,
 }  # fmt: skip
 
 
@@ -68,10 +74,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @cache
-def _lacking(harness: str) -> frozenset[Capability]:
+def _lacking(harness: str) -> frozenset[Capability | type]:
     if harness == "rabbitmq+redis":
         return TwoServersHarness.left_out
-    return frozenset(Capability).difference(kind_of_broker(Config(broker=f"{OURS[harness]}://")).capabilities)
+    kind = kind_of_broker(Config(broker=f"{OURS[harness]}://"))
+    parts = {contract for contract in CONTRACTS if kind.part_maker(feature_of(contract)) is None}
+    return frozenset({*Capability} - {*kind.capabilities} | parts)
 
 
 @pytest.fixture(scope="session")
@@ -156,5 +164,5 @@ def admin(me: Process) -> Admin:
 
 
 @pytest.fixture
-def records(me: Process) -> None:
-    can(me.broker, Capability.RECORDS)
+def records(me: Process) -> Records:
+    return part_of(me.broker, Records)

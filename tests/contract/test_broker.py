@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from importlib.metadata import EntryPoint
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 from harness import Process
@@ -14,11 +16,15 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.open_broker import kind_of_broker, open_broker
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.features import FEATURES
+from goworkers_py.features.feature import Feature
+from goworkers_py.features.limits.contract import Limits
+from goworkers_py.features.unique.contract import Locks
 
 PARTS = {
     "store": Capability.STORE, "recoverable": Capability.LEASES, "control": Capability.CONTROL,
     "cancels": Capability.CONTROL, "calls": Capability.CALLS, "admin": Capability.ADMIN, "metrics": Capability.METRICS,
-    "locks": Capability.LOCKS, "limits": Capability.LIMITS, "periodic": Capability.PERIODIC,
+    "periodic": Capability.PERIODIC,
     "batches": Capability.BATCHES, "groups": Capability.GROUPS, "chains": Capability.CHAINS,
     "leadership": Capability.LEADERSHIP,
 }  # fmt: skip
@@ -84,15 +90,36 @@ class OtherBroker(Broker):
 def test_a_capability_without_its_part_is_told() -> None:
     broker = OtherBroker()
     assert _wrong_parts(broker) == []
-    broker.capabilities = frozenset({Capability.LOCKS})
-    assert _wrong_parts(broker) == ["other declares LOCKS, but has no `locks`: leave LOCKS out"]
+    broker.capabilities = frozenset({Capability.CHAINS})
+    assert _wrong_parts(broker) == ["other declares CHAINS, but has no `chains`: leave CHAINS out"]
     broker.store = None  # type: ignore[assignment]
-    broker.limits = object()  # type: ignore[assignment]
-    broker.locks = None  # type: ignore[assignment]
+    broker.groups = object()  # type: ignore[assignment]
+    broker.chains = None  # type: ignore[assignment]
     assert _wrong_parts(broker) == [
-        "other declares LOCKS, but has no `locks`: leave LOCKS out",
-        "other has `limits`, but does not declare LIMITS: add it to `capabilities`",
+        "other has `groups`, but does not declare GROUPS: add it to `capabilities`",
+        "other declares CHAINS, but has no `chains`: leave CHAINS out",
     ]
+
+
+@pytest.mark.parametrize("feature", [one for one in FEATURES if one.contract], ids=lambda one: one.name)
+def test_a_part_of_a_feature_is_one_object_and_a_broker_without_it_is_refused(me: Process, feature: Feature) -> None:
+    contract = getattr(import_module(f"goworkers_py.features.{feature.name}.contract"), feature.contract)
+    if (part := me.broker.part(contract)) is not None:
+        assert me.broker.part(contract) is me.broker.require_part(contract) is part
+    else:
+        with pytest.raises(ConfigError, match=f"{me.broker.name} has no {feature.kept}: "):
+            me.broker.require_part(contract)
+
+
+def test_a_broker_of_another_package_has_its_own_parts() -> None:
+    class Keeping(OtherBroker):
+        own_parts: ClassVar = {Locks: lambda broker: ("the locks of", broker)}
+
+    broker = Keeping()
+    assert broker.part(Locks) == ("the locks of", broker)
+    assert broker.part(Limits) is None
+    with pytest.raises(ConfigError, match="broker: other has no limits of jobs: set another broker"):
+        broker.require_part(Limits)
 
 
 def test_a_broker_that_lists_no_capability_has_none() -> None:

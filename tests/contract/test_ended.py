@@ -14,11 +14,11 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Place
-from goworkers_py.brokers.contracts.store import EndedPlace, Store
 from goworkers_py.core.effect import EndSet, Push, Tie
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.core.job_state import INDEXED, StateWord
 from goworkers_py.core.outcome import Cancelled, Dead, Done, Expired, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.features.tracking.contract import EndedPlace, Records
 from goworkers_py.features.tracking.effects import NoteState, Tracked
 from goworkers_py.features.tracking.tie import RecordTie
 
@@ -39,7 +39,7 @@ def completed(jid: object, **how: object) -> Done:
 
 
 @pytest.fixture
-def publish(me: Process, records: None) -> Callable[..., None]:
+def publish(me: Process, records: Records) -> Callable[..., None]:
     return lambda *pushes: me.broker.transport.publish(pushes)
 
 
@@ -57,8 +57,8 @@ def end(me: Process, publish: Publish) -> Callable[..., None]:
 
 
 @pytest.fixture
-def ended(store: Store) -> Callable[..., list[str]]:
-    return lambda state="completed", limit=1_000: [one.jid for one in store.ended(state, None, limit).records]
+def ended(records: Records) -> Callable[..., list[str]]:
+    return lambda state="completed", limit=1_000: [one.jid for one in records.ended(state, None, limit).records]
 
 
 Publish = Callable[..., None]
@@ -67,7 +67,7 @@ Ended = Callable[..., list[str]]
 
 
 def test_jobs_are_listed_by_the_state_in_which_they_have_ended(
-    me: Process, end: End, ended: Ended, store: Store
+    me: Process, end: End, ended: Ended, records: Records
 ) -> None:
     ends: list[tuple[str, Outcome]] = [
         ("a", completed("a")),
@@ -85,10 +85,10 @@ def test_jobs_are_listed_by_the_state_in_which_they_have_ended(
     assert {state: sorted(ended(state)) for state in INDEXED} == {
         "completed": ["a", "g"], "cancelled": ["b"], "expired": ["c"],
     }  # fmt: skip
-    page = store.ended("completed", None, 10)
+    page = records.ended("completed", None, 10)
     assert (page.total, page.next) == (2, None)
-    [record] = store.ended("expired", None, 10).records
-    assert record == store.record("c")
+    [record] = records.ended("expired", None, 10).records
+    assert record == records.record("c")
 
 
 def test_the_job_that_has_ended_last_comes_first(end: End, ended: Ended) -> None:
@@ -108,12 +108,12 @@ def test_a_delivery_that_is_not_ours_any_more_is_not_listed(
 
 
 def test_a_job_without_a_record_that_is_noted_only_if_it_has_one_is_not_listed(
-    me: Process, publish: Publish, ended: Ended, store: Store
+    me: Process, publish: Publish, ended: Ended, records: Records
 ) -> None:
     me.publish(job("a"))
     [one] = me.consume(1)
     me.settle((one, Expired(effects=(note("expired", "a")._replace(only_known=True),))))
-    assert store.record("a") is None
+    assert records.record("a") is None
     assert ended("expired") == []
 
 
@@ -163,57 +163,57 @@ def test_a_member_of_a_group_is_listed_when_it_is_deleted_and_when_its_set_has_e
 
 
 def test_a_job_that_is_pushed_anew_is_listed_when_it_has_ended_again(
-    me: Process, end: End, publish: Publish, ended: Ended, store: Store
+    me: Process, end: End, publish: Publish, ended: Ended, records: Records
 ) -> None:
     end(("a", completed("a")), ("b", completed("b")))
-    first = store.record("a")
+    first = records.record("a")
     assert first is not None
     publish(push("a", instead_of=first.version))
     assert ended() == ["b"]
     [one] = me.consume(1)
     me.settle((one, Cancelled(effects=(note("cancelled", "a"),))))
     assert (ended(), ended("cancelled")) == (["b"], ["a"])
-    second = store.record("a")
+    second = records.record("a")
     assert second is not None
     publish(push("a", instead_of=second.version))
     [one] = me.consume(1)
     me.settle((one, completed("a")))
     assert (ended(), ended("cancelled")) == (["a", "b"], [])
-    assert store.ended("completed", None, 10).total == 2
+    assert records.ended("completed", None, 10).total == 2
 
 
-def test_a_job_whose_record_is_over_leaves_the_list(end: End, ended: Ended, store: Store) -> None:
+def test_a_job_whose_record_is_over_leaves_the_list(end: End, ended: Ended, records: Records) -> None:
     began = time.monotonic()
     end(("a", completed("a", life_s=1)), ("b", completed("b")))
     assert sorted(ended()) == ["a", "b"] or time.monotonic() > began + 0.9, "or its life is over"
     assert eventually(lambda: ended() == ["b"])
-    assert store.ended("completed", None, 10).total == 1
+    assert records.ended("completed", None, 10).total == 1
 
 
-def test_a_result_is_not_read_with_the_list(end: End, store: Store) -> None:
+def test_a_result_is_not_read_with_the_list(end: End, records: Records) -> None:
     end(("a", completed("a", result="[1]" * 1_000)), ("b", completed("b", result="1")), ("c", completed("c")))
-    found = {one.jid: one.result for one in store.ended("completed", None, 10).records}
+    found = {one.jid: one.result for one in records.ended("completed", None, 10).records}
     assert found == {"a": b"", "b": b"", "c": None}
 
 
-def test_a_long_class_is_read_whole(me: Process, publish: Publish, store: Store) -> None:
+def test_a_long_class_is_read_whole(me: Process, publish: Publish, records: Records) -> None:
     name = "Namespace::" * 30
     publish(push("a"))
     [one] = me.consume(1)
     me.settle((one, Done(effects=(NoteState(Tracked("a", name), "completed", "", 60),))))
-    assert [one.job_class for one in store.ended("completed", None, 10).records] == [name]
+    assert [one.job_class for one in records.ended("completed", None, 10).records] == [name]
 
 
 # --- pages
 
 
-def test_pages_show_each_job_once_while_others_end(end: End, store: Store) -> None:
+def test_pages_show_each_job_once_while_others_end(end: End, records: Records) -> None:
     jids = [f"{number:03}" for number in range(60)]
     end(*((jid, completed(jid)) for jid in jids[:30]))  # of one time
     end(*((jid, completed(jid)) for jid in jids[30:]))
     place, seen = None, list[str]()
     while True:
-        page = store.ended("completed", place, 7)
+        page = records.ended("completed", place, 7)
         seen += [one.jid for one in page.records]
         end((f"new-{len(seen)}", completed(f"new-{len(seen)}")))
         if page.next is None:
@@ -225,17 +225,17 @@ def test_pages_show_each_job_once_while_others_end(end: End, store: Store) -> No
 
 
 def test_a_page_goes_on_behind_a_job_that_has_left_the_list(
-    end: End, publish: Publish, ended: Ended, store: Store
+    end: End, publish: Publish, ended: Ended, records: Records
 ) -> None:
     end(*((jid, completed(jid)) for jid in "abcd"))
     everything = ended()
-    page = store.ended("completed", None, 2)
+    page = records.ended("completed", None, 2)
     assert page.next is not None
-    record = store.record(page.next.jid)
+    record = records.record(page.next.jid)
     assert record is not None
     publish(push(page.next.jid, instead_of=record.version))
-    assert [one.jid for one in store.ended("completed", page.next, 10).records] == everything[2:]
-    assert store.ended("completed", EndedPlace(1.0, "a"), 10).records == []
+    assert [one.jid for one in records.ended("completed", page.next, 10).records] == everything[2:]
+    assert records.ended("completed", EndedPlace(1.0, "a"), 10).records == []
 
 
 def test_the_inspector_goes_on_where_a_page_has_ended(me: Process, end: End, ended: Ended) -> None:

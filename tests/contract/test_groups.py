@@ -18,6 +18,7 @@ from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.core.effect import EndMember, EndSet, Push, PushJobs, Tie, ties_of
 from goworkers_py.core.group import DEFAULT_SETTINGS, DueGroups, Group, GroupMembership, GroupSettings, OwnSettings
 from goworkers_py.core.outcome import DONE, Done, Joined, Requeue
+from goworkers_py.features.tracking.contract import Records
 from goworkers_py.features.tracking.effects import NoteState, Tracked
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.lock import LockClaim
@@ -230,8 +231,8 @@ def test_the_effects_of_a_member_happen_with_its_end(me: Process, groups: Groups
     notes = [NoteState(Tracked(jid, "Job"), "completed", "", 60) for jid in ("there", "elsewhere")]
     ends = EndMember("aggregation", SET, job(1), (notes[0],)), EndMember("aggregation", SET, job(2), (notes[1],))
     me.settle((delivery, Done(effects=ends)))
-    assert me.broker.store.record("there") is not None
-    assert me.broker.store.record("elsewhere") is None
+    assert me.broker.require_part(Records).record("there") is not None
+    assert me.broker.require_part(Records).record("elsewhere") is None
 
 
 def test_a_set_ends_once(me: Process, groups: Groups, publish: Any) -> None:
@@ -300,7 +301,7 @@ def test_members_are_deleted_and_taken_out(me: Process, groups: Groups, publish:
     publish(push(1, before=RecordTie(Tracked("1", "Job"))), push(2), push(3))
     assert groups.take_out(GROUP, job(1), "cancelled")
     assert not groups.take_out(GROUP, job(1), "cancelled")
-    record = me.broker.store.record("1")
+    record = me.broker.require_part(Records).record("1")
     assert record is not None
     assert (record.state, record.timeline[-1].reason) == ("cancelled", "cancelled")
     assert members(groups) == [job(2), job(3)]
@@ -313,7 +314,7 @@ def test_members_are_deleted_and_taken_out(me: Process, groups: Groups, publish:
 
 def test_the_record_of_a_tracked_member_says_its_group(me: Process, publish: Any, groups: Groups) -> None:
     publish(push(1, before=RecordTie(Tracked("1", "Job"))))
-    record = me.broker.store.record("1")
+    record = me.broker.require_part(Records).record("1")
     assert record is not None
     assert (record.state, record.queue, record.group) == ("grouped", "q", "user:7")
     assert me.broker.transport.publish([push(1, before=RecordTie(Tracked("1", "Job")))]) == [Published.DUPLICATE]

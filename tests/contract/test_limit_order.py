@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from harness import Process, can, job, waiting
+from harness import Process, job, part_of, waiting
 from slots import end, holders, jid_of, wish
 
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
 from goworkers_py.features.limits.contract import Limits
@@ -19,7 +18,7 @@ A, B, STRICT = Slot("a"), Slot("b"), Slot("strict")
 
 @pytest.fixture
 def limits(me: Process) -> Limits:
-    limits = can(me.broker, Capability.LIMITS).limits
+    limits = part_of(me.broker, Limits)
     limits.declare([LimitSettings("a", 1), LimitSettings("b", 1), LimitSettings("strict", 1, holds=True)])
     return limits
 

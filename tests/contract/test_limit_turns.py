@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
-from harness import Process, can, job, payloads, waiting
+from harness import Process, job, part_of, payloads, waiting
 from slots import turn_of_a_block
 
 from goworkers_py.admin.places import PARKED
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import Done
@@ -24,7 +23,7 @@ ONE = Slot("one")
 
 @pytest.fixture
 def limits(me: Process) -> Limits:
-    limits = can(me.broker, Capability.LIMITS).limits
+    limits = part_of(me.broker, Limits)
     limits.declare([LimitSettings("one", 1)])
     me.broker.recoverable.beat(Presence(OWNER, {}, blocks=True))
     return limits

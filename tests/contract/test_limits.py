@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from harness import PARKED, RETRIES, SCHEDULED, Process, Processes, can, job, payloads, waiting
+from harness import PARKED, RETRIES, SCHEDULED, Process, Processes, job, part_of, payloads, waiting
 from slots import turn_of_a_block
 
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import DEAD, waiting_in
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.config.options import Config
@@ -50,7 +49,7 @@ def limited(jid: object, slot: Slot = SLOT, holds: bool = False) -> bytes:
 
 @pytest.fixture
 def limits(me: Process) -> Limits:
-    limits = can(me.broker, Capability.LIMITS).limits
+    limits = part_of(me.broker, Limits)
     limits.declare(
         [LimitSettings("stripe", 1), LimitSettings("order", 1, holds=True), LimitSettings("api", rate=Rate(1, 1_000))]
     )
@@ -209,7 +208,7 @@ def test_pushes_of_an_atomic_job_join_the_line(me: Process, limits: Limits) -> N
 
 
 def test_a_push_before_any_declaration_is_strict(me: Process) -> None:
-    limits = can(me.broker, Capability.LIMITS).limits
+    limits = part_of(me.broker, Limits)
     me.broker.transport.publish([push(1), push(2)])
     assert (waiting(me.broker.admin), parked(me)) == ([push(1).payload], [push(2).payload])
     [one] = me.consume(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 import pytest
-from harness import Process, can, job, waiting
+from harness import Process, can, job, part_of, waiting
 
 from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.places import waiting_in
@@ -18,6 +18,7 @@ from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.core.holder import Conflict, Holder
 from goworkers_py.core.outcome import Done
 from goworkers_py.features.unique import holders as lock_holders
+from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.effects import FreeLock
 from goworkers_py.features.unique.holders import LockHolders
 from goworkers_py.features.unique.lock import LockClaim, OnConflict
@@ -37,7 +38,7 @@ class Publisher:
 
 @pytest.fixture
 def publisher(me: Process) -> Publisher:
-    can(me.broker, Capability.LOCKS)
+    part_of(me.broker, Locks)
     can(me.broker, Capability.ADMIN)
     return Publisher(me.broker)
 

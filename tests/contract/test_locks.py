@@ -9,12 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from harness import PARKED, RETRIES, SCHEDULED, Process, Processes, can, job, payloads, waiting
+from harness import PARKED, RETRIES, SCHEDULED, Process, Processes, job, part_of, payloads, waiting
 
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import DEAD, waiting_in
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.recoverable import Found
 from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.config.options import Config
@@ -22,6 +21,7 @@ from goworkers_py.core.delivery import Stage
 from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.holder import Conflict, Holder
 from goworkers_py.core.outcome import DONE, Dead, Done, Park, Requeue, Retry
+from goworkers_py.features.tracking.contract import Records
 from goworkers_py.features.tracking.effects import Tracked
 from goworkers_py.features.tracking.end import Tracking
 from goworkers_py.features.tracking.tie import RecordTie
@@ -50,7 +50,7 @@ def push(jid: object = 1, on_conflict: Any = "skip", at: float | None = None, **
 
 @pytest.fixture
 def locks(me: Process) -> Locks:
-    return can(me.broker, Capability.LOCKS).locks
+    return part_of(me.broker, Locks)
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_a_duplicate_takes_no_lock_and_a_conflict_makes_no_record(me: Process, l
     assert holder(locks) is None
     publish(push(1))
     publish(tracked(2))
-    assert me.broker.store.record("2") is None
+    assert me.broker.require_part(Records).record("2") is None
     publish(replace(push(3), id="known"))
     assert holder(locks) == "1"
 

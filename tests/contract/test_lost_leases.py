@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from harness import Process, Processes, can, job
+from harness import Process, Processes, job, part_of
 from slots import holders, wish
 
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.config.options import Config
+from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import Begins, LimitSettings, Rate, Slot, Waits
 from goworkers_py.features.tracking.end import Tracking
 from goworkers_py.policy.poison import PoisonPolicy
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("recoverable")
 
 @pytest.fixture(params=LIMITS)
 def slot(request: pytest.FixtureRequest, me: Process) -> Slot:
-    can(me.broker, Capability.LIMITS).limits.declare([LIMITS[request.param]])
+    part_of(me.broker, Limits).declare([LIMITS[request.param]])
     return SLOTS[request.param]
 
 
@@ -47,8 +47,8 @@ def declare_dead(me: Process, owner: str) -> None:
 
 
 def looked(me: Process, slot: Slot) -> list[str]:
-    me.broker.limits.look(slot, ["q"])
-    return holders(me.broker.limits, slot)
+    me.broker.require_part(Limits).look(slot, ["q"])
+    return holders(me.broker.require_part(Limits), slot)
 
 
 def beat_for_blocks(me: Process, identity: str = BLOCKS) -> str:
@@ -58,7 +58,7 @@ def beat_for_blocks(me: Process, identity: str = BLOCKS) -> str:
 def test_the_place_of_a_job_whose_owner_has_lost_its_lease_is_given_to_nobody(
     me: Process, other: Process, start: Processes, slot: Slot
 ) -> None:
-    limits = me.broker.limits
+    limits = me.broker.require_part(Limits)
     me.publish(job(1), job(2))
     [one], [two] = other.consume(1), me.consume(1)
     assert limits.begin(wish(one, slot)) == Begins()
@@ -75,7 +75,7 @@ def test_the_place_of_a_job_whose_owner_has_lost_its_lease_is_given_to_nobody(
 def test_the_place_of_a_job_whose_owner_is_dead_goes_on(
     me: Process, start: Processes, slot: Slot, die: Callable[[Process], None]
 ) -> None:
-    limits, other = me.broker.limits, start.unknown()
+    limits, other = me.broker.require_part(Limits), start.unknown()
     other.identity = "host:2:000000000002"
     other.beat()
     me.publish(job(1), job(2))
@@ -93,7 +93,7 @@ def test_the_place_of_a_job_whose_owner_is_dead_goes_on(
 def test_the_place_of_a_block_whose_owner_has_lost_its_lease_is_given_to_nobody(
     me: Process, start: Processes, slot: Slot
 ) -> None:
-    limits = me.broker.limits
+    limits = me.broker.require_part(Limits)
     beat_for_blocks(me)
     assert limits.take(slot, "block-1", BLOCKS) is True
     me.publish(job(1))
@@ -110,7 +110,7 @@ def test_the_place_of_a_block_whose_owner_is_dead_is_free(
     me: Process, start: Processes, slot: Slot, die: Callable[[Process], None]
 ) -> None:
     """Of a strict limit too: no recovery begins a block again."""
-    limits = me.broker.limits
+    limits = me.broker.require_part(Limits)
     beat_for_blocks(me)
     limits.take(slot, "block-1", BLOCKS)
     me.publish(job(1))
@@ -127,14 +127,14 @@ def test_the_place_of_a_block_whose_owner_is_dead_is_free(
 
 def test_the_place_of_a_block_whose_owner_has_ended_is_free(me: Process, slot: Slot) -> None:
     beat_for_blocks(me)
-    me.broker.limits.take(slot, "block-1", BLOCKS)
+    me.broker.require_part(Limits).take(slot, "block-1", BLOCKS)
     me.broker.recoverable.end_blocks(BLOCKS)
     assert looked(me, slot) == []
 
 
 def test_nobody_is_dead_without_a_proof(me: Process, start: Processes, slot: Slot) -> None:
     beat_for_blocks(me)
-    me.broker.limits.take(slot, "block-1", BLOCKS)
+    me.broker.require_part(Limits).take(slot, "block-1", BLOCKS)
     start.expire(BLOCKS)
     waits = "blocks:1:0000000000bb"
     stale, proof = beat_for_blocks(me, waits), beat_for_blocks(me, waits)

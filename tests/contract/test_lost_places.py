@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from harness import Process, can, job, waiting
+from harness import Process, can, job, part_of, waiting
 from slots import end, holders, wish
 
 from goworkers_py.admin.places import waiting_in
@@ -28,15 +28,15 @@ def limits(me: Process, monkeypatch: pytest.MonkeyPatch) -> Limits:
     monkeypatch.setattr(limit_releaser, "LOOK_FOR_AFTER_S", -1.0)
     monkeypatch.setattr(limit_releaser, "LOOK_FOR_RUN_AFTER_S", -1.0)
     can(me.broker, Capability.ADMIN)
-    limits = can(me.broker, Capability.LIMITS).limits
+    limits = part_of(me.broker, Limits)
     limits.declare([LimitSettings(name, 1) for name in ("a", "b", "order")])
     return limits
 
 
 def look(me: Process) -> None:
     """At all lines, and for missing jobs."""
-    for entry in me.broker.limits.entries():
-        me.broker.limits.set(entry.name, concurrent=1)
+    for entry in me.broker.require_part(Limits).entries():
+        me.broker.require_part(Limits).set(entry.name, concurrent=1)
     LimitReleaser(me.broker, Limiting(Registry(), Config()), Outage("it")).run_once()
 
 

@@ -16,7 +16,7 @@ from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.brokers.contracts.admin import Admin, Change, Place
 from goworkers_py.brokers.contracts.recoverable import Found, Recoverable
-from goworkers_py.brokers.contracts.store import RunningMark, Store
+from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
@@ -24,6 +24,7 @@ from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.errors import PoisonPill
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Dead, Discard, Done, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.features.tracking.contract import Records, RunningMark
 from goworkers_py.features.tracking.effects import NoteState, Tracked
 from goworkers_py.features.tracking.end import Tracking
 from goworkers_py.features.tracking.record import MOST_MOVES
@@ -48,14 +49,14 @@ def note(state: str, jid: object = 1, life_s: int = 60, **fields: str) -> NoteSt
 
 
 @pytest.fixture
-def publish(me: Process, records: None) -> Callable[..., list[Published]]:
+def publish(me: Process, records: Records) -> Callable[..., list[Published]]:
     return lambda *pushes: list(me.broker.transport.publish(pushes))
 
 
 @pytest.fixture
-def record(store: Store) -> Callable[..., JobRecord]:
+def record(records: Records) -> Callable[..., JobRecord]:
     def read(jid: object = 1) -> JobRecord:
-        found = store.record(str(jid))
+        found = records.record(str(jid))
         assert found is not None
         return found
 
@@ -95,11 +96,11 @@ def test_an_id_and_a_record_both_make_a_duplicate(publish: Publish, admin: Admin
     assert waiting(admin) == [tracked(1)]
 
 
-def test_a_job_that_is_not_tracked_has_no_record(me: Process, store: Store) -> None:
+def test_a_job_that_is_not_tracked_has_no_record(me: Process, records: Records) -> None:
     me.publish(job(1))
     [one] = me.consume(1)
     me.settle((one, Done()))
-    assert store.record("1") is None
+    assert records.record("1") is None
 
 
 # --- a settlement
@@ -209,13 +210,13 @@ def test_a_record_that_was_not_made_by_a_push_begins_with_the_run(me: Process, r
     assert (record().state, moves(record())) == ("completed", ["completed"])
 
 
-def test_a_record_ends_with_its_life(me: Process, publish: Publish, store: Store, admin: Admin) -> None:
+def test_a_record_ends_with_its_life(me: Process, publish: Publish, records: Records, admin: Admin) -> None:
     publish(push())
     [one] = me.consume(1)
     began = time.monotonic()
     me.settle((one, Done(effects=(note("completed", life_s=1),))))
-    assert store.record("1") is not None or time.monotonic() > began + 0.9, "or its life is over"
-    assert eventually(lambda: store.record("1") is None)
+    assert records.record("1") is not None or time.monotonic() > began + 0.9, "or its life is over"
+    assert eventually(lambda: records.record("1") is None)
     assert publish(push()) == [Published.PUSHED], "the jid is free again"
     assert waiting(admin) == [tracked(1)]
 
@@ -260,48 +261,48 @@ def mark(delivery: Delivery, first: bool = True, progress: str | None = None) ->
     return RunningMark(Tracked("1", "Job"), delivery, progress, first)
 
 
-def test_a_job_that_runs_is_marked(me: Process, publish: Publish, record: Read, store: Store) -> None:
+def test_a_job_that_runs_is_marked(me: Process, publish: Publish, record: Read, records: Records) -> None:
     publish(push())
     [one] = me.consume(1)
-    store.mark_running([mark(one)])
+    records.mark_running([mark(one)])
     assert (record().state, record().owner, moves(record())) == ("running", me.identity, ["waiting", "running"])
     status = JobLookup(me.broker).status("1")
     assert (status.state, status.verified, status.owner) == ("running", True, me.identity)
 
 
-def test_a_mark_that_comes_late_changes_nothing(me: Process, publish: Publish, record: Read, store: Store) -> None:
+def test_a_mark_that_comes_late_changes_nothing(me: Process, publish: Publish, record: Read, records: Records) -> None:
     publish(push())
     [one] = me.consume(1)
     me.settle((one, ENDS["retry"][0]))
-    store.mark_running([mark(one), mark(one, first=False, progress='[1,2,"",3]')])
+    records.mark_running([mark(one), mark(one, first=False, progress='[1,2,"",3]')])
     assert (record().state, record().progress) == ("retry", None)
 
 
-def test_a_late_mark_revives_no_record(me: Process, publish: Publish, store: Store) -> None:
+def test_a_late_mark_revives_no_record(me: Process, publish: Publish, records: Records) -> None:
     """asynq's late writer makes an expired task again, without a life."""
     publish(push())
     [one] = me.consume(1)
-    store.mark_running([mark(one)])
+    records.mark_running([mark(one)])
     me.settle((one, Done(effects=(note("completed", life_s=1),))))
-    assert eventually(lambda: store.record("1") is None)
-    store.mark_running([mark(one), mark(one, first=False, progress='[1,2,"",3]')])
-    assert store.record("1") is None
+    assert eventually(lambda: records.record("1") is None)
+    records.mark_running([mark(one), mark(one, first=False, progress='[1,2,"",3]')])
+    assert records.record("1") is None
 
 
 def test_progress_is_written_while_the_job_runs_there(
-    me: Process, publish: Publish, record: Read, store: Store
+    me: Process, publish: Publish, record: Read, records: Records
 ) -> None:
     publish(push())
     [one] = me.consume(1)
-    store.mark_running([mark(one, progress='[1.0,4.0,"one",5.0]')])
+    records.mark_running([mark(one, progress='[1.0,4.0,"one",5.0]')])
     progress = record().progress
     assert progress is not None
     assert (progress.at, progress.total, progress.text, progress.percent) == (1.0, 4.0, "one", 25.0)
-    store.mark_running([mark(one, first=False, progress='[2.0,null,"two",5.0]')])
+    records.mark_running([mark(one, first=False, progress='[2.0,null,"two",5.0]')])
     assert record().progress is not None
     assert (record().progress.text, record().progress.percent) == ("two", None)  # type: ignore[union-attr]
     strange = Delivery(one.payload, "q", "host:9:000000000009", one.receipt)
-    store.mark_running([mark(strange, first=False, progress='[3.0,null,"three",5.0]')])
+    records.mark_running([mark(strange, first=False, progress='[3.0,null,"three",5.0]')])
     assert record().progress.text == "two"  # type: ignore[union-attr]
 
 
@@ -442,12 +443,12 @@ def judge(found: Found, error: PoisonPill | None = None) -> RecoveryDecision:
 
 
 def test_a_job_of_a_dead_process_waits_again(
-    me: Process, start: Processes, publish: Publish, record: Read, store: Store, admin: Admin
+    me: Process, start: Processes, publish: Publish, record: Read, records: Records, admin: Admin
 ) -> None:
     publish(push(), push(2))
     dead = start()
     one, _ = dead.consume(2)
-    store.mark_running([mark(one)])
+    records.mark_running([mark(one)])
     me.publish(job("plain"))
     dead.consume(1)
     start.expire(dead)
@@ -457,25 +458,27 @@ def test_a_job_of_a_dead_process_waits_again(
         "waiting", "", f"recovered from {dead.identity}",
     )  # fmt: skip
     assert record(2).state == "waiting"
-    assert store.record("plain") is None
+    assert records.record("plain") is None
 
 
 def test_a_late_process_writes_nothing_over_the_record_of_the_one_that_has_its_job(
-    me: Process, start: Processes, publish: Publish, record: Read, store: Store, recoverable: Recoverable
+    me: Process, start: Processes, publish: Publish, record: Read, records: Records, recoverable: Recoverable
 ) -> None:
     publish(push(), push(2))
     late = start()
     marked, unmarked = late.consume(2)
-    store.mark_running([mark(marked)])
+    records.mark_running([mark(marked)])
     start.expire(late)
     assert len(list(recoverable.recover(me.identity, judge, ""))) == 2
     ours = me.consume(2)
-    store.mark_running([RunningMark(Tracked(jid, "Job"), one, None, True) for jid, one in zip("12", ours, strict=True)])
+    records.mark_running(
+        [RunningMark(Tracked(jid, "Job"), one, None, True) for jid, one in zip("12", ours, strict=True)]
+    )
     before = record(), record(2)
     assert [(one.state, one.owner) for one in before] == [("running", me.identity)] * 2
 
     progress = mark(marked, first=False, progress='[1.0,2.0,"late",5.0]')
-    late.broker.store.mark_running([progress, RunningMark(Tracked("2", "Job"), unmarked, None, True)])
+    late.broker.require_part(Records).mark_running([progress, RunningMark(Tracked("2", "Job"), unmarked, None, True)])
     for kind in ("retry", "park"):
         assert late.settle((marked, ENDS[kind][0])) == [False]
     assert late.settle((marked, Done(effects=(note("completed"),)))) == [False]
@@ -495,12 +498,12 @@ def test_a_job_that_killed_its_processes_is_dead(me: Process, start: Processes, 
 
 
 def test_a_process_that_leaves_writes_the_records_of_its_jobs(
-    start: Processes, me: Process, publish: Publish, record: Read, store: Store
+    start: Processes, me: Process, publish: Publish, record: Read, records: Records
 ) -> None:
     publish(push())
     other = start()
     [one] = other.consume(1)
-    store.mark_running([mark(one)])
+    records.mark_running([mark(one)])
     other.leave()
     assert record().state == "waiting"
 
@@ -549,7 +552,7 @@ def test_a_job_pushes_a_tracked_job_in_place_of_one_that_is_gone(me: Process, pu
     publish(push(), push(2))
     one, other = me.consume(2)
     me.settle((one, Done()))
-    stale = me.broker.store.record("1")
+    stale = me.broker.require_part(Records).record("1")
     assert stale is not None
     again = push().with_tie(RecordTie(Tracked("1", "Job"), stale.version))
     me.settle((other, Done(effects=(PushJobs("2", (again, push(2))),))))
@@ -587,11 +590,11 @@ def test_the_place_in_a_queue_is_told(me: Process, publish: Publish, admin: Admi
 # --- waiting for the end
 
 
-def test_a_watcher_is_told_of_the_end(me: Process, publish: Publish, store: Store) -> None:
+def test_a_watcher_is_told_of_the_end(me: Process, publish: Publish, records: Records) -> None:
     publish(push(), push(2))
     one, other = me.consume(2)
     told: list[int] = []
-    stop = store.watch("1", lambda: told.append(1))
+    stop = records.watch("1", lambda: told.append(1))
     assert eventually(lambda: len(told) == 1), "the watch has begun"
     me.settle((other, Done(effects=(note("completed", 2),))))
     me.settle((one, ENDS["completed"][0]))

@@ -16,6 +16,7 @@ from apps import own_app
 from servers import RedisServer
 
 from goworkers_py.core.errors import LimitTimeout
+from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import Slot
 
 
@@ -124,4 +125,4 @@ def test_a_block_that_is_killed_frees_its_strict_limit(own: RedisServer) -> None
         killed.kill()
         killed.wait()
         with one.acquire(timeout=30):
-            assert len(app.broker.limits.holders(Slot("one"))) == 1
+            assert len(app.broker.require_part(Limits).holders(Slot("one"))) == 1

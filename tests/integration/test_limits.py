@@ -26,6 +26,7 @@ from goworkers_py.api.app import App
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import LimitTimeout
+from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import Slot
 
 JOBS = """
@@ -265,7 +266,7 @@ def cut_off(server: RedisServer, proxy: Proxy) -> Iterator[None]:
     proxy.refuse()
     redis, slots = server.client(), (Slot("pair"), Slot("door"))
     with own_app(server.url) as app:
-        owners = {holder.owner for slot in slots for holder in app.broker.limits.holders(slot)}
+        owners = {holder.owner for slot in slots for holder in app.broker.require_part(Limits).holders(slot)}
     leases = [Keys().lease(owner) for owner in owners]
     assert eventually(lambda: not redis.exists(*leases))
     yield
@@ -291,7 +292,7 @@ def test_an_outage_that_is_longer_than_leases_lets_no_more_run_than_allowed(
 
     def look() -> list[int]:
         """At each moment, not only when a daemon looks."""
-        limits = app.broker.limits
+        limits = app.broker.require_part(Limits)
         return [limits.look(slot, ["q"]).let_go for slot in (Slot("pair"), Slot("door"))]
 
     with ExitStack() as stack:

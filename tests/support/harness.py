@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pytest
 import redis as redis_py
@@ -45,8 +45,11 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Outcome
+from goworkers_py.features import feature_of
 from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.wire.stored_job import StoredJob
+
+P = TypeVar("P")
 
 VARIABLE = "PYWORKERS_TEST_HARNESS"
 CONSUMED_WITHIN_S = 15.0
@@ -168,7 +171,9 @@ class Processes:
     def unknown(self, **options: Any) -> Process:
         """A process that has sent no beat yet."""
         process = Process(Config(broker=self._harness.address, **getattr(self._harness, "options", {}), **options))
-        process.broker.capabilities = {*process.broker.capabilities} - getattr(self._harness, "left_out", set())
+        left_out, part = getattr(self._harness, "left_out", set()), process.broker.part
+        process.broker.capabilities = {*process.broker.capabilities} - left_out
+        process.broker.part = lambda contract: None if contract in left_out else part(contract)  # type: ignore[method-assign]
         self._brokers.append(process.broker)
         return process
 
@@ -244,3 +249,10 @@ def can(broker: Broker, capability: Capability) -> Broker:
     if capability not in broker.capabilities:
         pytest.skip(f"{broker.name} has no {capability.value}")
     return broker
+
+
+def part_of(broker: Broker, contract: type[P]) -> P:
+    part = broker.part(contract)
+    if part is None:
+        pytest.skip(f"{broker.name} has no {feature_of(contract).kept}")
+    return part

@@ -17,7 +17,7 @@ from waiting import eventually
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import Found, Presence
-from goworkers_py.brokers.contracts.store import TIMED, RunningMark
+from goworkers_py.brokers.contracts.store import TIMED
 from goworkers_py.brokers.contracts.transport import Batch, Push
 from goworkers_py.brokers.redis.driver import connection
 from goworkers_py.brokers.redis.driver.connection import Connections
@@ -29,6 +29,7 @@ from goworkers_py.core.effect import MeetTombstone, PushJobs, ShowStatus, StoreC
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import DONE, Cancelled, Dead, Done, Outcome, Requeue, Retry
+from goworkers_py.features.tracking.contract import Records, RunningMark
 from goworkers_py.features.tracking.effects import NoteState, Tracked
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.observe.executions import Executions
@@ -143,13 +144,13 @@ def tracks(life: ProcessLife) -> object:
     )
     life.redis.rpoplpush("queue:tracked", "queue:tracked:me:inprogress")
     one = Delivery(payload, "tracked", "me")
-    stop = life.broker.store.watch("tracked", told.set)
+    stop = life.broker.require_part(Records).watch("tracked", told.set)
     told.wait(5.0)  # not told where the rules do not allow to listen
-    life.broker.store.mark_running([RunningMark(Tracked("tracked", "Tracked"), one, None, True)])
-    running = life.broker.store.record("tracked")
+    life.broker.require_part(Records).mark_running([RunningMark(Tracked("tracked", "Tracked"), one, None, True)])
+    running = life.broker.require_part(Records).record("tracked")
     done = Done(effects=(NoteState(Tracked("tracked", ""), "completed", "", 60, (("result", b"1"),)),))
     settled = life.broker.transport.settle(Batch(secrets.token_hex(4), 1, [(one, done)]))
-    record = life.broker.store.record("tracked")
+    record = life.broker.require_part(Records).record("tracked")
     stop()
     return published, running and running.state, settled, record and (record.state, record.result)
 
@@ -161,7 +162,9 @@ def shows(life: ProcessLife) -> object:
     life.redis.hset("sidekiq:status:shown", "status", "queued")
     life.redis.expire("sidekiq:status:shown", 7_200)
     delivery = Delivery(payload, "shown", "me")
-    life.broker.store.mark_running([RunningMark(one, delivery, '[1.0,4.0,"text",5.0]', True, shown=True)])
+    life.broker.require_part(Records).mark_running(
+        [RunningMark(one, delivery, '[1.0,4.0,"text",5.0]', True, shown=True)]
+    )
     working = life.redis.hgetall("sidekiq:status:shown")
     life.redis.hset("sidekiq:status:shown", "stop", "true")
     stopped = life.broker.cancels.elsewhere(["shown", "none"], ["shown"])

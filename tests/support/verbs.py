@@ -75,7 +75,7 @@ def leased_broker(url: str, machine: str = "", block_s: float = 0.1, **options: 
     broker = RedisBroker(url, Config(**options))
     broker._transport.block_s = block_s
     # A server that stands still for a few seconds on a busy machine is no lost connection.
-    broker._connections.reply_margin_s = 20.0
+    broker.connections.reply_margin_s = 20.0
     broker.transport = LeasedTransport(broker, url, Keys(options.get("namespace", "")))
     if machine:
         broker.recoverable = LeasesElsewhere(broker, machine)

@@ -20,6 +20,7 @@ from goworkers_py.core.batch import Membership, NewBatch
 from goworkers_py.core.effect import Push
 from goworkers_py.core.group import Group, GroupMembership
 from goworkers_py.core.periodic import Firing, Release, Rule
+from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import LimitSettings
 from goworkers_py.wire.job_record import Progress
 from goworkers_py.wire.schedule import schedule
@@ -105,7 +106,7 @@ def _named(app: App, name: str, number: int) -> None:
     """What the product itself makes under such a name."""
     broker = app.broker
     broker.batches.open(NewBatch(Membership(f"b{number}{name.replace('.', ',')}", (name,)), name, "hold"))
-    broker.limits.declare([LimitSettings(name, 2, None)])
+    broker.require_part(Limits).declare([LimitSettings(name, 2, None)])
     group = Group(name, name, name)
     broker.transport.publish([Push(name, job(queue=name, **{"class": name}), ties=(GroupMembership(group),))])
     app.inspector.note_action(name, name, name, number, source=name)

@@ -19,6 +19,7 @@ from goworkers_py.core.effect import Push
 from goworkers_py.core.election import Bid, Standing
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.core.periodic import Firing, Release, Rule
+from goworkers_py.features.limits.contract import Limits
 from goworkers_py.wire.failure import pack_backtrace
 from goworkers_py.wire.schedule import schedule
 
@@ -107,7 +108,7 @@ def fill_for_changes(app: App, redis: redis_py.Redis) -> Scene:
     """With something that each action and each command can change, and an empty audit list."""
     scene = fill_all(app, redis)
     redis.delete("pyworkers:audit")
-    app.broker.limits.declare([app.limit("spare", concurrent=2).spec.settings])
+    app.broker.require_part(Limits).declare([app.limit("spare", concurrent=2).spec.settings])
     app.inspector.set_limit("spare", 1)
     app.inspector.pause_periodic("heartbeat")
     digest = redis.hget("pyworkers:periodic:shop:heartbeat", "digest").decode()  # type: ignore[union-attr]
@@ -196,7 +197,7 @@ def _features(app: App, now: float) -> str:
     pushed = [Push(GROUP.queue, json.dumps(one).encode(), ties=(joining,)) for one in members]
     app.broker.transport.publish(pushed)
     limit = app.limit("stripe", concurrent=2)
-    app.broker.limits.declare([limit.spec.settings])
+    app.broker.require_part(Limits).declare([limit.spec.settings])
     app.job("ChargeJob", queue="billing", limits=[limit])(lambda number: None).enqueue_bulk([[n] for n in range(5)])
     app.job("SyncStockJob", queue="default", unique_for=600)(lambda number: None).enqueue(7)
     release = Release("shop", "7")

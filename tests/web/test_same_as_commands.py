@@ -15,6 +15,7 @@ from wsgi_client import Client
 
 from goworkers_py import App
 from goworkers_py.core.group import OwnSettings
+from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import Rate
 from goworkers_py.web import application
 
@@ -158,7 +159,7 @@ def push_configuration(app: App, concurrency: int) -> None:
 
 def take_place(app: App) -> None:
     limit = app.limit("order", concurrent=1)
-    app.broker.limits.declare([limit.spec.settings])
+    app.broker.require_part(Limits).declare([limit.spec.settings])
     app.job("OrderJob", queue="billing", limits=[limit])(lambda number: None).enqueue(1)
 
 

@@ -27,8 +27,6 @@ from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.options import Config
 from goworkers_py.core.election import Fence
 from goworkers_py.core.timing import TIMING
-from goworkers_py.features.limits.memory import MemoryLimits
-from goworkers_py.features.unique.memory import MemoryLocks
 
 log = logging.getLogger(__name__)
 
@@ -50,19 +48,18 @@ ALL = "all jobs, with the process"
 
 class MemoryBroker(Broker):
     name = "memory"
+    family = "memory"
     capabilities = frozenset(Capability) - {Capability.METRICS, Capability.SHARED, Capability.LASTING}
     reliability = Reliability(ALL, "there is no server", ALL, "there is no network")
 
     def __init__(self, state: State, dead_limits: DeadLimits, lease_s: float = TIMING.lease_s) -> None:
-        endings = Endings(state, dead_limits)
+        self.state, self.endings = state, (endings := Endings(state, dead_limits))
         self.transport = MemoryTransport(state, endings)
         self.store = MemoryStore(state, endings, dead_limits)
         self.recoverable = MemoryLeases(state, dead_limits, lease_s)
         self.control = MemoryControl(state)
         self.cancels = MemoryCancels(state)
         self.calls = MemoryCalls(state)
-        self.locks = MemoryLocks(state)
-        self.limits = MemoryLimits(state, endings)
         self.periodic = MemoryPeriodic(state)
         self.chains = MemoryChains(state)
         self.batches = MemoryBatches(state)

@@ -195,6 +195,9 @@ class State:
         else:
             self.slots.push(push, self._queues.setdefault(push.queue, Waiting()), one.number)
 
+    def begin_wait(self, jid: str) -> None:
+        """Called before somebody waits for the end of a job. A state in which no job can end meanwhile may raise."""
+
     def ring(self) -> None:
         """Under the lock. Wakes every waiting consumer, which looks again; to wake one in vain does no harm."""
         for bell in self.bells:

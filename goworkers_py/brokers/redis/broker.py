@@ -32,13 +32,12 @@ from goworkers_py.brokers.redis.server.checks import warn_of_eviction
 from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.options import Config
 from goworkers_py.core.election import Fence
-from goworkers_py.features.limits.redis import RedisLimits
-from goworkers_py.features.unique.redis import RedisLocks
 from goworkers_py.policy.for_ruby import ForRuby
 
 
 class RedisBroker(Broker):
     name = "Redis"
+    family = "redis"
     capabilities: Collection[Capability] = frozenset(Capability)
     reliability = Reliability(
         "nothing: other processes recover its jobs",
@@ -55,21 +54,18 @@ class RedisBroker(Broker):
         connections = self._connect(address)
         if fence is not None:
             connections = self._connect_fenced(address, fence, keys.leader(fence.election))
-        self._connections, self.fence = connections, fence
+        self.connections, self.keys, self.fence = connections, keys, fence
+        self.begins, self.listener = BeginCalls(connections, keys), Listener(connections)
         settlement = Settlement(connections, keys, dead_limits)
         transport = RedisTransport(connections, keys, settlement)
         self.transport = self._transport = transport
-        self._listener = Listener(connections)
-        self.store = RedisStore(connections, keys, settlement, dead_limits, self._listener)
+        self.store = RedisStore(connections, keys, settlement, dead_limits)
         self.recoverable = RedisLeases(connections, keys, settlement, transport.end_lines, config.timing.lease_s)
         self.control = RedisControl(connections, keys, config.metrics)
-        self.cancels = RedisCancels(connections, keys, self._listener)
-        self.calls = RedisCalls(connections, keys, self._listener)
-        self.configurations = RedisConfigurations(connections, keys, self._listener)
-        begins = BeginCalls(connections, keys)
-        self.locks = RedisLocks(connections, keys, begins)
+        self.cancels = RedisCancels(connections, keys, self.listener)
+        self.calls = RedisCalls(connections, keys, self.listener)
+        self.configurations = RedisConfigurations(connections, keys, self.listener)
         self.groups = RedisGroups(connections, keys)
-        self.limits = RedisLimits(connections, keys, begins)
         self.chains = RedisChains(connections, keys)
         self.batches = RedisBatches(connections, keys)
         self.admin = RedisAdmin(connections, keys, dead_limits, ForRuby.of(config.echo))
@@ -78,7 +74,7 @@ class RedisBroker(Broker):
         self.neighbours = RedisNeighbours(connections, keys)
         # A leader must know that a renewal fails while there is still time for another one.
         self._of_elections = self._connect(address, timeout_s=config.leader_lease / 4)
-        self.leadership = RedisLeadership(self._of_elections, keys, self._listener)
+        self.leadership = RedisLeadership(self._of_elections, keys, self.listener)
 
     @classmethod
     def open(cls, config: Config) -> RedisBroker:
@@ -97,10 +93,10 @@ class RedisBroker(Broker):
         return list(access.lines(config, producer))
 
     def warn_at_start(self) -> None:
-        warn_of_eviction(self._connections)
+        warn_of_eviction(self.connections)
 
     def close(self) -> None:
-        self._listener.close()
+        self.listener.close()
         self._transport.close()
-        self._connections.close()
+        self.connections.close()
         self._of_elections.close()

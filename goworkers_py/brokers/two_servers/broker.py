@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.open_broker import kind_of_broker
@@ -10,10 +11,12 @@ from goworkers_py.brokers.two_servers.leases import StoreLeases
 from goworkers_py.brokers.two_servers.transport import TwoServerTransport
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.features import feature_of
 
-# Of the store, but not of both servers together. LIMITS: a job of the queue service has no place in the store from
-# which it could go into a line. LEADERSHIP: the queue service checks no epoch.
-NOT_OF_BOTH = {Capability.ORDER, Capability.FRONT, Capability.LIMITS, Capability.LEADERSHIP}
+# Of the store, but not of both servers together. LEADERSHIP: the queue service checks no epoch.
+NOT_OF_BOTH = {Capability.ORDER, Capability.FRONT, Capability.LEADERSHIP}
+
+P = TypeVar("P")
 
 
 class TwoServers(Broker):
@@ -31,6 +34,9 @@ class TwoServers(Broker):
         self.recoverable = StoreLeases(store.recoverable)
         self.neighbours, self.configurations = store.neighbours, store.configurations
         self.death_marks = service.death_marks
+
+    def part(self, contract: type[P]) -> P | None:
+        return self._store.part(contract) if feature_of(contract).kept_beside else None
 
     def __getattr__(self, part: str) -> object:  # type: ignore[override]
         """The other parts are those of the store."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from goworkers_py.admin.missing_jobs import MissingJobs
 from goworkers_py.admin.verbs import Verbs
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import LimitEntry, LimitSettings, Rate, Slot, SlotEntry, SlotHolder
@@ -64,5 +63,4 @@ class LimitVerbs(Verbs):
 
     @property
     def _limits(self) -> Limits:
-        self._broker.require(Capability.LIMITS)
-        return self._broker.limits
+        return self._broker.require_part(Limits)

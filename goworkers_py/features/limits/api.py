@@ -8,11 +8,12 @@ from functools import partial
 from typing import Any
 
 from goworkers_py.api.block_owner import BlockKeeper, BlockOwner
-from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.broker import Broker
 from goworkers_py.config.options import Config
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, ConfigError, LimitTimeout
 from goworkers_py.features.limits.configured import configured
+from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import MOST, LimitSpec, Slot, Undeclared, is_limit_name, rate_of
 from goworkers_py.features.limits.limiting import declare, queues_of_limits, slot_for
 from goworkers_py.policy.registry import Registry
@@ -93,10 +94,8 @@ class Limited:
         self.owner = BlockOwner(lambda: self._broker().recoverable, lambda: self.config().timing)
 
     @property
-    def limits(self) -> Any:
-        broker = self._broker()
-        broker.require(Capability.LIMITS)
-        return broker.limits
+    def limits(self) -> Limits:
+        return self._broker().require_part(Limits)
 
     def queues(self, slot: Slot) -> list[str]:
         return queues_of_limits(self.registry, [slot.limit])

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from goworkers_py.config.options import Config
     from goworkers_py.core.line_owner import LineOwner
     from goworkers_py.features.in_process import InProcess, Process, Recovering
+    from goworkers_py.features.limits.contract import Limits as LimitsPart
     from goworkers_py.policy.registry import Registry
     from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
@@ -29,6 +30,9 @@ class Limits(Feature):
     """How many jobs of the whole fleet run at once, and how many begin in a time."""
 
     name = "limits"
+    contract, kept = "Limits", "limits of jobs"
+    # A job of the queue service has no place in the store from which it could go into a line.
+    kept_beside = False
     push_marks = frozenset({"limits"})
 
     def push(self, broker: Callable[[], Broker]) -> PushPart:
@@ -60,11 +64,22 @@ class Limits(Feature):
         return Limiting(registry, config)
 
     def in_process(self, process: Process) -> InProcess | None:
-        from goworkers_py.brokers.broker import Capability
+        from goworkers_py.features.limits.contract import Limits
         from goworkers_py.features.limits.run import LimitedRuns
 
-        broker = process.broker
-        return LimitedRuns(process, broker.limits) if Capability.LIMITS in broker.capabilities else None
+        limits = process.broker.part(Limits)
+        return None if limits is None else LimitedRuns(process, limits)
+
+    def part(self, family: str) -> Callable[[Any], LimitsPart] | None:
+        if family == "redis":
+            from goworkers_py.features.limits.redis import RedisLimits
+
+            return lambda broker: RedisLimits(broker.connections, broker.keys, broker.begins)
+        if family == "memory":
+            from goworkers_py.features.limits.memory import MemoryLimits
+
+            return lambda broker: MemoryLimits(broker.state, broker.endings)
+        return None
 
     # --- brokers
 

@@ -9,8 +9,8 @@ from goworkers_py.admin.doctor import NOTE, PROBLEM, SAMPLE, fetched_queues
 from goworkers_py.admin.filter import counted
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import PARKED
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Advice
+from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import Slot, slot_of_line
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -35,7 +35,7 @@ def limit_findings(inspector: Inspector) -> Iterator[Advice]:
 def _dead_holders(inspector: Inspector, waiting: Sequence[StoredJob]) -> Iterator[Advice]:
     """`waiting`: jobs in the lines of limits. Looks at their slots, and at the one slot of each limit without keys: to
     find all keys would read every name on the server."""
-    if not inspector.has(Capability.LIMITS):
+    if not inspector.has(Limits):
         return
     declared = [Slot(one.name) for one in inspector.limits()]
     if declared:

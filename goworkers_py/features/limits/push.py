@@ -7,7 +7,7 @@ from typing import Any
 
 from goworkers_py.api.push_part import JobTies, PushPart
 from goworkers_py.api.request import Request
-from goworkers_py.brokers.broker import Capability
+from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import LimitSpec, SlotClaim, SlotTie
 from goworkers_py.features.limits.limiting import limits_of, slot_for, strict_of
 from goworkers_py.features.limits.payload import SLOTS, slots_field, slots_of
@@ -36,5 +36,5 @@ class LimitPushes(PushPart):
         limit = None if asked.code is None else strict_of(limits_of(asked.code))
         if limit is None:
             return None
-        self._broker().require(Capability.LIMITS)
+        self._broker().require_part(Limits)
         return SlotTies(limit)

@@ -18,6 +18,7 @@ from goworkers_py.admin.missing_jobs import MissingJobs
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import DueSlots, Slot, SlotHolder, slot_of_line
 from goworkers_py.features.limits.limiting import Limiting
 from goworkers_py.features.limits.options import LimitConfig
@@ -49,7 +50,7 @@ REST = 10
 class LimitReleaser(BrokerService):
     def __init__(self, broker: Broker, limiting: Limiting, outage: Outage) -> None:
         super().__init__("limit releaser", outage)
-        self._broker = broker
+        self._limits = broker.require_part(Limits)
         self._limiting = limiting
         self._jobs = MissingJobs(broker)
         self._undeclared = machine.Event()  # set by any thread, cleared by this one before it declares
@@ -82,7 +83,7 @@ class LimitReleaser(BrokerService):
         if self._undeclared.is_set():
             self._undeclared.clear()
             try:
-                self._broker.limits.declare(self._limiting.settings())
+                self._limits.declare(self._limiting.settings())
             except BaseException:
                 self._undeclared.set()
                 raise
@@ -91,7 +92,7 @@ class LimitReleaser(BrokerService):
                 self._told.get_nowait()
         everything, self._all = self._all, False
         try:
-            due = self._due_at_all() if everything else self._broker.limits.due(AT_ONCE)
+            due = self._due_at_all() if everything else self._limits.due(AT_ONCE)
             if due.now < self._clock - BACK_S:
                 self.look_at_all()
             self._clock = due.now
@@ -107,7 +108,7 @@ class LimitReleaser(BrokerService):
 
     def _due_at_all(self) -> DueSlots:
         """All lines, and the limits for which no job waits: a dead owner may have places there."""
-        limits = self._broker.limits
+        limits = self._limits
         due = limits.due(MOST_LINES, within_s=ANY_TIME_S)
         others = {Slot(entry.name) for entry in limits.entries()}.difference(due.slots)
         return due._replace(slots=[*due.slots, *others])
@@ -129,7 +130,7 @@ class LimitReleaser(BrokerService):
 
     def _look(self, slot: Slot) -> bool:
         """True when jobs wait on, and none was let go."""
-        limits, queues = self._broker.limits, self._limiting.queues([slot])
+        limits, queues = self._limits, self._limiting.queues([slot])
         first = looked = limits.look(slot, queues, most=LET_GO_AT_ONCE)
         while (
             looked.let_go and looked.waiting and not self.stopping.is_set()
@@ -149,7 +150,7 @@ class LimitReleaser(BrokerService):
 
     def _search_many(self) -> None:
         """A program that deletes one job without a look at it often deletes many, as `queue clear` does."""
-        slots = self._broker.limits.due(MOST_SEARCHED_SLOTS, within_s=ANY_TIME_S).slots
+        slots = self._limits.due(MOST_SEARCHED_SLOTS, within_s=ANY_TIME_S).slots
         self._free_missing([(slot, [one for one in self._late(slot) if not _is_parked(one)]) for slot in slots])
 
     def _free_missing(self, late: Sequence[tuple[Slot, Sequence[SlotHolder]]]) -> bool:
@@ -159,16 +160,14 @@ class LimitReleaser(BrokerService):
         for slot, several in late:
             gone = [one for one in several if one.jid in missing]
             if gone:
-                self._broker.limits.look(slot, self._limiting.queues([slot]), gone, most=LET_GO_AT_ONCE)
+                self._limits.look(slot, self._limiting.queues([slot]), gone, most=LET_GO_AT_ONCE)
         return bool(missing)
 
     def _late(self, slot: Slot) -> list[SlotHolder]:
         """The places of jobs that have had them for long: another program may have deleted the jobs. Not of blocks."""
         now = machine.time()
         late = (LOOK_FOR_AFTER_S, LOOK_FOR_RUN_AFTER_S)
-        return [
-            one for one in self._broker.limits.holders(slot) if one.queue and now - one.since > late[bool(one.owner)]
-        ]
+        return [one for one in self._limits.holders(slot) if one.queue and now - one.since > late[bool(one.owner)]]
 
     def wait_between(self, seconds: float) -> None:
         self.stopping.wait(OFTEN_S)  # the ends of many jobs are told in one round

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import ANY_RATE, MOST, LimitEntry, Rate, SlotEntry, rate_of, slot_of_line
 from goworkers_py.features.limits.payload import slots_of
 from goworkers_py.web.http.errors import Refused
@@ -28,13 +28,13 @@ LIMITS = Columns("name", "concurrent", "burst", "waiting", "set_by_hand", rate=l
 
 def limits(visit: Visit) -> Data:
     """The limits that programs have declared: what they allow, how many jobs have places and how many wait."""
-    found = entries(visit, "limits", Capability.LIMITS, visit.inspector.limits)
+    found = entries(visit, "limits", Limits, visit.inspector.limits)
     waiting = fleet_stats(visit).limits if found else {}
     rows = [_as_data(one) | {"waiting": waiting.get(one.name, 0)} for one in found]
     return {
         "limits": LIMITS.sorted(rows, visit.args["sort"]),
         "most": MOST_ENTRIES,
-        "offered": visit.inspector.has(Capability.LIMITS),
+        "offered": visit.inspector.has(Limits),
     }
 
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.job_status import JobStatus, as_told, check_jid
 from goworkers_py.admin.verbs import Verbs
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Glance, Place
-from goworkers_py.brokers.contracts.store import EndedPlace
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import INDEXED, StateWord
+from goworkers_py.features.tracking.contract import EndedPlace, Records
 from goworkers_py.wire.job_record import JobRecord
 from goworkers_py.wire.payload import encodable
 from goworkers_py.wire.stored_job import StoredJob
@@ -40,8 +39,8 @@ class RecordVerbs(Verbs):
         `inspector.record(jid).progress`. None for a job that is not tracked."""
         if not _may_be_tracked(jid):
             return None
-        broker = self._broker
-        return broker.store.record(jid) if Capability.STORE in broker.capabilities else None
+        records = self._broker.part(Records)
+        return None if records is None else records.record(jid)
 
     def placed(self, jid: str) -> tuple[Place, StoredJob] | None:
         """`place, job = inspector.placed(jid)`: where a tracked job waits, found by its record. None for any other job,
@@ -55,7 +54,7 @@ class RecordVerbs(Verbs):
         The broker lists the newest 10,000 of each state, as long as their records are kept. A page may hold fewer jobs
         than `limit`, and not be the last. Dead jobs are a place, `inspector.DEAD`.
         """
-        self._broker.require(Capability.RECORDS)
+        records = self._broker.require_part(Records)
         if state not in INDEXED:
             raise ArgumentError(f"state: {', '.join(INDEXED)}, not {state!r}")
         if limit < 1:
@@ -65,7 +64,7 @@ class RecordVerbs(Verbs):
         looked_at = 0
         while True:
             count = min(limit - len(found), AT_ONCE)
-            page = self._broker.store.ended(state, place, count)
+            page = records.ended(state, place, count)
             found += [dataclasses.replace(as_told(record), verified=True) for record in page.records]
             place, looked_at = page.next, looked_at + count
             if place is None or len(found) >= limit or looked_at >= max(limit, MOST_LOOKED_AT):

@@ -13,13 +13,14 @@ import simplejson
 
 from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.job_status import check_jid
-from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.admin import DELETED
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError, JobCancelled, JobFailed, NoResult
 from goworkers_py.core.held_pushes import Home
 from goworkers_py.core.job_state import ENDED
 from goworkers_py.core.pool_here import pool_here
+from goworkers_py.features.tracking.contract import Records
 from goworkers_py.wire.job_record import JobRecord
 from goworkers_py.wire.message import current_message
 
@@ -40,7 +41,7 @@ class _Wait:
         check_jid(jid)
         if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float)):
             raise ArgumentError(f"timeout must be seconds, is {timeout!r}")
-        broker.require(Capability.RECORDS)
+        self.records = broker.require_part(Records)
         self._broker = broker
         self._jid = jid
         self._timeout = timeout
@@ -52,7 +53,7 @@ class _Wait:
 
     def ended(self) -> JobRecord | None:
         """The record of the job if it has ended. Raises when no end will come."""
-        record = self._broker.store.record(self._jid)
+        record = self.records.record(self._jid)
         if record is not None and record.state in ENDED:
             return record
         if record is not None:
@@ -117,7 +118,7 @@ def result(broker: Broker, home: Home, jid: str, timeout: float | None, same_poo
     changed: machine.SimpleQueue[None] = machine.SimpleQueue()
     if (record := wait.ended()) is not None:
         return _result_of(record)
-    stop = broker.store.watch(jid, partial(changed.put, None))
+    stop = wait.records.watch(jid, partial(changed.put, None))
     try:
         while (record := wait.ended()) is None:
             with suppress(Empty):
@@ -138,7 +139,7 @@ async def aresult(broker: Broker, home: Home, jid: str, timeout: float | None, s
 
     if (record := await asyncio.to_thread(wait.ended)) is not None:
         return _result_of(record)
-    stop = broker.store.watch(jid, tell)  # it does not wait, and nothing may come between it and the `try`
+    stop = wait.records.watch(jid, tell)  # it does not wait, and nothing may come between it and the `try`
     try:
         while (record := await asyncio.to_thread(wait.ended)) is None:
             with suppress(asyncio.TimeoutError):

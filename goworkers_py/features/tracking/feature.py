@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from goworkers_py.core.effect import Effect, Tie
     from goworkers_py.core.job_state import StateWord
     from goworkers_py.features.in_process import InProcess, Process, Recovering
+    from goworkers_py.features.tracking.contract import Records
     from goworkers_py.policy.registry import Registry
     from goworkers_py.web.site.table import FeaturePages
 
@@ -24,6 +25,7 @@ class Tracked(Feature):
     """A record of a job tells its state, its progress and its result."""
 
     name = "tracking"
+    contract, kept = "Records", "records of jobs"
     push_marks = frozenset({"track", "retain"})
 
     def push(self, broker: Callable[[], Broker]) -> PushPart:
@@ -37,16 +39,6 @@ class Tracked(Feature):
 
         tracked = tracked_of(fields) if says_tracked(fields) else None
         return () if tracked is None else (RecordTie(tracked),)
-
-    def access(self) -> FeatureAccess:
-        from goworkers_py.features.tracking.access import ACCESS
-
-        return ACCESS
-
-    def pages(self) -> FeaturePages:
-        from goworkers_py.features.tracking.views import PAGES
-
-        return PAGES
 
     def marks_class(self, options: Mapping[str, Any]) -> bool:
         return any(options.get(name) for name in ("track", "retain", "sidekiq_status"))
@@ -67,15 +59,39 @@ class Tracked(Feature):
         return Tracking(registry, config, wall)
 
     def in_process(self, process: Process) -> InProcess:
+        from goworkers_py.features.tracking.contract import Records
         from goworkers_py.features.tracking.end import Tracking
         from goworkers_py.features.tracking.run import TrackedRuns
         from goworkers_py.features.tracking.service import Tracker
 
         plan, shared = process.plan, process.shared
-        tracker = Tracker(process.broker.store, process.running, shared.outage, process.shown)
+        tracker = Tracker(process.broker.part(Records), process.running, shared.outage, process.shown)
         return TrackedRuns(Tracking(plan.registry, plan.config, shared.clock.wall), tracker)
 
     def redis(self) -> RedisPart:
         from goworkers_py.features.tracking.redis_part import part
 
         return part()
+
+    def part(self, family: str) -> Callable[[Any], Records] | None:
+        if family == "redis":
+            from goworkers_py.features.tracking.redis import RedisRecords
+
+            return lambda broker: RedisRecords(broker.connections, broker.keys, broker.listener)
+        if family == "memory":
+            from goworkers_py.features.tracking.memory_records import MemoryRecords
+
+            return lambda broker: MemoryRecords(broker.state)
+        return None
+
+    def access(self) -> FeatureAccess:
+        from goworkers_py.features.tracking.access import ACCESS
+
+        return ACCESS
+
+    # --- people
+
+    def pages(self) -> FeaturePages:
+        from goworkers_py.features.tracking.views import PAGES
+
+        return PAGES

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from goworkers_py.brokers.contracts.store import EndedPlace
 from goworkers_py.core.job_state import INDEXED, StateWord
+from goworkers_py.features.tracking.contract import EndedPlace
 
 KEPT = 10_000  # of each state
 

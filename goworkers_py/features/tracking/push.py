@@ -8,10 +8,11 @@ from typing import Any
 from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.api.push_part import JobTies, Publish, PushCall, PushPart
 from goworkers_py.api.request import Request
-from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import DuplicateJob
+from goworkers_py.features.tracking.contract import Records
 from goworkers_py.features.tracking.record import says_tracked, tracked_of
 from goworkers_py.features.tracking.tie import RecordTie
 
@@ -46,7 +47,8 @@ class RecordCall(PushCall):
         """Raises DuplicateJob while there is a job with the jid of this push. A record does not count if its job is in
         no place any more, because another program has deleted it: the push replaces that record."""
         broker = self._broker()
-        if (record := broker.store.record(tie.job.jid)) is None:
+        records = broker.part(Records)
+        if records is None or (record := records.record(tie.job.jid)) is None:
             return push
         status = JobLookup(broker).settled_status(record.jid)
         if not status.absent:
@@ -58,7 +60,7 @@ class RecordPushes(PushPart):
     def ties_of(self, asked: Request) -> RecordTies | None:
         if not says_tracked(asked.options.fields):
             return None
-        self._broker().require(Capability.RECORDS)
+        self._broker().require_part(Records)
         return RecordTies()
 
     def tie_in(self, fields: Mapping[str, Any]) -> RecordTie | None:

@@ -1,4 +1,5 @@
-"""The records of tracked jobs in Redis: reads them, and writes which jobs run."""
+"""The records of tracked jobs in Redis: reads them, and writes which jobs run. The index of those that have ended, see
+lua/fragments/ended.lua: reads it, and removes entries that tell nothing."""
 
 from __future__ import annotations
 
@@ -6,14 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from goworkers_py.brokers.contracts.store import EndedPage, EndedPlace, RunningMark
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import Argument, Script, text
+from goworkers_py.brokers.redis.driver.listener import Listener
 from goworkers_py.brokers.redis.driver.replies import list_of, one_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerFull, BrokerRefused
 from goworkers_py.core.job_state import StateWord
+from goworkers_py.features.tracking.contract import EndedPage, EndedPlace, Records, RunningMark
 from goworkers_py.features.tracking.effects import Tracked
 from goworkers_py.features.tracking.record import ENDED_S, LIVE_S, job_in, read
 from goworkers_py.features.tracking.redis_part import LUA, PIECE
@@ -22,33 +24,30 @@ from goworkers_py.wire.job_record import JobRecord
 
 _MARK_RUNNING = Script(LUA / "mark_running.lua", list_of(int), words=())
 _FORGET = Script(LUA / "forget_ended.lua", one_of(int))
-MOST = 1_000  # entries that are read in one command
+MOST = 1_000  # entries of an index that are read in one command
 
 
-class JobRecords:
-    def __init__(self, connections: Connections, keys: Keys) -> None:
+class _Entry(NamedTuple):
+    jid: bytes
+    score: bytes
+
+    @property
+    def place(self) -> EndedPlace:
+        return EndedPlace(float(self.score), text(self.jid))
+
+
+class RedisRecords(Records):
+    def __init__(self, connections: Connections, keys: Keys, listener: Listener) -> None:
         self._connections = connections
         self._keys = keys
+        self._listener = listener
 
-    def read(self, jid: str) -> JobRecord | None:
+    def record(self, jid: str) -> JobRecord | None:
         flat = self._connections.call("HGETALL", self._keys.record(jid))
         return read(jid, _whole({text(name): value for name, value in zip(flat[::2], flat[1::2], strict=True)}))
 
-    def of_list(self, jids: Sequence[str]) -> list[tuple[bool, JobRecord | None]]:
-        """For each jid whether a record is there, and the record, if this release can read it. A result may be large:
-        it is not read, and `result` is b"" where there is one."""
-        keys = [self._keys.record(jid) for jid in jids]
-        told = self._connections.answers([("HKEYS", key) for key in keys])
-        wanted = [[name for name in names or () if not _is_of_result(name)] for names in told]
-        asked = [("HMGET", key, *names) for key, names in zip(keys, wanted, strict=True) if names]
-        values = iter(self._connections.answers(asked))
-        found: list[tuple[bool, JobRecord | None]] = []
-        for jid, all_names, names in zip(jids, told, wanted, strict=True):
-            fields = _fields(names, next(values) or ()) if names else {}
-            if fields and b"result" in all_names:
-                fields["result"] = b""
-            found.append((all_names != [], read(jid, _whole(fields))))
-        return found
+    def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
+        return self._listener.listen(self._keys.record(jid), lambda told: changed())
 
     def mark_running(self, marks: Sequence[RunningMark]) -> list[bool]:
         numbers: dict[str, int] = {}
@@ -64,6 +63,57 @@ class JobRecords:
             told = sidekiq_status.fields("working" if first else None, progress, machine.time()) if shown else ()
             arguments += (job.jid, number_of(self._keys.status(job.jid)) if shown else 0, len(told), *told)
         return [told == 1 for told in self._connections.script(_MARK_RUNNING, list(numbers), arguments)]
+
+    # --- jobs that have ended
+
+    def ended(self, state: StateWord, after: EndedPlace | None, limit: int) -> EndedPage:
+        key, limit = self._keys.ended(state), min(limit, MOST - 1)
+        total, newer = self._connections.exchange(
+            [("ZCARD", key), ("ZCOUNT", key, f"({after.at!r}" if after else "+inf", "+inf")]
+        )
+        entries, more = self._behind(key, after, newer if after else 0, limit)
+        found, stale = [], []
+        for entry, (known, record) in zip(entries, self._of_list([one.place.jid for one in entries]), strict=True):
+            if record is not None and (record.state, record.at) == (state, entry.place.at):
+                found.append(record)
+            elif record is not None or not known:
+                stale.append(entry)
+        self._forget(key, stale)
+        return EndedPage(found, entries[-1].place if more else None, total - len(stale))
+
+    def _of_list(self, jids: Sequence[str]) -> list[tuple[bool, JobRecord | None]]:
+        """For each jid whether a record is there, and the record, if this release can read it. A result may be large:
+        it is not read, and `result` is b"" where there is one."""
+        keys = [self._keys.record(jid) for jid in jids]
+        told = self._connections.answers([("HKEYS", key) for key in keys])
+        wanted = [[name for name in names or () if not _is_of_result(name)] for names in told]
+        asked = [("HMGET", key, *names) for key, names in zip(keys, wanted, strict=True) if names]
+        values = iter(self._connections.answers(asked))
+        found: list[tuple[bool, JobRecord | None]] = []
+        for jid, all_names, names in zip(jids, told, wanted, strict=True):
+            fields = _fields(names, next(values) or ()) if names else {}
+            if fields and b"result" in all_names:
+                fields["result"] = b""
+            found.append((all_names != [], read(jid, _whole(fields))))
+        return found
+
+    def _behind(self, key: str, after: EndedPlace | None, start: int, limit: int) -> tuple[list[_Entry], bool]:
+        """The entries behind a place, and whether more follow. Entries of the same time are before it and behind it."""
+        found: list[_Entry] = []
+        while len(found) <= limit:
+            flat = self._connections.call("ZREVRANGE", key, start, start + limit, "WITHSCORES")
+            listed = [*map(_Entry, flat[::2], flat[1::2])]
+            found += [one for one in listed if after is None or (float(one.score), one.jid) < after.order]
+            start += len(listed)
+            if len(listed) <= limit:
+                break
+        return found[:limit], len(found) > limit
+
+    def _forget(self, key: str, stale: Sequence[_Entry]) -> None:
+        """Who only reads may not be allowed to write."""
+        if stale:
+            with suppress(BrokerRefused, BrokerFull):
+                self._connections.script(_FORGET, [key], [part for entry in stale for part in entry])
 
 
 def _is_of_result(name: bytes) -> bool:
@@ -84,60 +134,6 @@ def _whole(pieces: Mapping[str, bytes]) -> dict[str, bytes]:
             piece = pieces.get(f"{name}:{number}", b"")
             fields[name] += piece
     return fields
-
-
-# --- indexes of jobs that have ended, see lua/fragments/ended.lua
-
-
-class _Entry(NamedTuple):
-    jid: bytes
-    score: bytes
-
-    @property
-    def place(self) -> EndedPlace:
-        return EndedPlace(float(self.score), text(self.jid))
-
-
-class EndedIndex:
-    def __init__(self, connections: Connections, keys: Keys, records: JobRecords) -> None:
-        self._connections = connections
-        self._keys = keys
-        self._records = records
-
-    def page(self, state: StateWord, after: EndedPlace | None, limit: int) -> EndedPage:
-        key, limit = self._keys.ended(state), min(limit, MOST - 1)
-        total, newer = self._connections.exchange(
-            [("ZCARD", key), ("ZCOUNT", key, f"({after.at!r}" if after else "+inf", "+inf")]
-        )
-        entries, more = self._behind(key, after, newer if after else 0, limit)
-        found, stale = [], []
-        for entry, (known, record) in zip(
-            entries, self._records.of_list([one.place.jid for one in entries]), strict=True
-        ):
-            if record is not None and (record.state, record.at) == (state, entry.place.at):
-                found.append(record)
-            elif record is not None or not known:
-                stale.append(entry)
-        self._forget(key, stale)
-        return EndedPage(found, entries[-1].place if more else None, total - len(stale))
-
-    def _behind(self, key: str, after: EndedPlace | None, start: int, limit: int) -> tuple[list[_Entry], bool]:
-        """The entries behind a place, and whether more follow. Entries of the same time are before it and behind it."""
-        found: list[_Entry] = []
-        while len(found) <= limit:
-            flat = self._connections.call("ZREVRANGE", key, start, start + limit, "WITHSCORES")
-            listed = [*map(_Entry, flat[::2], flat[1::2])]
-            found += [one for one in listed if after is None or (float(one.score), one.jid) < after.order]
-            start += len(listed)
-            if len(listed) <= limit:
-                break
-        return found[:limit], len(found) > limit
-
-    def _forget(self, key: str, stale: Sequence[_Entry]) -> None:
-        """Who only reads may not be allowed to write."""
-        if stale:
-            with suppress(BrokerRefused, BrokerFull):
-                self._connections.script(_FORGET, [key], [part for entry in stale for part in entry])
 
 
 # --- records among the keys of one call of a script that moves jobs

@@ -10,9 +10,9 @@ import queue
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
-from goworkers_py.brokers.contracts.store import RunningMark, Store
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import ENDED, Delivery
+from goworkers_py.features.tracking.contract import Records, RunningMark
 from goworkers_py.features.tracking.tracked_run import run_of
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService
@@ -30,14 +30,15 @@ AT_ONCE = 500
 class Tracker(BrokerService):
     def __init__(
         self,
-        store: Store,
+        records: Records | None,
         running: Callable[[], Iterable[Delivery]],
         outage: Outage,
         shown: Callable[[Iterable[Delivery]], None] = lambda deliveries: None,
     ) -> None:
-        """This thread calls `shown` with the deliveries that it has just marked for the first time."""
+        """`records`: None where the broker has none. This thread calls `shown` with the deliveries that it has just
+        marked for the first time."""
         super().__init__("tracker", outage)
-        self._store = store
+        self._records = records
         self._running = running
         self._shown = shown
         # A worker sets `delivery.of_features` or `progress` first, then reads `_idle`. This thread sets `_idle` first,
@@ -64,7 +65,7 @@ class Tracker(BrokerService):
         due = [one for one, mark in marks.items() if mark.is_due(one, now)][:AT_ONCE]
         if due:
             told = [_mark(one, first=not marks[one].done) for one in due]
-            written = self._store.mark_running(told)
+            written = [False] * len(told) if self._records is None else self._records.mark_running(told)
             new = [one for one, done in zip(due, written, strict=True) if done and not marks[one].done]
             for mark, done in zip(told, written, strict=True):
                 marks[mark.delivery].note(mark.progress, done, now)

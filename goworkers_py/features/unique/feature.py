@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from goworkers_py.features.feature import Feature, Follow
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import click
 
     from goworkers_py.admin.inspector import Inspector
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.features.in_process import InProcess, Process
+    from goworkers_py.features.unique.contract import Locks
     from goworkers_py.web.site.table import FeaturePages
 
 
@@ -24,6 +27,7 @@ class Unique(Feature):
     """A lock keeps a second job with the same arguments out."""
 
     name = "unique"
+    contract, kept = "Locks", "locks of unique jobs"
     push_marks = frozenset({"unique_for", "unique_by", "unique_until", "on_conflict"})
 
     def push(self, broker: Callable[[], Broker]) -> PushPart:
@@ -43,11 +47,22 @@ class Unique(Feature):
         return {LOCK: of_lock}
 
     def in_process(self, process: Process) -> InProcess | None:
-        from goworkers_py.brokers.broker import Capability
+        from goworkers_py.features.unique.contract import Locks
         from goworkers_py.features.unique.run import UniqueRuns
 
-        broker = process.broker
-        return UniqueRuns(process, broker.locks) if Capability.LOCKS in broker.capabilities else None
+        locks = process.broker.part(Locks)
+        return None if locks is None else UniqueRuns(process, locks)
+
+    def part(self, family: str) -> Callable[[Any], Locks] | None:
+        if family == "redis":
+            from goworkers_py.features.unique.redis import RedisLocks
+
+            return lambda broker: RedisLocks(broker.connections, broker.keys, broker.begins)
+        if family == "memory":
+            from goworkers_py.features.unique.memory import MemoryLocks
+
+            return lambda broker: MemoryLocks(broker.state)
+        return None
 
     # --- brokers
 

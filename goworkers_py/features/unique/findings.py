@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Iterator
 
 from goworkers_py.admin.inspector import Inspector
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Advice
+from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.lock import LockEntry
 
 # Locks of which the holders are looked at.
@@ -17,7 +17,7 @@ MOST_LOCKS = 1_000
 
 def lock_findings(inspector: Inspector) -> Iterator[Advice]:
     """Only where an owner has died: to find all locks reads every name on the server."""
-    if not inspector.has(Capability.LOCKS) or all(owner.alive for owner in inspector.owners()):
+    if not inspector.has(Locks) or all(owner.alive for owner in inspector.owners()):
         return
     locks = [lock for lock in itertools.islice(inspector.locks(), MOST_LOCKS) if lock.owner]
     dead = inspector.dead_holders({lock.owner for lock in locks})

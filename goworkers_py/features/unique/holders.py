@@ -17,6 +17,7 @@ from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.holder import Holder
 from goworkers_py.core.job_state import StateWord
+from goworkers_py.features.unique.contract import Locks
 from goworkers_py.wire.stored_job import StoredJob
 
 log = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class LockHolders:
 
     def _is_held(self, lock: str, jid: str) -> bool:
         """Whether the job has the lock still. It loses it in the step in which it ends."""
-        entry = self._broker.locks.entry(lock)
+        entry = self._broker.require_part(Locks).entry(lock)
         return entry is not None and entry.holder.jid == jid
 
     def _absent(self, lookup: JobLookup, jids: set[str]) -> set[str]:

@@ -7,11 +7,12 @@ from typing import Any
 
 from goworkers_py.api.push_part import Answer, JobTies, Publish, PushCall, PushPart
 from goworkers_py.api.request import Request
-from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError, BrokerError, DuplicateJob
 from goworkers_py.core.holder import Conflict, Holder
+from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.holders import LockHolders
 from goworkers_py.features.unique.lock import LockClaim
 from goworkers_py.features.unique.payload import lock_of
@@ -124,7 +125,7 @@ class UniquePushes(PushPart):
                 f"{asked.job_class} is unique, but a link of a chain or a callback of a batch takes no lock: write "
                 f"{asked.job_class}.set(unique_for=False).s(...)"
             )
-        self._broker().require(Capability.LOCKS)
+        self._broker().require_part(Locks)
         return LockTies(unique)
 
     def begin(self) -> LockCall:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from goworkers_py.brokers.broker import Capability
+from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.payload import lock_of
 from goworkers_py.web.http.params import Param
 from goworkers_py.web.site.snapshots import SOON_S
@@ -22,7 +22,7 @@ LOCKS = Columns("name", "jid", "expires_at", "begun")
 def locks(visit: Visit) -> Data:
     """Locks that unique jobs hold. `prefix` is the beginning of their names, which begin with the class."""
     prefix = visit.args["prefix"] or ""
-    offered = visit.inspector.has(Capability.LOCKS)
+    offered = visit.inspector.has(Locks)
 
     def some() -> list[dict[str, object]]:
         found = itertools.islice(visit.inspector.locks(prefix), MOST_LOCKS)

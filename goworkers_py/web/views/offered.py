@@ -15,7 +15,9 @@ MOST = 500  # rows of a page
 AGE_S = 2.0
 
 
-def entries(visit: Visit, name: str, needs: Capability, read: Callable[[], Iterable[T]], most: int = MOST) -> list[T]:
+def entries(
+    visit: Visit, name: str, needs: Capability | type, read: Callable[[], Iterable[T]], most: int = MOST
+) -> list[T]:
     """The first entries of a list that pages share for a moment; none where the broker lacks the part."""
     if not visit.inspector.has(needs):
         return []

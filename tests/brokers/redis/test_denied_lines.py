@@ -15,7 +15,7 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import EndSet, Push
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.core.outcome import Done
-from goworkers_py.features.limits.contract import SlotWish
+from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.effects import LeaveSlot
 from goworkers_py.features.limits.limit import LimitSettings, Slot, Waits
 from goworkers_py.features.unique.effects import FreeLock
@@ -28,19 +28,21 @@ SET = GROUP._replace(set="s")
 
 def begin(scene: Scene, raw: bytes) -> object:
     wish = SlotWish((ONE,), json.loads(raw)["jid"], Delivery(raw, "q", "me"), raw, ("q",))
-    return scene.broker.limits.begin(wish)
+    return scene.broker.require_part(Limits).begin(wish)
 
 
 def places(scene: Scene) -> tuple[object, ...]:
     """The jobs, those that have a place, and how many wait, after a look at places whose jobs are nowhere."""
     there = scene.jobs()
-    scene.broker.limits.look(ONE, ["q"], [one for one in scene.broker.limits.holders(ONE) if one.jid not in there])
-    return scene.jobs(), [one.jid for one in scene.broker.limits.holders(ONE)], scene.redis.llen(LINE)
+    scene.broker.require_part(Limits).look(
+        ONE, ["q"], [one for one in scene.broker.require_part(Limits).holders(ONE) if one.jid not in there]
+    )
+    return scene.jobs(), [one.jid for one in scene.broker.require_part(Limits).holders(ONE)], scene.redis.llen(LINE)
 
 
 def limited(scene: Scene) -> list[bytes]:
     """Three jobs in progress, of which the first one has the only place."""
-    scene.broker.limits.declare([LimitSettings("one", 1)])
+    scene.broker.require_part(Limits).declare([LimitSettings("one", 1)])
     scene.redis.set("pyworkers:lease:me", 1)
     raws = [scene.hold(job(jid=jid, queue="q")) for jid in "012"]
     begin(scene, raws[0])
@@ -51,7 +53,7 @@ def job_begins(scene: Scene) -> Step:
     _, second, _ = limited(scene)
     return Step(
         lambda: begin(scene, second) == Waits("limit:one"),
-        lambda: (*places(scene), len(scene.broker.limits.due(10, within_s=60.0).slots)),
+        lambda: (*places(scene), len(scene.broker.require_part(Limits).due(10, within_s=60.0).slots)),
         ({"0": 1, "1": 1, "2": 1}, ["0"], 1, 1),
     )
 
@@ -71,18 +73,20 @@ def look(scene: Scene) -> Step:
     scene.redis.lrem("queue:q:me:inprogress", 1, first)
     scene.redis.hdel("pyworkers:slot:one", "s:0")
     return Step(
-        lambda: scene.broker.limits.look(ONE, ["q"]).waiting == 1, lambda: places(scene), ({"1": 1, "2": 1}, ["1"], 1)
+        lambda: scene.broker.require_part(Limits).look(ONE, ["q"]).waiting == 1,
+        lambda: places(scene),
+        ({"1": 1, "2": 1}, ["1"], 1),
     )
 
 
 def block_gives_up(scene: Scene) -> Step:
     first, second, _ = limited(scene)
-    scene.broker.limits.take(ONE, "block", "me")
+    scene.broker.require_part(Limits).take(ONE, "block", "me")
     time.sleep(0.002)  # the job comes into the line after the block
     begin(scene, second)
     scene.settle(first, Done(effects=(LeaveSlot("0", ONE, ("q",)),)))
     return Step(
-        lambda: scene.broker.limits.leave(ONE, "block", ["q"]) is None,
+        lambda: scene.broker.require_part(Limits).leave(ONE, "block", ["q"]) is None,
         lambda: places(scene),
         ({"1": 1, "2": 1}, ["1"], 0),
     )

@@ -17,9 +17,11 @@ from goworkers_py.core.effect import Push, PushJobs, Tie
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.core.outcome import Done
 from goworkers_py.core.periodic import Fired, Firing, Release, Rule
+from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import LimitSettings, Slot, SlotClaim
 from goworkers_py.features.tracking.effects import Tracked
 from goworkers_py.features.tracking.tie import RecordTie
+from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.lock import Begin, Begun, LockClaim, OnConflict
 from goworkers_py.wire.schedule import schedule
 
@@ -35,7 +37,7 @@ def push(expected: tuple[object, ...], *ties: Tie, **more: Any) -> Scenario:
 
     def made(scene: Scene) -> Step:
         scene.open()
-        scene.broker.limits.declare([LimitSettings("one", 1, holds=True)])
+        scene.broker.require_part(Limits).declare([LimitSettings("one", 1, holds=True)])
         one = Push("q", job(jid="1"), ties=ties, **more)
         return Step(
             lambda: len([*scene.broker.transport.publish([one])]) == 1,
@@ -47,18 +49,18 @@ def push(expected: tuple[object, ...], *ties: Tie, **more: Any) -> Scenario:
 
 
 def push_into_a_line(scene: Scene) -> Step:
-    scene.broker.limits.declare([LimitSettings("one", 1, holds=True)])
+    scene.broker.require_part(Limits).declare([LimitSettings("one", 1, holds=True)])
     first, one = (Push("q", job(jid=jid), ties=(SlotClaim(ONE, jid),)) for jid in "01")
     scene.broker.transport.publish([first])
     return Step(
         lambda: len([*scene.broker.transport.publish([one])]) == 1,
-        lambda: (scene.jobs(), [place.jid for place in scene.broker.limits.holders(ONE)], due(scene)),
+        lambda: (scene.jobs(), [place.jid for place in scene.broker.require_part(Limits).holders(ONE)], due(scene)),
         ({"0": 1, "1": 1}, ["0"], 1),
     )
 
 
 def due(scene: Scene) -> int:
-    return len(scene.broker.limits.due(10, within_s=60.0).slots)
+    return len(scene.broker.require_part(Limits).due(10, within_s=60.0).slots)
 
 
 def pushes_of_many_kinds(scene: Scene) -> list[Push]:
@@ -151,7 +153,7 @@ def begin(*expected: object, jid: str = "0", **how: bool) -> Scenario:
             scene.broker.transport.publish([Push("q", job(), ties=(REPLACE._replace(jid=number, fields=fields),))])
 
         def act() -> bool:
-            told = scene.broker.locks.begin(Begin("l", jid, "q", 60, **how))
+            told = scene.broker.require_part(Locks).begin(Begin("l", jid, "q", 60, **how))
             begun.append(told if isinstance(told, Begun) else type(told).__name__)
             return True
 

@@ -11,11 +11,11 @@ from verbs import KEYS, Make, batch_of, publish
 from waiting import eventually
 
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.brokers.redis.queues.store import RedisStore
 from goworkers_py.config.options import Config
 from goworkers_py.core.outcome import Done
+from goworkers_py.features.tracking.contract import Records
 from goworkers_py.features.tracking.effects import NoteState, Tracked
-from goworkers_py.features.tracking.redis import _Entry
+from goworkers_py.features.tracking.redis import RedisRecords, _Entry
 from goworkers_py.features.unique.effects import FreeLock
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -100,7 +100,9 @@ def test_each_job_of_a_settlement_is_listed_also_among_jobs_with_other_effects(
 def test_a_namespace_is_no_part_of_an_entry(make: Make, redis: redis_py.Redis) -> None:
     broker = make(namespace="pyworkers:job:ended:")
     complete(broker, "pyworkers:job:a b")
-    assert [one.jid for one in broker.store.ended("completed", None, 10).records] == ["pyworkers:job:a b"]
+    assert [one.jid for one in broker.require_part(Records).ended("completed", None, 10).records] == [
+        "pyworkers:job:a b"
+    ]
 
 
 def test_a_job_is_settled_though_another_program_has_written_that_key(
@@ -118,7 +120,7 @@ def test_entries_that_tell_nothing_leave_when_they_are_read(broker: RedisBroker,
     redis.hset(KEYS.record("other-release"), "v", "2")
     redis.delete(KEYS.record("foreign"))
     redis.set(KEYS.record("foreign"), "no record")
-    page = broker.store.ended("completed", None, 10)
+    page = broker.require_part(Records).ended("completed", None, 10)
     assert ([one.jid for one in page.records], page.total) == (["a"], 3)
     assert sorted(members(redis)) == ["a", "foreign", "other-release"], "others may know what these are"
 
@@ -128,13 +130,14 @@ def test_an_end_that_another_release_has_written_is_not_told_by_the_entry_of_the
 ) -> None:
     complete(broker, "a", "b")
     redis.hset(KEYS.record("a"), "at", f"{time.time() + 5:.6f}")
-    assert [one.jid for one in broker.store.ended("completed", None, 10).records] == ["b"]
+    assert [one.jid for one in broker.require_part(Records).ended("completed", None, 10).records] == ["b"]
 
 
 def test_an_entry_that_got_another_time_meanwhile_is_not_removed(broker: RedisBroker, redis: redis_py.Redis) -> None:
     redis.zadd(INDEX, {"a": 2, "b": 1})
-    assert isinstance(broker.store, RedisStore)
-    broker.store._ended._forget(INDEX, [_Entry(b"a", b"1"), _Entry(b"b", b"1")])
+    records = broker.require_part(Records)
+    assert isinstance(records, RedisRecords)
+    records._forget(INDEX, [_Entry(b"a", b"1"), _Entry(b"b", b"1")])
     assert members(redis) == ["a"]
 
 
@@ -142,7 +145,7 @@ def test_large_results_are_not_read_with_the_list(broker: RedisBroker, redis: re
     complete(broker, "a")
     redis.hset(KEYS.record("a"), "result", "x" * 1_000_000)
     before = redis.info("stats")["total_net_output_bytes"]
-    [found] = broker.store.ended("completed", None, 10).records
+    [found] = broker.require_part(Records).ended("completed", None, 10).records
     assert found.result == b""
     assert redis.info("stats")["total_net_output_bytes"] - before < 500_000
 
@@ -157,7 +160,7 @@ def test_a_reader_who_may_not_write_reads_all_the_same(broker: RedisBroker, redi
         address = redis.connection_pool.connection_kwargs
         url = f"redis://reader:secret@{address['host']}:{address['port']}/{address.get('db', 0)}"
         reader = RedisBroker(url, Config())
-        assert [one.jid for one in reader.store.ended("completed", None, 10).records] == ["a"]
+        assert [one.jid for one in reader.require_part(Records).ended("completed", None, 10).records] == ["a"]
         reader.close()
         assert members(redis) == ["gone", "a"]
     finally:

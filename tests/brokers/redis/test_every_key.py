@@ -29,7 +29,7 @@ from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.core.outcome import DONE, Dead, Done, Outcome, Park, Reschedule, Retry
 from goworkers_py.core.periodic import Fired, Firing, Release, Rule
 from goworkers_py.core.tie_effect import EndInBatch
-from goworkers_py.features.limits.contract import SlotWish
+from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.effects import LeaveSlot
 from goworkers_py.features.limits.limit import LimitSettings, Rate, Slot, SlotClaim
 from goworkers_py.features.tracking.effects import NoteState, Tracked
@@ -59,7 +59,7 @@ State = dict[str, object]
 def prepared(scene: Scene) -> None:
     scene.open()
     limits = LimitSettings("one", 1, holds=True), LimitSettings("two", 1)
-    scene.broker.limits.declare(limits)
+    scene.broker.require_part(Limits).declare(limits)
     lock = LockClaim("held", "holder", 60, "replace", b"{}")
     scene.broker.transport.publish([Push("q", job(jid="holder"), ties=(lock,)), Push("q", job(), ties=(FULL_GROUP,))])
 
@@ -142,13 +142,13 @@ def gives_up(scene: Scene) -> Step:
 def _begin(scene: Scene, slots: Sequence[Slot], *holders: str) -> Step:
     prepared(scene)
     more = LimitSettings("free", 2), LimitSettings("rate", rate=Rate(5, 60, 5))
-    scene.broker.limits.declare(more)
+    scene.broker.require_part(Limits).declare(more)
     for slot, holder in zip(slots, holders, strict=False):
         scene.broker.transport.publish([Push("x", job(jid=holder), ties=(SlotClaim(slot, holder),))])
     raw = scene.hold(RAW)
     effects = (NoteState(Tracked("0", "Job"), "waiting", "", 60), EndInBatch("0", scene.open(), "succeeded"))
     wish = SlotWish(slots, "0", Delivery(raw, "q", "me"), raw, ("q", "x"), effects)
-    return Step(lambda: scene.broker.limits.begin(wish))
+    return Step(lambda: scene.broker.require_part(Limits).begin(wish))
 
 
 def end_of_set(scene: Scene) -> Step:
@@ -299,7 +299,7 @@ class Steps:
 
     @contextmanager
     def _noted(self) -> Iterator[None]:
-        connections, keys = self._broker._connections, list[str]()
+        connections, keys = self._broker.connections, list[str]()
         script = connections.script
 
         def noted(called: Any, names: Sequence[str], arguments: Sequence[Any]) -> Any:

@@ -14,7 +14,7 @@ from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.errors import BrokerFull
-from goworkers_py.features.limits.contract import SlotWish
+from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.limit import Begins, LimitSettings, Slot
 
 PRESENCE = Presence(OWNER, {"q": 1})
@@ -51,15 +51,15 @@ def test_jobs_are_fetched_and_those_of_a_dead_process_are_recovered(
 
 
 def test_jobs_begin_and_blocks_wait_for_their_turn(own_broker: RedisBroker, fill: Callable[[], None]) -> None:
-    own_broker.limits.declare([LimitSettings("one", 1)])
+    own_broker.require_part(Limits).declare([LimitSettings("one", 1)])
     own_broker.transport.publish([Push("q", job())])
     own_broker.recoverable.beat(PRESENCE)
     [one] = own_broker.transport.consume(OWNER, [("q", 1)], 1)
     fill()
     assert own_broker.store.begin_iteration("1", "1.0").cursor.run == 1
     wish = SlotWish([Slot("one")], "1", one, one.payload, ["q"])
-    assert own_broker.limits.begin(wish) == Begins()
-    assert own_broker.limits.take(Slot("one"), "block", OWNER) is False
+    assert own_broker.require_part(Limits).begin(wish) == Begins()
+    assert own_broker.require_part(Limits).take(Slot("one"), "block", OWNER) is False
 
 
 def test_a_push_is_refused(own_broker: RedisBroker, fill: Callable[[], None]) -> None:

@@ -56,7 +56,7 @@ class Worker:
         return self._members.after(message, self._aggregation(message)) if ended is None else ended
 
     def settle(self, outcome: Outcome) -> None:
-        script = self._broker._connections.script
+        script = self._broker.connections.script
 
         def noted(called: Any, keys: Any, arguments: Any) -> Any:
             self.words.append(len(keys) + len(arguments))
@@ -64,7 +64,7 @@ class Worker:
 
         [raw] = self._redis.lrange(LIST, 0, -1)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(self._broker._connections, "script", noted)
+            patch.setattr(self._broker.connections, "script", noted)
             assert self._broker.transport.settle(batch_of((Delivery(raw, "q", "me"), outcome))) == [True]
 
     def is_killed(self) -> None:

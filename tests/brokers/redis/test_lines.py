@@ -121,7 +121,7 @@ def test_an_outbox_that_comes_while_all_are_cleared_stays_registered(
     broker: RedisBroker, redis: redis_py.Redis
 ) -> None:
     park(broker, job(1))
-    lines = parking(broker._connections, KEYS, (1, 1.0))
+    lines = parking(broker.connections, KEYS, (1, 1.0))
     names = lines.names
 
     def late() -> list[str]:

@@ -29,7 +29,7 @@ class Consuming:
     def __init__(self, server: RedisServer, identity: str = OWNER, block_s: float = 30.0) -> None:
         self.broker, self.identity = RedisBroker(server.url, Config()), identity
         self.broker._transport.block_s = block_s
-        self.broker._connections.reply_margin_s = 20.0  # a server that stands still for seconds is not gone
+        self.broker.connections.reply_margin_s = 20.0  # a server that stands still for seconds is not gone
         beat(self.broker, identity)
 
     def __call__(self, limit: int = 5, wait_s: float = math.inf, most: int = 5, but: str = "") -> list[bytes]:

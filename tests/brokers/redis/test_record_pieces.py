@@ -12,11 +12,11 @@ from verbs import KEYS, batch_of, job, publish
 from waiting import eventually
 
 from goworkers_py.api.app import App
-from goworkers_py.brokers.contracts.store import RunningMark
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import Requeue
+from goworkers_py.features.tracking.contract import Records, RunningMark
 from goworkers_py.features.tracking.effects import NoteState, Tracked
 from goworkers_py.features.tracking.record import MOST_MOVES
 from goworkers_py.wire.message import current_message
@@ -92,7 +92,7 @@ def test_progress_of_a_job_that_runs_is_kept_in_little_memory(app: App, redis: r
 def move(broker: RedisBroker, owner: str, reason: str) -> None:
     """The job of the queue begins, tells progress and is given back."""
     [one] = broker.transport.consume(owner, [("q", 1)], 1)
-    assert broker.store.mark_running([RunningMark(TRACKED, one, '[1.0,2.0,"",3.0]', True)]) == [True]
+    assert broker.require_part(Records).mark_running([RunningMark(TRACKED, one, '[1.0,2.0,"",3.0]', True)]) == [True]
     note = NoteState(TRACKED, "waiting", reason, 60)
     assert broker.transport.settle(batch_of((one, Requeue(effects=(note,))))) == [True]
 
@@ -102,7 +102,7 @@ def test_nothing_is_left_of_moves_that_are_not_kept(broker: RedisBroker, redis: 
     reason, owner = "r" * 300, f"{LONG_HOST}:1:aaaaaaaaaaaa"
     for _ in range(MOST_MOVES // 2 + 5):
         move(broker, owner, reason)
-    record = broker.store.record("1")
+    record = broker.require_part(Records).record("1")
     assert record is not None
     assert [move.reason for move in record.timeline] == [f"in {owner}", reason] * (MOST_MOVES // 2)
     told = {int(name[1:].split(b":")[0]) for name in redis.hkeys(KEYS.record("1")) if name[1:2].isdigit()}
@@ -115,6 +115,6 @@ def test_processes_with_long_names_are_told_apart(broker: RedisBroker) -> None:
     [one] = broker.transport.consume(owner, [("q", 1)], 1)
     late = Delivery(one.payload, "q", other, one.receipt)
     progress = '[1.0,2.0,"",3.0]'
-    assert broker.store.mark_running([RunningMark(TRACKED, one, None, True)]) == [True]
-    assert broker.store.mark_running([RunningMark(TRACKED, late, progress, False)]) == [False]
-    assert broker.store.mark_running([RunningMark(TRACKED, one, progress, False)]) == [True]
+    assert broker.require_part(Records).mark_running([RunningMark(TRACKED, one, None, True)]) == [True]
+    assert broker.require_part(Records).mark_running([RunningMark(TRACKED, late, progress, False)]) == [False]
+    assert broker.require_part(Records).mark_running([RunningMark(TRACKED, one, progress, False)]) == [True]

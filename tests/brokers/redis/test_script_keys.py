@@ -42,11 +42,13 @@ from goworkers_py.core.group import Group, GroupMembership, GroupSettings, OwnSe
 from goworkers_py.core.outcome import Dead, Done, Park
 from goworkers_py.core.periodic import Fired, Firing, Release, Rule
 from goworkers_py.core.tie_effect import EndInBatch, EndLink
-from goworkers_py.features.limits.contract import SlotWish
-from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot  # fmt: skip
+from goworkers_py.features.limits.contract import Limits, SlotWish
+from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
 from goworkers_py.features.limits.limit import LimitSettings, Rate, Slot, SlotClaim
+from goworkers_py.features.tracking.contract import Records
 from goworkers_py.features.tracking.effects import NoteState, Tracked
 from goworkers_py.features.tracking.tie import RecordTie
+from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.effects import FreeLock, KeepLock
 from goworkers_py.features.unique.lock import Begin, LockClaim, OwnedLock
 from goworkers_py.wire.delay_task import DelayTask
@@ -163,10 +165,10 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         list(inspector.delete(waiting_in("picked"), Filter()))
         list(inspector.kill(RETRIES, Filter()))
         broker.transport.publish([Push("q", job(jid="unique"), ties=(LockClaim("Order:2", "unique", 60),))])
-        broker.locks.begin(Begin("Order:1", "jid", "q", 60, take=True))
+        broker.require_part(Locks).begin(Begin("Order:1", "jid", "q", 60, take=True))
         owned = OwnedLock("Order:1", "jid", 90, "limited")
-        broker.locks.own([owned])
-        broker.locks.disown([owned])
+        broker.require_part(Locks).own([owned])
+        broker.require_part(Locks).disown([owned])
         _fire(broker.periodic)
         life.settle(lambda payload: Done(effects=(KeepLock("jid", "Order:1", 90), FreeLock("jid", "Order:1"))))
         broker.neighbours.begin_lock(RubyLock("uniquejobs:d", "jid", "until_and_while_executing"))
@@ -192,21 +194,23 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
 
 def _limits(broker: RedisBroker) -> None:
     slot = Slot("order", "key")
-    broker.limits.declare([LimitSettings("order", 1, Rate(100, 1))])
+    broker.require_part(Limits).declare([LimitSettings("order", 1, Rate(100, 1))])
     broker.transport.publish([Push("limited", job(jid=one), ties=(SlotClaim(slot, one),)) for one in ("a", "b", "c")])
     [first] = broker.transport.consume("limited", [("limited", 1)], 1)
-    broker.limits.begin(SlotWish([slot], "a", first, first.payload, ["limited"], [FreeLock("a", "Order:1")]))
+    broker.require_part(Limits).begin(
+        SlotWish([slot], "a", first, first.payload, ["limited"], [FreeLock("a", "Order:1")])
+    )
     broker.transport.publish([Push("limited", job(jid="d"))])
     [other] = broker.transport.consume("limited", [("limited", 1)], 1)
-    broker.limits.begin(SlotWish([slot], "d", other, other.payload, ["limited"]))
+    broker.require_part(Limits).begin(SlotWish([slot], "d", other, other.payload, ["limited"]))
     ended = Done(effects=(LeaveSlot("a", slot), HoldSlot("b", slot)))
     broker.transport.settle(Batch("limits", 1, [(first, ended)]))
-    broker.limits.take(Slot("order"), "block", "limited")
-    broker.limits.leave(Slot("order"), "block")
-    broker.limits.look(slot, ["limited"], broker.limits.holders(slot))
-    broker.limits.set("order", concurrent=2)
-    list(broker.limits.slots("order"))
-    broker.limits.due(1)
+    broker.require_part(Limits).take(Slot("order"), "block", "limited")
+    broker.require_part(Limits).leave(Slot("order"), "block")
+    broker.require_part(Limits).look(slot, ["limited"], broker.require_part(Limits).holders(slot))
+    broker.require_part(Limits).set("order", concurrent=2)
+    list(broker.require_part(Limits).slots("order"))
+    broker.require_part(Limits).due(1)
 
 
 def _election(broker: RedisBroker, url: str, redis: redis_py.Redis) -> None:
@@ -262,9 +266,9 @@ def _ended(broker: RedisBroker, redis: redis_py.Redis, life: ProcessLife) -> Non
     group = Group("tracked", "Job", "g")
     broker.transport.publish([Push("tracked", raw, ties=(RecordTie(tracked), GroupMembership(group)))])
     broker.groups.delete(group)
-    assert [one.jid for one in broker.store.ended("cancelled", None, 10).records] == ["c"]
+    assert [one.jid for one in broker.require_part(Records).ended("cancelled", None, 10).records] == ["c"]
     redis.zadd("pyworkers:ended:completed", {"gone": 1})
-    assert {one.jid for one in broker.store.ended("completed", None, 10).records} >= {"a", "b"}
+    assert {one.jid for one in broker.require_part(Records).ended("completed", None, 10).records} >= {"a", "b"}
     assert redis.zscore("pyworkers:ended:completed", "gone") is None
 
 

@@ -14,6 +14,7 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerFull, BrokerRefused
 from goworkers_py.core.holder import Conflict
+from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.lock import LockClaim
 
 LATER = 4_000_000_000.0  # in 2096
@@ -36,10 +37,10 @@ def test_no_lock_stays_where_the_place_is_of_another_type(
     redis.set(key, "no list and no set")
     with pytest.raises(BrokerRefused, match="WRONGTYPE"):
         broker.transport.publish([unique("a", at), unique("b", at)])
-    assert list(broker.locks.entries()) == []
+    assert list(broker.require_part(Locks).entries()) == []
     redis.delete(key)
     broker.transport.publish([unique("a", at), unique("b", at)])
-    assert {one.holder.jid for one in broker.locks.entries()} == {"a", "b"}
+    assert {one.holder.jid for one in broker.require_part(Locks).entries()} == {"a", "b"}
 
 
 def test_no_job_is_pushed_where_a_lock_is_of_another_type(broker: RedisBroker, redis: redis_py.Redis) -> None:
@@ -58,7 +59,7 @@ def test_a_full_server_pushes_nothing(own_redis: RedisServer) -> None:
         with pytest.raises(BrokerFull):
             broker.transport.publish([unique("a"), unique("b")])
         redis.config_set("maxmemory", 0)
-        assert [one.holder.jid for one in broker.locks.entries()] == ["before"]
+        assert [one.holder.jid for one in broker.require_part(Locks).entries()] == ["before"]
         assert redis.llen("queue:q") == 1
 
 

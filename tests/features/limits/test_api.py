@@ -25,7 +25,7 @@ from goworkers_py.brokers.memory.broker import state_at
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import ArgumentError, BrokerRefused, BrokerUnavailable, ConfigError, LimitTimeout
 from goworkers_py.features.limits import run as limit_begin
-from goworkers_py.features.limits.contract import SlotWish
+from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.limit import Begins, LimitSettings, Slot
 from goworkers_py.features.limits.limiting import Limiting
 from goworkers_py.features.limits.options import LimitConfig
@@ -113,7 +113,7 @@ def test_complaints_429_and_1090_the_jobs_of_a_key_run_in_the_order_of_their_pus
         assert eventually(lambda: len(busy.ended) == 60)
     for key in range(3):
         assert [number for of, number in busy.ended if of == key] == [*range(key, 60, 3)]  # type: ignore[misc,has-type]
-    assert not list(app.broker.limits.slots("order"))
+    assert not list(app.broker.require_part(Limits).slots("order"))
 
 
 @pytest.mark.parametrize("passes", [False, True])
@@ -187,14 +187,14 @@ def test_a_job_waits_for_the_first_full_limit_and_keeps_no_place_in_the_others(a
         assert eventually(lambda: len([one for one in busy.ended if one is not None]) == 20)
     assert busy.most["a"] <= 2
     assert busy.most[0] == busy.most[1] == 1
-    assert not list(app.broker.limits.slots("a"))
-    assert not list(app.broker.limits.slots("b"))
+    assert not list(app.broker.require_part(Limits).slots("a"))
+    assert not list(app.broker.require_part(Limits).slots("b"))
 
 
 def test_a_block_waits_for_its_place_and_gives_up_in_time(app: App) -> None:
     stripe = app.limit("stripe", concurrent=1)
     with stripe.acquire(timeout=1):
-        [slot] = app.broker.limits.slots("stripe")
+        [slot] = app.broker.require_part(Limits).slots("stripe")
         assert slot.slot == Slot("stripe")
         with (
             pytest.raises(TimeoutError, match="limit stripe: no place was free within"),
@@ -203,7 +203,7 @@ def test_a_block_waits_for_its_place_and_gives_up_in_time(app: App) -> None:
             raise AssertionError
     with stripe.acquire(timeout=1):
         pass
-    assert not list(app.broker.limits.slots("stripe"))
+    assert not list(app.broker.require_part(Limits).slots("stripe"))
 
 
 def test_a_block_whose_place_could_not_be_freed_frees_it_later(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,8 +212,10 @@ def test_a_block_whose_place_could_not_be_freed_frees_it_later(app: App, monkeyp
     stripe = app.limit("stripe", concurrent=1, by=lambda key: key)
     with stripe.acquire("other", timeout=1):
         with pytest.raises(BrokerUnavailable), stripe.acquire("one", timeout=1):
-            monkeypatch.setattr(type(app.broker.limits), "leave", fail_once(app.broker.limits.leave))
-        assert eventually(lambda: len(list(app.broker.limits.slots("stripe"))) == 1)
+            monkeypatch.setattr(
+                type(app.broker.require_part(Limits)), "leave", fail_once(app.broker.require_part(Limits).leave)
+            )
+        assert eventually(lambda: len(list(app.broker.require_part(Limits).slots("stripe"))) == 1)
 
 
 def test_the_last_block_frees_its_place_later_too(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,16 +223,18 @@ def test_the_last_block_frees_its_place_later_too(app: App, monkeypatch: pytest.
     monkeypatch.setattr(block_owner, "FREED_EVERY_S", 0.05)
     stripe = app.limit("stripe", concurrent=1)
     with pytest.raises(BrokerUnavailable), stripe.acquire(timeout=1):
-        monkeypatch.setattr(type(app.broker.limits), "leave", fail_once(app.broker.limits.leave, times=3))
+        monkeypatch.setattr(
+            type(app.broker.require_part(Limits)), "leave", fail_once(app.broker.require_part(Limits).leave, times=3)
+        )
     with stripe.acquire(timeout=20):
         pass
-    assert eventually(lambda: not list(app.broker.limits.slots("stripe")))
+    assert eventually(lambda: not list(app.broker.require_part(Limits).slots("stripe")))
 
 
 def test_a_place_that_the_broker_refuses_to_free_holds_up_no_other(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_owner, "FREED_EVERY_S", 0.05)
     stripe = app.limit("stripe", concurrent=1, by=lambda key: key)
-    kind = type(app.broker.limits)
+    kind = type(app.broker.require_part(Limits))
     leave, asked, mended = kind.leave, list[str](), list[int]()
 
     def left(limits: Any, slot: Slot, *args: Any) -> None:
@@ -247,9 +251,9 @@ def test_a_place_that_the_broker_refuses_to_free_holds_up_no_other(app: App, mon
             pass
         with pytest.raises(BrokerUnavailable), stripe.acquire("sound", timeout=1):
             pass
-        assert eventually(lambda: len(list(app.broker.limits.slots("stripe"))) == 2)
+        assert eventually(lambda: len(list(app.broker.require_part(Limits).slots("stripe"))) == 2)
         mended.append(1)
-        assert eventually(lambda: len(list(app.broker.limits.slots("stripe"))) == 1)
+        assert eventually(lambda: len(list(app.broker.require_part(Limits).slots("stripe"))) == 1)
 
 
 def test_a_block_waits_for_no_other_whose_first_beat_has_no_answer_yet(
@@ -283,7 +287,7 @@ def test_a_block_waits_for_no_other_whose_first_beat_has_no_answer_yet(
         for thread in threads:
             thread.join()
     assert len(entered) == 2
-    assert app.broker.limits.holders(Slot("stripe")) == []
+    assert app.broker.require_part(Limits).holders(Slot("stripe")) == []
 
 
 def test_the_end_of_the_process_frees_a_place_that_was_left(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,10 +296,12 @@ def test_the_end_of_the_process_frees_a_place_that_was_left(app: App, monkeypatc
     stripe, at_exit = app.limit("stripe", concurrent=1), list[Callable[[], None]]()
     monkeypatch.setattr(atexit, "register", at_exit.append)
     with pytest.raises(BrokerUnavailable), stripe.acquire(timeout=1):
-        monkeypatch.setattr(type(app.broker.limits), "leave", fail_once(app.broker.limits.leave))
+        monkeypatch.setattr(
+            type(app.broker.require_part(Limits)), "leave", fail_once(app.broker.require_part(Limits).leave)
+        )
     [end] = at_exit
     end()
-    assert not list(app.broker.limits.slots("stripe"))
+    assert not list(app.broker.require_part(Limits).slots("stripe"))
 
 
 def declare_dead(app: App, owner: str) -> None:
@@ -312,14 +318,14 @@ def test_a_block_whose_owner_was_declared_dead_goes_on_under_another_identity(
     stripe, slot = app.limit("stripe", concurrent=1), Slot("stripe")
     with stripe._limited.owner.present() as keeper:
         with stripe.acquire(timeout=1):
-            [holder] = app.broker.limits.holders(slot)
+            [holder] = app.broker.require_part(Limits).holders(slot)
             declare_dead(app, holder.owner)
-            app.broker.limits.look(slot)
-            assert app.broker.limits.holders(slot) == []
+            app.broker.require_part(Limits).look(slot)
+            assert app.broker.require_part(Limits).holders(slot) == []
             keeper.beat()
             assert f"lease of {holder.owner} expired and the places of its blocks were freed" in caplog.text
             with stripe.acquire(timeout=1):
-                assert [one.owner for one in app.broker.limits.holders(slot)] == [keeper.lease.identity]
+                assert [one.owner for one in app.broker.require_part(Limits).holders(slot)] == [keeper.lease.identity]
         assert keeper.lease.identity != holder.owner
 
 
@@ -329,7 +335,7 @@ def test_a_recovery_frees_the_place_that_only_the_code_of_the_class_names(app: A
     @app.job("Charge", queue="q", limits=[app.limit("two", concurrent=2)])
     def charge() -> None: ...
 
-    owner, slot, limits = "host:1:00000000000a", Slot("two"), app.broker.limits
+    owner, slot, limits = "host:1:00000000000a", Slot("two"), app.broker.require_part(Limits)
     limits.declare([LimitSettings("two", 2)])
     jid = str(charge.enqueue())
     app.broker.recoverable.beat(Presence(owner, {"q": 1}))
@@ -359,33 +365,33 @@ def test_a_forked_child_frees_no_place_of_its_parent(app: App) -> None:
     with stripe._limited.owner.present() as keeper:
         keeper.pid = -1  # as in the child
         with stripe.acquire(timeout=1):
-            [holder] = app.broker.limits.holders(Slot("stripe"))
+            [holder] = app.broker.require_part(Limits).holders(Slot("stripe"))
             assert holder.owner != keeper.lease.identity
-            keeper.leave(lambda: app.broker.limits.leave(Slot("stripe"), holder.jid))
-            assert len(app.broker.limits.holders(Slot("stripe"))) == 1
+            keeper.leave(lambda: app.broker.require_part(Limits).leave(Slot("stripe"), holder.jid))
+            assert len(app.broker.require_part(Limits).holders(Slot("stripe"))) == 1
 
 
 def test_a_block_whose_reply_is_lost_has_no_place(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     stripe, other = app.limit("stripe", concurrent=1), app.limit("other", concurrent=1)
     with stripe.acquire(timeout=1), other.acquire(timeout=1):
         pass
-    kind = type(app.broker.limits)
+    kind = type(app.broker.require_part(Limits))
     with other.acquire(timeout=1):
         monkeypatch.setattr(kind, "take", lose_reply(kind.take))
         with pytest.raises(BrokerUnavailable), stripe.acquire(timeout=1):
             raise AssertionError
-        assert not list(app.broker.limits.slots("stripe"))
+        assert not list(app.broker.require_part(Limits).slots("stripe"))
 
 
 def test_a_block_of_a_rate_leaves_the_place_that_it_got_from_people(app: App) -> None:
     api = app.limit("api", rate="1000/second", burst=1000)
     with api.acquire(timeout=1):
         pass
-    app.broker.limits.set("api", concurrent=1)
+    app.broker.require_part(Limits).set("api", concurrent=1)
     with api.acquire(timeout=1):
         pass
-    assert not [one for one in app.broker.limits.slots("api") if one.holders]
-    app.broker.limits.unset("api")
+    assert not [one for one in app.broker.require_part(Limits).slots("api") if one.holders]
+    app.broker.require_part(Limits).unset("api")
 
 
 def fail_once(leave: Callable[..., None], times: int = 1) -> Callable[..., None]:
@@ -416,13 +422,13 @@ def test_a_job_whose_reply_was_lost_keeps_no_place(app: App, monkeypatch: pytest
     def charge(number: int) -> None:
         ran.append(number)
 
-    kind, real = type(app.broker.limits), type(app.broker.limits).begin
+    kind, real = type(app.broker.require_part(Limits)), type(app.broker.require_part(Limits)).begin
     lost: list[int] = []
     seen: list[object] = []  # the places before it begins again
 
     def begin(*args: Any) -> Any:
         if lost:
-            seen.append(app.broker.limits.holders(Slot("two")))
+            seen.append(app.broker.require_part(Limits).holders(Slot("two")))
         answer = real(*args)
         if isinstance(answer, Begins) and not lost:
             lost.append(1)
@@ -546,7 +552,7 @@ def test_a_job_whose_limit_is_refused_is_tried_later(
         raise BrokerRefused("WRONGTYPE")
 
     monkeypatch.setattr(limit_begin, "REFUSED_S", 0.2)
-    limits, ran = app.broker.limits, list[int]()
+    limits, ran = app.broker.require_part(Limits), list[int]()
 
     @app.job("Event", queue="q", limits=[app.limit("one", concurrent=concurrent)])
     def event(number: int) -> None:

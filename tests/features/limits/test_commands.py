@@ -21,6 +21,7 @@ from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import Slot
 
 
@@ -35,7 +36,7 @@ def app(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
 
         app.limit("api", rate="10/s")
         event.enqueue_bulk([[1], [1], [1], [2]])
-        app.broker.limits.declare([limit.spec.settings])
+        app.broker.require_part(Limits).declare([limit.spec.settings])
         yield app
 
 
@@ -93,7 +94,7 @@ def test_a_limit_is_forgotten_whose_places_nobody_has_any_more(call: Call, app: 
     app.broker.admin.jobs_in(waiting_in("q")).clear()
     owner = "host:1:00000000000b"
     app.broker.recoverable.beat(Presence(owner, {}, blocks=True))
-    app.broker.limits.take(Slot("order", "k"), "block-1", owner)
+    app.broker.require_part(Limits).take(Slot("order", "k"), "block-1", owner)
     assert call("limits", "forget", "order").returncode == 1
     app.broker.recoverable.end_blocks(owner)
     assert call("limits", "forget", "order").stdout == "order: forgotten\n"

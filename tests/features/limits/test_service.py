@@ -11,6 +11,7 @@ from apps import own_app
 from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import DueSlots, Looked, Slot
 from goworkers_py.features.limits.limiting import Limiting
 from goworkers_py.features.limits.service import LimitReleaser
@@ -27,7 +28,7 @@ def test_a_damaged_slot_stops_no_other_one(monkeypatch: pytest.MonkeyPatch, capl
         return Looked(0, 0)
 
     with own_app("memory://releaser", QueueConfig(name="q", concurrency=1)) as app:
-        kind = type(app.broker.limits)
+        kind = type(app.broker.require_part(Limits))
         monkeypatch.setattr(kind, "look", look)
         monkeypatch.setattr(kind, "due", lambda *_, **__: DueSlots([Slot("damaged"), Slot("api")], None))
         releaser = LimitReleaser(app.broker, Limiting(app.registry, app.config), Outage("memory"))
@@ -47,7 +48,7 @@ def test_all_lines_are_looked_at_when_the_clock_of_the_broker_was_set_back(monke
         return DueSlots([], None, clock.pop(0))
 
     with own_app("memory://releaser", QueueConfig(name="q", concurrency=1)) as app:
-        monkeypatch.setattr(type(app.broker.limits), "due", due)
+        monkeypatch.setattr(type(app.broker.require_part(Limits)), "due", due)
         releaser = LimitReleaser(app.broker, Limiting(app.registry, app.config), Outage("memory"))
         while clock:
             releaser.run_once()

@@ -8,13 +8,13 @@ from contextlib import closing
 import pytest
 
 from goworkers_py.admin.inspector import Inspector
-from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.brokers.contracts.store import EndedPage, EndedPlace
+from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.brokers.open_broker import open_broker
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.job_state import StateWord
+from goworkers_py.features.tracking.contract import EndedPage, EndedPlace, Records
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_a_page_that_finds_nothing_ends_after_a_bounded_look_and_says_where_to_g
         asked.append(limit)
         return EndedPage((), EndedPlace(1_795_000_000.25, "last"), 10_000)
 
-    monkeypatch.setattr(broker.store, "ended", nothing_there)
+    monkeypatch.setattr(broker.require_part(Records), "ended", nothing_there)
     page = Inspector(lambda: broker).ended("completed", limit=500)
     assert (page.jobs, page.next) == ([], "1795000000.25-last")
     assert sum(asked) == 2_000
@@ -53,7 +53,7 @@ def test_other_states_and_limits_are_refused(broker: Broker) -> None:
         inspector.ended("completed", limit=0)
 
 
-def test_a_broker_without_records_says_so(broker: Broker) -> None:
-    broker.capabilities = frozenset(Capability) - {Capability.RECORDS}
-    with pytest.raises(ConfigError, match="records of jobs"):
+def test_a_broker_without_records_says_so(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker, "part", lambda contract: None)
+    with pytest.raises(ConfigError, match="broker: memory has no records of jobs: set another broker"):
         Inspector(lambda: broker).ended("completed")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goworkers_py.brokers.contracts.store import EndedPlace
+from goworkers_py.features.tracking.contract import EndedPlace
 from goworkers_py.features.tracking.memory_ended import KEPT, EndedTable
 
 

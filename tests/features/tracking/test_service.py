@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from waiting import eventually
 
-from goworkers_py.brokers.contracts.store import RunningMark
 from goworkers_py.config.options import Config
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import BEGUN, ENDED, Delivery
 from goworkers_py.core.outcome import DONE, Done, Outcome
+from goworkers_py.features.tracking.contract import RunningMark
 from goworkers_py.features.tracking.end import Tracking
 from goworkers_py.features.tracking.run import TrackedRuns
 from goworkers_py.features.tracking.service import MOST_TRIES, Tracker
@@ -25,7 +25,7 @@ from goworkers_py.wire.message import Message
 
 
 class Marks:
-    """A store that keeps what it was asked to write. `answer` says whether it was written."""
+    """Records that keep what it was asked to write. `answer` says whether it was written."""
 
     def __init__(self) -> None:
         self.told: list[RunningMark] = []
@@ -43,10 +43,10 @@ class AtWork:
     def __init__(self) -> None:
         self.marks = Marks()
         self.running: dict[str, Delivery] = {}
-        store: Any = self.marks
+        records: Any = self.marks
         tracking = Tracking(Registry(), Config(), time.time)
         self.shown: list[Delivery] = []
-        self.tracker = Tracker(store, lambda: list(self.running.values()), Outage("test"), self.shown.extend)
+        self.tracker = Tracker(records, lambda: list(self.running.values()), Outage("test"), self.shown.extend)
         self.runs = TrackedRuns(tracking, self.tracker)
 
     @contextmanager

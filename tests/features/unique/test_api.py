@@ -28,6 +28,7 @@ from goworkers_py.core.errors import (
     DuplicateJob,
     KillJob,
 )
+from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.holders import LockHolders
 from goworkers_py.wire.message import current_message
 
@@ -39,7 +40,7 @@ def app(broker_address: str) -> Iterator[App]:
 
 
 def locks(app: App) -> list[str]:
-    return sorted(entry.holder.jid for entry in app.client._broker().locks.entries())
+    return sorted(entry.holder.jid for entry in app.client._broker().require_part(Locks).entries())
 
 
 def waits(app: App, *places: object) -> int:
@@ -201,7 +202,7 @@ def test_complaint_629_the_lock_lasts_through_retries_and_is_free_at_death(app: 
     with working(app):
         jid = order.enqueue(1)
         assert eventually(lambda: waits(app, RETRIES) == 1)
-        (entry,) = app.client._broker().locks.entries()
+        (entry,) = app.client._broker().require_part(Locks).entries()
         assert entry.expires_at > time.time() + 25  # beyond the time of the retry
         assert order.enqueue(1) is None
         assert locks(app) == [jid]

@@ -11,6 +11,7 @@ from apps import own_app
 
 from goworkers_py.admin.doctor import Doctor, Finding
 from goworkers_py.admin.inspector import Inspector
+from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.lock import Begin
 
 DEAD = json.dumps({"queues": {"q": 1}, "trial": "", "origin": {"machine": "elsewhere"}})
@@ -27,7 +28,7 @@ def findings(inspector: Inspector) -> list[Finding]:
 
 
 def test_a_lock_of_a_process_that_is_dead_is_found(inspector: Inspector, redis: redis_py.Redis) -> None:
-    inspector._broker.locks.begin(Begin("Order:1", "1", "q", 60, take=True, owner="dead:1:aaaaaaaaaaaa"))
+    inspector._broker.require_part(Locks).begin(Begin("Order:1", "1", "q", 60, take=True, owner="dead:1:aaaaaaaaaaaa"))
     assert findings(inspector) == []  # nobody has died: the locks are not read
     for registry in "pyworkers:owners", "pyworkers:gone":
         redis.hset(registry, "dead:1:aaaaaaaaaaaa", DEAD)
@@ -38,5 +39,5 @@ def test_a_lock_of_a_process_that_is_dead_is_found(inspector: Inspector, redis: 
 
 def test_a_lock_of_a_process_that_lives_is_not_found(inspector: Inspector, redis: redis_py.Redis) -> None:
     redis.hset("pyworkers:owners", "other:1:aaaaaaaaaaaa", DEAD)
-    inspector._broker.locks.begin(Begin("Order:1", "1", "q", 60, take=True, owner="other:1:aaaaaaaaaaaa"))
+    inspector._broker.require_part(Locks).begin(Begin("Order:1", "1", "q", 60, take=True, owner="other:1:aaaaaaaaaaaa"))
     assert findings(inspector) == []

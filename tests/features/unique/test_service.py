@@ -13,6 +13,7 @@ from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.lock import LockClaim
 from goworkers_py.features.unique.service import LockKeeper
 from goworkers_py.runtime.outage import Outage
@@ -41,7 +42,7 @@ class Keeping:
     def __init__(self, broker: MemoryBroker) -> None:
         self.runs: list[Delivery] = []
         self.now = time.time()
-        self.keeper = LockKeeper(broker.locks, lambda: self.runs, lambda: self.now, Outage("it"))
+        self.keeper = LockKeeper(broker.require_part(Locks), lambda: self.runs, lambda: self.now, Outage("it"))
 
     def look(self, *runs: Delivery) -> None:
         self.runs = [*runs]
@@ -54,7 +55,7 @@ def keeping(broker: MemoryBroker) -> Keeping:
 
 
 def owner(broker: MemoryBroker) -> str:
-    entry = broker.locks.entry(NAME)
+    entry = broker.require_part(Locks).entry(NAME)
     assert entry is not None
     assert (entry.expires_at is None) == bool(entry.owner)
     return entry.owner
@@ -88,7 +89,7 @@ def test_an_owner_whose_reply_is_lost_is_written_again_and_given_up(
     broker: MemoryBroker, keeping: Keeping, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(broker.locks, "own", failing(broker.locks.own, after))
+        patch.setattr(broker.require_part(Locks), "own", failing(broker.require_part(Locks).own, after))
         with pytest.raises(BrokerUnavailable):
             keeping.look(running())
     assert owner(broker) == (ME if after else "")

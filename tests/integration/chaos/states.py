@@ -18,6 +18,7 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ArgumentError, BrokerError, DuplicateJob
+from goworkers_py.features.tracking.contract import Records
 from goworkers_py.wire.needs import ITERATE
 
 RETAIN_S = 3_600
@@ -192,6 +193,6 @@ def look_at_all(url: str, pushed: Pushed) -> dict[str, Seen]:
 
 
 def _look(broker: RedisBroker, lookup: JobLookup, jid: str) -> Seen:
-    status, record = lookup.status(jid), broker.store.record(jid)
+    status, record = lookup.status(jid), broker.require_part(Records).record(jid)
     result = "" if record is None or record.result is None else record.result.decode().strip('"')
     return Seen(status.state, status.verified, status.error_class, status.error_message, result)

@@ -26,7 +26,7 @@ TIMEOUT_S = 5.0  # of a connection that gets no reply
 MOST_LATE_S = 300.0
 
 PARTS = (
-    "transport", "store", "recoverable", "control", "cancels", "calls", "locks", "limits", "periodic", "batches",
+    "transport", "store", "recoverable", "control", "cancels", "calls", "periodic", "batches",
     "chains", "groups", "leadership", "admin",
 )  # fmt: skip
 # What asks no server.
@@ -176,4 +176,10 @@ def far_away(broker: Broker, line: Line) -> Broker:
     """The broker, as a process sees it at the end of the line."""
     for part in PARTS:
         setattr(broker, part, _FarPart(getattr(broker, part), line))
+    near, far = broker.part, dict[type, _FarPart]()
+
+    def part(contract: type) -> Any:
+        return far.setdefault(contract, _FarPart(near(contract), line))
+
+    broker.part = part  # type: ignore[method-assign]
     return broker

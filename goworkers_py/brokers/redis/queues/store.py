@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from goworkers_py.brokers.contracts.store import EndedPage, EndedPlace, Forward, Posted, RunningMark, Store
+from goworkers_py.brokers.contracts.store import Forward, Posted, Store
 from goworkers_py.brokers.contracts.transport import Batch, Settled
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, text
-from goworkers_py.brokers.redis.driver.listener import Listener
 from goworkers_py.brokers.redis.driver.replies import list_of
 from goworkers_py.brokers.redis.iterations import Iterations
 from goworkers_py.brokers.redis.keys import Keys
@@ -18,13 +17,12 @@ from goworkers_py.brokers.redis.queues.settlement import Item, Settlement, Targe
 from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.effect import ID_LIFE_S
 from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.core.job_state import JobState, StateWord
+from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Outcome, Requeue
 from goworkers_py.features.tracking.record import LIVE_S, tracked_in
-from goworkers_py.features.tracking.redis import EndedIndex, JobRecords, RecordKeys
+from goworkers_py.features.tracking.redis import RecordKeys
 from goworkers_py.policy.step_size import StepSize
 from goworkers_py.wire import enclosure
-from goworkers_py.wire.job_record import JobRecord
 from goworkers_py.wire.message import describe_job
 
 log = logging.getLogger(__name__)
@@ -38,22 +36,14 @@ _PROMOTE = Script(LUA / "promote.lua", list_of(bytes), words=())
 
 class RedisStore(Store):
     def __init__(
-        self,
-        connections: Connections,
-        keys: Keys,
-        settlement: Settlement,
-        dead_limits: tuple[int, float],
-        listener: Listener,
+        self, connections: Connections, keys: Keys, settlement: Settlement, dead_limits: tuple[int, float]
     ) -> None:
         """`dead_limits`: how many jobs the dead set keeps at most, and for how many seconds."""
         self._connections = connections
         self._keys = keys
         self._settlement = settlement
-        self._listener = listener
         self._dead_limits = dead_limits
         self._lines = parking(connections, keys, dead_limits)
-        self._records = JobRecords(connections, keys)
-        self._ended = EndedIndex(connections, keys, self._records)
         self._iterations = Iterations(connections, keys)
         self._outboxes = outboxes(connections, keys, dead_limits)
 
@@ -107,18 +97,6 @@ class RedisStore(Store):
     def known_ends(self, messages: Sequence[str]) -> set[str]:
         there = self._connections.exchange([("EXISTS", self._keys.ended_message(one)) for one in messages])
         return {one for one, found in zip(messages, there, strict=True) if found}
-
-    def record(self, jid: str) -> JobRecord | None:
-        return self._records.read(jid)
-
-    def ended(self, state: StateWord, after: EndedPlace | None, limit: int) -> EndedPage:
-        return self._ended.page(state, after, limit)
-
-    def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
-        return self._listener.listen(self._keys.record(jid), lambda told: changed())
-
-    def mark_running(self, marks: Sequence[RunningMark]) -> list[bool]:
-        return self._records.mark_running(marks)
 
     def begin_iteration(self, jid: str, of: str) -> Iteration:
         return self._iterations.begin(jid, of)
