@@ -1,11 +1,11 @@
 """The chain around a job, outermost first:
 
-    guard( the user's prepended links( log( stats( retry( time limit( the user's appended links(
-        around( perform ))))))))
+    guard( rungs( the user's prepended links( log( stats( retry( time limit( the user's appended links(
+        around( perform )))))))))
 
-Our links take a message and return an Outcome; `guard` takes a delivery. Before `guard` looks whether the job is a
-suspect, it drops a job whose time has passed, see `expiry`: that is no run, so no link inside sees it. In a process
-with `standby` the link `term` is the outermost.
+The rungs are for jobs that are more than their class and arguments, see `features.RUNGS`: a job that a rung does not
+let go on has not run, so no link inside sees it. Links take a message and return an Outcome; `guard` takes a delivery.
+In a process with `standby` the link `term` is the outermost of the links.
 
 A user's link has go-workers' shape: `call(queue, message, call_next)` returns whether the job is acknowledged, in most
 links the result of `call_next()`. `retry` turns exceptions into outcomes. If there are prepended links, a second
