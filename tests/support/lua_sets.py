@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from goworkers_py.brokers.redis.parts import parts, tie_kinds, words_for
+from goworkers_py.brokers.redis.parts import parts, tie_kinds, words_for, words_of_moves
 
 # Scripts that have neither ties nor effects, and are called often.
-_WITHOUT = ("publish_unique", "look", "free_place", "begin_lock", "keep_locks", "mark_running", "promote")
+_WITHOUT = ("publish_unique", "look", "free_place", "begin_lock", "keep_locks", "mark_running")
 
 
 def word_sets(script: Path) -> list[Collection[str] | None]:
@@ -18,4 +18,6 @@ def word_sets(script: Path) -> list[Collection[str] | None]:
         return [*({word} for word in words), set(words)]
     if script.stem in ("settle", "settle_rows", "begin_limits"):
         return [None, frozenset(), *(words_for(frozenset(part.effects)) for part in parts()[1:])]
+    if script.stem == "promote":
+        return [(), words_of_moves()]
     return [()] if script.stem in _WITHOUT else [None]

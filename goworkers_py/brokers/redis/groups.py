@@ -16,7 +16,6 @@ from goworkers_py.brokers.redis.driver.replies import list_of, one_of
 from goworkers_py.brokers.redis.group_entry import entry_of, group_in
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.group import DueGroups, Group, GroupEntry, GroupSettings, OwnSettings
-from goworkers_py.features.tracking.record import ENDED_S
 
 # Groups and members that are read, or deleted, in one step, and classes whose groups are.
 PAGE, CLASSES = 500, 50
@@ -137,8 +136,8 @@ class RedisGroups(Groups):
     def _leave(self, group: Group, members: Sequence[bytes], reason: str) -> list[int]:
         jobs, told = MovedJobs(self._keys), list[Argument]()
         for member in members:
-            told += (jobs.record(member), member, *jobs.effects(member, "cancelled"))
-        fixed = (entry_of(group), group.job_class, ENDED_S, reason, int(bool(group.set)), jobs.records, jobs.index())
+            told += (member, *jobs.effects(member, "cancelled", reason))
+        fixed = (entry_of(group), group.job_class, int(bool(group.set)))
         keys = (*self._four(group), self._keys.queues, *jobs.names)
         answer: list[int] = self._connections.script(_LEAVE, keys, (*fixed, *told))
         return answer

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.redis.driver.exchange import Argument, NumberOf, Script
     from goworkers_py.brokers.redis.keys import Keys
     from goworkers_py.core.effect import Push
+    from goworkers_py.core.job_state import StateWord
 
 # The values of a tie behind its word: the number of its key, and the others. None: the push goes without this tie.
 EncodeTie = Callable[[Any, "Push", "Keys", "NumberOf", float], "tuple[int, Sequence[Argument]] | None"]
@@ -43,6 +44,20 @@ class TieInRedis(NamedTuple):
     alone: EncodeAlone | None = None
 
 
+class Moved(NamedTuple):
+    """A move or an end of a job without a run, by people or because it was due."""
+
+    payload: bytes
+    state: StateWord  # in which it is then
+    reason: str
+    queue: str  # to which it was moved; empty where it is in none
+    due: float | None
+    dead_life_s: float  # for how long dead jobs are kept
+    now: float
+    # Of a job in a queue: Sidekiq's page puts dead jobs there and tells nobody.
+    may_be_dead: bool = False
+
+
 class RowsInRedis(NamedTuple):
     """Effects that deliveries have which only leave their list, and have no other effect."""
 
@@ -61,6 +76,8 @@ class RedisPart:
     rows: Mapping[type[Any], RowsInRedis] = field(default_factory=dict)
     handlers: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by fragments the words of effects
     finishers: Sequence[str] = ()  # fragments with a function `finish`
+    # The arguments of the effect of a move, from the payload alone. It may fail.
+    moved: Callable[[Moved, Keys, NumberOf], Iterable[Argument]] | None = None
     constants: Mapping[str, int | str] = field(default_factory=dict)  # in Lua
 
 
@@ -85,6 +102,16 @@ def effect_kinds() -> dict[type[Any], EncodeEffect]:
 @cache
 def row_kinds() -> dict[type[Any], RowsInRedis]:
     return {kind: rows for part in parts() for kind, rows in part.rows.items()}
+
+
+@cache
+def moves() -> tuple[Callable[[Moved, Keys, NumberOf], Iterable[Argument]], ...]:
+    return tuple([part.moved for part in parts() if part.moved is not None])
+
+
+@cache
+def words_of_moves() -> frozenset[str]:
+    return frozenset([word for part in parts() if part.moved for words in part.handlers.values() for word in words])
 
 
 @cache

@@ -16,8 +16,7 @@ from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerFull, BrokerRefused
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.features.tracking.contract import EndedPage, EndedPlace, Records, RunningMark
-from goworkers_py.features.tracking.effects import Tracked
-from goworkers_py.features.tracking.record import ENDED_S, LIVE_S, job_in, read
+from goworkers_py.features.tracking.record import LIVE_S, read
 from goworkers_py.features.tracking.redis_part import LUA, PIECE
 from goworkers_py.wire import sidekiq_status
 from goworkers_py.wire.job_record import JobRecord
@@ -134,27 +133,3 @@ def _whole(pieces: Mapping[str, bytes]) -> dict[str, bytes]:
             piece = pieces.get(f"{name}:{number}", b"")
             fields[name] += piece
     return fields
-
-
-# --- records among the keys of one call of a script that moves jobs
-
-
-class RecordKeys:
-    def __init__(self, keys: Keys) -> None:
-        self._keys = keys
-        self._numbers: dict[str, int] = {}
-
-    def number(self, payload: bytes, may_be_tracked: Callable[[bytes], Tracked | None] = job_in) -> int:
-        """The number of the record of this job among `names`, from 1 on; 0 for a job that is not tracked. A script asks
-        whether the job has a record."""
-        job = may_be_tracked(payload)
-        return 0 if job is None else self._numbers.setdefault(self._keys.record(job.jid), len(self._numbers) + 1)
-
-    @property
-    def names(self) -> list[str]:
-        return list(self._numbers)
-
-
-def lives(dead_limits: tuple[int, float]) -> tuple[int, int, int]:
-    """How long the record lives of a job that moves on, of one that is killed, and of one that is deleted."""
-    return LIVE_S, max(1, int(dead_limits[1])), ENDED_S

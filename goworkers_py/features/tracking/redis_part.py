@@ -10,11 +10,11 @@ from pathlib import Path
 from goworkers_py.brokers.redis.driver.exchange import Argument, NumberOf
 from goworkers_py.brokers.redis.driver.packing import packed_numbers
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.parts import RedisPart, RowsInRedis, TieInRedis
+from goworkers_py.brokers.redis.parts import Moved, RedisPart, RowsInRedis, TieInRedis
 from goworkers_py.core.effect import Push
 from goworkers_py.core.job_state import INDEXED, StateWord
 from goworkers_py.features.tracking.effects import NoteState
-from goworkers_py.features.tracking.record import live_s
+from goworkers_py.features.tracking.record import ENDED_S, LIVE_S, job_in, live_s, tracked_in
 from goworkers_py.features.tracking.tie import RecordTie
 
 LUA = Path(__file__).parent / "lua"
@@ -27,7 +27,8 @@ def part() -> RedisPart:
         ties={RecordTie: TieInRedis("record", "record_tie", "record_check", 1, _tie)},
         effects={NoteState: _effect},
         rows={NoteState: RowsInRedis("notes", "record_effects", _rows, fits=lambda note: not note.only_known)},
-        handlers={"record_effects": ("note", "renote")},
+        handlers={"record_effects": ("note", "renote", "moved")},
+        moved=_moved,
         finishers=("record_effects",),
         constants={"NOTE_V": "'1'", "NOTE_PIECE": PIECE, "NOTE_WHOLE": 1024, "NOTE_MOST": 100},
     )
@@ -44,6 +45,24 @@ def _effect(effect: NoteState, keys: Keys, number_of: NumberOf, now: float) -> I
     values = index, effect.state, effect.reason, *known, *chain.from_iterable(effect.fields)
     word = "renote" if effect.only_known else "note"
     yield from (word, number_of(keys.record(effect.jid)), effect.life_s, len(values), *values)
+
+
+def _moved(move: Moved, keys: Keys, number_of: NumberOf) -> Iterator[Argument]:
+    """The script asks whether the job has a record. Of a job that was due it is known from the payload."""
+    job = (tracked_in if move.reason == "due" else job_in)(move.payload)
+    if job is None:
+        return
+    state, fields = move.state, list[Argument]()
+    which = "dead" if move.may_be_dead else "live" if state == "cancelled" else "tracked"
+    life_s = ENDED_S if state == "cancelled" else LIVE_S
+    if state == "dead":
+        life_s = max(1, int(move.dead_life_s))
+    elif state == "waiting":
+        fields += ("queue", move.queue)
+    elif move.due is not None:
+        life_s, fields = live_s(move.due, move.now), ["due", repr(move.due)]
+    values = which, number_of_index(state, life_s, keys, number_of), state, move.reason, *fields
+    yield from ("moved", number_of(keys.record(job.jid)), life_s, len(values), *values)
 
 
 def number_of_index(state: StateWord, life_s: int, keys: Keys, number_of: NumberOf) -> int:

@@ -1,51 +1,60 @@
-"""The keys and arguments that jobs need, which a script moves without a run, for their records and their effects."""
+"""The keys and arguments of the effects of jobs that a script moves without a run."""
 
 from __future__ import annotations
 
 from goworkers_py.brokers.redis.driver.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.parts import Moved, moves
 from goworkers_py.brokers.redis.queues.effects import encode
 from goworkers_py.core import machine
 from goworkers_py.core.job_state import StateWord
-from goworkers_py.features.tracking.redis import RecordKeys
 from goworkers_py.policy.consequences import moved
 from goworkers_py.policy.for_ruby import ForRuby
 
 
 class MovedJobs:
-    """For one call of a script. The keys of the effects come after those of the records."""
+    """For one call of a script."""
 
-    def __init__(self, keys: Keys, ruby: ForRuby | None = None) -> None:
+    def __init__(self, keys: Keys, dead_life_s: float = 0.0, ruby: ForRuby | None = None) -> None:
         """`ruby`: for jobs that have not ended before."""
         self._keys = keys
-        self._records = RecordKeys(keys)
+        self._dead_life_s = dead_life_s
         self._numbers: dict[str, int] = {}
         self._ruby = ruby
         self._now = machine.time()
 
-    def record(self, payload: bytes) -> int:
-        """The number of the record of this job; 0 for a job that has none."""
-        return self._records.number(payload)
-
-    def effects(self, payload: bytes, state: StateWord, due: float | None = None) -> list[Argument]:
+    def effects(
+        self,
+        payload: bytes,
+        state: StateWord,
+        reason: str,
+        queue: str = "",
+        due: float | None = None,
+        may_be_dead: bool = False,
+    ) -> list[Argument]:
         """How many arguments the effects of this move have, and these."""
+        encoded = self._noted(payload, state, reason, queue, due, may_be_dead)
         effects = moved(payload, state, due, self._now)
         if self._ruby is not None:
             effects += self._ruby.of_move(payload, state)
-        encoded = [*encode(effects, self._keys, self._number_of, self._now)] if effects else []
+        if effects:
+            encoded += encode(effects, self._keys, self._number_of, self._now)
         return [len(encoded), *encoded]
+
+    def notes(self, payload: bytes, reason: str, queue: str, may_be_dead: bool = False) -> list[Argument]:
+        """The same for a job that waits as before, in this queue."""
+        encoded = self._noted(payload, "waiting", reason, queue, None, may_be_dead)
+        return [len(encoded), *encoded]
+
+    def _noted(
+        self, payload: bytes, state: StateWord, reason: str, queue: str, due: float | None, may_be_dead: bool
+    ) -> list[Argument]:
+        move = Moved(payload, state, reason, queue, due, self._dead_life_s, self._now, may_be_dead)
+        return [word for note in moves() for word in note(move, self._keys, self._number_of)]
 
     def _number_of(self, key: str) -> int:
         return self._numbers.setdefault(key, len(self._numbers) + 1)
 
     @property
-    def records(self) -> int:
-        return len(self._records.names)
-
-    def index(self, deletes: bool = True) -> int:
-        """The number of the index of cancelled jobs among the keys of the effects; 0 where it is not needed."""
-        return self._number_of(self._keys.ended("cancelled")) if deletes and self.records else 0
-
-    @property
     def names(self) -> list[str]:
-        return [*self._records.names, *self._numbers]
+        return list(self._numbers)

@@ -18,7 +18,6 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
-from goworkers_py.features.tracking.record import ENDED_S, LIVE_S
 from goworkers_py.policy.for_ruby import ForRuby
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -164,21 +163,23 @@ class QueueJobs(PlacedJobs):
         return change.to.queue
 
     def _pick_for(self, goal: str, changes: list[Change], first: int, last: int) -> list[StoredJob]:
-        jobs = MovedJobs(self._keys, self._ruby)
+        jobs = MovedJobs(self._keys, ruby=self._ruby)
         entries: list[Argument] = []
         for change in changes:
             entry = change.job.payload
-            effects = [0] if goal else jobs.effects(entry, "cancelled")  # it waits as before
-            entries += (jobs.record(entry), entry, change.payload, *effects)
+            if goal:
+                effects = jobs.notes(entry, MOVED, goal, may_be_dead=True)
+            else:
+                effects = jobs.effects(entry, "cancelled", change.reason, may_be_dead=True)
+            entries += (entry, change.payload, *effects)
         place = (first, last, machine.token_hex(16))
-        told = (LIVE_S, MOVED) if goal else (ENDED_S, changes[0].reason)
         keys = (
             self._key,
             self._keys.nothing,
             self._keys.queues,
             self._keys.queue(goal) if goal else self._keys.nothing,
         )
-        arguments = (*place, *told, jobs.records, jobs.index(not goal), goal, *entries)
+        arguments = (*place, goal, *entries)
         answer = self._connections.script(_PICK, (*keys, *jobs.names), arguments)
         return [change.job for change in itertools.compress(changes, answer)]
 

@@ -29,8 +29,6 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState, StateWord
-from goworkers_py.features.tracking.record import live_s
-from goworkers_py.features.tracking.redis import lives
 from goworkers_py.policy.for_ruby import ForRuby
 from goworkers_py.wire import enclosure, payload
 from goworkers_py.wire.batch import buried
@@ -40,12 +38,14 @@ from goworkers_py.wire.stored_job import StoredJob
 _MOVE = Script(LUA / "move.lua")
 # What move.lua does with an entry; for ENQUEUE it gets the number of the queue.
 ENQUEUE, BURY, DELETE, LATER = 1, 0, -1, -2
+# For the timeline of the job. A deletion has its own.
+_REASONS = {ENQUEUE: "retried", BURY: "killed", LATER: "rescheduled"}
 
 
 class _Step(NamedTuple):
     entry: bytes
     what: int
-    name: str = ""  # ENQUEUE: the queue; LATER: for how long the record lives; DELETE: the reason
+    name: str = ""  # ENQUEUE: the queue; DELETE: the reason
     payload: bytes = b""  # in its new place; LATER: the time
 
 
@@ -148,7 +148,7 @@ class SetJobs(PlacedJobs):
         """In the dead set, a payload that Ruby cannot read is enclosed as text."""
         entry, to = change.job.payload, change.to
         if change.at is not None and self._state is not JobState.DEAD:
-            return _Step(entry, LATER, str(live_s(change.at, machine.time())), repr(change.at).encode())
+            return _Step(entry, LATER, payload=repr(change.at).encode())
         if to is None and change.at is None:
             return _Step(entry, DELETE, change.reason)
         if to is None or to.state is self._state or to.state not in (JobState.DEAD, JobState.WAITING):
@@ -174,17 +174,17 @@ class SetJobs(PlacedJobs):
             return Changed(), []
         queues = dict.fromkeys(step.name for step in steps if step.what == ENQUEUE)
         numbers = {queue: number for number, queue in enumerate(queues, 1)}
-        jobs = MovedJobs(self._keys, self._ruby)
-        state = "scheduled" if self._state is JobState.SCHEDULED else "retry"
+        jobs = MovedJobs(self._keys, self._dead_limits[1], self._ruby)
         entries: list[Argument] = []
         for step in steps:
             number = numbers[step.name] if step.what == ENQUEUE else step.what
-            entries += (number, step.name, jobs.record(step.entry), step.entry, step.payload)
-            entries += jobs.effects(step.entry, *self._goal(step))
+            entries += (number, step.name, step.entry, step.payload)
+            reason = _REASONS.get(step.what, step.name)
+            state, due = self._goal(step)
+            entries += jobs.effects(step.entry, state, reason, step.name, due)
         fixed = (self._key, self._keys.queues, self._keys.dead, self._keys.nothing)
-        index = jobs.index(any(step.what == DELETE for step in steps))
         keys = [*fixed, *map(self._keys.queue, queues), *jobs.names]
-        shared = (*self._dead_limits, *lives(self._dead_limits), state, len(queues), jobs.records, index)
+        shared = (*self._dead_limits, len(queues))
         answer = self._connections.script(_MOVE, keys, [*shared, *entries])
         problems = [
             f"not moved: {describe_job(step.entry, step.name)}: {self._connections.explained(_MOVE, text(told))}"

@@ -2,23 +2,18 @@
 -- A caller that has read them near the end of the line, where the oldest are, says how near. Entries come at the other
 -- end, so they are no farther from the end now. To look for them in the whole line takes long in a long line.
 --
--- KEYS: line, set with the names of the lines, queues, dead, a key that never exists, then queues, then the records of
---       jobs that may be tracked, then keys of effects
+-- KEYS: line, set with the names of the lines, queues, dead, a key that never exists, then queues, then keys of effects
 -- ARGV: name of the line, how many of its oldest entries to look at (0: at all, from the newest one), dead limit, dead
---       age, life of a record, of one of a dead job, of one of a deleted job, how many queues, how many records, the
---       number of the index of cancelled jobs among the keys of effects (0: none), then for each entry: its step ('front' or 'back' of its queue, 'dead', 'delete'), number of its queue (0: none),
---       queue name, number of its record (0: none), entry, payload in its new place (of a deletion: its reason), how
---       many arguments its effects have, and these, see effects.lua
+--       age, how many queues, then for each entry: its step ('front' or 'back' of its queue, 'dead', 'delete'), number of
+--       its queue (0: none), queue name, entry, payload in its new place, how many arguments its effects have, and these,
+--       see effects.lua
 -- Answer: for each entry 1: moved or deleted, 0: no longer there, or the text of the error for which it stays
-local LINE, LINES, QUEUES, DEAD, NOTHING, OF_QUEUES, SIZE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], 5, 7
-local OF_RECORDS, arguments = OF_QUEUES + ARGV[8], ARGV
-local FIXED, TRIAL, OUTBOXES = OF_RECORDS + ARGV[9], nil, nil
+local LINE, LINES, QUEUES, DEAD, NOTHING, OF_QUEUES, SIZE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], 5, 6
+local FIXED, TRIAL, OUTBOXES, arguments = OF_QUEUES + ARGV[5], nil, nil, ARGV
 local function refusal()
   return false
 end
-local now, effects, AT_ONCE, ended, note = ...
-local life, dead_life, deleted_life = ARGV[5], ARGV[6], ARGV[7]
-local INDEX = ARGV[10] ~= '0' and KEYS[FIXED + ARGV[10]]
+local now, effects, AT_ONCE = ...
 
 -- Where the access rules do not allow the commands that take entries out or put them back, the script fails here,
 -- before it writes anything: a job must not be in two places.
@@ -31,20 +26,6 @@ local function put(step, key, payload)
   if step == 'front' then return redis.pcall('RPUSH', key, payload) end
   if step == 'back' then return redis.pcall('LPUSH', key, payload) end
   if step == 'dead' then return redis.pcall('ZADD', key, now, payload) end
-end
-
-local function note_move(step, record, name, payload)
-  if not note.is_tracked(record) then return end
-  if step == 'delete' then
-    if note.is_live(record) then
-      note.write(record, deleted_life, 'cancelled', payload, {})
-      ended.list(INDEX, record, 'cancelled', deleted_life)
-    end
-  elseif step == 'dead' then
-    note.write(record, dead_life, 'dead', 'killed', {})
-  else
-    note.write(record, life, 'waiting', step == 'front' and 'released' or 'retried', {'queue', name})
-  end
 end
 
 local oldest, there, taken = {}, {}, {}
@@ -63,12 +44,12 @@ local function put_back(entry)
 end
 
 local answer, buried, follow = {}, false, {}
-local i = 11
+local i = 6
 while i <= #ARGV do
-  local step, number, name, record = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], tonumber(ARGV[i + 3])
-  local entry, payload = ARGV[i + 4], ARGV[i + 5]
+  local step, number, name = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2]
+  local entry, payload = ARGV[i + 3], ARGV[i + 4]
   local key = number == 0 and DEAD or KEYS[OF_QUEUES + number]
-  local first, last = i + SIZE, i + SIZE - 1 + ARGV[i + 6]
+  local first, last = i + SIZE, i + SIZE - 1 + ARGV[i + 5]
   local result = effects.refusal(first, last) or 0
   if result == 0 and take(entry) then
     local reply = put(step, key, payload)
@@ -78,7 +59,6 @@ while i <= #ARGV do
     else
       result, buried = 1, buried or step == 'dead'
       if number > 0 then redis.pcall('SADD', QUEUES, name) end
-      if record > 0 then note_move(step, KEYS[OF_RECORDS + record], name, payload) end
       follow[#follow + 1] = {first, last}
     end
   end

@@ -2,24 +2,20 @@
 -- has just read them. An LREM for each entry would walk through the whole queue; so LSET replaces them by marks, and one
 -- LREM removes all marks.
 --
--- KEYS: queue, a key that never exists, queues, the queue to which the entries go (or any: they are deleted), then the
---       records of jobs that may be tracked, then keys of effects
+-- KEYS: queue, a key that never exists, queues, the queue to which the entries go (or any: they are deleted), then keys of
+--       effects
 -- ARGV: first place to look at, last place (below 0: from the other end, as in LRANGE), a mark that is no job's
---       payload, life of the record of a job that was deleted or moved, the reason for its timeline, how many records,
---       the number of the index of cancelled jobs among the keys of effects (0: none), the name of the queue to which
---       the entries go ('': they are deleted), then for each entry: number of its record (0: none), the entry, its
+--       payload, the name of the queue to which the entries go ('': they are deleted), then for each entry: the entry, its
 --       payload in the other queue, how many arguments its effects have, and these, see effects.lua
 -- Answer: for each entry 1: deleted or moved, 0: not found near its place
-local QUEUES, GOAL, OF_RECORDS, SIZE, arguments = KEYS[3], KEYS[4], 4, 4, ARGV
-local FIXED, TRIAL, OUTBOXES = OF_RECORDS + ARGV[6], nil, nil
+local QUEUES, GOAL, FIXED, SIZE, TRIAL, OUTBOXES, arguments = KEYS[3], KEYS[4], 4, 3, nil, nil, ARGV
 local function refusal()
   return false
 end
-local note, ended, effects = ...
-local INDEX = ARGV[7] ~= '0' and KEYS[FIXED + ARGV[7]]
+local effects = ...
 
-local first, mark, life, reason, goal = tonumber(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], ARGV[8]
-local wanted, records, places_of, moved, gone = {}, {}, {}, {}, {}
+local first, mark, goal = tonumber(ARGV[1]), ARGV[3], ARGV[4]
+local wanted, places_of, moved, gone = {}, {}, {}, {}
 -- Where the access rules do not allow LREM, the script fails here, before it marks anything. And a server that is out
 -- of memory lets a script go on that has called a write command before. LSET finds no such key.
 redis.call('LREM', KEYS[2], '1', mark)
@@ -28,21 +24,16 @@ if not string.find(refused, 'no such key', 1, true) then return {err = refused} 
 -- The list may have become shorter since its places were read. LRANGE begins at its beginning then, and so must the
 -- places. `0 -`, because the sign of -0 would be sent too, which LRANGE refuses.
 if first < 0 then first = math.max(first, 0 - redis.call('LLEN', KEYS[1])) end
-local entries, i = {}, 9
+local entries, i = {}, 5
 while i <= #ARGV do
-  local entry = ARGV[i + 1]
+  local entry = ARGV[i]
   entries[#entries + 1] = entry
   wanted[entry] = (wanted[entry] or 0) + 1
-  records[entry] = ARGV[i] ~= '0' and KEYS[OF_RECORDS + ARGV[i]]
-  moved[entry] = ARGV[i + 2]
-  places_of[entry] = {i + SIZE, i + SIZE - 1 + ARGV[i + 3]}
+  moved[entry] = ARGV[i + 1]
+  places_of[entry] = {i + SIZE, i + SIZE - 1 + ARGV[i + 2]}
   local failed = effects.refusal(unpack(places_of[entry]))
   if failed then return {err = failed} end
-  i = i + SIZE + ARGV[i + 3]
-end
--- Also of a dead job that Sidekiq's page has put back into its queue, which writes no record.
-local function may_go_on(key)
-  return note.is_live(key) or redis.pcall('HGET', key, 'state') == 'dead'
+  i = i + SIZE + ARGV[i + 2]
 end
 
 local places, found, there = {}, {}, {}
@@ -61,15 +52,6 @@ end
 local follow = {}
 for i, raw in ipairs(found) do
   redis.call('LSET', KEYS[1], places[i], mark)
-  local record = records[raw]
-  if record and may_go_on(record) then
-    if goal ~= '' then
-      note.write(record, life, 'waiting', reason, {'queue', goal})
-    else
-      note.write(record, life, 'cancelled', reason, {})
-      ended.list(INDEX, record, 'cancelled', life)
-    end
-  end
   follow[#follow + 1] = places_of[raw]
 end
 -- From the end of the list to which the places are nearer: LREM looks at each entry until it has found all.

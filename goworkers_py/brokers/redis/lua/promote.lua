@@ -1,22 +1,26 @@
 -- Moves due entries into their queues. The entries of a queue are written to the queue, then removed from the set, and
 -- only those that are still in the set and due: another program may have moved an entry, or given it a later time.
 --
--- KEYS: set, queues, dead, a key that never exists, then queues, then the records of tracked jobs
--- ARGV: now, how many due entries due.lua has skipped, dead limit, dead age, life of a record, how many queues, their
---   names, then for each entry: number of its queue (0: to the dead set), number of its record (0: none), entry, payload
---   in its new place
+-- KEYS: set, queues, dead, a key that never exists, then queues, then keys of effects
+-- ARGV: now, how many due entries due.lua has skipped, dead limit, dead age, how many queues, their names, then for
+--   each entry: number of its queue (0: to the dead set), entry, payload in its new place, how many arguments its effects
+--   have, and these, see effects.lua: they may fail
 -- Answer: the text of an error for each entry that stays in the set because of it
-local note = ...
-local FIXED, NAMES, SIZE = 4, 6, 4
-local queues, due_until, life = tonumber(ARGV[6]), tonumber(ARGV[1]), ARGV[5]
+local QUEUES, OF_QUEUES, NAMES, SIZE = KEYS[2], 4, 5, 4
+local FIXED, arguments = OF_QUEUES + ARGV[5], ARGV
+local effects = ...
+local queues, due_until = tonumber(ARGV[5]), tonumber(ARGV[1])
 -- Where the access rules do not allow ZREM, the script fails here, before it writes anything: a job must not be in two
 -- places. And a server that is out of memory lets a script go on that has called a write command before.
 redis.call('ZREM', KEYS[4], '')
-local entries = {}
-for i = NAMES + queues + 1, #ARGV, SIZE do entries[#entries + 1] = ARGV[i + 2] end
-local moved, written, records = {}, {}, {}
+local entries, places, at = {}, {}, NAMES + queues + 1
+while at <= #ARGV do
+  entries[#entries + 1], places[#places + 1] = ARGV[at + 1], at
+  at = at + SIZE + ARGV[at + 3]
+end
+local moved, written, follow = {}, {}, {}
 for queue = 0, queues do
-  moved[queue], written[queue], records[queue] = {}, {}, {}
+  moved[queue], written[queue], follow[queue] = {}, {}, {}
 end
 -- Mostly the entries are still the first due ones, and one ZRANGEBYSCORE shows that. To read the score of each entry
 -- takes longer than the rest of this script.
@@ -25,11 +29,11 @@ for i, entry in ipairs(entries) do same = same and there[i] == entry end
 local scores = not same and redis.call('ZMSCORE', KEYS[1], unpack(entries))
 for i, entry in ipairs(entries) do
   if same or (scores[i] and tonumber(scores[i]) <= due_until) then
-    local at = NAMES + queues + 1 + SIZE * (i - 1)
-    local queue, record = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
+    local place = places[i]
+    local queue = tonumber(ARGV[place])
     local of, to = moved[queue], written[queue]
-    of[#of + 1], to[#to + 1] = entry, ARGV[at + 3]
-    if record > 0 then table.insert(records[queue], KEYS[FIXED + queues + record]) end
+    of[#of + 1], to[#to + 1] = entry, ARGV[place + 2]
+    if ARGV[place + 3] ~= '0' then table.insert(follow[queue], place) end
   end
 end
 local errors = {}
@@ -44,12 +48,10 @@ for i, entry in ipairs(moved[0]) do
   moved_to(KEYS[3], redis.pcall('ZADD', KEYS[3], ARGV[1], written[0][i]), {entry})
 end
 for queue = 1, queues do
-  local key, name = KEYS[FIXED + queue], ARGV[NAMES + queue]
+  local key, name = KEYS[OF_QUEUES + queue], ARGV[NAMES + queue]
   if #moved[queue] > 0 and moved_to(key, redis.pcall('LPUSH', key, unpack(written[queue])), moved[queue]) then
-    redis.pcall('SADD', KEYS[2], name)
-    for _, record in ipairs(records[queue]) do
-      if note.is_tracked(record) then note.write(record, life, 'waiting', 'due', {'queue', name}) end
-    end
+    redis.pcall('SADD', QUEUES, name)
+    for _, place in ipairs(follow[queue]) do effects.apply(place + SIZE, place + SIZE - 1 + ARGV[place + 3]) end
   end
 end
 if #moved[0] > 0 then

@@ -17,11 +17,11 @@ from goworkers_py.brokers.redis.queues.line_entry import LineEntry, read
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import StateWord
-from goworkers_py.features.tracking.redis import lives
 from goworkers_py.policy.for_ruby import ForRuby
 
 PAGE = 500  # lines that are read in one step
 _STATES: dict[str, StateWord] = {"dead": "dead", "delete": "cancelled"}
+_REASONS = {"front": "released", "back": "retried", "dead": "killed"}  # a deletion has its own
 _LEAVE_LINE = Script(LUA / "leave_line.lua")
 
 
@@ -116,17 +116,16 @@ class Lines:
         numbers = {queue: number for number, queue in enumerate(queues, 1)}
         places = [move.entry.place for move in moves]
         near = 0 if None in places else 1 + max(place for place in places if place is not None)
-        jobs = MovedJobs(keys, self._ruby)
+        jobs = MovedJobs(keys, self._dead_limits[1], self._ruby)
         entries: list[Argument] = []
         for move in moves:
             payload = move.entry.payload
-            record = jobs.record(payload) if self._holds_jobs else 0
-            entries += (move.step, numbers.get(move.queue, 0), move.queue, record, move.entry.raw, move.payload)
-            entries += jobs.effects(payload, _STATES.get(move.step, "waiting")) if self._holds_jobs else [0]
+            entries += (move.step, numbers.get(move.queue, 0), move.queue, move.entry.raw, move.payload)
+            state, reason = _STATES.get(move.step, "waiting"), _REASONS.get(move.step, text(move.payload))
+            entries += jobs.effects(payload, state, reason, move.queue) if self._holds_jobs else [0]
         fixed = (self._key(line), self._registry, keys.queues, keys.dead, keys.nothing)
-        index = jobs.index(any(move.step == "delete" for move in moves))
         names = (*fixed, *map(keys.queue, queues), *jobs.names)
-        shared = (line, near, *self._dead_limits, *lives(self._dead_limits), len(queues), jobs.records, index)
+        shared = (line, near, *self._dead_limits, len(queues))
         answer = self._connections.script(_LEAVE_LINE, names, [*shared, *entries])
         return [
             self._connections.explained(_LEAVE_LINE, text(told)) if isinstance(told, bytes) else told for told in answer

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from goworkers_py.brokers.contracts.store import Forward, Posted, Store
 from goworkers_py.brokers.contracts.transport import Batch, Settled
+from goworkers_py.brokers.redis.admin.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, text
 from goworkers_py.brokers.redis.driver.replies import list_of
 from goworkers_py.brokers.redis.iterations import Iterations
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.parts import words_of_moves
 from goworkers_py.brokers.redis.queues.lines import Move, outboxes, parking
 from goworkers_py.brokers.redis.queues.settlement import Item, Settlement, Target, target_of
 from goworkers_py.core.cursor import Cursor, Iteration
@@ -19,8 +22,6 @@ from goworkers_py.core.effect import ID_LIFE_S
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Outcome, Requeue
-from goworkers_py.features.tracking.record import LIVE_S, tracked_in
-from goworkers_py.features.tracking.redis import RecordKeys
 from goworkers_py.policy.step_size import StepSize
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import describe_job
@@ -31,7 +32,11 @@ log = logging.getLogger(__name__)
 PROMOTED_BYTES = 1_000_000
 
 _DUE = Script(LUA / "due.lua", lambda reply: list_of(bytes, list, int)(reply) and len(reply) == 4)
-_PROMOTE = Script(LUA / "promote.lua", list_of(bytes), words=())
+
+
+@cache
+def _promote(with_effects: bool) -> Script:
+    return Script(LUA / "promote.lua", list_of(bytes), words=words_of_moves() if with_effects else ())
 
 
 class RedisStore(Store):
@@ -111,20 +116,22 @@ class RedisStore(Store):
     def _move(self, source: str, due: Sequence[bytes], forward: Forward, now: float, skip: int) -> list[str]:
         """Moves the due entries. Returns an error for each entry that stays."""
         queues: dict[str, int] = {}
-        records = RecordKeys(self._keys)
+        jobs = MovedJobs(self._keys)
         moves: list[Argument] = []
         for entry in due:
             queue, payload = forward(entry, now)
             if queue is None:
-                moves += (0, 0, entry, enclosure.readable(payload, "", now))
+                moves += (0, entry, enclosure.readable(payload, "", now), 0)
             else:
-                number = queues.setdefault(self._keys.bare(queue), len(queues) + 1)
-                moves += (number, records.number(entry, tracked_in), entry, payload)
+                name = self._keys.bare(queue)
+                number = queues.setdefault(name, len(queues) + 1)
+                moves += (number, entry, payload, *jobs.notes(entry, "due", name))
         fixed = (source, self._keys.queues, self._keys.dead, self._keys.nothing)
-        keys = [*fixed, *map(self._keys.queue, queues), *records.names]
-        arguments = (repr(now), skip, *self._dead_limits, LIVE_S, len(queues), *queues, *moves)
-        told = self._connections.script(_PROMOTE, keys, arguments)
-        errors = {one: self._connections.explained(_PROMOTE, text(one)) for one in set(told)}
+        keys = [*fixed, *map(self._keys.queue, queues), *jobs.names]
+        arguments = (repr(now), skip, *self._dead_limits, len(queues), *queues, *moves)
+        script = _promote(bool(jobs.names))
+        told = self._connections.script(script, keys, arguments)
+        errors = {one: self._connections.explained(script, text(one)) for one in set(told)}
         return [errors[one] for one in told]
 
 

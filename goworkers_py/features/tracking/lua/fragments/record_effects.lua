@@ -12,6 +12,15 @@ local function only_known(key, life, first, last)
   if note.is_tracked(key) then apply(key, life, first, last) end
 end
 
+-- A job was moved without a run. The first value says of which jobs the record is written: 'tracked', 'live': of those that
+-- have not ended, or 'dead': of these and of dead ones, which Sidekiq's page has put back into a queue and has told nobody.
+-- The others are those of a note.
+local function moved(key, life, first, last)
+  local which = arguments[first]
+  local writes = which == 'tracked' and note.is_tracked(key) or which ~= 'tracked' and note.is_live(key)
+  if writes or (which == 'dead' and redis.pcall('HGET', key, 'state') == 'dead') then apply(key, life, first + 1, last) end
+end
+
 -- Writes the records of items of rows that were removed. Returns where the next row or item begins.
 local function rows(i, settled)
   local state, life, reason, class = arguments[i], arguments[i + 1], arguments[i + 2], arguments[i + 3]
@@ -32,4 +41,4 @@ local function rows(i, settled)
   return i + 1
 end
 
-return {note = {apply = apply}, renote = {apply = only_known}, notes = rows, finish = ended.write}
+return {note = {apply = apply}, renote = {apply = only_known}, moved = {apply = moved}, notes = rows, finish = ended.write}
