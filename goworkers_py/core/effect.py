@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # How long a broker knows the id of a push, and of an effect that was applied.
 ID_LIFE_S = 86_400
+# The records of jobs that go on, and of what they are bound to, live for so long at least.
+KEPT_S = 90 * 86_400
 # The sizes of effects bound a batch of settlements, see `runtime.settling.settler`. A push with ties weighs as much as
 # so many bytes: it is up to 60 words of the one command, of which Redis takes 1,048,576, and up to 0.1 ms of its time.
 WEIGHT = 1_000

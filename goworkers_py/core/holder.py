@@ -27,3 +27,8 @@ class Conflict:
 
     holder: Holder
     how: How = "held"
+
+
+def holder_of(jid: str, queue: str, at: str, due: str) -> Holder:
+    """The holder as Redis has it, in texts."""
+    return Holder(jid, queue, float(at or 0), float(due) if due else None)

@@ -14,7 +14,7 @@ from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, te
 from goworkers_py.brokers.redis.driver.replies import one_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.batch import EVENTS, RETAIN_S, BatchStatus, Death, Membership, NewBatch
-from goworkers_py.features.tracking.record import LIVE_S
+from goworkers_py.core.effect import KEPT_S
 from goworkers_py.wire import batch as wire
 
 PAGE = 100
@@ -46,7 +46,7 @@ class RedisBatches(Batches):
         self._step("let_go", Membership(bid, tuple(to)), hold)
 
     def cancel(self, bid: str, to: Sequence[str] = ()) -> bool:
-        return self._step("cancel", Membership(bid, tuple(to)), tombstone_of_many(bid), LIVE_S)
+        return self._step("cancel", Membership(bid, tuple(to)), tombstone_of_many(bid), KEPT_S)
 
     def close(self, bid: str, to: Sequence[str] = (), force: bool = False) -> bool:
         return self._step("close", Membership(bid, tuple(to)), int(force))

@@ -18,7 +18,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core import machine
 from goworkers_py.core.cancel import Tombstone
 from goworkers_py.core.cursor import CURSOR_LIFE_S
-from goworkers_py.features.tracking.record import LIVE_S
+from goworkers_py.core.effect import KEPT_S
 from goworkers_py.wire.needs import is_version
 
 V = 1
@@ -34,7 +34,7 @@ class RedisCancels(Cancels):
 
     def ask(self, jid: str, retry: bool) -> object:
         told = written_tombstone(jid, retry)
-        laid = self._connections.script(_TOMBSTONE, self._names(jid), ("ask", jid, told, int(retry), LIVE_S))
+        laid = self._connections.script(_TOMBSTONE, self._names(jid), ("ask", jid, told, int(retry), KEPT_S))
         return told if laid else None
 
     def withdraw(self, jid: str, asked: object) -> None:
@@ -62,7 +62,7 @@ class RedisCancels(Cancels):
         # Read after the version: a tombstone that comes in between is read twice, and none is missed.
         flat = self._connections.call("HGETALL", self._keys.tombstones)
         told = {name: one for name, raw in zip(flat[::2], flat[1::2], strict=True) if (one := _read(raw)) is not None}
-        self._forget([name for name, one in told.items() if one["at"] < machine.time() - LIVE_S])
+        self._forget([name for name, one in told.items() if one["at"] < machine.time() - KEPT_S])
         return now, {one["jid"]: Tombstone(one["retry"], one["at"], one.get("many") is True) for one in told.values()}
 
     def _forget(self, old: Sequence[bytes]) -> None:

@@ -14,7 +14,7 @@ from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, te
 from goworkers_py.brokers.redis.driver.replies import one_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.chain import MOST_AT_WORK, RETAIN_S, ChainStatus, JobAtWork, LinkJob, NewChain
-from goworkers_py.features.tracking.record import LIVE_S
+from goworkers_py.core.effect import KEPT_S
 from goworkers_py.wire.chain import at_work
 
 PAGE = 100
@@ -41,7 +41,7 @@ class RedisChains(Chains):
         return self._step(new.cid, list(to), new.bid, "push", *fields)
 
     def cancel(self, cid: str) -> bool:
-        return self._step(cid, (), "", "cancel", tombstone_of_many(cid), LIVE_S)
+        return self._step(cid, (), "", "cancel", tombstone_of_many(cid), KEPT_S)
 
     def _step(self, cid: str, to: Sequence[str], bid: str, *told: Argument) -> bool:
         numbers: dict[str, int] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,12 +14,10 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import RedisPart, RowsInRedis, TieInRedis
 from goworkers_py.brokers.redis.queues.effects import OWN
 from goworkers_py.core.batch import BatchTie, Membership
-from goworkers_py.core.effect import Push
+from goworkers_py.core.effect import KEPT_S, Push, ShowStatus
 from goworkers_py.core.group import GroupMembership
 from goworkers_py.core.tie_effect import EndInBatch
 
-# The records of batches, chains and locks live for so long at least while they are needed.
-KEPT_S = 90 * 86_400
 # As many values as Lua's `unpack` takes, in each of several calls.
 AT_ONCE = 1_000
 
@@ -36,6 +35,7 @@ def part() -> RedisPart:
             GroupMembership: TieInRedis("group", "group_tie", "group_check", 4, group_entry.tie, takes_back=False),
         },
         effects=OWN,
+        elsewhere={ShowStatus: _elsewhere},
         rows={EndInBatch: RowsInRedis("ends", "batch_effects", _ends, lambda end: end.way == "succeeded", before=True)},
         handlers={
             "once_effects": ("once",),
@@ -52,6 +52,10 @@ def part() -> RedisPart:
         finishers=("batch_effects",),
         constants={"KEPT_S": f"'{KEPT_S}'", "AT_ONCE": AT_ONCE},
     )
+
+
+def _elsewhere(effect: ShowStatus, is_dead: bool, dead_life_s: int) -> ShowStatus:
+    return dataclasses.replace(effect, status="failed" if is_dead else "queued")
 
 
 def _no_tie(tie: PushId, push: Push, keys: Keys, number_of: NumberOf, now: float) -> None:

@@ -17,7 +17,7 @@ from goworkers_py.features import FEATURES
 if TYPE_CHECKING:
     from goworkers_py.brokers.redis.driver.exchange import Argument, NumberOf, Script
     from goworkers_py.brokers.redis.keys import Keys
-    from goworkers_py.core.effect import Push
+    from goworkers_py.core.effect import Effect, Push
     from goworkers_py.core.job_state import StateWord
 
 # The values of a tie behind its word: the number of its key, and the others. None: the push goes without this tie.
@@ -78,6 +78,9 @@ class RedisPart:
     finishers: Sequence[str] = ()  # fragments with a function `finish`
     # The arguments of the effect of a move, from the payload alone. It may fail.
     moved: Callable[[Moved, Keys, NumberOf], Iterable[Argument]] | None = None
+    # A job goes to the dead set (True) or back to its queue, because Ruby cannot read its payload: the effect then. The
+    # last argument is the life of dead jobs.
+    elsewhere: Mapping[type[Any], Callable[[Any, bool, int], Effect]] = field(default_factory=dict)
     constants: Mapping[str, int | str] = field(default_factory=dict)  # in Lua
 
 
@@ -102,6 +105,14 @@ def effect_kinds() -> dict[type[Any], EncodeEffect]:
 @cache
 def row_kinds() -> dict[type[Any], RowsInRedis]:
     return {kind: rows for part in parts() for kind, rows in part.rows.items()}
+
+
+def elsewhere(effect: Effect, is_dead: bool, dead_life_s: int) -> Effect:
+    """The effect of a job that goes elsewhere than its outcome says."""
+    for part in parts():
+        if (change := part.elsewhere.get(type(effect))) is not None:
+            return change(effect, is_dead, dead_life_s)
+    return effect
 
 
 @cache

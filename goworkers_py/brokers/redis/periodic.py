@@ -13,6 +13,7 @@ from goworkers_py.brokers.redis.driver.replies import list_of, one_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.queues.push_arguments import push_arguments
 from goworkers_py.core import machine
+from goworkers_py.core.holder import holder_of
 from goworkers_py.core.periodic import (
     Fired,
     Firing,
@@ -25,7 +26,6 @@ from goworkers_py.core.periodic import (
     ScheduleState,
     Word,
 )
-from goworkers_py.features.unique.redis import holder_of
 
 _REGISTER = Script(LUA / "register_schedules.lua", list_of(bytes, list))
 _FIRE = Script(LUA / "fire_schedule.lua", list_of(bytes))

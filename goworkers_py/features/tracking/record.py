@@ -23,6 +23,7 @@ from typing import Any
 
 import simplejson
 
+from goworkers_py.core.effect import KEPT_S
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import STATES
 from goworkers_py.features.tracking.effects import Tracked
@@ -33,7 +34,7 @@ V = "1"
 TRACK, RETAIN = "track", "retain"  # fields of a payload
 MOST_MOVES = 100
 # A job that has not ended may stay where it is for so long, beyond the time for which it waits.
-LIVE_S = 90 * 86_400
+LIVE_S = KEPT_S
 # The record of an ended job without `retain`.
 ENDED_S = 3_600
 

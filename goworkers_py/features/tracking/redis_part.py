@@ -29,6 +29,7 @@ def part() -> RedisPart:
         rows={NoteState: RowsInRedis("notes", "record_effects", _rows, fits=lambda note: not note.only_known)},
         handlers={"record_effects": ("note", "renote", "moved")},
         moved=_moved,
+        elsewhere={NoteState: _elsewhere},
         finishers=("record_effects",),
         constants={"NOTE_V": "'1'", "NOTE_PIECE": PIECE, "NOTE_WHOLE": 1024, "NOTE_MOST": 100},
     )
@@ -45,6 +46,13 @@ def _effect(effect: NoteState, keys: Keys, number_of: NumberOf, now: float) -> I
     values = index, effect.state, effect.reason, *known, *chain.from_iterable(effect.fields)
     word = "renote" if effect.only_known else "note"
     yield from (word, number_of(keys.record(effect.jid)), effect.life_s, len(values), *values)
+
+
+def _elsewhere(effect: NoteState, is_dead: bool, dead_life_s: int) -> NoteState:
+    """The record says where the job is."""
+    fields = tuple((name, value) for name, value in effect.fields if name != "due")
+    life_s = max(effect.life_s, dead_life_s) if is_dead else effect.life_s
+    return effect._replace(state="dead" if is_dead else "waiting", life_s=life_s, fields=fields)
 
 
 def _moved(move: Moved, keys: Keys, number_of: NumberOf) -> Iterator[Argument]:

@@ -11,7 +11,7 @@ from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core import machine
-from goworkers_py.core.holder import Holder
+from goworkers_py.core.holder import Holder, holder_of
 from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.lock import Begin, Begun, LockEntry, OwnedLock, TooEarly
 from goworkers_py.features.unique.redis_part import LUA
@@ -98,7 +98,3 @@ def _entry(name: str, told: Sequence[bytes] | None, expires_at: float | None) ->
     replaced = "fields" in fields
     owner = fields.get("owner", "") if expires_at is None else ""
     return LockEntry(name, holder, expires_at, replaced and "token" not in fields, replaced, owner)
-
-
-def holder_of(jid: str, queue: str, at: str, due: str) -> Holder:
-    return Holder(jid, queue, float(at or 0), float(due) if due else None)

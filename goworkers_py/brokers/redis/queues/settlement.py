@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -16,14 +15,14 @@ from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, NumberOf, 
 from goworkers_py.brokers.redis.driver.packing import packed
 from goworkers_py.brokers.redis.driver.replies import list_of
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.parts import words_for
+from goworkers_py.brokers.redis.parts import elsewhere, words_for
 from goworkers_py.brokers.redis.queues import line_entry
 from goworkers_py.brokers.redis.queues.effects import encode, encode_once
 from goworkers_py.brokers.redis.queues.places import Row
 from goworkers_py.brokers.redis.queues.row_effects import encode_rows
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import Effect, PushJobs, ShowStatus
+from goworkers_py.core.effect import Effect, PushJobs
 from goworkers_py.core.outcome import (
     Cancelled,
     Dead,
@@ -38,7 +37,6 @@ from goworkers_py.core.outcome import (
     Reschedule,
     Retry,
 )
-from goworkers_py.features.tracking.effects import NoteState
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.failure import error_class, error_text
 
@@ -156,7 +154,7 @@ class Settlement:
         of_list = number_of(keys.inprogress(item.queue, item.owner)) if item.owner else 0
         goal, name, told = self._goal(what, line or item.queue), line or item.queue, item.effects
         if what != item.target.what:
-            told = tuple(_elsewhere(one, what, max(1, int(self._dead_limits[1]))) for one in told)
+            told = tuple(elsewhere(one, what == "dead", max(1, int(self._dead_limits[1]))) for one in told)
         effects = list((encode if item.owner else encode_once)(told, keys, number_of, now))
         end = 1 if item.newest_first else -1
         place = what, of_list, end, item.payload, number_of(goal) if goal else 0, name, at, payload
@@ -215,15 +213,3 @@ def _readable(item: Item, now: float) -> Target:
     if readable is target.payload:
         return target
     return Target("back", target.payload) if target.what == "schedule" else Target("dead", readable)
-
-
-def _elsewhere(effect: Effect, what: str, dead_life_s: int) -> Effect:
-    """The record of a job that goes elsewhere because Ruby cannot read it says where."""
-    dead = what == "dead"
-    if isinstance(effect, ShowStatus):
-        return dataclasses.replace(effect, status="failed" if dead else "queued")
-    if not isinstance(effect, NoteState):
-        return effect
-    fields = tuple((name, value) for name, value in effect.fields if name != "due")
-    life_s = max(effect.life_s, dead_life_s) if dead else effect.life_s
-    return effect._replace(state="dead" if dead else "waiting", life_s=life_s, fields=fields)

@@ -36,10 +36,9 @@ from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect, Push
 from goworkers_py.core.errors import BrokerError
-from goworkers_py.core.holder import Conflict, How
+from goworkers_py.core.holder import Conflict, How, holder_of
 from goworkers_py.core.levels import plain_list_of
 from goworkers_py.core.outcome import DONE, Done, Keep
-from goworkers_py.features.unique.redis import holder_of
 from goworkers_py.policy.priorities import Ask
 from goworkers_py.wire.failure import error_class, error_text
 
