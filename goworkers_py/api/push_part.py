@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.contracts.transport import PublishResult
     from goworkers_py.core.effect import Push, Tie
+    from goworkers_py.core.holder import Holder
 
 Publish = Callable[[Sequence["Push"]], Sequence["PublishResult"]]
 # True, or the jid of the job that runs in its place; None where none does.
@@ -66,6 +67,11 @@ class PushPart:
     def tie_in(self, fields: Mapping[str, Any]) -> Tie | None:
         """The tie of a job whose fields a client link has changed, and whose options had none of this feature."""
         return None
+
+    def past(self, push: Push, holder: Holder) -> Push:
+        """The push that goes before this holder of what it asks for, if the job of the holder is in no place any more;
+        else the same push."""
+        return push
 
     def begin(self) -> PushCall:
         return NO_CALL

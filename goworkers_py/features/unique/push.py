@@ -128,6 +128,12 @@ class UniquePushes(PushPart):
         self._broker().require_part(Locks)
         return LockTies(unique)
 
+    def past(self, push: Push, holder: Holder) -> Push:
+        lock = push.tie(LockClaim)
+        if lock is None or not self._holders().is_gone(lock.name, holder):
+            return push
+        return push.with_tie(lock._replace(instead_of=holder.jid))
+
     def begin(self) -> LockCall:
         return LockCall(self._holders)
 

@@ -21,8 +21,7 @@ from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.holder import Holder
 from goworkers_py.core.periodic import Fired, Firing, FiringResult, Rule, ScheduleState
-from goworkers_py.features.unique.holders import LockHolders
-from goworkers_py.features.unique.lock import LockClaim
+from goworkers_py.features import FEATURES
 from goworkers_py.observe.counters import Counters
 from goworkers_py.policy.periodic_job import PeriodicJob, PeriodicJobs
 from goworkers_py.policy.slots import Due, due, slots_of
@@ -43,7 +42,7 @@ class Firer(BrokerService):
     def __init__(self, broker: Broker, periodic: PeriodicJobs, counters: Counters, outage: Outage) -> None:
         super().__init__("periodic", outage)
         self._periodic = broker.periodic
-        self._holders = LockHolders(broker)
+        self._pushes = [feature.push(lambda: broker) for feature in FEATURES if feature.push_marks]
         self._release, self._jobs = periodic.release, periodic.jobs
         self._counters = counters
         self._slots_of = lru_cache(maxsize=1_000)(slots_of)
@@ -127,8 +126,8 @@ class Firer(BrokerService):
 
     def _beside(self, firing: Firing, push: Push, holder: Holder) -> Firing:
         """The firing again, when another job holds its lock. A job that is in no place any more does not count."""
-        if (lock := push.tie(LockClaim)) is not None and self._holders.is_gone(lock.name, holder):
-            push = push.with_tie(lock._replace(instead_of=holder.jid))
+        for part in self._pushes:
+            push = part.past(push, holder)
         return firing._replace(push=push, skips=True)
 
     # --- telling
