@@ -15,6 +15,7 @@ from apps import job, own_broker
 from daemon import pyworkers
 from fleet import Fleet
 from hasty import hasty
+from lua_sets import word_sets
 from oldest_redis import OldestRedis
 from process_life import STEPS, ProcessLife
 from servers import RedisServer
@@ -255,7 +256,7 @@ def test_a_refusal_names_the_command_that_is_missing(walled: Walled, command: st
         connections.call(*words)
 
 
-SCRIPTS = [Script(path) for path in scripts()]
+SCRIPTS = [Script(path, words=words) for path in scripts() for words in word_sets(path)]
 
 
 @pytest.mark.parametrize("command", sorted(ASKED & set().union(*(one.commands for one in SCRIPTS)) - {"TIME"}))
