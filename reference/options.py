@@ -7,6 +7,7 @@ from typing import Any
 
 from goworkers_py.config import job_options
 from goworkers_py.config.feature_options import feature_sections
+from goworkers_py.config.job_option import Option
 from goworkers_py.config.options import (
     SECTION,
     Config,
@@ -21,7 +22,6 @@ from goworkers_py.config.options import (
     options_of,
 )
 from goworkers_py.config.partitions import OF_PARTITION
-from goworkers_py.config.wire_options import Option
 from reference.markdown import GENERATED, code, prose, table
 
 SECTIONS = {

@@ -24,7 +24,7 @@ from goworkers_py.core.joining import joined_now, joining
 from goworkers_py.links.atomic import held_now, holding
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import batch_field
-from goworkers_py.wire.message import Timestamps, current_message
+from goworkers_py.wire.message import current_message
 from goworkers_py.wire.needs import BATCH
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Client:
         config = config or Config()
         self._broker = broker
         self._links = links
-        self._timestamps = Timestamps(config.timestamps)
+        self.milliseconds = config.timestamps == "ms"  # so are times written; see `Timestamps`
         self._advice = without_password(config.broker), settings_of_broker(config)  # for an error
         self.home = config.home
         self._clock = clock or Clock()
@@ -60,11 +60,6 @@ class Client:
     @property
     def broker(self) -> Broker:
         return self._broker()
-
-    @property
-    def milliseconds(self) -> bool:
-        """Whether times are written as milliseconds."""
-        return isinstance(self._timestamps.write(0.0), int)
 
     # --- pushing
 
@@ -148,7 +143,7 @@ class Client:
         if len(rows) > writer.slice:
             rows = rows[start : start + writer.slice]
             owns = owns and owns[start : start + writer.slice]
-        written = self._timestamps.write(now)
+        written = int(now * 1000) if self.milliseconds else float(now)
         times = {"created_at": written, "enqueued_at": written} if later is None else {"created_at": written}
         if self._links:
             return writer.write_through(self._links, rows, owns, times, later, jid, self._writers.parts_in)

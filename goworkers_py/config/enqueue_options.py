@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from goworkers_py.config.job_options import (
     CodeOptions,
     PushOptions,
+    WireOptions,
     checked,
     fields_of,
     options_of,
     overridden,
 )
 from goworkers_py.config.moments import after
-from goworkers_py.config.wire_options import WireOptions
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.wire import payload
 

@@ -5,6 +5,8 @@
     PushOptions    for one push: EnqueueOptions, see `enqueue_options`
     SetOptions     for one push through the job: set()
 
+The options of a feature are in its folder. This is the one place that puts them together.
+
 For a run, a field in the payload overrides the options in the job's code; for a push, the options of `set` or
 EnqueueOptions override them. Editors and type checkers show the same classes as signatures. None: the option is not
 given.
@@ -12,14 +14,13 @@ given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, Protocol, get_args, get_type_hints
+from typing import Annotated, Any, TypedDict, get_args, get_type_hints
 
+from goworkers_py.config.job_option import Option
 from goworkers_py.config.moments import Moment, moment
 from goworkers_py.config.option_values import (
-    are_limits,
     is_bool,
     is_moment,
     is_name,
@@ -27,19 +28,14 @@ from goworkers_py.config.option_values import (
     is_whole,
 )
 from goworkers_py.config.parsers import did_you_mean
-from goworkers_py.config.wire_options import Option, WireOptions
+from goworkers_py.config.wire_options import GroupOptions, LifeOptions, RunOptions
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.features.limits.limit import LimitSpec
+from goworkers_py.features.limits.job_options import LimitOptions
+from goworkers_py.features.tracking.job_options import TrackingOptions
+from goworkers_py.features.unique.job_options import UniqueOptions
 from goworkers_py.wire.needs import GROUP
 
 RetryIn = Callable[[int, BaseException], float | str | None] | float | str | None
-
-
-class HasLimit(Protocol):
-    """What `workers.limit` returns."""
-
-    @property
-    def spec(self) -> LimitSpec: ...
 
 
 _QUEUE = Option(is_name, "a name", "the queue in which the job waits", write=None)
@@ -47,7 +43,11 @@ _QUEUE = Option(is_name, "a name", "the queue in which the job waits", write=Non
 _PARTITION = Option(is_name, "a name", "the partition whose broker holds the queue, see docs/partitions.md", write=None)
 
 
-class CodeOptions(WireOptions, total=False):
+class WireOptions(RunOptions, TrackingOptions, LifeOptions, UniqueOptions, GroupOptions, total=False):
+    """Their order is that of the docs."""
+
+
+class _OfCode(TypedDict, total=False):
     queue: Annotated[str | None, _QUEUE]
     partition: Annotated[str | None, _PARTITION]
     retry_in: Annotated[
@@ -89,15 +89,9 @@ class CodeOptions(WireOptions, total=False):
             write=None,
         ),
     ]
-    limits: Annotated[
-        Sequence[HasLimit] | None,
-        Option(
-            are_limits,
-            "a list of limits, as workers.limit() returns them",
-            "the limits of the job, which `workers.limit` returns, see docs/limits.md",
-            write=None,
-        ),
-    ]
+
+
+class CodeOptions(WireOptions, _OfCode, LimitOptions, total=False):
     atomic: Annotated[
         bool | None,
         Option(is_bool, "a bool", "true: pushes of the job happen when it has ended well, all or none", write=None),
@@ -154,8 +148,8 @@ class PushOptions(WireOptions, total=False):
 
 
 class SetOptions(PushOptions, total=False):
-    queue: Annotated[str | None, replace(_QUEUE, may_be_empty=True)]
-    partition: Annotated[str | None, replace(_PARTITION, may_be_empty=True)]
+    queue: Annotated[str | None, _QUEUE._replace(may_be_empty=True)]
+    partition: Annotated[str | None, _PARTITION._replace(may_be_empty=True)]
 
 
 NOTHING_SAID = CodeOptions()

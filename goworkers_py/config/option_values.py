@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 from goworkers_py.config.moments import is_number
-from goworkers_py.features.limits.limit import LimitSpec
 from goworkers_py.wire import payload
 
 ANY_COUNT = 1_000_000_000
@@ -44,13 +43,6 @@ def _is_text(value: Any) -> bool:
 def are_names(value: Any) -> bool:
     """Refuses a single string: it is a sequence of strings too, but was meant as one name."""
     return isinstance(value, list | tuple | set | frozenset) and all(map(_is_text, value))
-
-
-def are_limits(value: Any) -> bool:
-    if not isinstance(value, list | tuple):
-        return False
-    names = [spec.name for one in value if isinstance(spec := getattr(one, "spec", None), LimitSpec)]
-    return len(set(names)) == len(value)
 
 
 def in_order(names: Any) -> list[str]:

@@ -1,46 +1,29 @@
-"""The options of a job that may be given anywhere, a part of the table in `job_options`."""
+"""The options of the engine that may be given anywhere, a part of the table in `job_options`."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypedDict, get_args
+from collections.abc import Collection
+from typing import Annotated, TypedDict, get_args
 
+from goworkers_py.config.job_option import Option
 from goworkers_py.config.log_levels import LEVELS
 from goworkers_py.config.moments import Delay, Moment, is_delay, is_number, moment
 from goworkers_py.config.option_values import (
     are_names,
-    as_it_is,
     in_order,
     is_bool,
     is_bool_or_count,
     is_count,
-    is_life,
-    is_life_or_false,
     is_moment,
     is_name,
     is_time_span,
-    whole_seconds,
 )
 from goworkers_py.core.levels import Priority
-from goworkers_py.features.unique.lock import OnConflict, Until
-from goworkers_py.wire.needs import EXPIRES, RESULT, UNIQUE
+from goworkers_py.wire.needs import EXPIRES
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A row of the table."""
-
-    fits: Callable[[Any], bool]
-    wanted: str  # "must be ..."
-    about: str
-    write: Callable[[Any], Any] | None = as_it_is  # its form in the payload; None: no field of the payload
-    may_be_empty: bool = False  # an empty text means, as None does, that the option is not given
-    needs: str = ""  # the feature that the worker of a job with this option must know, see `wire.needs`
-
-
-class WireOptions(TypedDict, total=False):
+class RunOptions(TypedDict, total=False):
     retry: Annotated[
         bool | int | None,
         Option(is_bool_or_count, "true, false or a number of retries", "how many retries a failed job gets"),
@@ -86,20 +69,9 @@ class WireOptions(TypedDict, total=False):
         float | None,
         Option(lambda value: is_number(value) and value > 0, "seconds above 0", "seconds that a run may take"),
     ]
-    track: Annotated[
-        bool | None,
-        Option(is_bool, "a bool", "true: the states of the job are recorded, see docs/job-states.md"),
-    ]
-    retain: Annotated[
-        float | datetime.timedelta | None,
-        Option(
-            is_life,
-            "seconds from 1 on, or a timedelta",
-            "seconds for which the result of the job, or its error, is kept after its end; it is tracked then",
-            write=whole_seconds,
-            needs=RESULT,
-        ),
-    ]
+
+
+class LifeOptions(TypedDict, total=False):
     expires_in: Annotated[
         Delay | None,
         Option(
@@ -136,46 +108,9 @@ class WireOptions(TypedDict, total=False):
             "seconds between two stores of the cursor of an iterable job; default 5",
         ),
     ]
-    unique_for: Annotated[
-        float | datetime.timedelta | Literal[False] | None,
-        Option(
-            is_life_or_false,
-            "seconds from 1 on, a timedelta, or False",
-            "the job is not pushed while another one of its class and key holds the lock, which lasts for so many "
-            "seconds from the time on at which the job is due, and is freed at its end; see docs/unique-jobs.md",
-            write=None,
-            needs=UNIQUE,
-        ),
-    ]
-    unique_by: Annotated[
-        Callable[..., Any] | None,
-        Option(
-            callable,
-            "a function of the job's arguments",
-            "a function of the job's arguments that returns the key of a unique job; without it all arguments count",
-            write=None,
-        ),
-    ]
-    unique_until: Annotated[
-        Until | None,
-        Option(
-            lambda value: value in get_args(Until),
-            "success, start or expiry",
-            "when the lock of a unique job is freed: when it has ended (success), as it begins (start), or only after "
-            "`unique_for` (expiry)",
-            write=None,
-        ),
-    ]
-    on_conflict: Annotated[
-        OnConflict | None,
-        Option(
-            lambda value: value in get_args(OnConflict),
-            "skip, raise, replace or reschedule",
-            "what a push does whose lock another job holds: nothing (skip); it raises DuplicateJob; the other job gets "
-            "its arguments and its time (replace); or the job waits for the lock in the schedule",
-            write=None,
-        ),
-    ]
+
+
+class GroupOptions(TypedDict, total=False):
     group_grace: Annotated[
         float | datetime.timedelta | None,
         Option(

@@ -14,8 +14,7 @@ import redis as redis_py
 from apps import own_app, queue
 
 from goworkers_py import App, ArgumentError, ConfigError, EnqueueOptions, Job
-from goworkers_py.config.job_options import CodeOptions, PushOptions, SetOptions, options_of
-from goworkers_py.config.wire_options import WireOptions
+from goworkers_py.config.job_options import CodeOptions, PushOptions, SetOptions, WireOptions, options_of
 from goworkers_py.core.errors import WorkersError
 from goworkers_py.core.outcome import Dead, Retry
 from goworkers_py.policy.retry import RetryPolicy

@@ -1,0 +1,19 @@
+"""A row of the table of job options, see `config.job_options`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from goworkers_py.config.option_values import as_it_is
+
+
+class Option(NamedTuple):
+    """A row of the table."""
+
+    fits: Callable[[Any], bool]
+    wanted: str  # "must be ..."
+    about: str
+    write: Callable[[Any], Any] | None = as_it_is  # its form in the payload; None: no field of the payload
+    may_be_empty: bool = False  # an empty text means, as None does, that the option is not given
+    needs: str = ""  # the feature that the worker of a job with this option must know, see `wire.needs`
