@@ -21,6 +21,9 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.queues import line_entry
 from goworkers_py.core.chain import MOST_AT_WORK
 from goworkers_py.core.group import Group
+from goworkers_py.features.limits.redis_part import limit_key, limits_due_key, limits_key
+from goworkers_py.features.tracking.redis_part import ended_key
+from goworkers_py.features.unique.redis_part import lock_key
 from goworkers_py.wire.call_record import written_report
 
 MOST, MANY, LINES = 1_000, 3_000, 1_200
@@ -75,12 +78,12 @@ def fill(redis: redis_py.Redis) -> None:
         to.zadd(key, {one: FAR if number % 2 else FAR + number for number, one in enumerate(failed)})
     to.hset(keys.owners, OWNER, json.dumps({"queues": {"q": 1}, "origin": {}}))
     to.lpush(keys.inprogress("q", OWNER), *jobs())
-    to.hset(keys.limit("stripe"), mapping={"v": 1, "concurrent": 1, "rate": "", "holds": ""})
-    to.sadd(keys.limits, "stripe")
+    to.hset(limit_key(keys, "stripe"), mapping={"v": 1, "concurrent": 1, "rate": "", "holds": ""})
+    to.sadd(limits_key(keys), "stripe")
     entries = [line_entry.written(one, "q", 1.0, id=str(n)) for n, one in enumerate(jobs())]
     lines = ["limit:stripe", *(f"limit:stripe:{n}" for n in range(LINES))]
     to.sadd(keys.lines, *lines)
-    to.zadd(keys.limits_due, dict.fromkeys(lines, FAR))
+    to.zadd(limits_due_key(keys), dict.fromkeys(lines, FAR))
     to.lpush(keys.line(lines[0]), *entries)
     for line in lines[1:]:
         to.lpush(keys.line(line), entries[0])
@@ -91,13 +94,13 @@ def fill(redis: redis_py.Redis) -> None:
         to.hset(keys.batch(f"b{n}"), mapping={"v": 1, "name": "import", "at": 1, "total": 5})
         to.zadd(keys.chains, {f"c{n}": FAR})
         to.hset(keys.chain(f"c{n}"), mapping={"v": 1, "links": 2, "link": 1, "state": "running", "at": 1})
-        to.hset(keys.lock(f"J:{n}"), mapping={"v": 1, "jid": f"jid{n:05}", "queue": "q", "at": 1})
+        to.hset(lock_key(keys, f"J:{n}"), mapping={"v": 1, "jid": f"jid{n:05}", "queue": "q", "at": 1})
         to.zadd(keys.groups_of("Invoice"), {entry_of(GROUP._replace(name=f"user:{n}")): FAR})
         to.rpush(keys.members(GROUP._replace(name=f"user:{n}")), jobs(1)[0])
         to.xadd(keys.reports, {"report": written_report("r", OWNER, "{}")})
     parts = {f"link:1:{n}": one + b"\nq" for n, one in enumerate(jobs(), 1)}
     to.hset(keys.chain("c0"), mapping={"parts": MANY, **parts})
-    to.zadd(keys.ended("completed"), {f"jid{n:05}": n for n in range(MANY)})
+    to.zadd(ended_key(keys, "completed"), {f"jid{n:05}": n for n in range(MANY)})
     to.sadd(keys.groups, "Invoice")
     to.rpush(keys.members(GROUP), *jobs())
     to.execute()

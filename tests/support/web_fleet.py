@@ -14,6 +14,7 @@ import redis as redis_py
 from web_processes import KEYS, ProcessScene, python_process, ruby_process
 
 from goworkers_py.brokers.redis.fleet.sidekiq_metrics import EIGHT, commands
+from goworkers_py.features.tracking.redis_part import record_key
 from goworkers_py.observe.executions import BOUNDS_S, Executions
 from goworkers_py.wire.job_record import Progress
 
@@ -85,7 +86,7 @@ def _tracked(pipe: Any, classes: Sequence[str], chance: random.Random, now: floa
             if state == "completed":
                 fields |= {"result": json.dumps({"rows": chance.randrange(9_000), "password": "s3cr3t"}),
                            "progress": Progress(200, 200, "written", ended).as_json()}  # fmt: skip
-            pipe.hset(KEYS.record(jid), mapping=fields)
+            pipe.hset(record_key(KEYS, jid), mapping=fields)
             pipe.zadd(f"pyworkers:ended:{state}", {jid: ended})
 
 

@@ -22,6 +22,8 @@ from goworkers_py.core.group import Group, GroupMembership
 from goworkers_py.core.periodic import Firing, Release, Rule
 from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import LimitSettings
+from goworkers_py.features.tracking.redis_part import record_key
+from goworkers_py.features.unique.redis_part import lock_key
 from goworkers_py.wire.job_record import Progress
 from goworkers_py.wire.schedule import schedule
 
@@ -90,14 +92,14 @@ def _tracked(pipe: Any, name: str, number: int, now: float) -> None:
         "error_message": name, "result": json.dumps({name: [name]}) if number % 2 else name, "lost": name,
         "progress": Progress(1, 3, name, now).as_json() if number % 3 else name,
     }  # fmt: skip
-    pipe.hset(KEYS.record(jid), mapping=fields)
+    pipe.hset(record_key(KEYS, jid), mapping=fields)
     if number % 8 < 3:
         pipe.zadd(f"pyworkers:ended:{state}", {jid: now - number})
 
 
 def _other_records(pipe: Any, name: str, number: int, now: float) -> None:
-    pipe.hset(KEYS.lock(f"{name}:{number}"), mapping={"v": 1, "jid": name, "queue": name, "at": now, "due": now})
-    pipe.pexpire(KEYS.lock(f"{name}:{number}"), 3_600_000)
+    pipe.hset(lock_key(KEYS, f"{name}:{number}"), mapping={"v": 1, "jid": name, "queue": name, "at": now, "due": now})
+    pipe.pexpire(lock_key(KEYS, f"{name}:{number}"), 3_600_000)
     day = datetime.datetime.fromtimestamp(now, datetime.timezone.utc)
     pipe.hset(KEYS.marks(day.date()), f"{day:%Y-%m-%d}T00:{number % 60:02}:00Z", name)
 

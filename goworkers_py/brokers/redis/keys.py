@@ -1,4 +1,5 @@
-"""The name of every key in Redis. No other module spells a key; `access` spells patterns for the access rules.
+"""The names of the keys in Redis. Those of a feature are in its `redis_part`, and no other module spells a key;
+`access` spells patterns for the access rules.
 
 A namespace is a prefix `name:` on every key, as in redis-namespace and go-workers. Members of sets and JSON have no
 prefix.
@@ -14,7 +15,6 @@ from goworkers_py.brokers.redis.fleet.sidekiq_metric_keys import SidekiqMetricKe
 from goworkers_py.brokers.redis.server.key_patterns import literally
 from goworkers_py.core import machine
 from goworkers_py.core.group import Group
-from goworkers_py.core.job_state import INDEXED, StateWord
 from goworkers_py.core.levels import plain_list_of
 
 
@@ -36,8 +36,6 @@ class Keys(SidekiqMetricKeys):
         self.blocks = f"{self.prefix}pyworkers:blocks"
         self.lines = f"{self.prefix}pyworkers:lines"
         self.outboxes = f"{self.prefix}pyworkers:outboxes"
-        self.limits = f"{self.prefix}pyworkers:limits"
-        self.limits_due = f"{self.prefix}pyworkers:limits:due"
         self.groups = f"{self.prefix}pyworkers:groups"
         self.gone = f"{self.prefix}pyworkers:gone"
         self.batches = f"{self.prefix}pyworkers:batches"
@@ -57,12 +55,11 @@ class Keys(SidekiqMetricKeys):
         """The right type of each key that all queues share, by the names that the server's TYPE returns."""
         return {
             **dict.fromkeys((self.queues, self.paused, self.processes, self.lines, self.outboxes), "set"),
-            **dict.fromkeys((self.periodics, self.groups, self.limits), "set"),
-            **dict.fromkeys((self.schedule, self.retry, self.dead, self.batches, self.chains, self.limits_due), "zset"),
+            **dict.fromkeys((self.periodics, self.groups), "set"),
+            **dict.fromkeys((self.schedule, self.retry, self.dead, self.batches, self.chains), "zset"),
             **dict.fromkeys((self.processed, self.failed), "string"),
             **dict.fromkeys((self.owners, self.blocks, self.gone, self.tombstones, self.configs), "hash"),
             **dict.fromkeys((self.calls, self.reports, self.audit), "stream"),
-            **dict.fromkeys(map(self.ended, INDEXED), "zset"),
         }
 
     def queue(self, name: str) -> str:
@@ -122,40 +119,6 @@ class Keys(SidekiqMetricKeys):
     def value(self, kind: str, jid: str) -> str:
         """Holds what an effect of a job has stored."""
         return f"{self.prefix}pyworkers:value:{kind}:{jid}"
-
-    def record(self, jid: str) -> str:
-        """Holds the record of a tracked job. Also the channel that tells its end."""
-        return f"{self.prefix}pyworkers:job:{jid}"
-
-    def ended(self, state: StateWord) -> str:
-        """The index of the tracked jobs that have ended so. See `lua/ended.lua`."""
-        return f"{self.prefix}pyworkers:ended:{state}"
-
-    def lock(self, name: str) -> str:
-        """Holds the lock of a unique job."""
-        return f"{self.prefix}pyworkers:lock:{name}"
-
-    def limit(self, name: str) -> str:
-        """Holds what a limit allows."""
-        return f"{self.prefix}pyworkers:limit:{name}"
-
-    def places(self, slot: str) -> str:
-        """Holds the places that jobs have in a slot of a limit."""
-        return f"{self.prefix}pyworkers:slot:{slot}"
-
-    def any_places(self, limit: str) -> str:
-        """A pattern for SCAN, for every slot of a limit that has keys."""
-        return literally(self.places(f"{limit}:")) + "*"
-
-    def slot_id(self, key: str) -> str:
-        return key.removeprefix(self.places(""))
-
-    def locks(self, prefix: str) -> str:
-        """A pattern for SCAN, for every lock whose name begins so."""
-        return literally(self.lock(prefix)) + "*"
-
-    def lock_name(self, key: str) -> str:
-        return key.removeprefix(self.lock(""))
 
     def periodic(self, source: str, name: str) -> str:
         """Holds the schedule of a periodic job. `source` has no colon."""

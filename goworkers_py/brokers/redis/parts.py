@@ -81,6 +81,10 @@ class RedisPart:
     # A job goes to the dead set (True) or back to its queue, because Ruby cannot read its payload: the effect then. The
     # last argument is the life of dead jobs.
     elsewhere: Mapping[type[Any], Callable[[Any, bool, int], Effect]] = field(default_factory=dict)
+    # Its keys, by names, with words in capitals in the places of names: for the page of the keys and its test.
+    every_key: Callable[[Keys], Mapping[str, str]] = lambda keys: {}
+    # The right types of those that all jobs share, by the names that the server's TYPE returns.
+    types: Callable[[Keys], Mapping[str, str]] = lambda keys: {}
     constants: Mapping[str, int | str] = field(default_factory=dict)  # in Lua
 
 
@@ -105,6 +109,14 @@ def effect_kinds() -> dict[type[Any], EncodeEffect]:
 @cache
 def row_kinds() -> dict[type[Any], RowsInRedis]:
     return {kind: rows for part in parts() for kind, rows in part.rows.items()}
+
+
+def types_of_shared(keys: Keys) -> dict[str, str]:
+    """The right type of each key that all queues or all jobs share."""
+    found = dict(keys.types)
+    for part in parts():
+        found |= part.types(keys)
+    return found
 
 
 def elsewhere(effect: Effect, is_dead: bool, dead_life_s: int) -> Effect:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.server.access import FeatureAccess, Probe, ProducerRight, Rules
+from goworkers_py.features.limits.redis_part import places_key
 
 
 def _probes(keys: Keys) -> list[Probe]:
-    return [("PERSIST", keys.places("limit"))]
+    return [("PERSIST", places_key(keys, "limit"))]
 
 
 ACCESS = FeatureAccess(

@@ -35,7 +35,16 @@ from goworkers_py.features.limits.limit import (
     Waits,
     slot_of_line,
 )
-from goworkers_py.features.limits.redis_part import LUA, slot_arguments
+from goworkers_py.features.limits.redis_part import (
+    LUA,
+    any_places,
+    limit_key,
+    limits_due_key,
+    limits_key,
+    places_key,
+    slot_arguments,
+    slot_in,
+)
 
 PAGE, DUE_PAGE = 500, 1_000
 UNREADABLE_MOST = 10  # as in limit.lua
@@ -73,9 +82,9 @@ class RedisLimits(Limits):
         if not limits:
             return
         known = {entry.name: entry.declared for entry in self._entries([one.name for one in limits])}
-        hashes = [("HSET", self._keys.limit(one.name), *fields_of(one)) for one in limits]
+        hashes = [("HSET", limit_key(self._keys, one.name), *fields_of(one)) for one in limits]
         # First the hashes: a name without one is shown to people.
-        self._connections.exchange([*hashes, ("SADD", self._keys.limits, *(one.name for one in limits))])
+        self._connections.exchange([*hashes, ("SADD", limits_key(self._keys), *(one.name for one in limits))])
         for one in limits:
             if known.get(one.name, one) != one:
                 self._look_now(one.name)
@@ -84,7 +93,7 @@ class RedisLimits(Limits):
         """Without those whose records a newer release has written."""
         if not limits:
             return []
-        told = self._connections.answers([("HGET", self._keys.limit(one.name), "v") for one in limits])
+        told = self._connections.answers([("HGET", limit_key(self._keys, one.name), "v") for one in limits])
         return [one for one, v in zip(limits, told, strict=True) if not v or text(v) == V]
 
     # --- jobs that begin
@@ -149,7 +158,7 @@ class RedisLimits(Limits):
         looked at later, as any."""
         since, passed = "-inf", 0
         while True:
-            asked = ("ZRANGEBYSCORE", self._keys.limits_due, since, "+inf", "WITHSCORES", "LIMIT", passed, page)
+            asked = ("ZRANGEBYSCORE", limits_due_key(self._keys), since, "+inf", "WITHSCORES", "LIMIT", passed, page)
             told = self._connections.call(*asked)
             yield from ((text(name), float(at)) for name, at in zip(told[::2], told[1::2], strict=True))
             if len(told) < 2 * page:
@@ -178,13 +187,13 @@ class RedisLimits(Limits):
         return self._holders([slot])[0]
 
     def _holders(self, slots: Sequence[Slot]) -> list[list[SlotHolder]]:
-        replies = self._connections.answers([("HGETALL", self._keys.places(slot.id)) for slot in slots])
+        replies = self._connections.answers([("HGETALL", places_key(self._keys, slot.id)) for slot in slots])
         return [_read_holders(told or ()) for told in replies]
 
     # --- people
 
     def set(self, name: str, concurrent: int | None = None, rate: Rate | None = None) -> bool:
-        if not self._connections.call("EXISTS", self._keys.limit(name)):
+        if not self._connections.call("EXISTS", limit_key(self._keys, name)):
             return False
         fields: list[Argument] = []
         if concurrent is not None:
@@ -192,12 +201,12 @@ class RedisLimits(Limits):
         if rate is not None:
             fields += ("set_rate", rate_text(rate))
         if fields:
-            self._connections.call("HSET", self._keys.limit(name), *fields)
+            self._connections.call("HSET", limit_key(self._keys, name), *fields)
             self._look_now(name)
         return True
 
     def unset(self, name: str) -> bool:
-        removed = bool(self._connections.call("HDEL", self._keys.limit(name), "set_concurrent", "set_rate"))
+        removed = bool(self._connections.call("HDEL", limit_key(self._keys, name), "set_concurrent", "set_rate"))
         self._look_now(name)
         return removed
 
@@ -206,13 +215,13 @@ class RedisLimits(Limits):
         slots = enumerate(self._waiting(name))
         due = [part for number, slot in slots for part in (number / 1e6, slot.line)]  # few are due at the same time
         for start in range(0, len(due), 2 * PAGE):
-            self._connections.call("ZADD", self._keys.limits_due, "XX", *due[start : start + 2 * PAGE])
+            self._connections.call("ZADD", limits_due_key(self._keys), "XX", *due[start : start + 2 * PAGE])
 
     def entries(self) -> list[LimitEntry]:
-        return self._entries(sorted(map(text, self._connections.call("SMEMBERS", self._keys.limits))))
+        return self._entries(sorted(map(text, self._connections.call("SMEMBERS", limits_key(self._keys)))))
 
     def _entries(self, names: Sequence[str]) -> list[LimitEntry]:
-        told = self._connections.answers([("HGETALL", self._keys.limit(name)) for name in names])
+        told = self._connections.answers([("HGETALL", limit_key(self._keys, name)) for name in names])
         return [entry for name, fields in zip(names, told, strict=True) if (entry := limit_entry(name, fields or ()))]
 
     def slots(self, name: str) -> Iterator[SlotEntry]:
@@ -221,9 +230,9 @@ class RedisLimits(Limits):
         yield from self._slots([*seen])
         cursor = b"0"
         while True:
-            asked = ("SCAN", cursor, "MATCH", self._keys.any_places(name), "COUNT", PAGE)
+            asked = ("SCAN", cursor, "MATCH", any_places(self._keys, name), "COUNT", PAGE)
             cursor, found = self._connections.call(*asked)
-            fresh = {slot_of_id(self._keys.slot_id(text(key))) for key in found} - seen
+            fresh = {slot_of_id(slot_in(self._keys, text(key))) for key in found} - seen
             seen |= fresh
             yield from self._slots([*fresh])
             if cursor == b"0":
@@ -249,7 +258,9 @@ class RedisLimits(Limits):
         ]
 
     def forget(self, name: str) -> bool:
-        replies = self._connections.exchange([("SREM", self._keys.limits, name), ("DEL", self._keys.limit(name))])
+        replies = self._connections.exchange(
+            [("SREM", limits_key(self._keys), name), ("DEL", limit_key(self._keys, name))]
+        )
         return bool(replies[1])
 
 

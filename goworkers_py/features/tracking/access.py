@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.server.access import FeatureAccess, Probe, ProducerRight, Rules
+from goworkers_py.features.tracking.redis_part import record_key
 
 
 def _probes(keys: Keys) -> list[Probe]:
-    return [("PUBLISH", keys.record("doctor:1:aaaaaaaaaaaa"), "")]
+    return [("PUBLISH", record_key(keys, "doctor:1:aaaaaaaaaaaa"), "")]
 
 
 ACCESS = FeatureAccess(

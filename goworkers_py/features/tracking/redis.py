@@ -17,7 +17,7 @@ from goworkers_py.core.errors import BrokerFull, BrokerRefused
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.features.tracking.contract import EndedPage, EndedPlace, Records, RunningMark
 from goworkers_py.features.tracking.record import LIVE_S, read
-from goworkers_py.features.tracking.redis_part import LUA, PIECE
+from goworkers_py.features.tracking.redis_part import LUA, PIECE, ended_key, record_key
 from goworkers_py.wire import sidekiq_status
 from goworkers_py.wire.job_record import JobRecord
 
@@ -42,11 +42,11 @@ class RedisRecords(Records):
         self._listener = listener
 
     def record(self, jid: str) -> JobRecord | None:
-        flat = self._connections.call("HGETALL", self._keys.record(jid))
+        flat = self._connections.call("HGETALL", record_key(self._keys, jid))
         return read(jid, _whole({text(name): value for name, value in zip(flat[::2], flat[1::2], strict=True)}))
 
     def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
-        return self._listener.listen(self._keys.record(jid), lambda told: changed())
+        return self._listener.listen(record_key(self._keys, jid), lambda told: changed())
 
     def mark_running(self, marks: Sequence[RunningMark]) -> list[bool]:
         numbers: dict[str, int] = {}
@@ -57,7 +57,7 @@ class RedisRecords(Records):
         arguments: list[Argument] = [LIVE_S, sidekiq_status.LIFE_S, self._keys.prefix + sidekiq_status.CHANNEL]
         for job, delivery, progress, first, shown in marks:
             of_list = number_of(self._keys.inprogress(delivery.queue, delivery.identity)) if first else 0
-            arguments += (number_of(self._keys.record(job.jid)), of_list, delivery.payload if first else "")
+            arguments += (number_of(record_key(self._keys, job.jid)), of_list, delivery.payload if first else "")
             arguments += (delivery.identity, delivery.queue, job.job_class, progress or "")
             told = sidekiq_status.fields("working" if first else None, progress, machine.time()) if shown else ()
             arguments += (job.jid, number_of(self._keys.status(job.jid)) if shown else 0, len(told), *told)
@@ -66,7 +66,7 @@ class RedisRecords(Records):
     # --- jobs that have ended
 
     def ended(self, state: StateWord, after: EndedPlace | None, limit: int) -> EndedPage:
-        key, limit = self._keys.ended(state), min(limit, MOST - 1)
+        key, limit = ended_key(self._keys, state), min(limit, MOST - 1)
         total, newer = self._connections.exchange(
             [("ZCARD", key), ("ZCOUNT", key, f"({after.at!r}" if after else "+inf", "+inf")]
         )
@@ -83,7 +83,7 @@ class RedisRecords(Records):
     def _of_list(self, jids: Sequence[str]) -> list[tuple[bool, JobRecord | None]]:
         """For each jid whether a record is there, and the record, if this release can read it. A result may be large:
         it is not read, and `result` is b"" where there is one."""
-        keys = [self._keys.record(jid) for jid in jids]
+        keys = [record_key(self._keys, jid) for jid in jids]
         told = self._connections.answers([("HKEYS", key) for key in keys])
         wanted = [[name for name in names or () if not _is_of_result(name)] for names in told]
         asked = [("HMGET", key, *names) for key, names in zip(keys, wanted, strict=True) if names]

@@ -21,6 +21,31 @@ LUA = Path(__file__).parent / "lua"
 PIECE = 64  # bytes of a value in a record; see note.lua
 
 
+# --- keys
+
+
+def record_key(keys: Keys, jid: str) -> str:
+    """Holds the record of a tracked job. Also the channel that tells its end."""
+    return f"{keys.prefix}pyworkers:job:{jid}"
+
+
+def ended_key(keys: Keys, state: StateWord) -> str:
+    """The index of the tracked jobs that have ended so. See `lua/fragments/ended.lua`."""
+    return f"{keys.prefix}pyworkers:ended:{state}"
+
+
+def _every_key(keys: Keys) -> dict[str, str]:
+    ended = ended_key(keys, "completed").removesuffix("completed")
+    return {"record": record_key(keys, "JID"), "ended": f"{ended}STATE"}
+
+
+def _types(keys: Keys) -> dict[str, str]:
+    return {ended_key(keys, state): "zset" for state in INDEXED}
+
+
+# --- ties and effects
+
+
 def part() -> RedisPart:
     return RedisPart(
         LUA,
@@ -28,6 +53,8 @@ def part() -> RedisPart:
         effects={NoteState: _effect},
         rows={NoteState: RowsInRedis("notes", "record_effects", _rows, fits=lambda note: not note.only_known)},
         handlers={"record_effects": ("note", "renote", "moved")},
+        every_key=_every_key,
+        types=_types,
         moved=_moved,
         elsewhere={NoteState: _elsewhere},
         finishers=("record_effects",),
@@ -37,7 +64,7 @@ def part() -> RedisPart:
 
 def _tie(tie: RecordTie, push: Push, keys: Keys, number_of: NumberOf, now: float) -> tuple[int, Sequence[Argument]]:
     job, instead_of = tie
-    return number_of(keys.record(job.jid)), (live_s(push.at, now), instead_of, job.job_class)
+    return number_of(record_key(keys, job.jid)), (live_s(push.at, now), instead_of, job.job_class)
 
 
 def _effect(effect: NoteState, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
@@ -45,7 +72,7 @@ def _effect(effect: NoteState, keys: Keys, number_of: NumberOf, now: float) -> I
     index = number_of_index(effect.state, effect.life_s, keys, number_of)
     values = index, effect.state, effect.reason, *known, *chain.from_iterable(effect.fields)
     word = "renote" if effect.only_known else "note"
-    yield from (word, number_of(keys.record(effect.jid)), effect.life_s, len(values), *values)
+    yield from (word, number_of(record_key(keys, effect.jid)), effect.life_s, len(values), *values)
 
 
 def _elsewhere(effect: NoteState, is_dead: bool, dead_life_s: int) -> NoteState:
@@ -70,12 +97,12 @@ def _moved(move: Moved, keys: Keys, number_of: NumberOf) -> Iterator[Argument]:
     elif move.due is not None:
         life_s, fields = live_s(move.due, move.now), ["due", repr(move.due)]
     values = which, number_of_index(state, life_s, keys, number_of), state, move.reason, *fields
-    yield from ("moved", number_of(keys.record(job.jid)), life_s, len(values), *values)
+    yield from ("moved", number_of(record_key(keys, job.jid)), life_s, len(values), *values)
 
 
 def number_of_index(state: StateWord, life_s: int, keys: Keys, number_of: NumberOf) -> int:
     """The number of the index of tracked jobs that have ended so; 0 for a job that goes on, and for a dead one."""
-    return number_of(keys.ended(state)) if state in INDEXED and life_s > 0 else 0
+    return number_of(ended_key(keys, state)) if state in INDEXED and life_s > 0 else 0
 
 
 def _rows(
@@ -90,7 +117,7 @@ def _rows(
         names = tuple([name for name, _ in fields]) if fields else ()
         group = groups[state, life_s, reason, job_class, names]
         group.numbers.append(number)
-        group.records.append(keys.record(jid))
+        group.records.append(record_key(keys, jid))
         if fields:
             group.values += [value for _, value in fields]
     for (state, life_s, reason, job_class, names), group in groups.items():

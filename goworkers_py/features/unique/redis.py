@@ -14,7 +14,7 @@ from goworkers_py.core import machine
 from goworkers_py.core.holder import Holder, holder_of
 from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.lock import Begin, Begun, LockEntry, OwnedLock, TooEarly
-from goworkers_py.features.unique.redis_part import LUA
+from goworkers_py.features.unique.redis_part import LUA, any_lock, lock_in, lock_key
 
 PAGE = 500
 
@@ -38,7 +38,7 @@ class RedisLocks(Locks):
             queue, raw = begin.fetched
             held = self._keys.inprogress(queue, begin.owner)
         arguments = begin.jid, begin.queue, begin.for_s, begin.instead_of, *flags, begin.owner, raw
-        names = self._keys.lock(begin.name), self._keys.gone, held
+        names = lock_key(self._keys, begin.name), self._keys.gone, held
         how, *told = self._begins.call(_BEGIN, begin.owner, names, arguments)
         if how == b"run":
             return Begun(told[0])
@@ -56,7 +56,7 @@ class RedisLocks(Locks):
             left = [*ours]
             while left:
                 page, left = left[:PAGE], left[PAGE:]
-                names = self._keys.gone, *(self._keys.lock(lock.name) for lock in page)
+                names = self._keys.gone, *(lock_key(self._keys, lock.name) for lock in page)
                 told = [part for lock in page for part in (lock.jid, lock.for_s)]
                 answer = self._begins.call(_KEEP, owner, names, (owner, runs, *told))
                 others.update(zip(page, map(text, answer), strict=True))
@@ -65,9 +65,9 @@ class RedisLocks(Locks):
     def entries(self, prefix: str = "") -> Iterator[LockEntry]:
         cursor = b"0"
         while True:
-            asked = ("SCAN", cursor, "MATCH", self._keys.locks(prefix), "COUNT", PAGE)
+            asked = ("SCAN", cursor, "MATCH", any_lock(self._keys, prefix), "COUNT", PAGE)
             cursor, found = self._connections.call(*asked)
-            names = [self._keys.lock_name(text(key)) for key in found]
+            names = [lock_in(self._keys, text(key)) for key in found]
             yield from (entry for entry in self._read(names) if entry is not None)
             if cursor == b"0":
                 return
@@ -76,10 +76,10 @@ class RedisLocks(Locks):
         return self._read([name])[0]
 
     def free(self, name: str) -> bool:
-        return bool(self._connections.call("DEL", self._keys.lock(name)))
+        return bool(self._connections.call("DEL", lock_key(self._keys, name)))
 
     def _read(self, names: Sequence[str]) -> list[LockEntry | None]:
-        keys = [self._keys.lock(name) for name in names]
+        keys = [lock_key(self._keys, name) for name in names]
         replies = self._connections.answers([ask for key in keys for ask in (("HGETALL", key), ("PTTL", key))])
         now = machine.time()
         return [

@@ -10,6 +10,7 @@ from goworkers_py.brokers.redis.driver.packing import packed_numbers
 from goworkers_py.brokers.redis.driver.replies import list_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import RedisPart, RowsInRedis, TieInRedis
+from goworkers_py.brokers.redis.server.key_patterns import literally
 from goworkers_py.core import machine
 from goworkers_py.core.effect import Push
 from goworkers_py.features.unique.effects import FreeLock, KeepLock
@@ -22,6 +23,31 @@ _WAITS_FOR_NOTHING = ("skip", "raise")
 _PUBLISH = Script(LUA / "publish_unique.lua", list_of(int, list), words=())
 
 
+# --- keys
+
+
+def lock_key(keys: Keys, name: str) -> str:
+    """Holds the lock of a unique job."""
+    return f"{keys.prefix}pyworkers:lock:{name}"
+
+
+def any_lock(keys: Keys, prefix: str) -> str:
+    """A pattern for SCAN, for every lock whose name begins so."""
+    return literally(lock_key(keys, prefix)) + "*"
+
+
+def lock_in(keys: Keys, key: str) -> str:
+    """The name of the lock that has this key."""
+    return key.removeprefix(lock_key(keys, ""))
+
+
+def _every_key(keys: Keys) -> dict[str, str]:
+    return {"lock": lock_key(keys, "CLASS:DIGEST")}
+
+
+# --- ties and effects
+
+
 def part() -> RedisPart:
     return RedisPart(
         LUA,
@@ -29,12 +55,13 @@ def part() -> RedisPart:
         effects={FreeLock: _free, KeepLock: _keep},
         rows={FreeLock: RowsInRedis("frees", "lock_effects", _rows)},
         handlers={"lock_effects": ("free", "keep")},
+        every_key=_every_key,
         constants={"LOCK_V": "'1'"},
     )
 
 
 def _tie(claim: LockClaim, push: Push, keys: Keys, number_of: NumberOf, now: float) -> tuple[int, Sequence[Argument]]:
-    lock, schedule = number_of(keys.lock(claim.name)), number_of(keys.schedule)
+    lock, schedule = number_of(lock_key(keys, claim.name)), number_of(keys.schedule)
     known = claim.jid, lock_life_s(claim.for_s, push.at, now), claim.on_conflict, claim.instead_of
     return lock, (*known, schedule, RESCHEDULED_S, claim.fields, push.queue)
 
@@ -52,18 +79,18 @@ def _alone(pushes: Sequence[Push], keys: Keys) -> tuple[Script, Sequence[str], S
             return None
         if claim.on_conflict not in _WAITS_FOR_NOTHING or push.queue != queue or push.at != at:
             return None
-        names.append(keys.lock(claim.name))
+        names.append(lock_key(keys, claim.name))
         arguments += (claim.jid, push.payload, lock_life_s(claim.for_s, at, now), claim.instead_of)
     return _PUBLISH, names, arguments
 
 
 def _free(effect: FreeLock, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
-    yield from ("free", number_of(keys.lock(effect.name)), effect.jid, 0)
+    yield from ("free", number_of(lock_key(keys, effect.name)), effect.jid, 0)
 
 
 def _keep(effect: KeepLock, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
     due = "" if effect.due is None else effect.due
-    yield from ("keep", number_of(keys.lock(effect.name)), effect.jid, 2, effect.life_s, due)
+    yield from ("keep", number_of(lock_key(keys, effect.name)), effect.jid, 2, effect.life_s, due)
 
 
 def _rows(
@@ -72,6 +99,6 @@ def _rows(
     number_of: NumberOf,
     number_of_first: Callable[[Sequence[str]], int],
 ) -> Iterator[Argument]:
-    first = number_of_first([keys.lock(lock.name) for _, lock in frees])
+    first = number_of_first([lock_key(keys, lock.name) for _, lock in frees])
     yield from ("frees", packed_numbers([number for number, _ in frees]), first)
     yield from (lock.jid for _, lock in frees)

@@ -16,11 +16,12 @@ from goworkers_py.core.outcome import Done
 from goworkers_py.features.tracking.contract import Records
 from goworkers_py.features.tracking.effects import NoteState, Tracked
 from goworkers_py.features.tracking.redis import RedisRecords, _Entry
+from goworkers_py.features.tracking.redis_part import ended_key, record_key
 from goworkers_py.features.unique.effects import FreeLock
 from goworkers_py.wire.stored_job import StoredJob
 
 KEPT = 10_000
-INDEX = KEYS.ended("completed")
+INDEX = ended_key(KEYS, "completed")
 
 
 def complete(broker: RedisBroker, *jids: str, life_s: int = 60) -> None:
@@ -117,9 +118,9 @@ def test_a_job_is_settled_though_another_program_has_written_that_key(
 def test_entries_that_tell_nothing_leave_when_they_are_read(broker: RedisBroker, redis: redis_py.Redis) -> None:
     complete(broker, "a", "other-release", "foreign")
     redis.zadd(INDEX, {"gone": time.time() - 1, b"\xff": time.time()})
-    redis.hset(KEYS.record("other-release"), "v", "2")
-    redis.delete(KEYS.record("foreign"))
-    redis.set(KEYS.record("foreign"), "no record")
+    redis.hset(record_key(KEYS, "other-release"), "v", "2")
+    redis.delete(record_key(KEYS, "foreign"))
+    redis.set(record_key(KEYS, "foreign"), "no record")
     page = broker.require_part(Records).ended("completed", None, 10)
     assert ([one.jid for one in page.records], page.total) == (["a"], 3)
     assert sorted(members(redis)) == ["a", "foreign", "other-release"], "others may know what these are"
@@ -129,7 +130,7 @@ def test_an_end_that_another_release_has_written_is_not_told_by_the_entry_of_the
     broker: RedisBroker, redis: redis_py.Redis
 ) -> None:
     complete(broker, "a", "b")
-    redis.hset(KEYS.record("a"), "at", f"{time.time() + 5:.6f}")
+    redis.hset(record_key(KEYS, "a"), "at", f"{time.time() + 5:.6f}")
     assert [one.jid for one in broker.require_part(Records).ended("completed", None, 10).records] == ["b"]
 
 
@@ -143,7 +144,7 @@ def test_an_entry_that_got_another_time_meanwhile_is_not_removed(broker: RedisBr
 
 def test_large_results_are_not_read_with_the_list(broker: RedisBroker, redis: redis_py.Redis) -> None:
     complete(broker, "a")
-    redis.hset(KEYS.record("a"), "result", "x" * 1_000_000)
+    redis.hset(record_key(KEYS, "a"), "result", "x" * 1_000_000)
     before = redis.info("stats")["total_net_output_bytes"]
     [found] = broker.require_part(Records).ended("completed", None, 10).records
     assert found.result == b""

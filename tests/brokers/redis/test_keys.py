@@ -8,6 +8,7 @@ import pytest
 from redis.crc import key_slot
 
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.parts import parts, types_of_shared
 from goworkers_py.core.group import Group
 
 DAY = datetime.date(2025, 2, 4)
@@ -24,10 +25,6 @@ NO_KEYS = {
     "any_inprogress",
     "queue_and_owner",
     "bare",
-    "locks",
-    "lock_name",
-    "any_places",
-    "slot_id",
     "any_cron_jobs",
 }
 
@@ -39,69 +36,77 @@ RUBY_LOCK = ("ruby_lock", "last", "queued", "primed", "info", "digests", "expiri
 
 def every_key(keys: Keys) -> dict[str, str]:
     fixed = {name: value for name, value in vars(keys).items() if name != "prefix"}
-    return fixed | {
-        "nothing": re.sub("[0-9a-f]{16}$", "RANDOM", keys.nothing),
-        "queue": keys.queue("QUEUE"),
-        "inprogress": keys.inprogress("QUEUE", "OWNER"),
-        "lease": keys.lease("OWNER"),
-        "holder": keys.holder("PROCESS"),
-        "receipt": keys.receipt("SETTLER"),
-        "leader": keys.leader("ELECTION"),
-        "election": keys.election("ELECTION"),
-        "line": keys.line("LINE"),
-        "outbox": keys.outbox("BROKER"),
-        "value": keys.value("KIND", "JID"),
-        "record": keys.record("JID"),
-        "ended": keys.ended("completed").replace("completed", "STATE"),
-        "lock": keys.lock("CLASS:DIGEST"),
-        "limit": keys.limit("LIMIT"),
-        "places": keys.places("LIMIT:KEY"),
-        "periodic": keys.periodic("SOURCE", "NAME"),
-        "periodic_history": keys.periodic_history("SOURCE", "NAME"),
-        "periodic_source": keys.periodic_source("SOURCE"),
-        "cron_jobs": keys.cron_jobs("NAMESPACE"),
-        "cron_job": keys.cron_job("cron_job:NAMESPACE:NAME"),
-        "schedules": keys.schedules,
-        "schedule_states": keys.schedule_states,
-        "batch": keys.batch("BID"),
-        "chain": keys.chain("CID"),
-        "deaths": keys.deaths("BID"),
-        "groups_of": keys.groups_of("CLASS"),
-        "group": re.sub("[0-9a-f]{32}", "DIGEST", keys.group(GROUP)),
-        "members": re.sub("[0-9a-f]{32}", "DIGEST", keys.members(GROUP)),
-        "group_set": keys.group_set("SET"),
-        "cancelled": keys.cancelled("JID"),
-        "answers": keys.answers("CALL"),
-        "config": keys.config("NAME"),
-        **dict(zip(DELAYS, keys.delays("QUEUE"), strict=True)),
-        "delay_list": keys.delay_list(),
-        "delay_task": keys.delay_task("ID"),
-        "iteration": keys.iteration("JID"),
-        "status": keys.status("JID"),
-        **dict(zip(RUBY_LOCK, keys.ruby_lock("uniquejobs:DIGEST"), strict=True)),
-        "applied": keys.applied("KIND", "JID"),
-        "ended_message": keys.ended_message("DIGEST"),
-        "pushed": keys.pushed("ID"),
-        "member": keys.member("IDENTITY"),
-        "work": keys.works("IDENTITY")[0],
-        "works": keys.works("IDENTITY")[1],
-        "signals": keys.signals("IDENTITY"),
-        "minute_of_seven": keys.minute_of_seven(MINUTE),
-        "histogram_of_seven": keys.histogram_of_seven("CLASS", MINUTE),
-        "minute_of_eight": keys.minute_of_eight(MINUTE),
-        "ten_minutes_of_eight": keys.ten_minutes_of_eight(MINUTE),
-        "histogram_of_eight": keys.histogram_of_eight("CLASS", MINUTE),
-        "marks": keys.marks(MINUTE),
-        "deploy_lock": keys.deploy_lock("LABEL"),
-        "processed_on": keys.processed_on(DAY),
-        "failed_on": keys.failed_on(DAY),
-        "day": keys.day(DAY),
-    }
+    of_features = {name: key for part in parts() for name, key in part.every_key(keys).items()}
+    return (
+        fixed
+        | of_features
+        | {
+            "nothing": re.sub("[0-9a-f]{16}$", "RANDOM", keys.nothing),
+            "queue": keys.queue("QUEUE"),
+            "inprogress": keys.inprogress("QUEUE", "OWNER"),
+            "lease": keys.lease("OWNER"),
+            "holder": keys.holder("PROCESS"),
+            "receipt": keys.receipt("SETTLER"),
+            "leader": keys.leader("ELECTION"),
+            "election": keys.election("ELECTION"),
+            "line": keys.line("LINE"),
+            "outbox": keys.outbox("BROKER"),
+            "value": keys.value("KIND", "JID"),
+            "periodic": keys.periodic("SOURCE", "NAME"),
+            "periodic_history": keys.periodic_history("SOURCE", "NAME"),
+            "periodic_source": keys.periodic_source("SOURCE"),
+            "cron_jobs": keys.cron_jobs("NAMESPACE"),
+            "cron_job": keys.cron_job("cron_job:NAMESPACE:NAME"),
+            "schedules": keys.schedules,
+            "schedule_states": keys.schedule_states,
+            "batch": keys.batch("BID"),
+            "chain": keys.chain("CID"),
+            "deaths": keys.deaths("BID"),
+            "groups_of": keys.groups_of("CLASS"),
+            "group": re.sub("[0-9a-f]{32}", "DIGEST", keys.group(GROUP)),
+            "members": re.sub("[0-9a-f]{32}", "DIGEST", keys.members(GROUP)),
+            "group_set": keys.group_set("SET"),
+            "cancelled": keys.cancelled("JID"),
+            "answers": keys.answers("CALL"),
+            "config": keys.config("NAME"),
+            **dict(zip(DELAYS, keys.delays("QUEUE"), strict=True)),
+            "delay_list": keys.delay_list(),
+            "delay_task": keys.delay_task("ID"),
+            "iteration": keys.iteration("JID"),
+            "status": keys.status("JID"),
+            **dict(zip(RUBY_LOCK, keys.ruby_lock("uniquejobs:DIGEST"), strict=True)),
+            "applied": keys.applied("KIND", "JID"),
+            "ended_message": keys.ended_message("DIGEST"),
+            "pushed": keys.pushed("ID"),
+            "member": keys.member("IDENTITY"),
+            "work": keys.works("IDENTITY")[0],
+            "works": keys.works("IDENTITY")[1],
+            "signals": keys.signals("IDENTITY"),
+            "minute_of_seven": keys.minute_of_seven(MINUTE),
+            "histogram_of_seven": keys.histogram_of_seven("CLASS", MINUTE),
+            "minute_of_eight": keys.minute_of_eight(MINUTE),
+            "ten_minutes_of_eight": keys.ten_minutes_of_eight(MINUTE),
+            "histogram_of_eight": keys.histogram_of_eight("CLASS", MINUTE),
+            "marks": keys.marks(MINUTE),
+            "deploy_lock": keys.deploy_lock("LABEL"),
+            "processed_on": keys.processed_on(DAY),
+            "failed_on": keys.failed_on(DAY),
+            "day": keys.day(DAY),
+        }
+    )
 
 
 def test_every_method_that_names_a_key_is_tested_here() -> None:
     named = {name for name in dir(Keys()) if not name.startswith("_")}
-    assert named - NO_KEYS == set(every_key(Keys())) - {"work", *RUBY_LOCK[1:], *DELAYS[1:]}
+    of_features = {name for part in parts() for name in part.every_key(Keys())}
+    assert named - NO_KEYS == set(every_key(Keys())) - {"work", *RUBY_LOCK[1:], *DELAYS[1:], *of_features}
+
+
+def test_no_two_keys_have_one_name() -> None:
+    keys = every_key(Keys())
+    of_features = [name for part in parts() for name in part.every_key(Keys())]
+    assert len(of_features) == len(set(of_features))
+    assert len(set(keys.values())) == len(keys)
 
 
 def documented() -> dict[str, list[str]]:
@@ -117,7 +122,7 @@ def test_the_page_of_the_keys_has_every_key_and_no_other() -> None:
 
 
 def test_each_key_is_documented_with_its_type_life_writers_readers_and_release() -> None:
-    types = Keys().types
+    types = types_of_shared(Keys())
     for key, row in documented().items():
         assert len(row) == 7, key
         assert all(row), key

@@ -19,6 +19,7 @@ from goworkers_py.core.outcome import Requeue
 from goworkers_py.features.tracking.contract import Records, RunningMark
 from goworkers_py.features.tracking.effects import NoteState, Tracked
 from goworkers_py.features.tracking.record import MOST_MOVES
+from goworkers_py.features.tracking.redis_part import record_key
 from goworkers_py.wire.message import current_message
 
 TRACKED = Tracked("1", "Job")
@@ -33,7 +34,7 @@ def app(redis_url: str) -> Iterator[App]:
 
 
 def is_small(redis: redis_py.Redis, jid: str) -> bool:
-    return redis.object("ENCODING", KEYS.record(jid)) in (b"listpack", b"ziplist")
+    return redis.object("ENCODING", record_key(KEYS, jid)) in (b"listpack", b"ziplist")
 
 
 @pytest.mark.parametrize("host", [HOST, LONG_HOST])
@@ -105,7 +106,7 @@ def test_nothing_is_left_of_moves_that_are_not_kept(broker: RedisBroker, redis: 
     record = broker.require_part(Records).record("1")
     assert record is not None
     assert [move.reason for move in record.timeline] == [f"in {owner}", reason] * (MOST_MOVES // 2)
-    told = {int(name[1:].split(b":")[0]) for name in redis.hkeys(KEYS.record("1")) if name[1:2].isdigit()}
+    told = {int(name[1:].split(b":")[0]) for name in redis.hkeys(record_key(KEYS, "1")) if name[1:2].isdigit()}
     assert told == set(range(11, MOST_MOVES + 11))
 
 

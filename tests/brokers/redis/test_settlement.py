@@ -40,6 +40,7 @@ from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, REQUEUE_LAST, Dead, Done, Outcome, Reschedule, Retry
 from goworkers_py.core.tie_effect import EndInBatch
 from goworkers_py.features.tracking.effects import NoteState, Tracked
+from goworkers_py.features.tracking.redis_part import record_key
 from goworkers_py.features.unique.effects import FreeLock
 from goworkers_py.features.unique.lock import LockClaim
 
@@ -253,7 +254,7 @@ def test_a_tracked_job_that_ruby_cannot_read_is_known_as_dead(make: Make, redis:
     fails = NoteState(tracked, "retry", "failed", 60, (("due", "1.0"),)), ShowStatus("j1", "retrying")
     assert broker.transport.settle(batch((fetched, Retry(1.0, raw, effects=fails)))) == [True]
     assert redis.zcard(KEYS.dead) == 1
-    record = KEYS.record("j1")
+    record = record_key(KEYS, "j1")
     assert redis.hget(record, "state") == b"dead"
     assert redis.ttl(record) > 900
     assert redis.hget("sidekiq:status:j1", "status") == b"failed"

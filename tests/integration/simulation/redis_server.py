@@ -26,6 +26,7 @@ from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.server.embedded_server import find_server
 from goworkers_py.config.options import Config
+from goworkers_py.features.limits.redis_part import places_key
 from simulation.kernel import Kernel, Process
 from simulation.network import Line
 from simulation.server import Contents, Server
@@ -230,11 +231,11 @@ class SimulatedRedis(Server):
         self.ask((b"CONFIG", b"SET", b"maxmemory", int(full)))
 
     def damage(self, limit: str, key: str) -> bool:
-        places = Keys().places(f"{limit}:{key}")
+        places = places_key(Keys(), f"{limit}:{key}")
         return bool(self.ask((b"SET", places, b"of another program", b"NX"))[0])
 
     def repair(self, limit: str, key: str) -> None:
-        self.ask((b"DEL", Keys().places(f"{limit}:{key}")))
+        self.ask((b"DEL", places_key(Keys(), f"{limit}:{key}")))
 
     def push_raw(self, queue: str, payload: bytes, copies: int) -> None:
         """Also on a full server: its own push would be tried again until there is room."""

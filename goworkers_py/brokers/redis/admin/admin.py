@@ -28,6 +28,7 @@ from goworkers_py.brokers.redis.fleet.owner_list import OwnerList
 from goworkers_py.brokers.redis.fleet.process_list import ProcessList
 from goworkers_py.brokers.redis.fleet.stats import read_stats
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.parts import types_of_shared
 from goworkers_py.brokers.redis.queues.lines import outboxes, parking
 from goworkers_py.brokers.redis.server.checks import ServerChecks
 from goworkers_py.brokers.redis.server.damage import counters_without_number, of_another_type
@@ -129,7 +130,7 @@ class RedisAdmin(Admin):
         counters = counters_without_number(self._connections, self._keys)
         told = [f"key {key} holds no number" for key in counters]
         try:
-            return of_another_type(self._connections, self._keys.types) + told
+            return of_another_type(self._connections, types_of_shared(self._keys)) + told
         except BrokerRefused:  # the access rules do not allow TYPE
             return told
 

@@ -12,6 +12,7 @@ from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.server_info import info_of
 from goworkers_py.brokers.redis.fleet.owner_entry import read_entries
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.parts import types_of_shared
 from goworkers_py.brokers.redis.server.access import probes
 from goworkers_py.brokers.redis.server.damage import counters_without_number, of_another_type
 from goworkers_py.core import machine
@@ -120,7 +121,7 @@ class ServerChecks:
 
     def _types(self, queues: Collection[str]) -> Iterator[Advice]:
         todo = "some other program wrote it: rename or delete it"
-        for what in of_another_type(self._connections, self._keys.types) + self._queues.damaged(queues):
+        for what in of_another_type(self._connections, types_of_shared(self._keys)) + self._queues.damaged(queues):
             yield Advice(_PROBLEM, what, todo)
         for key in counters_without_number(self._connections, self._keys):
             yield Advice(_PROBLEM, f"key {key} holds no number, so nothing is counted there", "delete it")
