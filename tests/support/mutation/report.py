@@ -60,7 +60,11 @@ def _written(found: Sequence[tuple[Mutant, Mapping[str, Any]]], reasons: Mapping
             survivors[mutant.file].append((mutant, result))
     head = ["| {} | mutants | tried | caught | survivors | of the tried |", "|---|---|---|---|---|---|"]
     lines = [head[0].format("part"), head[1]]
-    lines += [_row(f"`{folder}/`", _in(folder), _sum(counts, folder)) for folder in FOLDERS]
+    scripts, others = [[file for file in files() if file.endswith(".lua") is lua] for lua in (True, False)]
+    lines.append(_row("files of Lua", scripts, _sum(counts, scripts)))
+    for folder in FOLDERS:
+        of_folder = [file for file in others if file.rpartition("/")[0] == folder]
+        lines.append(_row(f"`{folder}/`", of_folder, _sum(counts, of_folder)))
     lines += ["", "### By file", "", head[0].format("file"), head[1]]
     lines += [_row(f"`{file}`", [file], count) for file, count in counts.items()]
     lines += ["", "## Survivors"]
@@ -72,16 +76,11 @@ def _written(found: Sequence[tuple[Mutant, Mapping[str, Any]]], reasons: Mapping
     return lines
 
 
-def _sum(counts: Mapping[str, Counter[bool]], folder: str) -> Counter[bool]:
+def _sum(counts: Mapping[str, Counter[bool]], of: Sequence[str]) -> Counter[bool]:
     total: Counter[bool] = Counter()
-    for file, count in counts.items():
-        if file.rpartition("/")[0] == folder:
-            total.update(count)
+    for file in of:
+        total.update(counts.get(file, ()))
     return total
-
-
-def _in(folder: str) -> list[str]:
-    return [file for file in files() if file.rpartition("/")[0] == folder]
 
 
 def _row(name: str, of: Sequence[str], count: Counter[bool]) -> str:
