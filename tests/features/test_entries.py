@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import click
 import pytest
 
@@ -69,3 +71,10 @@ def test_the_gauges_of_a_feature_can_be_read_where_nothing_runs(feature: Feature
             gauge.read(merged("working", [])) if isinstance(gauge, OfProcesses) else gauge.read(app.inspector.stats())
         )
         assert dict(values) == {}
+
+
+@names
+def test_the_docstring_of_the_folder_says_what_each_file_holds(feature: Feature) -> None:
+    package = import_module(f"goworkers_py.features.{feature.name}")
+    files = {path.stem for path in (FOLDERS / feature.name).glob("*.py")} - {"__init__", "feature"}
+    assert {name for name in files if f"`{name}`" not in str(package.__doc__)} == set()
