@@ -64,7 +64,8 @@ def test_health_says_whether_a_process_fetches_jobs(
 
 def test_a_fetch_loop_that_stands_still_is_named(redis_url: str, tmp_path: Path) -> None:
     hang = """
-from goworkers_py.runtime import fetcher, health
+from goworkers_py.runtime.alive import health
+from goworkers_py.runtime.fetching import fetcher
 health.Health.stale_after_s = 0.5
 fetcher.Fetcher.run_once = lambda self: threading.Event().wait(None)
 """

@@ -21,7 +21,7 @@ from goworkers_py.config.options import Config
 JOBS = """
     import os, pathlib, signal, time
     import goworkers_py as workers
-    from goworkers_py.runtime import marked_runs
+    from goworkers_py.runtime.running import marked_runs
 
     marked_runs.GRACE_S = float(os.environ.get("GRACE", "1"))
 

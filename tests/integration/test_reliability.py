@@ -473,7 +473,7 @@ SCHEDULER = """
     from goworkers_py.brokers.redis.broker import RedisBroker
     from goworkers_py.config.options import Config
     from goworkers_py.core.clock import Clock
-    from goworkers_py.runtime import scheduler
+    from goworkers_py.runtime.scheduling import scheduler
     from goworkers_py.runtime.scheduling.due_hints import DueHints
     from goworkers_py.runtime.outage import Outage
 

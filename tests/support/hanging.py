@@ -4,7 +4,8 @@ from __future__ import annotations
 
 # The heartbeat's thread hangs at its second beat, like in a call that never returns.
 HANG = """
-from goworkers_py.runtime import health, heartbeat, launcher
+from goworkers_py.runtime import launcher
+from goworkers_py.runtime.alive import health, heartbeat
 health.Health.stale_after_s = 3.5  # longer than a fetch from an empty queue takes
 launcher.Launcher.after_jobs_s = 0.5
 
