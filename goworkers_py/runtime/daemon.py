@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from goworkers_py.config.partitions import MAIN
 from goworkers_py.core import machine
 from goworkers_py.core.clock import Deadline
-from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.observe.health_report import HealthReport, with_partitions
-from goworkers_py.runtime.commands.config_change import AnyLauncher
-from goworkers_py.runtime.commands.config_taker import ConfigTaker
-from goworkers_py.runtime.plan import Plan
+
+if TYPE_CHECKING:
+    from goworkers_py.core.delivery import Delivery
+    from goworkers_py.runtime.commands.config_change import AnyLauncher
+    from goworkers_py.runtime.commands.config_taker import ConfigTaker
+    from goworkers_py.runtime.plan import Plan
 
 log = logging.getLogger(__name__)
 

@@ -11,12 +11,15 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from goworkers_py.core.command import Command
-from goworkers_py.core.errors import WorkersError
 from goworkers_py.observe.health_report import STALE_AFTER_S, HealthReport, merged
 from goworkers_py.system.early_signals import blocked
 from goworkers_py.system.parent_link import LINE_VARIABLE
+
+if TYPE_CHECKING:
+    from goworkers_py.core.command import Command
+    from goworkers_py.core.errors import WorkersError
 
 # From the start to the first report: the child imports the user's code, with large models perhaps.
 LONGEST_START_S = 600.0

@@ -17,14 +17,16 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import simplejson
 
-from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ConfigError, WorkersError, error_from_json, error_to_json
 from goworkers_py.system.parent_link import LINE_VARIABLE
 from goworkers_py.system.pidfile import Pidfile
+
+if TYPE_CHECKING:
+    from goworkers_py.config.options import Config
 
 log = logging.getLogger(__name__)
 

@@ -7,14 +7,17 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import simplejson
 
 from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.core.errors import BrokerUnavailable, error_from_json
 from goworkers_py.observe.health_report import SHAPE, HealthReport, merged, past
-from goworkers_py.system.child_process import ChildProcess
 from goworkers_py.system.parent_link import FAILED, FIGURES, REPORT, STATS
+
+if TYPE_CHECKING:
+    from goworkers_py.system.child_process import ChildProcess
 
 log = logging.getLogger(__name__)
 

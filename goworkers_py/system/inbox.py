@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import queue
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from goworkers_py.core.command import Command
+if TYPE_CHECKING:
+    from goworkers_py.core.command import Command
 
 
 class Order(NamedTuple):

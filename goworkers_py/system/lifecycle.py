@@ -7,11 +7,14 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from goworkers_py.core.errors import WorkersError
 from goworkers_py.runtime import forks
-from goworkers_py.runtime.daemon import Daemon
 from goworkers_py.system.output import flush_printed
+
+if TYPE_CHECKING:
+    from goworkers_py.runtime.daemon import Daemon
 
 log = logging.getLogger(__name__)
 

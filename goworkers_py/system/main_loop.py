@@ -19,17 +19,20 @@ import logging
 import queue
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from goworkers_py.core.command import Command
 from goworkers_py.observe.log_format import log_with_stack
-from goworkers_py.runtime.daemon import Daemon
 from goworkers_py.runtime.running.thread_dump import thread_stacks
-from goworkers_py.system.inbox import Inbox, Order
 from goworkers_py.system.lifecycle import Lifecycle
 from goworkers_py.system.logs import reopen_log_files
-from goworkers_py.system.parent_link import ParentLink
 from goworkers_py.system.signals import handled_by
-from goworkers_py.system.systemd import SystemdNotifier
+
+if TYPE_CHECKING:
+    from goworkers_py.runtime.daemon import Daemon
+    from goworkers_py.system.inbox import Inbox, Order
+    from goworkers_py.system.parent_link import ParentLink
+    from goworkers_py.system.systemd import SystemdNotifier
 
 log = logging.getLogger(__name__)
 

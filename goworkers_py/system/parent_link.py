@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 import simplejson
 
@@ -17,8 +18,10 @@ from goworkers_py.core.command import Command
 from goworkers_py.core.errors import BrokerError, WorkersError, error_to_json
 from goworkers_py.core.proc import resident_bytes
 from goworkers_py.observe.health_report import SHAPE
-from goworkers_py.runtime.daemon import Daemon
-from goworkers_py.system.inbox import Inbox
+
+if TYPE_CHECKING:
+    from goworkers_py.runtime.daemon import Daemon
+    from goworkers_py.system.inbox import Inbox
 
 log = logging.getLogger(__name__)
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from goworkers_py.brokers.contracts.fleet import Stats
-from goworkers_py.config.options import Config
-from goworkers_py.observe.health_report import HealthReport
 from goworkers_py.system.logs import is_for_everybody
 
 if TYPE_CHECKING:
+    from goworkers_py.brokers.contracts.fleet import Stats
+    from goworkers_py.config.options import Config
+    from goworkers_py.observe.health_report import HealthReport
     from goworkers_py.web.port import OpenPort
 
 log = logging.getLogger(__name__)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from goworkers_py.brokers.contracts.fleet import Stats
-from goworkers_py.config.options import Config
-from goworkers_py.core.command import Obey
 from goworkers_py.core.errors import WorkersError
 from goworkers_py.observe.health_report import STARTING, merged
 from goworkers_py.runtime import forks
-from goworkers_py.runtime.daemon import Daemon
 from goworkers_py.system.child_process import own_command
 from goworkers_py.system.daemon import change_directory, daemon_context
 from goworkers_py.system.early_signals import noted
@@ -22,6 +19,12 @@ from goworkers_py.system.main_loop import run_until_stopped
 from goworkers_py.system.parent_link import ParentLink
 from goworkers_py.system.ports import OpenPages, Ports
 from goworkers_py.system.systemd import SystemdNotifier
+
+if TYPE_CHECKING:
+    from goworkers_py.brokers.contracts.fleet import Stats
+    from goworkers_py.config.options import Config
+    from goworkers_py.core.command import Obey
+    from goworkers_py.runtime.daemon import Daemon
 
 log = logging.getLogger(__name__)
 

@@ -13,12 +13,15 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from goworkers_py.core.command import Command
 from goworkers_py.system import early_signals
-from goworkers_py.system.early_signals import SignalHandler
 from goworkers_py.system.inbox import Inbox, Order
 from goworkers_py.system.logs import log_files
+
+if TYPE_CHECKING:
+    from goworkers_py.system.early_signals import SignalHandler
 
 
 def commands_of_signals() -> dict[int, Command]:

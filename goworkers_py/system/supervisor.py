@@ -28,16 +28,19 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from goworkers_py.core.command import Command
-from goworkers_py.core.errors import WorkersError
 from goworkers_py.observe.health_report import QUIET, STARTING, STOPPING, WORKING, HealthReport
 from goworkers_py.system.child_process import ChildProcess, ending
 from goworkers_py.system.fleet_figures import FleetFigures
 from goworkers_py.system.logs import reopen_log_files
 from goworkers_py.system.parent_link import ENDED_WELL, READY, WORN_OUT
 from goworkers_py.system.signals import commands_of_signals, signals_as_bytes
-from goworkers_py.system.systemd import SystemdNotifier
+
+if TYPE_CHECKING:
+    from goworkers_py.core.errors import WorkersError
+    from goworkers_py.system.systemd import SystemdNotifier
 
 log = logging.getLogger(__name__)
 

@@ -362,6 +362,26 @@ def test_the_public_names_are_sorted_and_the_package_assigns_no_others() -> None
     assert assigned - {"__all__", "__version__", "_early_signals", "TYPE_CHECKING"} == set(goworkers_py.__all__)
 
 
+# What only a daemon, a person or a test needs is imported when it is first used.
+NOT_OF_A_PRODUCER = {"admin", "cli", "delays", "runtime", "system", "testing", "web"}
+PARTS_OF_FEATURES = {"admin", "api", "commands", "end", "memory", "push", "redis", "run", "service", "views"}
+# The first notes the signals of a daemon that is importing. A push hints the second.
+OF_EVERY_PROGRAM = {"system.early_signals", "runtime.scheduling.due_hints"}
+MOST_MODULES = 110
+
+
+@pytest.mark.server
+def test_a_program_that_pushes_loads_no_daemon() -> None:
+    looked = "import sys, goworkers_py; print(*(name for name in sys.modules if name.startswith('goworkers_py')))"
+    done = subprocess.run([sys.executable, "-c", looked], check=True, capture_output=True, text=True)
+    found = {name.removeprefix("goworkers_py.") for name in done.stdout.split()}
+    assert len(found) <= MOST_MODULES
+    modules = {name for name in found if MODULES[name].name != "__init__.py"} - OF_EVERY_PROGRAM
+    assert {name for name in modules if name.partition(".")[0] in NOT_OF_A_PRODUCER} == set()
+    of_features = {name for name in modules if name.startswith("features.")}
+    assert {name for name in of_features if name.rpartition(".")[2] in PARTS_OF_FEATURES} == set()
+
+
 @pytest.mark.server
 def test_a_program_that_runs_no_tests_does_not_import_the_test_modes() -> None:
     looked = "import sys, goworkers_py; assert 'goworkers_py.testing' not in sys.modules; goworkers_py.testing.fake"
