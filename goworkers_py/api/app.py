@@ -200,11 +200,11 @@ class App(Producer):
     def client_of(self, partition: str) -> Client:
         """Called by `clients` for one that they do not have."""
         found = self.partition(partition)
-        client = found.client
-        with self._lock:
-            # `configure` in another thread may have replaced the partition just now.
-            if self.partitions.get(partition) is found:
-                self.clients[partition] = client
+        client = self.clients[partition] = found.client
+        # Without the lock: in a child that a job forked, a thread of the parent may hold it forever. So `configure` may
+        # have replaced the partition just now.
+        if self.partitions.get(partition) is not found:
+            self.clients.pop(partition, None)
         return client
 
     def client_links_of(self, config: Config) -> Sequence[ClientLink]:

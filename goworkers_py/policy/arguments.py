@@ -35,7 +35,9 @@ class Arguments:
 
     def check(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Raises ArgumentError at a push whose arguments do not fit the function's signature."""
-        if (kwargs or len(args) not in self._counts) and (why := self._unbound(args, kwargs)):
+        if type(args) in (tuple, list) and not kwargs and len(args) in self._counts:
+            return  # the usual case
+        if why := self._unbound(args, kwargs):
             raise ArgumentError(f"{self._job_class} cannot be called with these arguments: {why}")
 
     def dump(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Both:
