@@ -140,11 +140,12 @@ def words_of_moves() -> frozenset[str]:
 @cache
 def words_for(kinds: frozenset[type[Any]]) -> frozenset[str] | None:
     """The words that a script is to know which gets effects of these kinds: none, those of the one feature that has
-    them, or all (None). So there are few scripts, and those of frequent calls are small."""
+    them, those of all features, or all (None). So there are few scripts, and those of frequent calls are small."""
     if not kinds:
         return frozenset()
-    for part in parts()[1:]:
-        if kinds <= part.effects.keys():
-            words = [word for words in part.handlers.values() for word in words]
-            return frozenset([*words, *[rows.word for rows in part.rows.values()]])
+    features = parts()[1:]
+    for some in (*[(part,) for part in features], features):
+        if all(any(kind in part.effects for part in some) for kind in kinds):
+            words = [word for part in some for words in part.handlers.values() for word in words]
+            return frozenset([*words, *[rows.word for part in some for rows in part.rows.values()]])
     return None

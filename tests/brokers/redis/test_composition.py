@@ -111,10 +111,13 @@ def test_a_name_that_nothing_gives_is_an_error(tmp_path: Path) -> None:
         Composition().compose(tmp_path / "own.lua")
 
 
-def test_effects_of_one_feature_need_its_words_alone() -> None:
+def test_effects_of_features_need_their_words_alone() -> None:
     assert words_for(frozenset()) == frozenset()
     assert words_for(frozenset({FreeLock, KeepLock})) == {"free", "keep", "frees"}
-    assert words_for(frozenset({FreeLock, NoteState})) is None
+    of_features = words_for(frozenset({FreeLock, NoteState}))
+    assert of_features is not None
+    assert of_features >= {"free", "note", "leave"}
+    assert "push" not in of_features
     assert words_for(frozenset({PushJobs})) is None
 
 

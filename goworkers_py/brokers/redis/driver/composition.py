@@ -1,5 +1,5 @@
 """Composes the scripts of Lua from files. A server runs a script from its first line on each call, and takes as long as
-there are functions to make. So a script has only the fragments that its call needs.
+there are functions to make. So a script makes only the fragments that its call needs.
 
 A script is a file in a folder `lua`. A fragment is a file in the folder `fragments` in it: an engine step, or what
 handles the words of a feature. A fragment returns one table of functions (or one function, or a value), and uses no
@@ -9,18 +9,19 @@ name but those of Lua and of the server, and those that it is given. Both say in
 
 The lines of a script before that line are its head, whose locals may be given too. Each other name is
 
-- a table for the words that the call needs, made of the fragments that handle them: `ties` of pushes and their
-  `checks`, `handlers` of effects, `row_handlers` of rows, and `finishers`, the last step of those of these fragments
-  that have one;
+- a table by words, made of the fragments that handle them: `ties` of pushes and their `checks`, `handlers` of effects,
+  `row_handlers` of rows, and `finishers`, the last step of those of these fragments that have one;
 - a constant of a part, which Python knows;
-- another fragment, which comes before this one, and is made once in a script; `make_NAME` is a function that makes it:
-  for what few calls need.
+- another fragment, which is made once in a script; `make_NAME` is a function that makes it: for what few calls need.
+
+A script that knows few words makes its fragments one after the other. One that knows all words makes a fragment when a
+call needs it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -30,6 +31,7 @@ _GIVEN = re.compile(r"^local ([\w, ]+) = \.\.\.\n", re.MULTILINE)
 _LOCALS = re.compile(r"^local (?:function )?(\w+(?:, \w+)*)", re.MULTILINE)
 _RETURN = re.compile(r"^return ", re.MULTILINE)
 FRAGMENTS = "fragments"
+TABLES = frozenset({"ties", "checks", "handlers", "row_handlers", "finishers"})
 
 
 @cache
@@ -61,112 +63,158 @@ class Composition:
     def __init__(self, words: Collection[str] | None = None) -> None:
         self._words = words
         self._known: dict[str, str] = {}  # each name that was given, with the expression for it
-        self._made: list[str] = []
+        self._made: list[str] = []  # what comes before the script itself
 
     def compose(self, path: Path) -> str:
         head, given, body = split(source_of(path))
         for names in _LOCALS.findall(head):
             self._known |= {name: name for name in names.split(", ")}
+        if self._words is None and _needs_tables(given, frozenset(self._known)):
+            return f"{head}{self._when_needed(given, path)}{body}"
         for name in given:
             if self._expression(name, path) != name:
                 self._made.append(f"local {name} = {self._known[name]}\n")
         return f"{head}{''.join(self._made)}{body}"
 
+    # --- one after the other
+
     def _expression(self, name: str, path: Path) -> str:
+        """How a name is written where it is used; what it needs is made before."""
         if name not in self._known:
             self._known[name] = self._found(name, path)
         return self._known[name]
 
     def _found(self, name: str, path: Path) -> str:
-        tables = {
-            "ties": self._ties,
-            "checks": self._checks,
-            "handlers": self._handlers,
-            "row_handlers": self._row_handlers,
-        }
-        if name in tables:
-            self._make(name, "{" + ", ".join(tables[name](path)) + "}")
-        elif name == "finishers":
-            self._finishers(path)
-        elif name in (constants := _constants()):
-            return constants[name]
+        if name == "finishers":
+            last = [f"{fragment}.finish" for fragment in _finishers() if fragment in self._known]
+            self._made.append(f"local finishers = {{{', '.join(last)}}}\n")
+        elif name in TABLES:
+            fields = [
+                f"['{word}'] = {self._expression(fragment, path)}{_field(name, word)}"
+                for word, fragment in self._of_words(name)
+            ]
+            self._made.append(f"local {name} = {{{', '.join(fields)}}}\n")
+        elif name in _constants():
+            return _constants()[name]
         elif name in fragments():
-            self._fragment(name)
+            made = _RETURN.sub(f"{name} = ", self._body(name))
+            self._made.append(f"local {name} do\n{made}end\n")
         elif name.removeprefix("make_") in fragments():
-            head, given, body = split(source_of(fragments()[name.removeprefix("make_")]))
-            values = ", ".join([self._expression(one, path) for one in given])
-            known = f"local {', '.join(given)} = {values}\n" if given else ""
-            self._made.append(f"local function {name}()\n{known}{head}{body}end\n")
+            self._made.append(f"local function {name}()\n{self._body(name.removeprefix('make_'))}end\n")
         else:
             raise ValueError(f"{path.name}: nothing gives it {name}")
         return name
 
-    def _make(self, name: str, expression: str) -> None:
-        self._made.append(f"local {name} = {expression}\n")
-
-    def _fragment(self, name: str) -> None:
-        expression = self._function(name)
-        if self._words is None:
-            self._make(name, expression)
-        else:  # to make and call a function for it would take longer, and there are few local names
-            head, given, body = split(source_of(fragments()[name]))
-            constants = [one for one in given if self._known[one] != one]
-            values = ", ".join([self._known[one] for one in constants])
-            known = f"local {', '.join(constants)} = {values}\n" if constants else ""
-            self._made.append(f"local {name} do\n{known}{_RETURN.sub(f'{name} = ', head + body)}end\n")
-
-    def _function(self, name: str) -> str:
-        """The expression that makes a fragment, with those before it that it needs."""
+    def _body(self, name: str) -> str:
+        """The text of a fragment, with what it is given. Fragments and tables have their names already."""
         path = fragments()[name]
         head, given, body = split(source_of(path))
-        values = ", ".join([self._expression(one, path) for one in given])
-        return f"(function({', '.join(given)})\n{head}{body}end)({values})"
+        values = {one: self._expression(one, path) for one in given}
+        return f"{head}{_locals(values)}{body}"
 
-    def _in_place(self, name: str, path: Path) -> str:
-        """For a table whose fragments nothing else needs: they have no local name then."""
-        return self._function(name) if self._words is None and name not in self._known else self._expression(name, path)
+    def _of_words(self, table: str) -> Iterator[tuple[str, str]]:
+        """The words of a table that the script is to know, each with its fragment."""
+        return (pair for pair in _fragments_of_words(table) if self._words is None or pair[0] in self._words)
 
-    def _ties(self, path: Path) -> Iterator[str]:
-        for part in parts():
-            for tie in part.ties.values():
-                if self._knows(tie.word):
-                    yield f"{tie.word} = {self._in_place(tie.fragment, path)}"
+    # --- when they are needed
 
-    def _checks(self, path: Path) -> Iterator[str]:
-        for part in parts():
-            for tie in part.ties.values():
-                if self._knows(tie.word):
-                    yield f"{tie.word} = {self._in_place(tie.check, path)}"
+    def _when_needed(self, given: list[str], path: Path) -> str:
+        makers: dict[str, str] = {}
+        values = {name: self._lazily(name, path, makers) for name in given}
+        made = ",\n".join(f"{name} = function()\n{text}end" for name, text in makers.items())
+        return f"{_MADE.replace('MAKERS', made)}{_locals(values)}"
 
-    def _handlers(self, path: Path) -> Iterator[str]:
-        for part in parts():
-            for fragment, words in part.handlers.items():
-                for word in filter(self._knows, words):
-                    yield f"['{word}'] = {self._expression(fragment, path)}['{word}']"
+    def _lazily(self, name: str, path: Path, makers: dict[str, str]) -> str:
+        """The expression for a name. Adds what makes it, and what that needs."""
+        if name in self._known:
+            return self._known[name]
+        if name in _constants():
+            return _constants()[name]
+        if name.removeprefix("make_") in fragments() and name not in fragments():
+            return f"(function() return {self._lazily(name.removeprefix('make_'), path, makers)} end)"
+        if name not in TABLES and name not in fragments():
+            raise ValueError(f"{path.name}: nothing gives it {name}")
+        if name not in makers:
+            makers[name] = ""
+            makers[name] = self._table(name, path, makers) if name in TABLES else self._maker(name, makers)
+        return f"made.{name}"
 
-    def _row_handlers(self, path: Path) -> Iterator[str]:
-        for part in parts():
-            for rows in part.rows.values():
-                if self._knows(rows.word):
-                    yield f"{rows.word} = {self._expression(rows.fragment, path)}.{rows.word}"
+    def _maker(self, name: str, makers: dict[str, str]) -> str:
+        path = fragments()[name]
+        head, given, body = split(source_of(path))
+        values = {one: self._lazily(one, path, makers) for one in given}
+        return f"{head}{_locals(values)}{body}"
 
-    def _finishers(self, path: Path) -> None:
-        """After the tables for which the fragments are made."""
-        last = [f"{name}.finish" for part in parts() for name in part.finishers if name in self._known]
-        self._make("finishers", "{" + ", ".join(last) + "}")
+    def _table(self, name: str, path: Path, makers: dict[str, str]) -> str:
+        if name == "finishers":
+            return f"return {{{', '.join(_FINISHER.replace('NAME', fragment) for fragment in _finishers())}}}\n"
+        fields = []
+        for word, fragment in self._of_words(name):
+            self._lazily(fragment, path, makers)
+            fields.append(f"['{word}'] = '{fragment}'")
+        table = _BY_WORDS if _field(name, "") else _BY_WORDS.replace("[fragments[word]][word]", "[fragments[word]]")
+        return table.replace("FIELDS", ", ".join(fields))
 
-    def _knows(self, word: str) -> bool:
-        return self._words is None or word in self._words
+
+# `made` has each fragment and table that the call has needed so far.
+_MADE = """local made
+local makers = {
+MAKERS}
+made = setmetatable({}, {__index = function(known, name)
+local value = makers[name]()
+known[name] = value
+return value
+end})
+"""
+_BY_WORDS = """local fragments = {FIELDS}
+return setmetatable({}, {__index = function(known, word)
+if not fragments[word] then return nil end
+local value = made[fragments[word]][word]
+known[word] = value
+return value
+end})
+"""
+_FINISHER = "function() if rawget(made, 'NAME') then made.NAME.finish() end end"
+
+
+def _locals(values: Mapping[str, str]) -> str:
+    """Those that have their names already need none."""
+    others = {name: value for name, value in values.items() if value != name}
+    return f"local {', '.join(others)} = {', '.join(others.values())}\n" if others else ""
+
+
+def _field(table: str, word: str) -> str:
+    """A tie is a fragment; a fragment may handle several words of effects and rows."""
+    return "" if table in ("ties", "checks") else f"['{word}']"
+
+
+def _fragments_of_words(table: str) -> Iterator[tuple[str, str]]:
+    for part in parts():
+        if table == "ties":
+            yield from ((tie.word, tie.fragment) for tie in part.ties.values())
+        elif table == "checks":
+            yield from ((tie.word, tie.check) for tie in part.ties.values())
+        elif table == "handlers":
+            yield from ((word, fragment) for fragment, words in part.handlers.items() for word in words)
+        else:
+            yield from ((rows.word, rows.fragment) for rows in part.rows.values())
+
+
+def _needs_tables(given: Collection[str], known: frozenset[str]) -> bool:
+    """Whether one of these names is a table by words, or a fragment that needs one."""
+    found, left = set[str](), set(given) - known
+    while left:
+        name = left.pop()
+        found.add(name)
+        if name in fragments():
+            left |= set(split(source_of(fragments()[name]))[1]) - known - found
+    return not TABLES.isdisjoint(found)
+
+
+def _finishers() -> list[str]:
+    return [fragment for part in parts() for fragment in part.finishers]
 
 
 @cache
 def _constants() -> dict[str, str]:
     return {name: str(value) for part in parts() for name, value in part.constants.items()}
-
-
-_TABLES = {
-    "ties": Composition._ties,
-    "checks": Composition._checks,
-    "handlers": Composition._handlers,
-    "row_handlers": Composition._row_handlers,
-}
