@@ -1,4 +1,4 @@
-"""What each kind of broker can do and what it can lose, from what the brokers say of themselves."""
+"""The table of the kinds of brokers: their abilities and the jobs that they can lose, as the brokers say."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class BrokerRow:
         return self.kind.reliability
 
     def can(self) -> dict[str, bool]:
-        """What a broker may be able to do, in words, and whether this kind can."""
+        """An ability of a broker, in words, and whether this kind can."""
         engine = {one.value: one in self.kind.capabilities for one in Capability}
         return engine | {one.kept: self.kind.part_maker(one) is not None for one in FEATURES if one.contract}
 

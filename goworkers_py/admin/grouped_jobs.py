@@ -52,7 +52,7 @@ class GroupedJobs(Verbs):
         return self._groups.delete(group)
 
     def sets_without_job(self, sets: Sequence[Group]) -> list[Group]:
-        """Those of these sets whose aggregation job is in no place, as far as 10,000 jobs of each place show."""
+        """Finds the sets whose aggregation job is in no place, as far as 10,000 jobs of each place show."""
         missing = {group.set: group for group in sets}
         for raw in self._payloads() if missing else ():
             missing.pop(set_in(raw), None)

@@ -119,7 +119,7 @@ class Inspector(
         return self._admin.history(days)
 
     def election(self, name: str = MAIN) -> Standing:
-        """How an election of processes with `standby` stands, and who leads: `inspector.election().leader`."""
+        """Tells how an election of processes with `standby` stands, and who leads: `inspector.election().leader`."""
         self._broker.require(Capability.LEADERSHIP)
         return self._broker.leadership.look(name)
 
@@ -152,7 +152,7 @@ class Inspector(
         return self._admin.in_progress()
 
     def held(self, owners: Collection[Owner], queue: str | None = None) -> int:
-        """How many jobs these owners have in progress, of one queue or of all:
+        """Counts the jobs that these owners have in progress, of one queue or of all:
         `inspector.held(inspector.owners(), "mail")`."""
         return self._admin.held(owners, queue)
 

@@ -78,7 +78,7 @@ class JobLookup:
         return status
 
     def absent(self, jids: Collection[str]) -> set[str]:
-        """Those of these jobs that are in no place, or are dead. It is one search for all of them; where that cannot
+        """Finds those of these jobs that are in no place, or are dead, in one search for all of them. Where that cannot
         look at every job, none is absent."""
         left = {jid for jid in jids if not self._is_verified(jid)}
         for jobs in self._everywhere() if left else ():

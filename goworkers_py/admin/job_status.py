@@ -108,7 +108,7 @@ def as_seen(job: StoredJob, state: StateWord, queue: str = "") -> JobStatus:
 
 
 def _past(message: Message, at: float | None, state: str) -> list[Move]:
-    """What the payload of a job without a record tells of its way."""
+    """The moves of a job without a record, as its payload tells them."""
     error = message.get("error_class")
     failed = f"failed: {error}" if isinstance(error, str) else "failed"
     told = [

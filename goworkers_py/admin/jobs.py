@@ -117,7 +117,7 @@ class Jobs(Verbs):
     # --- the jobs of a place
 
     def count(self, place: Place) -> int:
-        """How many jobs a place holds: `inspector.count(inspector.DEAD)`."""
+        """Counts the jobs of a place: `inspector.count(inspector.DEAD)`."""
         return self._admin.jobs_in(place).count()
 
     def first(self, place: Place, limit: int, glance: Glance | None = None) -> list[StoredJob]:
@@ -157,7 +157,7 @@ class Jobs(Verbs):
         return page_of(self._admin.jobs_in(place, glance), wanted, span, after, limit, most, bound)
 
     def _span(self, place: Place, wanted: Wanted, newest_first: bool | None = None) -> Span:
-        """What to read of a place, whose jobs are in the order of their times."""
+        """The span to read of a place, whose jobs are in the order of their times."""
         if newest_first is None:
             newest_first = place.state is JobState.DEAD
         if place not in places.TIMED:

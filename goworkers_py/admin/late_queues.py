@@ -112,7 +112,7 @@ def _rate(newest: Sequence[StoredJob], queue: QueueStats, now: float) -> float |
 
 
 def _mean_s(jobs: Sequence[StoredJob], runs: Mapping[str, ClassMetrics]) -> float | None:
-    """How long the mean of the jobs will run, as those of its class have run. None when no class has run."""
+    """Estimates how long the mean of the jobs will run, as those of its class have run. None when no class has run."""
     classes = Counter(job.message.job_class for job in jobs if job.message is not None)
     known = [(count, mean) for name, count in classes.items() if (mean := _mean_ms(runs.get(name))) is not None]
     waiting = sum(count for count, _ in known)

@@ -258,7 +258,7 @@ def _own_name(partition: str | None) -> str:
 
 
 def named_partition(app: App) -> str:
-    """That of --partition, as people call it; empty where the option was left out."""
+    """The name of the partition by --partition, as people call it; empty where the option was left out."""
     named = click.get_current_context().params.get("partition") is not None
     return (app.config.partition or MAIN) if named else ""
 

@@ -115,7 +115,7 @@ class Caller:
         speaking = [one for one in self._chosen if one.commands]
         if not speaking:
             return []
-        # Those that were shown and confirmed, and no others. A release that does not say its partition does not obey a
+        # Only the processes that were shown and confirmed. A release that does not say its partition does not obey a
         # command to one.
         partition = self._target.partition if all(one.partition for one in speaking) else ""
         target = Target([one.identity for one in speaking], partition=partition)

@@ -123,7 +123,7 @@ def _cancel_each(app: App, jids: Sequence[str], retry: bool, wait: float) -> NoR
 
 
 def _why(app: App, jid: str, answer: CancelAnswer) -> str:
-    """What the answer does not say."""
+    """The rest, of which the answer says nothing."""
     if answer not in ("runs in Ruby", "runs in Go"):
         return ""
     owner = app.inspector.status(jid).owner  # empty: it has ended meanwhile

@@ -37,7 +37,7 @@ class NotedChange:
             self.count, self._next = 0, time.monotonic() + STEP_S
 
     def note(self, ending: str = "") -> None:
-        """What was changed is changed: a list that cannot be written makes it no failure."""
+        """Never fails, because the change is made already: a list that cannot be written makes it no failure."""
         if not self._is_noted:
             return
         what = f"{self.what}: {ending}" if ending else self.what

@@ -124,7 +124,7 @@ def _config_of(
 def _queues_and_pools(
     file: configparser.ConfigParser, where: str
 ) -> tuple[tuple[QueueConfig, ...], tuple[PoolConfig, ...]]:
-    """Those of all partitions. Each queue of a pool is in the partition of the pool."""
+    """The queues and pools of all partitions. Each queue of a pool is in the partition of the pool."""
     queues = _named_sections(file, "queue", QueueConfig, where)
     pools = _named_sections(file, "pool", PoolConfig, where)
     given = {kind_and_name(section): set(file[section]) for section in file.sections()}

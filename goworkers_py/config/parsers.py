@@ -158,7 +158,7 @@ BUILT_IN_BROKERS = (
     "redis", "rediss", "unix", "sentinel", "redis+cluster", "rediss+cluster", "memory", "embedded", "disque", "amqp",
     "amqps",
 )  # fmt: skip
-# Those of which the broker itself checks all that follows the scheme.
+# Schemes of which the broker itself checks all that follows the scheme.
 _CHECKED_BY_BROKER = ("disque", "amqp", "amqps")
 
 

@@ -52,7 +52,7 @@ def settings_of_broker(config: Config) -> str:
 
 
 def of_connection(given: Mapping[str, str], spell: Callable[[str], str] = str) -> dict[str, str]:
-    """Those of the given options that say where the main broker is. `spell` makes the name of an option in `given`."""
+    """The given options that say where the main broker is. `spell` makes the name of an option in `given`."""
     names = [name for name, row in of_partitions().items() if row.name in (*_OF_BROKER, "data_dir")]
     return {spell(name): given[spell(name)] for name in names if spell(name) in given}
 

@@ -1,4 +1,4 @@
-"""How much memory the requests of all clients take at once: for their bodies, and for payloads on their pages."""
+"""Limits the memory that the requests of all clients take at once, for their bodies and for payloads on pages."""
 
 from __future__ import annotations
 

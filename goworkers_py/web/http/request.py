@@ -16,7 +16,7 @@ MOST_BYTES = 2_000_000  # of a body
 MOST_DIGITS = 15  # of its length
 AT_ONCE = 65_536  # bytes that are read before more memory is asked for: a slow client holds what it has sent
 
-# What all requests of this process hold at once: bodies, and the values in them.
+# All that the requests of this process hold at once: bodies, and the values in them.
 BODIES, VALUES = Budget(16_000_000), Budget(32_000_000)
 VALUE_BYTES = 80  # of an empty list of JSON and its place in another one; most other values take less
 BEFORE_VALUES = b",[{&%"  # in JSON; in a form, of which each escaped byte is one for a moment

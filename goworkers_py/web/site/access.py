@@ -20,7 +20,7 @@ Authorize = Callable[[Environ, str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a request may do: `Grant("ada", "act")`. The roles are view, push and act."""
+    """The rights of a request: `Grant("ada", "act")`. The roles are view, push and act."""
 
     who: str  # for the audit
     role: str  # empty: may see nothing

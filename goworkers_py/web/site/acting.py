@@ -95,7 +95,7 @@ def _refuse_unknown(action: Action, visit: Visit) -> None:
 
 
 def _without_success(error: Exception) -> str:
-    """What a change was refused for may quote a secret that was given, and a fault of other code anything."""
+    """A sentence for the audit: the reason of a refusal may quote a secret, and a fault of other code anything."""
     if isinstance(error, ArgumentError) or (isinstance(error, Refused) and error.status == 400):
         return "refused, perhaps in the middle"
     told = error if isinstance(error, WorkersError | Refused) else type(error).__name__

@@ -107,7 +107,7 @@ def share(part: float | None) -> str:
 
 
 def with_code(text: str) -> Markup:
-    """What stands between backticks, as the doctor writes commands, in a font for code."""
+    """Shows text between backticks in a font for code: the doctor writes commands so."""
     parts = visible(text).split("`")
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts)

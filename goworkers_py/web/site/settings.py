@@ -1,4 +1,4 @@
-"""How the pages are to be: what `application(...)` was given, and the section [web] for the rest."""
+"""The settings of the pages, from the arguments of `application(...)` and from the section [web]."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""What the application offers: views that show data, actions that change something. A view is a page and a JSON answer
-under `/api`; an action takes a form and, under `/api`, JSON. The OpenAPI file is made from the same table."""
+"""The table of everything that the application offers: views show data, actions change something.
+
+A view is a page and a JSON answer under `/api`; an action takes a form and, under `/api`, JSON. The OpenAPI file is
+made from the same table.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ class GoOn:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What an action has done."""
+    """The result of an action."""
 
     said: str  # a sentence for people
     count: int | None = None  # how many things this request has changed

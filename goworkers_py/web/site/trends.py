@@ -1,4 +1,4 @@
-"""How counts have changed while somebody has looked: jobs a second, the growth of queues. Of this process alone."""
+"""Remembers how counts change while somebody looks: jobs a second, the growth of queues. Of this process alone."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ LONGEST_WAIT_S, PANEL_WAIT_S = 6.0, 0.1
 
 
 class Shared(NamedTuple):
-    """What all visits of a process share."""
+    """The parts that all visits of a process share."""
 
     snapshots: Snapshots
     trends: Trends
@@ -34,7 +34,7 @@ class Shared(NamedTuple):
 
 @dataclass(slots=True)
 class Trace:
-    """What is known of a change while it is made, for the log and the audit, where it may fail in the middle."""
+    """Tells of a change while it is made, for the log and the audit, where it may fail in the middle."""
 
     scope: str = ""  # what it is about, such as `all of dead`
     count: int | None = None  # how many things it has changed until now
@@ -82,14 +82,14 @@ class Visit:
         return self.part.inspector
 
     def snapshot(self, name: str, max_age_s: float, compute: Callable[[], T]) -> T:
-        """What pages of this partition share for a moment. Raises what the computation raises."""
+        """A value that pages of this partition share for a moment. Raises what the computation raises."""
         found = self._snapshots.get(f"{self.partition}/{name}", max_age_s, compute, LONGEST_WAIT_S)
         if found.value is None:
             raise found.error or BrokerUnavailable(f"no answer for {LONGEST_WAIT_S:g} s")
         return found.value
 
     def panel(self, name: str, max_age_s: float, compute: Callable[[], T], wait_s: float | None = None) -> Snapshot[T]:
-        """What a part of a page shows, with its age: the page does not wait for it, and is shown without it."""
+        """The content of a part of a page, with its age: the page does not wait for it, and is shown without it."""
         wait_s = PANEL_WAIT_S if wait_s is None else wait_s
         return self._snapshots.get(f"{self.partition}/{name}", max_age_s, compute, wait_s)
 

@@ -23,7 +23,7 @@ from goworkers_py.wire.stored_job import StoredJob
 MOST, MOST_OF_A_KIND, LONGEST_NAME = 20, 8, 120
 CLASSES_AGE_S, PERIODIC_AGE_S = 60.0, 30.0
 
-# What programs write as a jid: 24 hexadecimal digits, a UUID, or the name that a job without one has here. Any other
+# A jid as programs write it: 24 hexadecimal digits, a UUID, or the name that a job without one has here. Any other
 # text is only compared with tracked and running jobs: the palette asks at every key.
 _LIKE_A_JID = re.compile(r"[0-9a-f]{24}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|sha1:[0-9a-f]{16}").fullmatch
 _LIKE_A_BID = re.compile(r"[0-9a-f]{16}(\.[0-9a-f]{16})*").fullmatch
@@ -68,7 +68,7 @@ def _hits(visit: Visit, text: str) -> Iterator[Hit]:
 
 
 def _like(text: str, names: Sequence[str]) -> list[str]:
-    """Those that begin with the text first."""
+    """Sorts names: first those that begin with the text."""
     found = [name for name in names if text in name.lower()]
     return sorted(found, key=lambda name: (not name.lower().startswith(text), name))[:MOST_OF_A_KIND]
 
@@ -107,7 +107,7 @@ def _batch(visit: Visit, text: str) -> Iterator[Hit]:
 
 
 def _classes(visit: Visit) -> Sequence[str]:
-    """Those of failed and of running jobs, and those with code in this program."""
+    """The classes of failed and of running jobs, and those with code in this program."""
     found = {_class_of(one.job) for one in visit.snapshot("running", 2, visit.inspector.running)}
     for state in STATES:
         if (sample := sampled(visit, state).value) is not None:

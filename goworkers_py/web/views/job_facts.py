@@ -103,7 +103,7 @@ def ties(message: Message | None, line: str) -> Facts:
 
 
 def retries(message: Message | None) -> str:
-    """How many retries the job has, and how many of them have failed."""
+    """Says how many retries the job has, and how many of them have failed."""
     if message is None or ("retry" not in message and message.retry_count is None):
         return ""
     most, used = message.get("retry"), max(0, message.retry_count or 0)

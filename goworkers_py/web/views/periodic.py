@@ -104,7 +104,7 @@ def _check_unmasked(visit: Visit) -> None:
 
 
 def _unset(visit: Visit) -> Done:
-    """What the code says counts again."""
+    """Ends `set`: the schedule is as in the code again."""
     return _told(visit, visit.inspector.unset_periodic(visit.args["name"]), "is as in the code", "had nothing set")
 
 

@@ -84,7 +84,7 @@ def one(visit: Visit) -> Data:
 
 
 def _commands(process: Process) -> Sequence[str]:
-    """Those that a page can give to this process."""
+    """The commands that a page can give to this process."""
     if process.commands:
         # Only the program of which it is a part can end its work.
         return [name for name in process.commands if not (process.embedded and name in (QUIET, RESUME, STOP))]

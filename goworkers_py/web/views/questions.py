@@ -51,7 +51,7 @@ def _of_selection(visit: Visit, verb: str, state: str) -> str:
 
 
 def _fitting(visit: Visit, place: Place, size: int) -> tuple[int, str]:
-    """How many jobs fit now, and the sentence about it."""
+    """Counts the jobs that fit now, and makes the sentence about it."""
     fit = looked_at = 0
     until = time.monotonic() + COUNT_S
     for read, step in visit.inspector.delete(place, wanted_of(visit), dry_run=True):

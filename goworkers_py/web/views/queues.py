@@ -58,7 +58,7 @@ def rows(stats: Sequence[QueueStats], processes: Sequence[Process], busy: Mappin
 
 
 def _threads(process: Process) -> Mapping[str, int]:
-    """How many threads may work each queue. A process of another program has one pool for all its queues."""
+    """Counts the threads that may work each queue. A process of another program has one pool for all its queues."""
     if not process.pools:
         return dict.fromkeys(process.queues, process.concurrency)
     found: dict[str, int] = {}

@@ -131,7 +131,7 @@ def has_key(job: StoredJob, keys: Collection[str], hiding: Hiding) -> bool:
 
 
 def time_and_jid(key: str) -> tuple[float | None, str]:
-    """Those in a key. Raises ValueError."""
+    """The parts of a key. Raises ValueError."""
     head, _, jid = key.partition("|")
     told = head.partition("~")[0]
     at = float(told) if told else None

@@ -1,4 +1,4 @@
-"""What several pages ask the broker for."""
+"""Questions to the broker that several pages share."""
 
 from __future__ import annotations
 
