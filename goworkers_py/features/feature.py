@@ -81,6 +81,10 @@ class Feature:
 
     # --- brokers
 
+    def tie_of_stored(self, payload: bytes, grouped: bool) -> Tie | None:
+        """The tie of a push that waits as its payload until it is relayed. `grouped`: its job joins a group."""
+        return None
+
     def redis(self) -> RedisPart | None:
         """Its scripts, and how its ties and effects become arguments of them."""
         return None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.config.option_rows import FeatureSection
     from goworkers_py.config.options import Config
+    from goworkers_py.core.effect import Tie
     from goworkers_py.core.line_owner import LineOwner
     from goworkers_py.features.in_process import InProcess, Process, Recovering
     from goworkers_py.features.limits.contract import Limits as LimitsPart
@@ -82,6 +83,11 @@ class Limits(Feature):
         return None
 
     # --- brokers
+
+    def tie_of_stored(self, payload: bytes, grouped: bool) -> Tie | None:
+        from goworkers_py.features.limits.payload import slot_claim_in
+
+        return None if grouped else slot_claim_in(payload)
 
     def redis(self) -> RedisPart:
         from goworkers_py.features.limits.redis_part import part

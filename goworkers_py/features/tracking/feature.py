@@ -68,6 +68,13 @@ class Tracked(Feature):
         tracker = Tracker(process.broker.part(Records), process.running, shared.outage, process.shown)
         return TrackedRuns(Tracking(plan.registry, plan.config, shared.clock.wall), tracker)
 
+    def tie_of_stored(self, payload: bytes, grouped: bool) -> Tie | None:
+        from goworkers_py.features.tracking.record import tracked_in
+        from goworkers_py.features.tracking.tie import RecordTie
+
+        tracked = tracked_in(payload)
+        return None if tracked is None else RecordTie(tracked)
+
     def redis(self) -> RedisPart:
         from goworkers_py.features.tracking.redis_part import part
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.contracts.admin import Checks
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
+    from goworkers_py.core.effect import Tie
     from goworkers_py.features.in_process import InProcess, Process
     from goworkers_py.features.unique.contract import Locks
     from goworkers_py.web.site.table import FeaturePages
@@ -65,6 +66,11 @@ class Unique(Feature):
         return None
 
     # --- brokers
+
+    def tie_of_stored(self, payload: bytes, grouped: bool) -> Tie | None:
+        from goworkers_py.features.unique.payload import claim_in
+
+        return claim_in(payload)
 
     def redis(self) -> RedisPart:
         from goworkers_py.features.unique.redis_part import part

@@ -12,10 +12,7 @@ import simplejson
 
 from goworkers_py.core.batch import BatchTie
 from goworkers_py.core.effect import Push, ties_of
-from goworkers_py.features.limits.payload import slot_claim_in
-from goworkers_py.features.tracking.record import tracked_in
-from goworkers_py.features.tracking.tie import RecordTie
-from goworkers_py.features.unique.payload import claim_in
+from goworkers_py.features import FEATURES
 from goworkers_py.wire.batch import bid_in
 from goworkers_py.wire.group import membership_in
 from goworkers_py.wire.needs import is_version
@@ -36,10 +33,9 @@ class LineEntry(NamedTuple):
     @property
     def push(self) -> Push:
         payload = self.payload
-        slot, group = slot_claim_in(payload), None if self.due else membership_in(payload, self.queue)
-        tracked, bid = tracked_in(payload), bid_in(payload)
-        record, batch = RecordTie(tracked) if tracked else None, BatchTie(bid) if bid else None
-        ties = ties_of(record, claim_in(payload), None if group else slot, batch, group)
+        bid, group = bid_in(payload), None if self.due else membership_in(payload, self.queue)
+        of_features = [feature.tie_of_stored(payload, group is not None) for feature in FEATURES]
+        ties = ties_of(*of_features, BatchTie(bid) if bid else None, group)
         return Push(self.queue, payload, self.due, self.id, ties)
 
 
