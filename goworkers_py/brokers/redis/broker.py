@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
 from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.brokers.redis.admin.admin import RedisAdmin
-from goworkers_py.brokers.redis.batches import RedisBatches
-from goworkers_py.brokers.redis.calls import RedisCalls
-from goworkers_py.brokers.redis.cancels import RedisCancels
-from goworkers_py.brokers.redis.chains import RedisChains
 from goworkers_py.brokers.redis.configurations import RedisConfigurations
 from goworkers_py.brokers.redis.driver.address import address_of
 from goworkers_py.brokers.redis.driver.begin_calls import BeginCalls
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.fencing import FencedConnections
 from goworkers_py.brokers.redis.driver.listener import Listener
-from goworkers_py.brokers.redis.fleet.control import RedisControl
 from goworkers_py.brokers.redis.fleet.leadership import RedisLeadership
 from goworkers_py.brokers.redis.fleet.leases import RedisLeases
-from goworkers_py.brokers.redis.fleet.metric_reader import MetricReader
-from goworkers_py.brokers.redis.groups import RedisGroups
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.neighbours import RedisNeighbours
-from goworkers_py.brokers.redis.periodic import RedisPeriodic
 from goworkers_py.brokers.redis.queues.settlement import Settlement
 from goworkers_py.brokers.redis.queues.store import RedisStore
 from goworkers_py.brokers.redis.queues.transport import RedisTransport
@@ -32,7 +24,17 @@ from goworkers_py.brokers.redis.server.checks import warn_of_eviction
 from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.options import Config
 from goworkers_py.core.election import Fence
-from goworkers_py.policy.for_ruby import ForRuby
+
+if TYPE_CHECKING:
+    from goworkers_py.brokers.redis.admin.admin import RedisAdmin
+    from goworkers_py.brokers.redis.batches import RedisBatches
+    from goworkers_py.brokers.redis.calls import RedisCalls
+    from goworkers_py.brokers.redis.cancels import RedisCancels
+    from goworkers_py.brokers.redis.chains import RedisChains
+    from goworkers_py.brokers.redis.fleet.control import RedisControl
+    from goworkers_py.brokers.redis.fleet.metric_reader import MetricReader
+    from goworkers_py.brokers.redis.groups import RedisGroups
+    from goworkers_py.brokers.redis.periodic import RedisPeriodic
 
 
 class RedisBroker(Broker):
@@ -51,6 +53,7 @@ class RedisBroker(Broker):
 
     def __init__(self, address: str, config: Config, fence: Fence | None = None) -> None:
         keys, dead_limits = Keys(config.namespace), (config.dead_max_jobs, float(config.dead_timeout))
+        self.config, self.dead_limits = config, dead_limits
         connections = self._connect(address)
         if fence is not None:
             connections = self._connect_fenced(address, fence, keys.leader(fence.election))
@@ -61,20 +64,17 @@ class RedisBroker(Broker):
         self.transport = self._transport = transport
         self.store = RedisStore(connections, keys, settlement, dead_limits)
         self.recoverable = RedisLeases(connections, keys, settlement, transport.end_lines, config.timing.lease_s)
-        self.control = RedisControl(connections, keys, config.metrics)
-        self.cancels = RedisCancels(connections, keys, self.listener)
-        self.calls = RedisCalls(connections, keys, self.listener)
         self.configurations = RedisConfigurations(connections, keys, self.listener)
-        self.groups = RedisGroups(connections, keys)
-        self.chains = RedisChains(connections, keys)
-        self.batches = RedisBatches(connections, keys)
-        self.admin = RedisAdmin(connections, keys, dead_limits, ForRuby.of(config.echo))
-        self.periodic = RedisPeriodic(connections, keys)
-        self.metrics = MetricReader(connections, keys)
         self.neighbours = RedisNeighbours(connections, keys)
         # A leader must know that a renewal fails while there is still time for another one.
         self._of_elections = self._connect(address, timeout_s=config.leader_lease / 4)
         self.leadership = RedisLeadership(self._of_elections, keys, self.listener)
+
+    def __getattr__(self, part: str) -> Any:
+        """Makes a part that a push does without, when it is first used. Two threads at once may each make it: one
+        stays. Without a lock, which another thread may hold in the moment of a fork."""
+        make = _LATE_PARTS.get(part)
+        return super().__getattr__(part) if make is None else self.__dict__.setdefault(part, make(self))
 
     @classmethod
     def open(cls, config: Config) -> RedisBroker:
@@ -100,3 +100,71 @@ class RedisBroker(Broker):
         self._transport.close()
         self.connections.close()
         self._of_elections.close()
+
+
+def _admin(broker: RedisBroker) -> RedisAdmin:
+    from goworkers_py.brokers.redis.admin.admin import RedisAdmin
+    from goworkers_py.policy.for_ruby import ForRuby
+
+    return RedisAdmin(broker.connections, broker.keys, broker.dead_limits, ForRuby.of(broker.config.echo))
+
+
+def _batches(broker: RedisBroker) -> RedisBatches:
+    from goworkers_py.brokers.redis.batches import RedisBatches
+
+    return RedisBatches(broker.connections, broker.keys)
+
+
+def _calls(broker: RedisBroker) -> RedisCalls:
+    from goworkers_py.brokers.redis.calls import RedisCalls
+
+    return RedisCalls(broker.connections, broker.keys, broker.listener)
+
+
+def _cancels(broker: RedisBroker) -> RedisCancels:
+    from goworkers_py.brokers.redis.cancels import RedisCancels
+
+    return RedisCancels(broker.connections, broker.keys, broker.listener)
+
+
+def _chains(broker: RedisBroker) -> RedisChains:
+    from goworkers_py.brokers.redis.chains import RedisChains
+
+    return RedisChains(broker.connections, broker.keys)
+
+
+def _control(broker: RedisBroker) -> RedisControl:
+    from goworkers_py.brokers.redis.fleet.control import RedisControl
+
+    return RedisControl(broker.connections, broker.keys, broker.config.metrics)
+
+
+def _groups(broker: RedisBroker) -> RedisGroups:
+    from goworkers_py.brokers.redis.groups import RedisGroups
+
+    return RedisGroups(broker.connections, broker.keys)
+
+
+def _metrics(broker: RedisBroker) -> MetricReader:
+    from goworkers_py.brokers.redis.fleet.metric_reader import MetricReader
+
+    return MetricReader(broker.connections, broker.keys)
+
+
+def _periodic(broker: RedisBroker) -> RedisPeriodic:
+    from goworkers_py.brokers.redis.periodic import RedisPeriodic
+
+    return RedisPeriodic(broker.connections, broker.keys)
+
+
+_LATE_PARTS: Mapping[str, Callable[[RedisBroker], object]] = {
+    "admin": _admin,
+    "batches": _batches,
+    "calls": _calls,
+    "cancels": _cancels,
+    "chains": _chains,
+    "control": _control,
+    "groups": _groups,
+    "metrics": _metrics,
+    "periodic": _periodic,
+}
