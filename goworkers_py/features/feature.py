@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from goworkers_py.api.push_part import PushPart
     from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.contracts.admin import Checks
+    from goworkers_py.brokers.memory.parts import MemoryPart
+    from goworkers_py.brokers.memory.state import State
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.config.option_rows import FeatureSection
@@ -83,6 +85,10 @@ class Feature:
 
     def tie_of_stored(self, payload: bytes, grouped: bool) -> Tie | None:
         """The tie of a push that waits as its payload until it is relayed. `grouped`: its job joins a group."""
+        return None
+
+    def memory(self) -> Callable[[State], MemoryPart] | None:
+        """Makes its part of the state of a memory broker."""
         return None
 
     def redis(self) -> RedisPart | None:

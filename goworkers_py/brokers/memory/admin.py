@@ -30,7 +30,6 @@ from goworkers_py.core.group import GroupFigures
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.levels import is_paused
 from goworkers_py.features.limits.limit import waiting_by_limit
-from goworkers_py.features.limits.memory import is_dead
 from goworkers_py.wire.stored_job import StoredJob
 
 # An owner is in trouble after this long without a beat: four beats.
@@ -91,7 +90,7 @@ class MemoryAdmin(Admin):
             now = state.clock()
             groups = GroupFigures.of(state.groups.entries(), now)
             batches = BatchFigures.of(state.batches.entries(), now)
-            chains = ChainFigures.of(state.ties.chains.entries(), now)
+            chains = ChainFigures.of(state.chains.entries(), now)
             return Stats(
                 processed=state.processed,
                 failed=state.failed,
@@ -119,7 +118,7 @@ class MemoryAdmin(Admin):
 
     def dead_holders(self, owners: Collection[str]) -> set[str]:
         with self._state.lock:
-            return {owner for owner in owners if is_dead(self._state, owner)}
+            return {owner for owner in owners if self._state.is_dead(owner)}
 
     def in_progress(self, queue: str = "", identity: str = "") -> Iterator[InProgressJob]:
         since = {(one.identity, one.job.payload): one.since for one in self.running()}

@@ -11,7 +11,7 @@ from goworkers_py.core.chain import ChainStatus, NewChain
 
 class MemoryChains(Chains):
     def __init__(self, state: State) -> None:
-        self._table = state.ties.chains
+        self._table = state.chains
         self._lock = state.lock
 
     def push(self, new: NewChain) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from goworkers_py.brokers.contracts.transport import Batch, Settled, Unwritable, refuse_late
@@ -28,8 +28,6 @@ from goworkers_py.core.effect import (
 )
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import DONE, FAILED, UNCOUNTED, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
-from goworkers_py.core.tie_effect import EndInBatch, EndLink
-from goworkers_py.features.tracking.effects import NoteState
 from goworkers_py.wire.payload import encodable
 
 log = logging.getLogger(__name__)
@@ -39,6 +37,20 @@ class Endings:
     def __init__(self, state: State, dead_limits: DeadLimits) -> None:
         self._state = state
         self._dead_limits = dead_limits
+        of_parts: Mapping[type[Any], Callable[[Any], object]] = state.effects
+        self._effects: Mapping[type[Any], Callable[[Any], object]] = {
+            **of_parts,
+            PushJobs: self._push_jobs,
+            PostJobs: self._post,
+            PushEcho: lambda effect: state.put(effect.queue, effect.payload),
+            EndSet: self._end_set,
+            EndMember: self._end_member,
+            StoreValue: lambda effect: state.values.put((effect.kind, effect.jid), effect.value, effect.life_s),
+            MeetTombstone: lambda effect: state.tombstones.meet(effect.jid, effect.state),
+            StoreCursor: lambda effect: state.iterations.end_run(effect.jid, effect.cursor, effect.has_ended),
+            # No program in Ruby reaches this memory.
+            **dict.fromkeys((ShowStatus, FreeRubyLock, TakeRubyLock), lambda effect: None),
+        }
 
     def settle(
         self, settler: str, batch: Batch, settle_one: Callable[[Delivery, Outcome], Settled]
@@ -85,49 +97,24 @@ class Endings:
                 log.exception("job %s: an effect of its end failed, and is left out: %s", effect.jid, effect.kind)
 
     def _apply(self, effect: Effect) -> None:
-        match effect:
-            case PushJobs(_, pushes):
-                for push in pushes:
-                    self._state.add(push)
-            case PostJobs():
-                self._post(effect)
-            case PushEcho() | EndSet() | EndMember() | EndInBatch() | EndLink():
-                self._apply_of_tie(effect)
-            case StoreValue(jid, kind, value, life_s):
-                self._state.values.put((kind, jid), value, life_s)
-            case _:
-                self._note(effect)
+        self._effects[type(effect)](effect)
 
-    def _apply_of_tie(self, effect: PushEcho | EndSet | EndMember | EndInBatch | EndLink) -> None:
-        match effect:
-            case PushEcho(_, queue, payload):
-                self._state.put(queue, payload)
-            case EndSet(_, group, others, into):
-                if self._state.groups.has_set(group):
-                    self.apply(others)
-                    self._state.groups.end_set(group, into)
-            case EndMember(_, group, member, ends):
-                if self._state.groups.take_out(group, member):
-                    self.apply(ends)
-            case _:
-                self._state.ties.follow([effect])
+    def _push_jobs(self, effect: PushJobs) -> None:
+        for push in effect.pushes:
+            self._state.add(push)
 
-    def _note(self, effect: Effect) -> None:
-        match effect:
-            case NoteState():
-                self._state.records.note(effect)
-            case MeetTombstone(jid, state):
-                self._state.tombstones.meet(jid, state)
-            case StoreCursor(jid, cursor, has_ended):
-                self._state.iterations.end_run(jid, cursor, has_ended)
-            case ShowStatus() | FreeRubyLock() | TakeRubyLock():
-                pass
-            case _:  # of a tie
-                self._state.ties.follow([effect])
+    def _post(self, effect: PostJobs) -> None:
+        for push in effect.pushes:
+            self._state.post(effect.to, push)
 
-    def _post(self, posted: PostJobs) -> None:
-        for push in posted.pushes:
-            self._state.post(posted.to, push)
+    def _end_set(self, effect: EndSet) -> None:
+        if self._state.groups.has_set(effect.group):
+            self.apply(effect.effects)
+            self._state.groups.end_set(effect.group, effect.into)
+
+    def _end_member(self, effect: EndMember) -> None:
+        if self._state.groups.take_out(effect.group, effect.member):
+            self.apply(effect.effects)
 
     def apply_once(self, effects: Iterable[Effect]) -> None:
         for effect in effects:

@@ -24,12 +24,11 @@ from goworkers_py.brokers.contracts.admin import (
     PlacedJobs,
 )
 from goworkers_py.brokers.contracts.span import EVERY_JOB, Reached, Span
+from goworkers_py.brokers.memory.parts import Moved
 from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
 from goworkers_py.brokers.memory.timed_jobs import TimedJob
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState, StateWord
-from goworkers_py.features.tracking.effects import NoteState
-from goworkers_py.features.tracking.record import LIVE_S, job_in
 from goworkers_py.wire.batch import buried
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -162,30 +161,26 @@ class MemoryJobs(PlacedJobs):
             if change.at is not None:
                 self._reschedule(job, change.at)
             elif change.to is None:
-                self._state.note_deletion(job, change.reason, waited=self._place.state is JobState.WAITING)
+                waited = self._place.state is JobState.WAITING
+                self._state.moved(Moved(job, "cancelled", change.reason, may_be_dead=waited))
             elif change.to.state is JobState.DEAD:
                 self._state.bury(buried(change.payload), self._dead_limits)
-                self._state.note_move(job, "dead", "killed", life_s=max(1, int(self._dead_limits.age_s)))
+                self._state.moved(Moved(job, "dead", "killed", life_s=max(1, int(self._dead_limits.age_s))))
             else:
                 self._state.put(change.to.queue, change.payload)
                 if self._in_queue:
-                    self._note_queue(job, change.to.queue)
+                    # Nothing follows for the ties of a job that waits as before. Its record may say that it is dead: a
+                    # program that writes no record has put it there then.
+                    self._state.tell(Moved(job, "waiting", MOVED, change.to.queue, may_be_dead=True))
                 else:
-                    self._state.note_move(job, "waiting", "retried", change.to.queue)
+                    self._state.moved(Moved(job, "waiting", "retried", change.to.queue))
             return True
 
     # --- under the lock
 
-    def _note_queue(self, job: bytes, queue: str) -> None:
-        """Nothing follows for the ties of a job that waits as before. The record of a dead one that waits was left as
-        it was by the program that put it there."""
-        if (known := job_in(job)) is not None and self._state.records.is_live(known.jid, or_dead=True):
-            note = NoteState(known, "waiting", MOVED, LIVE_S, (("queue", queue),), only_known=True)
-            self._state.records.note(note)
-
     def _reschedule(self, job: bytes, at: float) -> None:
         self._state.put_timed(self._place.state, at, job)
-        self._state.note_move(job, _WAIT_FOR_A_TIME[self._place.state], "rescheduled", due=at)
+        self._state.moved(Moved(job, _WAIT_FOR_A_TIME[self._place.state], "rescheduled", due=at))
 
     def _waiting(self) -> Waiting:
         return self._state.queues.get(self._place.queue, Waiting())

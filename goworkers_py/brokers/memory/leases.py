@@ -24,7 +24,6 @@ from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.version import __version__
-from goworkers_py.features.tracking.effects import NoteState
 from goworkers_py.policy.deaths import Life, died_together
 from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.wire import needs
@@ -164,10 +163,7 @@ class MemoryLeases(Recoverable):
         else:
             self._state.bury(decision.payload, self._dead_limits)
             self._state.count(failed=True)
-        for effect in decision.effects:
-            if isinstance(effect, NoteState):
-                self._state.records.note(effect)
-        self._state.ties.follow(decision.effects)
+        self._state.follow(decision.effects)
 
     def _forget(self, dead: Mapping[str, LeaseRecord], until: float) -> None:
         """Forgets the identities that died by `until`. None of their jobs is in progress any more."""

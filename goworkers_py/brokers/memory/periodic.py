@@ -21,7 +21,6 @@ from goworkers_py.core.periodic import (
     ScheduleState,
     Word,
 )
-from goworkers_py.features.unique.lock import LockClaim
 
 
 class MemoryPeriodic(Periodic):
@@ -74,11 +73,7 @@ class MemoryPeriodic(Periodic):
 
     def _holder(self, firing: Firing) -> Holder | None:
         """The job that holds the lock of this firing, which does not skip then."""
-        claim = firing.push.tie(LockClaim) if firing.push is not None else None
-        if claim is None or firing.skips or claim.on_conflict not in ("skip", "raise"):
-            return None
-        held = self._state.locks.get(claim.name)
-        return None if held is None or held.holder.jid == claim.instead_of else held.holder
+        return None if firing.push is None or firing.skips else self._state.holder(firing.push)
 
     def _settle(self, kept: KeptSchedule, firing: Firing, now: float) -> FiringResult:
         word, jid = firing.word, firing.jid

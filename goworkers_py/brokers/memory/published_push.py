@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Push
-from goworkers_py.core.holder import Conflict
 
 PUSHED = Published.PUSHED
 
@@ -16,8 +15,5 @@ class PublishedPush:
 
     number: int
     push: Push
-    result: PublishResult | None = None
-
-    @property
-    def happens(self) -> bool:
-        return self.result is PUSHED or (isinstance(self.result, Conflict) and self.result.how == "rescheduled")
+    result: PublishResult | None = None  # set when the push is done
+    at: float | None = None  # until then it waits, where a tie has decided so

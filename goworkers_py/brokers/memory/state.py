@@ -18,8 +18,10 @@ from __future__ import annotations
 import itertools
 import os
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 from goworkers_py.brokers.contracts.fleet import Counts
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Settled
@@ -31,24 +33,20 @@ from goworkers_py.brokers.memory.group_table import GroupTable
 from goworkers_py.brokers.memory.iterations import Iterations
 from goworkers_py.brokers.memory.lease_record import LeaseRecord
 from goworkers_py.brokers.memory.line_jobs import ParkedJob, PostedJob
+from goworkers_py.brokers.memory.own_part import OwnPart
+from goworkers_py.brokers.memory.parts import MemoryPart, Moved, TieInMemory
 from goworkers_py.brokers.memory.published_push import PUSHED, PublishedPush
 from goworkers_py.brokers.memory.schedule_table import ScheduleTable
-from goworkers_py.brokers.memory.ties import TieTables
 from goworkers_py.brokers.memory.timed_jobs import TimedJob, TimedJobs
 from goworkers_py.brokers.memory.tombstones import Tombstones
 from goworkers_py.core import machine
 from goworkers_py.core.batch import BatchTie, Callback
 from goworkers_py.core.chain import LinkJob
-from goworkers_py.core.effect import ID_LIFE_S, Push
-from goworkers_py.core.group import GroupMembership
-from goworkers_py.core.job_state import JobState, StateWord
+from goworkers_py.core.effect import ID_LIFE_S, Effect, Push, Tie
+from goworkers_py.core.holder import Holder
+from goworkers_py.core.job_state import JobState
 from goworkers_py.core.strikes import Lock
-from goworkers_py.features.limits.memory_slots import SlotTable
-from goworkers_py.features.tracking.effects import NoteState
-from goworkers_py.features.tracking.memory import JobRecords
-from goworkers_py.features.tracking.record import ENDED_S, LIVE_S, job_in, live_s
-from goworkers_py.features.unique.lock import RESCHEDULED_S, LockClaim
-from goworkers_py.features.unique.memory_locks import LockTable
+from goworkers_py.features import FEATURES
 from goworkers_py.policy.consequences import moved
 
 Bell = machine.SimpleQueue[None]
@@ -56,7 +54,12 @@ Bell = machine.SimpleQueue[None]
 Waiting = OrderedDict[int, bytes]
 
 MOST_SETTLERS = 1_000  # whose last batch is remembered; each process has one a queue
-DUPLICATE, REFUSED = Published.DUPLICATE, Published.REFUSED
+DUPLICATE = Published.DUPLICATE
+T = TypeVar("T")
+
+
+def _rank(asked: tuple[TieInMemory, Tie]) -> int:
+    return asked[0].rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +89,6 @@ class State:
         self.outboxes: dict[str, dict[int, PostedJob]] = {}  # by name and number
         self.applied: Expiring[tuple[str, str], bool] = Expiring(lambda: self.clock())  # by the id of an effect
         self.values: Expiring[tuple[str, str], bytes] = Expiring(lambda: self.clock())
-        self.records = JobRecords(lambda: self.clock())
-        self.locks = LockTable(lambda: self.clock())
-        self.slots = SlotTable(self)
         self.schedules = ScheduleTable()
         self.elections: dict[str, object] = {}  # see `election_table`
         self.channels = ChannelTables(lambda: self.clock())
@@ -96,13 +96,20 @@ class State:
         self.iterations = Iterations(lambda: self.clock())
         self.tombstones = Tombstones(lambda: self.clock())
         self.batches = BatchTable(lambda: self.clock(), self.tombstones, self._put_job)
-        chains = ChainTable(lambda: self.clock(), self.tombstones, self.batches, self._put_job)
-        self.ties = TieTables(self.locks, self.groups, self.batches, chains, self.slots)
+        self.chains = ChainTable(lambda: self.clock(), self.tombstones, self.batches, self._put_job)
+        of_features = [make(self) for entry in FEATURES if (make := entry.memory()) is not None]
+        self.parts: Sequence[MemoryPart] = [OwnPart(self.batches, self.groups, self.chains), *of_features]
+        self._ties = {kind: tie for part in self.parts for kind, tie in part.ties.items()}
+        self.effects = {kind: apply for part in self.parts for kind, apply in part.effects.items()}
         self._pushed: Expiring[str, int] = Expiring(lambda: self.clock())  # by the id of a push, its number
         self._numbers = itertools.count(1)  # a job gets the next one each time it is put into a place
         self._queues: dict[str, Waiting] = {}
         self._timed = {state: TimedJobs() for state in (JobState.SCHEDULED, JobState.RETRY, JobState.DEAD)}
         self._published: deque[list[PublishedPush]] = deque()  # `publish` appends without the lock
+
+    def part(self, kind: type[T]) -> T:
+        """The part of a feature."""
+        return next(part for part in self.parts if isinstance(part, kind))
 
     def publish(self, pushes: Sequence[Push]) -> list[PublishResult]:
         """The append publishes all of them. If an exception ends this method before the jobs are sorted in, the next
@@ -123,29 +130,7 @@ class State:
         self._published.append(numbered)
         return numbered
 
-    def meet(self, number: int, push: Push) -> PublishResult:
-        """Under the lock. Whether this push happens, for all that it is tied to. Answers the same for one push however
-        often it is asked: an exception may strike before the answer is kept."""
-        if push.id and self._pushed.get(push.id) not in (None, number):
-            return DUPLICATE
-        if self.records.is_known(number, push):
-            return DUPLICATE
-        batch = push.tie(BatchTie)
-        if batch is not None and not self.batches.takes(batch.bid, number):
-            return REFUSED
-        conflict = self.locks.claim(number, push)
-        if conflict is not None and conflict.how != "rescheduled":
-            if conflict.how == "replaced" and (lock := push.tie(LockClaim)) is not None:
-                self._advance(self.locks.token(lock.name), push.at)
-            return conflict
-        if batch is not None:
-            self.batches.join(batch.bid, number)
-        if push.id:
-            self._pushed.put(push.id, number, ID_LIFE_S)
-        self.records.bear(number, push)
-        return conflict or PUSHED
-
-    def _advance(self, payload: bytes, at: float | None) -> None:
+    def advance(self, payload: bytes, at: float | None) -> None:
         """Under the lock. Lets a scheduled job wait until an earlier time."""
         due = self.clock() if at is None else at
         scheduled = self._timed[JobState.SCHEDULED]
@@ -171,9 +156,7 @@ class State:
         while self._published:
             for one in self._published[0]:
                 if one.result is None:
-                    one.result = self.meet(one.number, one.push)
-                if one.happens:
-                    self._add(one)
+                    self._push(one)
             self.ring()
             self._published.popleft()
 
@@ -184,16 +167,48 @@ class State:
             push = push.without_tie(BatchTie)
         self.publish_within([push])
 
-    def _add(self, one: PublishedPush) -> None:
-        push, at = one.push, one.push.at
-        if one.result is not PUSHED:  # without its lock
-            at = max(at or 0.0, self.clock() + RESCHEDULED_S)
-        if at is not None:
-            self._timed[JobState.SCHEDULED].add(TimedJob(at, one.number, push.payload))
-        elif (membership := push.tie(GroupMembership)) is not None:
-            self.groups.join(one.number, membership, push.payload)
+    def _push(self, one: PublishedPush) -> None:
+        """Under the lock. All ties decide before the first one takes. An exception may strike, and the push is done
+        again from the start."""
+        push = one.push
+        result: PublishResult = PUSHED
+        if push.id and self._pushed.get(push.id) not in (None, one.number):
+            one.result = DUPLICATE
+            return
+        place: Callable[[], object] = partial(self._put_push, one)
+        goes_elsewhere, taken = push.at is not None, list[tuple[TieInMemory, Tie]]()
+        for kind, tie in sorted([(self._ties[type(tie)], tie) for tie in push.ties], key=_rank):
+            if goes_elsewhere and kind.of_queue:
+                continue
+            decision = kind.decide(tie, one)
+            if decision is None:
+                taken.append((kind, tie))
+            elif decision.place is None:
+                one.result = decision.result
+                return
+            else:
+                result, place, goes_elsewhere = decision.result, decision.place, True
+        if push.id:
+            self._pushed.put(push.id, one.number, ID_LIFE_S)
+        for kind, tie in taken:
+            kind.take(tie, one)
+        place()
+        one.result = result
+
+    def _put_push(self, one: PublishedPush) -> None:
+        if one.push.at is None:
+            self._queues.setdefault(one.push.queue, Waiting())[one.number] = one.push.payload
         else:
-            self.slots.push(push, self._queues.setdefault(push.queue, Waiting()), one.number)
+            self._timed[JobState.SCHEDULED].add(TimedJob(one.push.at, one.number, one.push.payload))
+
+    def postpone(self, one: PublishedPush, at: float) -> None:
+        """Under the lock. The job of a push waits at least until then."""
+        one.at = max(one.push.at or 0.0, at) if one.at is None else one.at
+        self._timed[JobState.SCHEDULED].add(TimedJob(one.at, one.number, one.push.payload))
+
+    def holder(self, push: Push) -> Holder | None:
+        """Under the lock. The job for which a firing that pushes this waits."""
+        return next(filter(None, (self._ties[type(tie)].holder(tie) for tie in push.ties)), None)
 
     def begin_wait(self, jid: str) -> None:
         """Called before somebody waits for the end of a job. A state in which no job can end meanwhile may raise."""
@@ -248,43 +263,25 @@ class State:
         self.put_timed(JobState.DEAD, now, payload)
         self._timed[JobState.DEAD].trim(limits.jobs, now - limits.age_s)
 
-    def note_move(
-        self,
-        payload: bytes,
-        state: StateWord,
-        reason: str,
-        queue: str = "",
-        life_s: int = LIVE_S,
-        due: float | None = None,
-    ) -> None:
-        """Writes into the record of the job, if it has one, that people or the scheduler have moved it. Does what its
-        ties ask for."""
-        self._follow(payload, state, due)
-        self._note_in_record(payload, state, reason, queue, life_s, due)
+    def moved(self, move: Moved) -> None:
+        """People or the scheduler have moved the job. Does what its ties ask for, then tells the parts."""
+        self.follow(moved(move.payload, move.state, move.due, self.clock()))
+        self.tell(move)
 
-    def _note_in_record(
-        self,
-        payload: bytes,
-        state: StateWord,
-        reason: str,
-        queue: str = "",
-        life_s: int = LIVE_S,
-        due: float | None = None,
-    ) -> None:
-        if (job := job_in(payload)) is not None:
-            fields = [*([("queue", queue)] if queue else []), *([("due", repr(due))] if due is not None else [])]
-            life_s = life_s if due is None else live_s(due, self.clock())
-            self.records.note(NoteState(job, state, reason, life_s, tuple(fields), only_known=True))
+    def tell(self, move: Moved) -> None:
+        for part in self.parts:
+            part.moved(move)
 
-    def note_deletion(self, payload: bytes, reason: str, waited: bool) -> None:
-        """Does what its ties ask for. A job that has ended keeps its record: a dead one, and one of which a copy was
-        left. A dead one that waited in its queue again was put there by a program that writes no record."""
-        self._follow(payload, "cancelled")
-        if (job := job_in(payload)) is not None and self.records.is_live(job.jid, or_dead=waited):
-            self._note_in_record(payload, "cancelled", reason, life_s=ENDED_S)
+    def follow(self, effects: Iterable[Effect]) -> None:
+        """Does what these effects of a move say. Those that only a settlement has are left out."""
+        for effect in effects:
+            if (apply := self.effects.get(type(effect))) is not None:
+                apply(effect)
 
-    def _follow(self, payload: bytes, state: StateWord, due: float | None = None) -> None:
-        self.ties.follow(moved(payload, state, due, self.clock()))
+    def is_dead(self, owner: str) -> bool:
+        """Declared dead, or in no registry. A missing lease is no death."""
+        record = self.leases.get(owner) or self.block_owners.get(owner)
+        return record is None or record.died_at is not None
 
     def is_in_progress(self, identity: str, queue: str, receipt: int) -> bool:
         record = self.leases.get(identity)

@@ -8,7 +8,7 @@ joins the line, at its push already (`push`). Places are freed when their job en
 - `limit`: the values. `payload`: the slots in a job. `effects`, `end`: places follow the moves and the end of a job.
 - `limiting`: the slots that a job needs, by its class. `options`, `configured`: the sections [limit:NAME].
 - `job_options`: `limits=` of `@job`.
-- `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`, `memory_slots`: brokers that do it.
+- `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`: brokers that do it.
 - `api`: `workers.limit`. `admin`: verbs of the inspector. `commands`, `views`, `findings`, `metrics`, `access`: people.
 
 For users: docs/limits.md, docs/not-too-many-at-once.md and docs/one-after-the-other.md.

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from goworkers_py.api.push_part import PushPart
     from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.contracts.admin import Checks
+    from goworkers_py.brokers.memory.parts import MemoryPart
+    from goworkers_py.brokers.memory.state import State
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.config.option_rows import FeatureSection
@@ -88,6 +90,11 @@ class Limits(Feature):
         from goworkers_py.features.limits.payload import slot_claim_in
 
         return None if grouped else slot_claim_in(payload)
+
+    def memory(self) -> Callable[[State], MemoryPart]:
+        from goworkers_py.features.limits.memory import SlotTable
+
+        return SlotTable
 
     def redis(self) -> RedisPart:
         from goworkers_py.features.limits.redis_part import part

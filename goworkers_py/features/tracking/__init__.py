@@ -7,8 +7,8 @@ all places for the job: that is the engine's part, in `admin.job_lookup`.
 
 - `record`: the texts of a record, field by field; its values are in `wire.job_record`.
 - `job_options`: `track=` and `retain=` of `@job`.
-- `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`, `memory_records`, `memory_ended`: brokers
-  that do it, with a list of ended jobs by state.
+- `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`: brokers that do it, with a list of
+  ended jobs by state.
 - `api`: `workers.result` waits for the end of a job.
 - `admin`: verbs of the inspector. `views`: `/api/status` and `/api/result`. `access`: the access rules.
 

@@ -10,6 +10,8 @@ from goworkers_py.features.feature import Feature
 if TYPE_CHECKING:
     from goworkers_py.api.push_part import PushPart
     from goworkers_py.brokers.broker import Broker
+    from goworkers_py.brokers.memory.parts import MemoryPart
+    from goworkers_py.brokers.memory.state import State
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.config.options import Config
@@ -75,6 +77,11 @@ class Tracked(Feature):
         tracked = tracked_in(payload)
         return None if tracked is None else RecordTie(tracked)
 
+    def memory(self) -> Callable[[State], MemoryPart]:
+        from goworkers_py.features.tracking.memory import RecordTable
+
+        return lambda state: RecordTable(lambda: state.clock())
+
     def redis(self) -> RedisPart:
         from goworkers_py.features.tracking.redis_part import part
 
@@ -86,7 +93,7 @@ class Tracked(Feature):
 
             return lambda broker: RedisRecords(broker.connections, broker.keys, broker.listener)
         if family == "memory":
-            from goworkers_py.features.tracking.memory_records import MemoryRecords
+            from goworkers_py.features.tracking.memory import MemoryRecords
 
             return lambda broker: MemoryRecords(broker.state)
         return None

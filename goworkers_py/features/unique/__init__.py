@@ -7,7 +7,7 @@ lasts as long as the run (`service`). Some options make a job ask for its lock a
 
 - `lock`: the values. `uniqueness`: the name of the lock, from the class and the key. `effects`: free, keep or own it.
 - `job_options`: `unique_for=` and its relatives of `@job`.
-- `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`, `memory_locks`: brokers that do it.
+- `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`: brokers that do it.
 - `holders`: whether the job of a lock is still there, for a push that meets the lock of a deleted job.
 - `admin`: verbs of the inspector. `commands`, `views`, `findings`, `access`: people.
 

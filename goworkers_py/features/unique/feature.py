@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from goworkers_py.api.push_part import PushPart
     from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.contracts.admin import Checks
+    from goworkers_py.brokers.memory.parts import MemoryPart
+    from goworkers_py.brokers.memory.state import State
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.core.effect import Tie
@@ -71,6 +73,11 @@ class Unique(Feature):
         from goworkers_py.features.unique.payload import claim_in
 
         return claim_in(payload)
+
+    def memory(self) -> Callable[[State], MemoryPart]:
+        from goworkers_py.features.unique.memory import LockTable
+
+        return LockTable
 
     def redis(self) -> RedisPart:
         from goworkers_py.features.unique.redis_part import part

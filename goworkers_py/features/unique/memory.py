@@ -1,19 +1,165 @@
-"""The locks of unique jobs, for those that begin, and for people."""
+"""The locks of unique jobs in the state of a memory broker, and for those that begin and for people."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
+from goworkers_py.brokers.memory.parts import Decision, MemoryPart, TieInMemory
+from goworkers_py.brokers.memory.published_push import PublishedPush
 from goworkers_py.brokers.memory.state import State
-from goworkers_py.core.holder import Holder
-from goworkers_py.features.unique import contract as locks
-from goworkers_py.features.unique.lock import Begin, Begun, LockEntry, OwnedLock, TooEarly
+from goworkers_py.core.holder import Conflict, Holder
+from goworkers_py.features.tracking.record import LIVE_S
+from goworkers_py.features.unique.contract import Locks
+from goworkers_py.features.unique.effects import FreeLock, KeepLock
+from goworkers_py.features.unique.lock import (
+    RESCHEDULED_S,
+    Begin,
+    Begun,
+    LockClaim,
+    LockEntry,
+    OwnedLock,
+    TooEarly,
+    lock_life_s,
+)
 
 
-class MemoryLocks(locks.Locks):
+@dataclass(slots=True)
+class _Held:
+    holder: Holder
+    expires_at: float
+    token: bytes = b""  # the payload of a holder that reads `fields` as it begins
+    fields: bytes = b""
+    number: int = 0  # of the push that took the lock
+    owner: str = ""  # the identity of the process that runs the job; the lock has no end then
+
+    def end_with(self, owner: str) -> None:
+        if owner:
+            self.owner, self.expires_at = owner, math.inf
+
+    def last(self, until: float, now: float) -> None:
+        """At least until then, also where its job has run."""
+        if self.owner:
+            self.owner, self.expires_at = "", now + LIVE_S if self.fields else 0.0
+        self.expires_at = max(self.expires_at, until)
+
+
+class LockTable(MemoryPart):
+    """Used under the lock of the state."""
+
     def __init__(self, state: State) -> None:
         self._state = state
-        self._table = state.locks
+        self._held: dict[str, _Held] = {}
+        self._look_at = 1_000  # so many locks are looked through for expired ones
+        self.ties = {LockClaim: TieInMemory(3, self._decide, self._take, holder=self._holder)}
+        self.effects = {FreeLock: lambda effect: self.free(effect.name, effect.jid), KeepLock: self._keep}
+
+    def _clock(self) -> float:
+        return self._state.clock()
+
+    def get(self, name: str) -> _Held | None:
+        held = self._held.get(name)
+        return held if held is not None and held.expires_at > self._clock() else None
+
+    def names(self) -> list[str]:
+        return [name for name in self._held if self.get(name) is not None]
+
+    def _decide(self, claim: LockClaim, one: PublishedPush) -> Decision | None:
+        held, at = self.get(claim.name), one.push.at
+        if held is None or held.number == one.number or held.holder.jid == claim.instead_of:
+            return None
+        if claim.on_conflict == "replace" and held.token:
+            held.fields, held.holder = claim.fields, replace(held.holder, due=at)
+            life_s = max(lock_life_s(claim.for_s, at, self._clock()), LIVE_S)
+            held.expires_at = max(held.expires_at, self._clock() + life_s)
+            self._state.advance(held.token, at)
+            return Decision(Conflict(held.holder, "replaced"))
+        if claim.on_conflict == "reschedule":
+            place = partial(self._state.postpone, one, self._clock() + RESCHEDULED_S)
+            return Decision(Conflict(held.holder, "rescheduled"), place)
+        return Decision(Conflict(held.holder, "held"))
+
+    def _take(self, claim: LockClaim, one: PublishedPush) -> None:
+        held, push = self.get(claim.name), one.push
+        if held is not None and held.number == one.number:
+            return
+        life_s = lock_life_s(claim.for_s, push.at, self._clock())
+        reads = claim.on_conflict == "replace"
+        holder, token = Holder(claim.jid, push.queue, self._clock(), push.at), push.payload if reads else b""
+        self.take(claim.name, holder, max(life_s, LIVE_S) if reads else life_s, token, one.number)
+
+    def _holder(self, claim: LockClaim) -> Holder | None:
+        held = self.get(claim.name) if claim.on_conflict in ("skip", "raise") else None
+        return None if held is None or held.holder.jid == claim.instead_of else held.holder
+
+    def take(self, name: str, holder: Holder, life_s: float, token: bytes = b"", number: int = 0) -> None:
+        self._held[name] = _Held(holder, self._clock() + life_s, token, number=number)
+        if len(self._held) >= self._look_at:
+            self._held = {name: held for name, held in self._held.items() if held.expires_at > self._clock()}
+            self._look_at = max(1_000, 2 * len(self._held))
+
+    def free(self, name: str, jid: str) -> None:
+        held = self.get(name)
+        if held is not None and held.holder.jid == jid:
+            del self._held[name]
+
+    def free_any(self, name: str) -> bool:
+        return self.get(name) is not None and self._held.pop(name, None) is not None
+
+    def _keep(self, kept: KeepLock) -> None:
+        held = self.get(kept.name)
+        if held is not None and held.holder.jid == kept.jid:
+            held.last(self._clock() + kept.life_s, self._clock())
+            held.holder = replace(held.holder, due=kept.due)
+
+    def own(self, lock: OwnedLock) -> str:
+        held = self.get(lock.name)
+        if held is None or held.holder.jid != lock.jid:
+            return "" if held is None else held.holder.jid
+        held.end_with(lock.owner)
+        return ""
+
+    def disown(self, lock: OwnedLock) -> None:
+        held = self.get(lock.name)
+        if held is not None and held.holder.jid == lock.jid and held.owner == lock.owner:
+            held.last(self._clock() + lock.for_s, self._clock())
+
+    def begin(self, begin: Begin) -> Begun | TooEarly | Holder:
+        held = self.get(begin.name)
+        if held is not None and held.holder.jid not in (begin.jid, begin.instead_of):
+            return held.holder if begin.take else Begun()
+        if held is None or held.holder.jid != begin.jid:
+            if begin.take and not begin.free:
+                self.take(begin.name, Holder(begin.jid, begin.queue, self._clock()), begin.for_s)
+                self._held[begin.name].end_with(begin.owner)
+            return Begun()
+        if begin.free:
+            self.free(begin.name, begin.jid)
+            return Begun()
+        if begin.read:
+            return self._read(held, begin)
+        held.end_with(begin.owner)
+        return Begun()
+
+    def _read(self, held: _Held, begin: Begin) -> Begun | TooEarly:
+        due = held.holder.due
+        if held.token and held.fields and due is not None and due > self._clock():
+            return TooEarly(due)
+        if begin.looks:
+            return Begun(held.fields)
+        held.token = b""
+        if not held.fields:
+            held.expires_at = self._clock() + begin.for_s
+        held.end_with(begin.owner)
+        return Begun(held.fields)
+
+
+class MemoryLocks(Locks):
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._table = state.part(LockTable)
         self._lock = state.lock
 
     def begin(self, begin: Begin) -> Begun | TooEarly | Holder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from goworkers_py.features.tracking.contract import EndedPlace
-from goworkers_py.features.tracking.memory_ended import KEPT, EndedTable
+from goworkers_py.features.tracking.memory import KEPT, EndedTable
 
 
 def test_the_newest_entries_are_kept() -> None:

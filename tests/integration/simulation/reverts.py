@@ -91,12 +91,12 @@ REVERTS = [
         "push of the key is accepted, and two jobs of one key run at once.",
         (
             Edit(
-                "features/unique/memory_locks.py",
+                "features/unique/memory.py",
                 "            self.owner, self.expires_at = owner, math.inf",
                 "            pass",
             ),
             Edit(
-                "features/unique/memory_locks.py",
+                "features/unique/memory.py",
                 "        held.end_with(lock.owner)",
                 "        held.expires_at = max(held.expires_at, self._clock() + lock.for_s)",
             ),
