@@ -13,11 +13,10 @@ from goworkers_py.admin.again import Again
 from goworkers_py.admin.bulk_change import BulkChange
 from goworkers_py.admin.cancelling import CancelAnswer, CancelCounts, Canceller
 from goworkers_py.admin.filter import Filter, Refined, Wanted
-from goworkers_py.admin.into_queue import check_queues, into_queue
 from goworkers_py.admin.job_lookup import CANCELLED, JobLookup
 from goworkers_py.admin.job_pages import JobPage, page_of, pages_in
 from goworkers_py.admin.job_status import JobStatus
-from goworkers_py.admin.retry_now import retry_now
+from goworkers_py.admin.moves import check_queues, into_queue, retry_now
 from goworkers_py.admin.summary import Kind, Sample, Summary, sample
 from goworkers_py.admin.verbs import Verbs
 from goworkers_py.brokers.broker import Broker
