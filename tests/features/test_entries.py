@@ -8,6 +8,8 @@ import click
 import pytest
 
 from goworkers_py import App
+from goworkers_py.brokers.memory.broker import MemoryBroker
+from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import load
@@ -78,3 +80,20 @@ def test_the_docstring_of_the_folder_says_what_each_file_holds(feature: Feature)
     package = import_module(f"goworkers_py.features.{feature.name}")
     files = {path.stem for path in (FOLDERS / feature.name).glob("*.py")} - {"__init__", "feature"}
     assert {name for name in files if f"`{name}`" not in str(package.__doc__)} == set()
+
+
+@names
+def test_a_feature_has_its_part_for_both_families_of_brokers_and_none_for_others(feature: Feature) -> None:
+    assert callable(feature.part("redis"))
+    assert feature.part("other") is None
+    contract = getattr(import_module(f"goworkers_py.features.{feature.name}.contract"), feature.contract)
+    assert contract in type(MemoryBroker(State(), DeadLimits()).part(contract)).__mro__
+
+
+@names
+def test_a_feature_has_a_part_of_the_memory_with_its_ties_and_effects(feature: Feature) -> None:
+    make = feature.memory()
+    assert make is not None
+    part = make(State())
+    assert part.ties
+    assert part.effects

@@ -72,9 +72,9 @@ REVERTS = [
         "limit allows.",
         (
             Edit(
-                "features/limits/memory.py",
+                "brokers/memory/state.py",
                 "return record is None or record.died_at is not None",
-                "return record is None or not record.is_alive(state.clock())",
+                "return record is None or not record.is_alive(self.clock())",
             ),
         ),
         (
