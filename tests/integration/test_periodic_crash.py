@@ -47,7 +47,7 @@ def state_of(redis: redis_py.Redis, step: int) -> tuple[bytes | None, int]:
     return redis.hget(f"pyworkers:periodic:app-{step}:Periodic", "last"), len(history)
 
 
-@pytest.mark.parametrize(("stride", "most"), [(53, 1_800), pytest.param(4, 1_800, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("stride", "most"), [(53, 2_000), pytest.param(4, 2_000, marks=pytest.mark.slow)])
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("untraced")
 def test_a_firing_that_is_killed_at_any_line_fires_exactly_once(own: RedisServer, stride: int, most: int) -> None:

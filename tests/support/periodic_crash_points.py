@@ -15,6 +15,7 @@ from functools import partial
 from crash_points import Killer, survives
 
 from goworkers_py.api.app import App
+from goworkers_py.brokers.redis import periodic
 from goworkers_py.observe.counters import Counters
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.scheduling.firer import Firer
@@ -29,7 +30,7 @@ def firer(address: str, step: int) -> tuple[App, Firer]:
 
     @app.periodic(every=EVERY_S, overlap="skip")
     @app.job("Periodic", queue=f"periodic-{step}", track=True)
-    def periodic() -> None: ...
+    def job() -> None: ...
 
     return app, Firer(app.broker, app.runner.plan().periodic, Counters(), Outage("Redis"))
 
@@ -43,6 +44,8 @@ def fire(address: str, step: int) -> None:
 
 
 def main(address: str, stride: str) -> None:
+    # Each process would compose the script and load the parts of features first: thousands of lines that ask no server.
+    assert periodic._FIRE.sha
     step, alive = 1, False
     while not alive:
         alive = survives(step, partial(fire, address, step))
