@@ -18,7 +18,7 @@ from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.group import Group
 from goworkers_py.core.job_state import ENDED, JobState, StateWord
-from goworkers_py.features.tracking.contract import Records
+from goworkers_py.features import FEATURES
 from goworkers_py.wire.job_record import JobRecord
 from goworkers_py.wire.payload import encodable
 from goworkers_py.wire.stored_job import StoredJob
@@ -43,7 +43,7 @@ class JobLookup:
         broker.require(Capability.ADMIN)
         self._admin: Admin = broker.admin
         self._members = MemberLookup(broker)
-        self._records = broker.part(Records)
+        self._readers = [read for feature in FEATURES if (read := feature.record_reader(broker)) is not None]
 
     def status(self, jid: str) -> JobStatus:
         check_jid(jid)
@@ -179,7 +179,8 @@ class JobLookup:
 
     def _record(self, jid: str) -> JobRecord | None:
         # Half a surrogate pair can be in a jid, and not in the name of a record.
-        return None if self._records is None or not encodable(jid) else self._records.record(jid)
+        found = (read(jid) for read in self._readers) if encodable(jid) else iter(())
+        return next((record for record in found if record is not None), None)
 
     def _verified(self, record: JobRecord) -> JobStatus | None:
         """None when the job is not where its record says."""

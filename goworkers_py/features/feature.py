@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from goworkers_py.policy.registry import Registry
     from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
+    from goworkers_py.wire.job_record import JobRecord
 
 
 Follow = Callable[[Mapping[str, Any], "Change"], Iterator["Effect"]]  # of the fields of the payload
@@ -148,6 +149,10 @@ class Feature:
         from goworkers_py.brokers.redis.server import access
 
         return access.FeatureAccess()
+
+    def record_reader(self, broker: Broker) -> Callable[[str], JobRecord | None] | None:
+        """Reads the record of a job by its jid, as far as the feature keeps records of jobs on this broker."""
+        return None
 
     def checks(self, inspector: Inspector) -> Checks:
         """Checks of the doctor, by the names by which people skip them."""

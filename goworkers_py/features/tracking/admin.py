@@ -34,6 +34,11 @@ class EndedJobPage:
 
 
 class RecordVerbs(Verbs):
+    @property
+    def knows_records(self) -> bool:
+        """Whether the broker keeps records of tracked jobs: without them `ended` raises ConfigError."""
+        return self.has(Records)
+
     def record(self, jid: str) -> JobRecord | None:
         """Reads the record of a tracked job, without a look at the place where the job should be:
         `inspector.record(jid).progress`. None for a job that is not tracked."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from goworkers_py.features.tracking.contract import Records
     from goworkers_py.policy.registry import Registry
     from goworkers_py.web.site.table import FeaturePages
+    from goworkers_py.wire.job_record import JobRecord
 
 
 class Tracked(Feature):
@@ -34,6 +35,12 @@ class Tracked(Feature):
         from goworkers_py.features.tracking.push import RecordPushes
 
         return RecordPushes(broker)
+
+    def record_reader(self, broker: Broker) -> Callable[[str], JobRecord | None] | None:
+        from goworkers_py.features.tracking.contract import Records
+
+        records = broker.part(Records)
+        return None if records is None else records.record
 
     def ties_of_copy(self, fields: Mapping[str, Any]) -> Collection[Tie]:
         from goworkers_py.features.tracking.record import says_tracked, tracked_of

@@ -11,7 +11,6 @@ from goworkers_py.brokers.contracts.admin import Glance, Place
 from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.brokers.contracts.span import Reached
 from goworkers_py.core.job_state import JobState, StateWord
-from goworkers_py.features.tracking.contract import Records
 from goworkers_py.web.http.params import COUNT, TIME, Param
 from goworkers_py.web.site.filters import clock
 from goworkers_py.web.site.sorting import param_of
@@ -66,7 +65,7 @@ def listed(visit: Visit) -> Data:
         data |= _placed(visit, place_of(state, data["queue"]))
     elif state == "running":
         data |= running(visit)
-    elif state in ENDED and visit.inspector.has(Records):
+    elif state in ENDED and visit.inspector.knows_records:
         data |= _ended(visit, state)
     return data
 
