@@ -47,7 +47,7 @@ class CancelCounts:
     foreign: int = 0  # they run in Ruby or Go, which do not obey
 
 
-class Canceller:
+class PeopleCancel:
     def __init__(self, broker: Broker, tell: Callable[[Message], object]) -> None:
         """`tell` is called with each job that was removed from where it waited."""
         broker.require(Capability.CONTROL)

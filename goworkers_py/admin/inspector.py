@@ -26,8 +26,8 @@ from goworkers_py.brokers.contracts.admin import Checks
 from goworkers_py.brokers.contracts.fleet import (
     Day,
     InProgressJob,
+    LeaseOwner,
     LineStats,
-    Owner,
     Process,
     QueueStats,
     Running,
@@ -143,7 +143,7 @@ class Inspector(
         `inspector.dead_holders({holder.owner for holder in inspector.places(Slot("stripe"))})`."""
         return self._admin.dead_holders(owners)
 
-    def owners(self) -> list[Owner]:
+    def owners(self) -> list[LeaseOwner]:
         """Every identity that may have jobs in progress, alive or dead: `inspector.owners()`."""
         return self._admin.owners()
 
@@ -151,7 +151,7 @@ class Inspector(
         """The jobs in progress with their owners: `for held in inspector.in_progress(): print(held.owner)`."""
         return self._admin.in_progress()
 
-    def held(self, owners: Collection[Owner], queue: str | None = None) -> int:
+    def held(self, owners: Collection[LeaseOwner], queue: str | None = None) -> int:
         """Counts the jobs that these owners have in progress, of one queue or of all:
         `inspector.held(inspector.owners(), "mail")`."""
         return self._admin.held(owners, queue)

@@ -11,13 +11,13 @@ from typing import Any
 from goworkers_py.admin import places
 from goworkers_py.admin.again import Again
 from goworkers_py.admin.bulk_change import BulkChange
-from goworkers_py.admin.cancelling import CancelAnswer, CancelCounts, Canceller
+from goworkers_py.admin.cancelling import CancelAnswer, CancelCounts, PeopleCancel
 from goworkers_py.admin.filter import Filter, Refined, Wanted
 from goworkers_py.admin.job_lookup import CANCELLED, JobLookup
 from goworkers_py.admin.job_pages import JobPage, page_of, pages_in
 from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.admin.moves import check_queues, into_queue, retry_now
-from goworkers_py.admin.summary import Kind, Sample, Summary, sample
+from goworkers_py.admin.summary import PlaceKind, Sample, Summary, sample
 from goworkers_py.admin.verbs import Verbs
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.admin import Change, Changed, Glance, Place
@@ -92,7 +92,7 @@ class Jobs(Verbs):
 
     def cancel(self, jid: str, *, retry: bool = False, timeout: float = 2.0) -> CancelAnswer:
         """Cancels one job, wherever it is: `inspector.cancel(jid)`. See `workers.cancel`."""
-        return Canceller(self._broker, self._tell_of_cancel).cancel(jid, retry, timeout)
+        return PeopleCancel(self._broker, self._tell_of_cancel).cancel(jid, retry, timeout)
 
     def enqueue_again(
         self,
@@ -164,7 +164,7 @@ class Jobs(Verbs):
         due = JobLookup(self._broker, Glance()).due_in(place, wanted.jids[0]) if len(wanted.jids) == 1 else None
         return Span.of(wanted.since, wanted.until, newest_first) if due is None else Span(newest_first, due, due)
 
-    def summary(self, place: Place, advance: Callable[[int], object] = lambda jobs: None) -> list[Kind]:
+    def summary(self, place: Place, advance: Callable[[int], object] = lambda jobs: None) -> list[PlaceKind]:
         """The jobs of a place, counted by class and error: `inspector.summary(inspector.DEAD)`.
         `advance` is called with the number of jobs in each page that was counted."""
         summary = Summary()
@@ -178,7 +178,7 @@ class Jobs(Verbs):
         `inspector.sample(inspector.RETRIES).kinds[0].job_class`."""
         return sample(self._admin.jobs_in(place, Glance()), size)
 
-    def failures(self) -> list[Kind]:
+    def failures(self) -> list[PlaceKind]:
         """The jobs that wait for a retry or are dead, counted by class and error:
         `[(kind.job_class, kind.error_class, kind.count) for kind in inspector.failures()]`."""
         summary = Summary()
@@ -257,7 +257,7 @@ class Jobs(Verbs):
         them within `timeout` seconds; or `foreign`: they run in Ruby or Go, which do not obey. Jobs that are pushed
         meanwhile may be left out. `advance` is called with the number of jobs of each page that was looked at.
         """
-        canceller, counts = Canceller(self._broker, self._tell_of_cancel), CancelCounts()
+        canceller, counts = PeopleCancel(self._broker, self._tell_of_cancel), CancelCounts()
 
         def cancel_in(place: Place) -> None:
             how = partial(Change, reason=CANCELLED)

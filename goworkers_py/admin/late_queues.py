@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from goworkers_py.admin.inspector import Inspector
-from goworkers_py.admin.long_runs import Pool
+from goworkers_py.admin.long_runs import BusyPool
 from goworkers_py.admin.metrics import ClassMetrics
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.brokers.contracts.admin import Glance
@@ -77,7 +77,7 @@ def late_queues(inspector: Inspector) -> Iterator[LateQueue]:
     if not late or not inspector.knows_metrics:
         return
     working = [one for one in inspector.processes() if one.state == "working"]
-    pools = [Pool(one.identity, pool.queues, pool.threads) for one in working for pool in one.pools]
+    pools = [BusyPool(one.identity, pool.queues, pool.threads) for one in working for pool in one.pools]
     running = Counter((one.identity, one.queue) for one in inspector.running())
     runs = {one.job_class: one for one in inspector.metrics(1)}
     now = inspector.now()

@@ -29,7 +29,7 @@ class LongRuns:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class BusyPool:
     """Threads of one process, and the queues that share them."""
 
     identity: str
@@ -42,7 +42,7 @@ class Pool:
 
 
 def long_runs(inspector: Inspector, long_run_s: float = LONG_RUN_S) -> Iterator[LongRuns]:
-    pools = [Pool(one.identity, pool.queues, pool.threads) for one in inspector.processes() for pool in one.pools]
+    pools = [BusyPool(one.identity, pool.queues, pool.threads) for one in inspector.processes() for pool in one.pools]
     running: dict[tuple[str, str], list[float]] = {}
     for one in inspector.running():
         if one.since is not None:

@@ -26,7 +26,7 @@ HOURS, HOUR_S = 24, 3_600
 
 
 @dataclass(slots=True)
-class Kind:
+class PlaceKind:
     """The jobs of one class that failed with one class of error."""
 
     job_class: str
@@ -62,14 +62,14 @@ class Sample:
 
     total: int  # jobs of the place
     looked_at: int
-    kinds: list[Kind]  # each `count` is an estimate, unless all were looked at
+    kinds: list[PlaceKind]  # each `count` is an estimate, unless all were looked at
 
 
 class Summary:
     """Counts any number of jobs in bounded memory."""
 
     def __init__(self) -> None:
-        self._kinds: dict[tuple[str, str], Kind] = {}
+        self._kinds: dict[tuple[str, str], PlaceKind] = {}
 
     def add(self, jobs: Iterable[StoredJob]) -> None:
         now = machine.time()
@@ -81,13 +81,13 @@ class Summary:
                 kind = self._kind(message.job_class[:LONGEST_TEXT] or NAMELESS, _text(message, "error_class"))
             kind.add(_failed_at(job), _text(message, "error_message"), now)
 
-    def _kind(self, job_class: str, error_class: str) -> Kind:
+    def _kind(self, job_class: str, error_class: str) -> PlaceKind:
         name = job_class, error_class
         if name not in self._kinds and len(self._kinds) >= MOST_KINDS:
             name = OTHERS, ""
-        return self._kinds.setdefault(name, Kind(*name))
+        return self._kinds.setdefault(name, PlaceKind(*name))
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[PlaceKind]:
         """The most frequent first."""
         return sorted(self._kinds.values(), key=lambda kind: (-kind.count, kind.job_class, kind.error_class))
 

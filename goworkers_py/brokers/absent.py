@@ -24,7 +24,7 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
 from goworkers_py.observe.executions import ByQueue
-from goworkers_py.wire.process_record import Member, ProcessSnapshot
+from goworkers_py.wire.process_record import ProcessMember, ProcessSnapshot
 
 P = TypeVar("P")
 
@@ -58,7 +58,7 @@ class NoLeases(Recoverable):
 
 
 class NoControl(Control):
-    def report(self, identity: str, member: Member, now: ProcessSnapshot) -> list[Command]:
+    def report(self, identity: str, member: ProcessMember, now: ProcessSnapshot) -> list[Command]:
         return []
 
     def record(self, total: ByQueue, at: float) -> None:

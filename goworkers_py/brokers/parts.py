@@ -22,7 +22,7 @@ PIECES = 4_096
 Results = dict[Delivery, Settled]
 
 
-class Part:
+class SettlementPart:
     """The settler's thread uses it."""
 
     def __init__(self, ask: Callable[[Batch], Sequence[Settled]], check: Callable[[], None] = lambda: None) -> None:

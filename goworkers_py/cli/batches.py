@@ -15,7 +15,7 @@ from goworkers_py.api.app import App
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail
 from goworkers_py.cli.listing import show_all
 from goworkers_py.cli.selection import as_json, change_each, dry_run, limit
-from goworkers_py.cli.tables import Table, when
+from goworkers_py.cli.tables import TextTable, when
 from goworkers_py.core.batch import BatchStatus
 
 
@@ -52,7 +52,7 @@ def show(app: App, bid: str, as_json: bool) -> None:
     _show([status])
     click.echo(_why(status))
     if deaths:
-        table = Table("failed job", "class", "at", "error")
+        table = TextTable("failed job", "class", "at", "error")
         table.add([(death.jid or "?", death.job_class or "?", when(death.at), death.error) for death in deaths])
 
 
@@ -107,7 +107,7 @@ def _why(status: BatchStatus) -> str:
 
 
 def _show(found: Sequence[BatchStatus]) -> None:
-    table = Table(
+    table = TextTable(
         "batch", "name", "state", "since", "jobs>", "pending>", "succeeded>", "failed>", "cancelled>", "expired>"
     )
     table.add([(one.bid, one.name or "-", _state(one), when(one.at or None), *map(str, _counts(one))) for one in found])

@@ -8,7 +8,7 @@ import simplejson
 from goworkers_py.admin.broker_table import EVENTS, BrokerRow, broker_rows
 from goworkers_py.brokers.open_broker import installed_brokers, our_brokers
 from goworkers_py.cli.selection import as_json
-from goworkers_py.cli.tables import Table
+from goworkers_py.cli.tables import TextTable
 
 
 @click.command()
@@ -28,5 +28,5 @@ def _show(row: BrokerRow) -> None:
     can = sorted(row.can().items(), key=lambda one: not one[1])  # first what it has
     lines = [["has" if has else "lacks", words] for words, has in can]
     lines += [["loses when " + event, told] for event, told in zip(EVENTS.values(), row.reliability, strict=True)]
-    Table(row.title, "").add(lines)
+    TextTable(row.title, "").add(lines)
     click.echo()

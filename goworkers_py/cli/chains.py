@@ -14,7 +14,7 @@ from goworkers_py.api.app import App
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail
 from goworkers_py.cli.listing import show_all
 from goworkers_py.cli.selection import as_json, change_each, dry_run, limit
-from goworkers_py.cli.tables import Table, when
+from goworkers_py.cli.tables import TextTable, when
 from goworkers_py.core.chain import ChainStatus
 
 
@@ -76,7 +76,7 @@ def _is_open(app: App, cid: str) -> bool:
 
 
 def _show(found: Sequence[ChainStatus]) -> None:
-    table = Table("chain", "state", "link", "since", "stopped by", "job")
+    table = TextTable("chain", "state", "link", "since", "stopped by", "job")
     table.add(
         [
             (one.cid, one.state, f"{one.link} of {one.links}", when(one.at or None),

@@ -25,7 +25,7 @@ from goworkers_py.cli.base import (
 from goworkers_py.cli.listing import report_none
 from goworkers_py.cli.noting import noted
 from goworkers_py.cli.selection import as_json, confirm, dry_run, yes
-from goworkers_py.cli.tables import Table, clock_time
+from goworkers_py.cli.tables import TextTable, clock_time
 from goworkers_py.config.ini_file import text_of
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.escaping import one_json_line
@@ -133,7 +133,7 @@ def list_(app: App, name: str, as_json: bool) -> None:
         for one in found:
             click.echo(one_json_line(simplejson.dumps(one.as_dict(), ensure_ascii=False)))
         return
-    Table("name", "version>", "since", "stored by", "text of").add([_row(one) for one in found])
+    TextTable("name", "version>", "since", "stored by", "text of").add([_row(one) for one in found])
     if not found:
         report_none("central configurations are stored")
 

@@ -14,7 +14,7 @@ from goworkers_py.cli.base import FAILED, CommandGroup, Function, connected, fai
 from goworkers_py.cli.listing import IN_QUEUE, list_rows, show_all
 from goworkers_py.cli.noting import noted
 from goworkers_py.cli.selection import as_json, confirm, dry_run, limit, yes
-from goworkers_py.cli.tables import Table, exact_duration, when
+from goworkers_py.cli.tables import TextTable, exact_duration, when
 from goworkers_py.cli.times import span_of
 from goworkers_py.core.group import Group, GroupEntry, OwnSettings
 
@@ -181,7 +181,7 @@ def _told(own: OwnSettings) -> str:
 
 
 def _show(entries: Sequence[GroupEntry]) -> None:
-    table = Table("class", "queue", "group", "set", "members>", "since", "due", "settings")
+    table = TextTable("class", "queue", "group", "set", "members>", "since", "due", "settings")
     table.add([_row(entry) for entry in entries])
 
 

@@ -11,7 +11,7 @@ from goworkers_py.api.app import App
 from goworkers_py.cli.base import connected
 from goworkers_py.cli.listing import KINDS, list_rows
 from goworkers_py.cli.selection import as_json, limit
-from goworkers_py.cli.tables import Table
+from goworkers_py.cli.tables import TextTable
 
 
 @click.command()
@@ -26,7 +26,7 @@ def history(app: App, days: int, as_json: bool) -> None:
             queues = {name: counts._asdict() for name, counts in day.queues.items()}
             click.echo(simplejson.dumps(dataclasses.asdict(day) | {"queues": queues}))
         return
-    table = Table("day", "processed>", "failed>", "queue")
+    table = TextTable("day", "processed>", "failed>", "queue")
     for day in found:
         table.add([(day.date, str(day.processed), str(day.failed), "(all)")])
         table.add([("", str(one.processed), str(one.failed), queue) for queue, one in day.queues.items()])

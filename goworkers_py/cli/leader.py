@@ -15,7 +15,7 @@ from goworkers_py.brokers.open_broker import open_broker
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail
 from goworkers_py.cli.noting import noted
 from goworkers_py.cli.selection import as_json, confirm, yes
-from goworkers_py.cli.tables import Table, duration
+from goworkers_py.cli.tables import TextTable, duration
 from goworkers_py.config.options import Config
 from goworkers_py.config.partitions import of_partition
 from goworkers_py.core.clock import Clock
@@ -27,7 +27,7 @@ def leader() -> None:
     """Shows the leaders of standby processes; asks one to step down."""
 
 
-class Found(NamedTuple):
+class FoundLeader(NamedTuple):
     config: Config
     standing: Standing
 
@@ -55,11 +55,11 @@ def show(app: App, as_json: bool) -> None:
         for one in found:
             click.echo(simplejson.dumps(one.as_dict))
         return
-    table = Table("election", "leader", "epoch>", "leads for>", "lease ends in>", "asked to step down by")
+    table = TextTable("election", "leader", "epoch>", "leads for>", "lease ends in>", "asked to step down by")
     table.add([_row(one, app.clock) for one in found])
 
 
-def _row(found: Found, clock: Clock) -> list[str]:
+def _row(found: FoundLeader, clock: Clock) -> list[str]:
     one = found.standing.leader
     if one is None:
         return [found.config.election, "none", str(found.standing.epoch or "-"), "-", "-", ""]
@@ -94,7 +94,7 @@ def _ask(config: Config, leader: Leader) -> bool:
         broker.close()
 
 
-def _elections(app: App) -> list[Found]:
+def _elections(app: App) -> list[FoundLeader]:
     """Of the partition that was named, else of all."""
     config = app.config
     others = [] if config.partition else [of_partition(config, one.name) for one in config.partitions]
@@ -103,12 +103,12 @@ def _elections(app: App) -> list[Found]:
     return [one for one in found if one.config.standby or one.standing.epoch] or found
 
 
-def _look(config: Config) -> Found | None:
+def _look(config: Config) -> FoundLeader | None:
     """None for a broker that elects no leader."""
     broker = open_broker(config)
     try:
         if Capability.LEADERSHIP not in broker.capabilities:
             return None
-        return Found(config, broker.leadership.look(config.election))
+        return FoundLeader(config, broker.leadership.look(config.election))
     finally:
         broker.close()

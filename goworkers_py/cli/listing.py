@@ -11,9 +11,9 @@ import click
 import simplejson
 
 from goworkers_py.admin.job_status import JobStatus
-from goworkers_py.admin.summary import Kind
+from goworkers_py.admin.summary import PlaceKind
 from goworkers_py.brokers.contracts.admin import PAGE
-from goworkers_py.cli.tables import Table, arguments, as_text, clock_time, cut, printable, when
+from goworkers_py.cli.tables import TextTable, arguments, as_text, clock_time, cut, printable, when
 from goworkers_py.wire.failure import unpack_backtrace
 from goworkers_py.wire.message import epoch
 from goworkers_py.wire.stored_job import StoredJob
@@ -86,7 +86,7 @@ ENDED: Mapping[str, Callable[[JobStatus], str]] = {
     "reason": lambda job: (job.timeline[-1].reason if job.timeline else "") or "-",
 }  # fmt: skip
 
-KINDS: Mapping[str, Callable[[Kind], str]] = {
+KINDS: Mapping[str, Callable[[PlaceKind], str]] = {
     "count>": lambda kind: str(kind.count),
     "class": lambda kind: kind.job_class,
     "oldest": lambda kind: when(kind.oldest),
@@ -99,7 +99,7 @@ def list_rows(
     columns: Mapping[str, Callable[[T], str]], rows: Iterable[T], limit: int, as_json: bool, what: str
 ) -> None:
     """Prints up to `limit` rows (0: all). Says on stderr when there are more, or when there are none of `what`."""
-    table, shown, rest = Table(*columns), 0, iter(rows)
+    table, shown, rest = TextTable(*columns), 0, iter(rows)
     while chunk := list(itertools.islice(rest, min(PAGE, limit - shown) if limit else PAGE)):
         shown += len(chunk)
         if as_json:

@@ -15,7 +15,7 @@ from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail, json_of
 from goworkers_py.cli.listing import show_all
 from goworkers_py.cli.noting import noted
 from goworkers_py.cli.selection import as_json, dry_run, limit
-from goworkers_py.cli.tables import Table, as_text, clock_time, duration, when
+from goworkers_py.cli.tables import TextTable, as_text, clock_time, duration, when
 from goworkers_py.core.periodic import ForeignSchedule, HistoryEntry
 from goworkers_py.policy.slots import zone_of
 
@@ -175,7 +175,7 @@ def _change(app: App, name: str, dry_run: bool, done: str, change: Callable[[str
 
 
 def _show(found: Sequence[PeriodicJobStatus]) -> None:
-    table = Table("name", "source", "when", "class", "queue", "state", "next", "last")
+    table = TextTable("name", "source", "when", "class", "queue", "state", "next", "last")
     table.add(
         [
             (one.name, one.source, one.rule + (" (set)" if one.overridden else ""), one.job_class or "-",
@@ -187,7 +187,7 @@ def _show(found: Sequence[PeriodicJobStatus]) -> None:
 
 
 def _show_history(found: Sequence[HistoryEntry]) -> None:
-    table = Table("slot", "what", "late>", "job", "missed since")
+    table = TextTable("slot", "what", "late>", "job", "missed since")
     table.add([_row(one) for one in found])
 
 

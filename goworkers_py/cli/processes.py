@@ -15,7 +15,7 @@ from goworkers_py.cli.base import ListGroup, connected, named_partition
 from goworkers_py.cli.calling import Caller, reached, targeted
 from goworkers_py.cli.listing import show_all
 from goworkers_py.cli.selection import as_json, yes
-from goworkers_py.cli.tables import Table, duration
+from goworkers_py.cli.tables import TextTable, duration
 from goworkers_py.core import call as names
 from goworkers_py.core.call import Target
 
@@ -34,7 +34,7 @@ def list_(app: App, as_json: bool) -> None:
 
 
 def _show(found: Sequence[Process]) -> None:
-    table = Table(
+    table = TextTable(
         "process", "busy>", "threads>", "state", "up>", "last beat>", "memory>", "cpu>", "version", "partition",
         "queues"
     )  # fmt: skip

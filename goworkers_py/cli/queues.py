@@ -30,7 +30,7 @@ from goworkers_py.cli.selection import (
     tell,
     yes,
 )
-from goworkers_py.cli.tables import Table, duration
+from goworkers_py.cli.tables import TextTable, duration
 from goworkers_py.wire import payload
 
 
@@ -176,4 +176,4 @@ def _existing(inspector: Inspector, name: str) -> QueueStats:
 
 def _show(found: Sequence[QueueStats]) -> None:
     rows = [(one.name, str(one.size), duration(one.latency_s), "yes" if one.paused else "no") for one in found]
-    Table("queue", "size>", "latency>", "paused").add(rows)
+    TextTable("queue", "size>", "latency>", "paused").add(rows)

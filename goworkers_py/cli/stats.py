@@ -12,7 +12,7 @@ import simplejson
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.fleet import ServerFacts, Stats
 from goworkers_py.cli.base import FAILED, connected
-from goworkers_py.cli.tables import Table, duration
+from goworkers_py.cli.tables import TextTable, duration
 from goworkers_py.core.byte_size import byte_size
 
 # Figures of features that few use.
@@ -47,14 +47,14 @@ def _table(figures: Stats) -> str:
     numbers = {name: value for name, value in figures.as_dict().items() if isinstance(value, int | float)}
     rows = [_row(name, value) for name, value in numbers.items() if value or name not in _ONLY_WHERE_SOME]
     lines = [f"{name:<16} {value:>12}" for name, value in rows]
-    table = Table("queue", "size>", "latency>")
+    table = TextTable("queue", "size>", "latency>")
     queues = table.lines([(queue.name, str(queue.size), duration(queue.latency_s)) for queue in figures.queues])
     return "\n".join([*lines, "", *queues] if queues else lines)
 
 
 def _servers(servers: Sequence[ServerFacts]) -> list[str]:
     """A limit of `-` is none."""
-    table = Table("server", "version", "up>", "clients>", "memory>", "peak>", "limit>")
+    table = TextTable("server", "version", "up>", "clients>", "memory>", "peak>", "limit>")
     return table.lines([
         (
             one.address,

@@ -18,7 +18,7 @@ from goworkers_py.wire.message import Message
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
-class Table:
+class TextTable:
     """Aligned columns, as wide as the first rows need. A header that ends in > marks a column of numbers.
 
     On a terminal, lines are cut at its width; in a pipe they are whole.

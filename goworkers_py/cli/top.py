@@ -20,7 +20,7 @@ import click
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.fleet import Process, QueueStats, Running
 from goworkers_py.cli.base import connected
-from goworkers_py.cli.tables import Table, arguments, cut, duration
+from goworkers_py.cli.tables import TextTable, arguments, cut, duration
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.errors import BrokerUnavailable
 
@@ -144,7 +144,7 @@ def _queues(queues: Sequence[QueueStats]) -> list[str]:
         (one.name, f"{one.size:,}", duration(one.latency_s), "paused" if one.paused else "")
         for one in sorted(queues, key=lambda one: (-one.size, one.name))
     ]
-    return Table("queue", "size>", "latency>", "").lines(rows)
+    return TextTable("queue", "size>", "latency>", "").lines(rows)
 
 
 def _processes(processes: Sequence[Process]) -> list[str]:
@@ -153,7 +153,7 @@ def _processes(processes: Sequence[Process]) -> list[str]:
          one.partition or "-", ", ".join(one.queues))
         for one in sorted(processes, key=lambda one: (-one.busy, one.identity))
     ]  # fmt: skip
-    return Table("process", "busy>", "", "memory>", "partition", "queues").lines(rows)
+    return TextTable("process", "busy>", "", "memory>", "partition", "queues").lines(rows)
 
 
 def _running(running: Sequence[Running], now: float) -> list[str]:
@@ -163,4 +163,4 @@ def _running(running: Sequence[Running], now: float) -> list[str]:
         told = (message.job_class, message.jid, arguments(message)) if message else ("(unreadable)", "", "")
         runs_for = "?" if one.since is None else duration(max(0, now - one.since))
         rows.append((runs_for, one.queue, *told))
-    return Table("running>", "queue", "class", "jid", "arguments").lines(rows)
+    return TextTable("running>", "queue", "class", "jid", "arguments").lines(rows)

@@ -21,7 +21,7 @@ from typing import Any
 from goworkers_py.core import machine
 
 
-class Target:
+class StrikeTarget:
     """A thread, as those see it who throw exceptions into it. Each field is read and set in single steps."""
 
     __slots__ = ("_deciding", "_ident", "_pending", "_shut", "_thrown")
@@ -94,13 +94,13 @@ class Target:
             self.meet()
 
 
-_targets: dict[int, Target] = {}  # by the number of the thread, which a later thread may have again
+_targets: dict[int, StrikeTarget] = {}  # by the number of the thread, which a later thread may have again
 
 
-def target_of(ident: int) -> Target:
+def target_of(ident: int) -> StrikeTarget:
     """That of the thread with this number."""
     found = _targets.get(ident)
-    return _targets.setdefault(ident, Target(ident)) if found is None else found
+    return _targets.setdefault(ident, StrikeTarget(ident)) if found is None else found
 
 
 class Lock:

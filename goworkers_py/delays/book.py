@@ -25,7 +25,7 @@ from goworkers_py.wire.delay_task import DEAD_AT, HELD, DelayTask
 AT_ONCE = 500
 
 
-class Firing(NamedTuple):
+class TaskFiring(NamedTuple):
     """A task that this process is to run. `claim` tells this firing from all others of the task."""
 
     task: DelayTask
@@ -47,15 +47,15 @@ class Book(Protocol):
     def move(self, task_id: str, due: float, now: float) -> bool:
         """Gives a task another due time, counted from `now`. False when there is none, or when its run has begun."""
 
-    def take(self, tasks: Sequence[DelayTask], now: float) -> list[Firing]:
+    def take(self, tasks: Sequence[DelayTask], now: float) -> list[TaskFiring]:
         """Those of these due tasks that this process is to run. The persistence's clock decides, and `now` is a guess
         of it. When it raises, it is called again with these tasks."""
 
-    def end(self, firing: Firing, again: DelayTask | None) -> None:
+    def end(self, firing: TaskFiring, again: DelayTask | None) -> None:
         """The run of the task has ended: it is deleted, or replaced by `again`. Changes nothing if the task was
         replaced or deleted meanwhile. When it raises, it is called again later."""
 
-    def free(self, firing: Firing) -> None:
+    def free(self, firing: TaskFiring) -> None:
         """The task was taken, and is not run by this process."""
 
     def look(self) -> None:
@@ -129,16 +129,16 @@ class OwnBook:
             self._timers.put(later)
             return True
 
-    def take(self, tasks: Sequence[DelayTask], now: float) -> list[Firing]:
+    def take(self, tasks: Sequence[DelayTask], now: float) -> list[TaskFiring]:
         if isinstance(self._persistence, WithClock):
             now = ask_time(self._persistence, self._clock)
             for task in tasks:
                 if task.due > now:
                     self._timers.postpone(task)
             tasks = [task for task in tasks if task.due <= now]
-        return [Firing(task) for task in tasks]
+        return [TaskFiring(task) for task in tasks]
 
-    def end(self, firing: Firing, again: DelayTask | None) -> None:
+    def end(self, firing: TaskFiring, again: DelayTask | None) -> None:
         task = firing.task
         with self._lock:
             if not self._timers.is_running(task):
@@ -149,7 +149,7 @@ class OwnBook:
                 [again] = saved(self._persistence, [again], self._clock.wall())
             self._timers.end(task, again)
 
-    def free(self, firing: Firing) -> None:
+    def free(self, firing: TaskFiring) -> None:
         self._timers.give_back(firing.task)
 
     def look(self) -> None:

@@ -16,7 +16,7 @@ from goworkers_py.core.strikes import Lock
 from goworkers_py.delays.book import AT_ONCE, Book, ask_time
 from goworkers_py.delays.executors import Executors, finder
 from goworkers_py.delays.held_tasks import HeldTasks
-from goworkers_py.delays.machinery import Machinery, Settings
+from goworkers_py.delays.machinery import DelaySettings, Machinery
 from goworkers_py.delays.shared_book import book_of
 from goworkers_py.delays.timers import Timers
 from goworkers_py.policy.wheel import FEWEST_SLOTS
@@ -65,7 +65,7 @@ class DelayQueue:
         self._persistence = default_persistence() if persistence is _DEFAULT else persistence
         # Tests give another one, before the first push.
         self.clock = self._persistence.clock if isinstance(self._persistence, OwnClock) else Clock()
-        self._settings = Settings(tick, slots, threads, late_per_s)
+        self._settings = DelaySettings(tick, slots, threads, late_per_s)
         self._find = finder(executors)
         self._held = HeldTasks()
         self._lock = Lock()  # while this queue is opened, started or stopped

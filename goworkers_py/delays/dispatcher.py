@@ -7,7 +7,7 @@ from collections.abc import Callable
 from goworkers_py.core import machine
 from goworkers_py.delays.book import Book
 from goworkers_py.delays.ends import in_our_words
-from goworkers_py.delays.pool import Pool
+from goworkers_py.delays.pool import TaskPool
 from goworkers_py.delays.runs import Runs
 from goworkers_py.delays.timers import Timers
 from goworkers_py.runtime.outage import Outage
@@ -25,7 +25,7 @@ class Dispatcher(BrokerService):
     Late tasks, which became due while no process looked at them, leave their line at a bounded rate.
     """
 
-    def __init__(self, timers: Timers, book: Book, runs: Runs, pool: Pool, outage: Outage, pace: Pace) -> None:
+    def __init__(self, timers: Timers, book: Book, runs: Runs, pool: TaskPool, outage: Outage, pace: Pace) -> None:
         super().__init__("delay dispatcher", outage)
         self._timers = timers
         self._book = book

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 from goworkers_py.core.strikes import Lock
-from goworkers_py.delays.book import Book, Firing
+from goworkers_py.delays.book import Book, TaskFiring
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.wire.delay_task import DelayTask
 
@@ -28,10 +28,10 @@ class Ends:
         self._lock = Lock()
         self._open: list[Callable[[], None]] = []
 
-    def end(self, firing: Firing, again: DelayTask | None) -> None:
+    def end(self, firing: TaskFiring, again: DelayTask | None) -> None:
         self._tell(lambda: self._book.end(firing, again))
 
-    def free(self, firing: Firing) -> None:
+    def free(self, firing: TaskFiring) -> None:
         self._tell(lambda: self._book.free(firing))
 
     def _tell(self, told: Callable[[], None]) -> None:

@@ -14,7 +14,7 @@ LOOK_S = 5.0
 TELL_AGAIN_S = 0.5
 
 
-class Keeper(BrokerService):
+class TaskKeeper(BrokerService):
     def __init__(
         self,
         book: Book,

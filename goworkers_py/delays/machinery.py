@@ -15,8 +15,8 @@ from goworkers_py.delays.dispatcher import Dispatcher, Pace
 from goworkers_py.delays.ends import Ends
 from goworkers_py.delays.executors import Code
 from goworkers_py.delays.held_tasks import HeldTasks
-from goworkers_py.delays.keeper import Keeper
-from goworkers_py.delays.pool import Pool
+from goworkers_py.delays.keeper import TaskKeeper
+from goworkers_py.delays.pool import TaskPool
 from goworkers_py.delays.runs import Runs
 from goworkers_py.delays.timers import Timers
 from goworkers_py.delays.wheel_thread import WheelThread
@@ -29,7 +29,7 @@ _LAST_STEPS_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class DelaySettings:
     tick: float
     slots: int
     threads: int
@@ -39,7 +39,7 @@ class Settings:
 class Machinery:
     def __init__(
         self,
-        settings: Settings,
+        settings: DelaySettings,
         timers: Timers,
         book: Book,
         find: Callable[[str], Code | None],
@@ -50,10 +50,10 @@ class Machinery:
         runs = Runs(find, now, held.tell)
         self._book = book
         self._ends = Ends(book, outage)
-        self._pool = Pool(settings.threads, timers, runs, self._ends)
+        self._pool = TaskPool(settings.threads, timers, runs, self._ends)
         self._wheel = WheelThread(timers, settings.tick, now)
         self._dispatcher = Dispatcher(timers, book, runs, self._pool, outage, Pace(settings.late_per_s))
-        self._keeper = Keeper(book, self._ends, outage)
+        self._keeper = TaskKeeper(book, self._ends, outage)
 
     def start(self) -> None:
         self._keeper.start()

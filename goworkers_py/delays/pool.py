@@ -7,7 +7,7 @@ from queue import Empty
 
 from goworkers_py.core import machine
 from goworkers_py.core.clock import Deadline
-from goworkers_py.delays.book import Firing
+from goworkers_py.delays.book import TaskFiring
 from goworkers_py.delays.ends import Ends
 from goworkers_py.delays.runs import Runs
 from goworkers_py.delays.timers import Timers
@@ -18,12 +18,12 @@ from goworkers_py.runtime.service import Service
 AHEAD = 2
 
 
-class Pool:
+class TaskPool:
     """Owns the workers. `run` is called by the dispatcher's thread."""
 
     def __init__(self, threads: int, timers: Timers, runs: Runs, ends: Ends) -> None:
         self._most = AHEAD * threads
-        self._line: machine.SimpleQueue[Firing | None] = machine.SimpleQueue()
+        self._line: machine.SimpleQueue[TaskFiring | None] = machine.SimpleQueue()
         self._ends = ends
         self._room = machine.Event()
         parts = (self._line, timers, runs, ends, self._room)
@@ -49,7 +49,7 @@ class Pool:
     def wake(self) -> None:
         self._room.set()
 
-    def run(self, firings: Iterable[Firing]) -> None:
+    def run(self, firings: Iterable[TaskFiring]) -> None:
         for firing in firings:
             self._line.put(firing)
 
@@ -69,7 +69,7 @@ class Pool:
 
 class DelayWorker(Service):
     def __init__(
-        self, name: str, parts: tuple[machine.SimpleQueue[Firing | None], Timers, Runs, Ends, machine.Event]
+        self, name: str, parts: tuple[machine.SimpleQueue[TaskFiring | None], Timers, Runs, Ends, machine.Event]
     ) -> None:
         super().__init__(name)
         self._line, self._timers, self._runs, self._ends, self._room = parts
@@ -86,7 +86,7 @@ class DelayWorker(Service):
         finally:
             close_own_loop()
 
-    def run_once(self, firing: Firing) -> None:
+    def run_once(self, firing: TaskFiring) -> None:
         # A task that was cancelled, moved or replaced since it was claimed is not begun.
         if self._timers.begin(firing.task):
             again = self._runs.run(firing.task)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from goworkers_py.brokers.contracts.persistence import Claims, OwnClock, Persistence, Shared, WithClock
+from goworkers_py.brokers.contracts.persistence import Claims, OwnClock, Persistence, SharedClaims, WithClock
 from goworkers_py.core import machine
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.identity import new_identity
 from goworkers_py.core.strikes import Lock
-from goworkers_py.delays.book import AT_ONCE, Book, Firing, OwnBook, ask_time, moved, saved
+from goworkers_py.delays.book import AT_ONCE, Book, OwnBook, TaskFiring, ask_time, moved, saved
 from goworkers_py.delays.timers import Timers
 from goworkers_py.wire.delay_task import NEVER, DelayTask
 
@@ -23,7 +23,7 @@ HORIZON_S = 30.0
 
 
 def book_of(persistence: Persistence, timers: Timers, clock: Clock) -> Book:
-    claims = persistence.claims if isinstance(persistence, Shared) else None
+    claims = persistence.claims if isinstance(persistence, SharedClaims) else None
     if claims is None:
         return OwnBook(persistence, timers, clock)
     return SharedBook(persistence, claims, timers, clock)
@@ -88,7 +88,7 @@ class SharedBook:
             self._timers.put(later)
             return True
 
-    def take(self, tasks: Sequence[DelayTask], now: float) -> list[Firing]:
+    def take(self, tasks: Sequence[DelayTask], now: float) -> list[TaskFiring]:
         with self._claiming:
             claim, claimed = self._claimed([task.id for task in tasks], now)
         found = {task.id: task for task in claimed}
@@ -107,17 +107,17 @@ class SharedBook:
             elif not self._timers.renew(task, current):  # cancelled or replaced just now
                 self._claims.end(self._owner, claim, (), (), [task.id])
             else:
-                taken.append(Firing(current, claim))
+                taken.append(TaskFiring(current, claim))
         return taken
 
-    def end(self, firing: Firing, again: DelayTask | None) -> None:
+    def end(self, firing: TaskFiring, again: DelayTask | None) -> None:
         done, retried = ([firing.task.id], ()) if again is None else ((), [again])
         now = self._clock.wall()  # of this try to tell the end: the time since the run counts for the retry
         kept = self._claims.end(self._owner, firing.claim, done, retried, (), now)
         # None is kept where the claim did not count any more: the task is that of another process.
         self._timers.end(firing.task, kept[0] if kept else None)
 
-    def free(self, firing: Firing) -> None:
+    def free(self, firing: TaskFiring) -> None:
         self._claims.end(self._owner, firing.claim, (), (), [firing.task.id])
         self._timers.give_back(firing.task)
 

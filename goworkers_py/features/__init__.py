@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from goworkers_py.features.feature import Feature
-from goworkers_py.features.limits.feature import Limits
-from goworkers_py.features.tracking.feature import Tracked
-from goworkers_py.features.unique.feature import Unique
+from goworkers_py.features.limits.feature import LimitsFeature
+from goworkers_py.features.tracking.feature import TrackingFeature
+from goworkers_py.features.unique.feature import UniqueFeature
 
-FEATURES: Sequence[Feature] = (Tracked(), Unique(), Limits())
+FEATURES: Sequence[Feature] = (TrackingFeature(), UniqueFeature(), LimitsFeature())
 # The order in which people see them: pages, findings of the doctor, metrics.
 BY_NAME: Sequence[Feature] = sorted(FEATURES, key=lambda feature: feature.name)
 # The rungs around a run, outermost first, see `runtime.running.rungs`. The chain of links is inside of them.

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from goworkers_py.core.effect import Effect, Tie
     from goworkers_py.core.job_state import StateWord
     from goworkers_py.core.line_owner import LineOwner
-    from goworkers_py.features.in_process import InProcess, Process, Recovering
-    from goworkers_py.policy.consequences import Change
+    from goworkers_py.features.in_process import InProcess, Recovering, WorkerProcess
+    from goworkers_py.policy.consequences import JobMove
     from goworkers_py.policy.registry import Registry
     from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
     from goworkers_py.wire.job_record import JobRecord
 
 
-Follow = Callable[[Mapping[str, Any], "Change"], Iterator["Effect"]]  # of the fields of the payload
+Follow = Callable[[Mapping[str, Any], "JobMove"], Iterator["Effect"]]  # of the fields of the payload
 PartMaker = Callable[[Any], object]  # of the broker
 
 
@@ -78,7 +78,7 @@ class Feature:
 
     # --- a process that runs jobs
 
-    def in_process(self, process: Process) -> InProcess | None:
+    def in_process(self, process: WorkerProcess) -> InProcess | None:
         """The part that looks after the runs of one process."""
         return None
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from goworkers_py.brokers.broker import Broker
-    from goworkers_py.brokers.contracts.recoverable import Found
+    from goworkers_py.brokers.contracts.recoverable import FoundJob
     from goworkers_py.config.options import Config
     from goworkers_py.core.delivery import Delivery
     from goworkers_py.core.effect import Effect
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class Recovering(Protocol):
-    def recovered(self, found: Found, error: BaseException | None) -> tuple[Effect, ...]:
+    def recovered(self, found: FoundJob, error: BaseException | None) -> tuple[Effect, ...]:
         """The effects of taking a job from a dead process; `error`: it is buried because of that."""
 
 
-class Process(NamedTuple):
+class WorkerProcess(NamedTuple):
     """A process that runs jobs, as its features see it."""
 
     plan: Plan

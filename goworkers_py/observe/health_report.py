@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict
 
 from goworkers_py.core.version import __version__
 from goworkers_py.observe.run_stats import END, Rows, sum_of
-from goworkers_py.observe.running_jobs import Running, oldest
+from goworkers_py.observe.running_jobs import RunningJob, oldest
 
 STARTING, WORKING, QUIET, STOPPING = "starting", "working", "quiet", "stopping"
 STANDBY = "standby"  # another process works, and this one is ready to take over
@@ -59,14 +59,14 @@ class HealthReport(TypedDict):
     pools: dict[str, PoolReport]
     counts: dict[str, float]  # since the start of the process, by the names in COUNTERS
     jobs: dict[str, Rows]  # by queue, since the start of the process
-    running: dict[str, list[Running]]  # by queue
+    running: dict[str, list[RunningJob]]  # by queue
     limited: dict[str, int]  # running jobs by limit
     partitions: dict[str, Any]  # a HealthReport of each partition but the main one, which has none itself
     elections: dict[str, ElectionReport]  # of processes with `standby`, by partition; empty: the main one
 
 
 # A parent adds up only reports of its own shape. USR2 after an upgrade gives a parent children of another version.
-_PARTS = (HealthReport, QueueReport, PoolReport, ElectionReport, Running)
+_PARTS = (HealthReport, QueueReport, PoolReport, ElectionReport, RunningJob)
 SHAPE = " ".join([__version__, str(END), *(name for part in _PARTS for name in part.__annotations__)])
 
 

@@ -16,18 +16,18 @@ MOST_SHOWN = 200
 LONGEST_SHOWN = 2_000  # bytes
 
 
-class Running(TypedDict):
+class RunningJob(TypedDict):
     message: str  # JSON: the payload, or a few fields of a long one
     started_at: int  # epoch seconds
 
 
-def shown(deliveries: Iterable[Delivery]) -> list[Running]:
+def shown(deliveries: Iterable[Delivery]) -> list[RunningJob]:
     """May be called by any thread."""
     texts = [(delivery, _text(delivery)) for delivery in deliveries]
-    return oldest([[Running(message=text, started_at=int(delivery.begun_at)) for delivery, text in texts if text]])
+    return oldest([[RunningJob(message=text, started_at=int(delivery.begun_at)) for delivery, text in texts if text]])
 
 
-def oldest(several: Iterable[Iterable[Running]]) -> list[Running]:
+def oldest(several: Iterable[Iterable[RunningJob]]) -> list[RunningJob]:
     return heapq.nsmallest(MOST_SHOWN, itertools.chain.from_iterable(several), key=lambda one: one["started_at"])
 
 

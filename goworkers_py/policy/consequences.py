@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 _MARK = f'"{FIELD}"'.encode()
 
 
-class Change(NamedTuple):
+class JobMove(NamedTuple):
     """Where a job goes."""
 
     jid: str
@@ -51,11 +51,11 @@ def consequences(fields: Mapping[str, Any], outcome: Outcome, now: float) -> tup
     return _of_all(fields, change_of(jid, outcome, now))
 
 
-def change_of(jid: str, outcome: Outcome, now: float) -> Change:
+def change_of(jid: str, outcome: Outcome, now: float) -> JobMove:
     due = outcome.at if isinstance(outcome, Retry | Reschedule) else None
     result = outcome.result if isinstance(outcome, Done) else None
     error = outcome.why if isinstance(outcome, Discard) else ""
-    return Change(jid, state_of(outcome), due, now, isinstance(outcome, Discard), result, error)
+    return JobMove(jid, state_of(outcome), due, now, isinstance(outcome, Discard), result, error)
 
 
 def moved(
@@ -66,7 +66,7 @@ def moved(
         return ()
     fields = deep.fields_of(raw)
     jid = payload.jid_of(fields)
-    return _of_all(fields, Change(jid, state, due, now, error=error)) if jid else ()
+    return _of_all(fields, JobMove(jid, state, due, now, error=error)) if jid else ()
 
 
 _WAYS: dict[StateWord, Way] = {
@@ -74,7 +74,7 @@ _WAYS: dict[StateWord, Way] = {
 }  # fmt: skip
 
 
-def _of_batch(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
+def _of_batch(fields: Mapping[str, Any], change: JobMove) -> Iterator[Effect]:
     member, way = batch_of(fields), _WAYS.get(change.state)
     if member is None or way is None:
         return
@@ -86,7 +86,7 @@ def _of_batch(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
     yield EndInBatch(change.jid, member, way, death, change.discarded)
 
 
-def _of_chain(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
+def _of_chain(fields: Mapping[str, Any], change: JobMove) -> Iterator[Effect]:
     link = chain_of(fields)
     if link is None or change.state not in ENDED:
         return
@@ -99,14 +99,14 @@ def _of_chain(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
     yield EndLink(change.jid, link, result, bid="" if member is None else member.bid)
 
 
-def _of_set(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
+def _of_set(fields: Mapping[str, Any], change: JobMove) -> Iterator[Effect]:
     """The members of a set end with the job that aggregates it. While it is retried or dead, they are safe."""
     found = group_of(fields, "") if change.state == "cancelled" or change.discarded else None
     if found is not None and found.aggregates:
         yield EndSet(change.jid, found.group)
 
 
-Follow = Callable[[Mapping[str, Any], Change], Iterator[Effect]]
+Follow = Callable[[Mapping[str, Any], JobMove], Iterator[Effect]]
 
 
 @functools.cache
@@ -123,7 +123,7 @@ def taken(raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
     return (*of_features, *moved(raw, "waiting"))
 
 
-def _of_all(fields: Mapping[str, Any], change: Change) -> tuple[Effect, ...]:
+def _of_all(fields: Mapping[str, Any], change: JobMove) -> tuple[Effect, ...]:
     ties = fields.get(FIELD)
     if not isinstance(ties, dict):
         return ()

@@ -13,7 +13,7 @@ from goworkers_py.core.effect import Effect, EndMember, EndSet, MeetTombstone
 from goworkers_py.core.group import Group
 from goworkers_py.features import FEATURES
 from goworkers_py.policy.consequences import moved
-from goworkers_py.wire.group import Member
+from goworkers_py.wire.group import GroupMember
 from goworkers_py.wire.payload import jid_of
 
 # Effects of members in one step: at about 40 us each, they keep the server busy for 20 ms.
@@ -26,7 +26,7 @@ def is_ended(group: Group) -> bool:
     return group.set.endswith(_ENDED)
 
 
-def end_of_set(group: Group, members: Sequence[Member], effects: tuple[Effect, ...], by: str) -> EndSet:
+def end_of_set(group: Group, members: Sequence[GroupMember], effects: tuple[Effect, ...], by: str) -> EndSet:
     """`effects` are those of the function that has aggregated the members, of which at most AT_ONCE were dropped."""
     ends = member_ends(members, by)
     if len(ends) <= AT_ONCE:
@@ -35,18 +35,18 @@ def end_of_set(group: Group, members: Sequence[Member], effects: tuple[Effect, .
     return EndSet(by, group, (*effects, *dropped), group._replace(set=group.set + _ENDED))
 
 
-def ends_of(members: Iterable[Member], group: Group, by: str) -> tuple[EndMember, ...]:
+def ends_of(members: Iterable[GroupMember], group: Group, by: str) -> tuple[EndMember, ...]:
     """The members leave the set, which stays."""
     return tuple(EndMember(by, group, member.raw, tuple(_of(member, by))) for member in members)
 
 
-def member_ends(members: Iterable[Member], by: str) -> tuple[Effect, ...]:
+def member_ends(members: Iterable[GroupMember], by: str) -> tuple[Effect, ...]:
     """The effects on the records, the locks and the other ties of the members. `by`: the jid of the job that aggregates
     them."""
     return tuple(effect for member in members for effect in _of(member, by))
 
 
-def _of(member: Member, by: str) -> Iterator[Effect]:
+def _of(member: GroupMember, by: str) -> Iterator[Effect]:
     yield from moved(member.raw, member.state)
     reason = f"aggregated by {by}" if member.state == "completed" else ""
     for feature in FEATURES:

@@ -17,7 +17,7 @@ from goworkers_py.core.election import Term
 from goworkers_py.core.levels import base_of, plain_list_of
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.features import FEATURES
-from goworkers_py.features.in_process import InProcess, Process
+from goworkers_py.features.in_process import InProcess, WorkerProcess
 from goworkers_py.links.aggregate import aggregate
 from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run, adapt, wrap_all
@@ -243,7 +243,7 @@ def parts_of_features(
     def ended(message: Message, outcome: Outcome) -> Outcome:
         return runs().with_ties(message, outcome)
 
-    process = Process(plan, broker, shared, running, ended, shown)
+    process = WorkerProcess(plan, broker, shared, running, ended, shown)
     return [part for feature in FEATURES if (part := feature.in_process(process)) is not None]
 
 

@@ -18,7 +18,7 @@ from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.links.iterate import LONGEST_S, begin_iteration
 from goworkers_py.testing.enqueued_job import call_text
-from goworkers_py.testing.runner import Runner, as_worker
+from goworkers_py.testing.runner import SandboxRunner, as_worker
 from goworkers_py.testing.sandbox import MOST_RUNS, Sandbox, must_raise
 from goworkers_py.testing.steps import Step, Steps
 from goworkers_py.wire.failure import own_traceback
@@ -202,9 +202,9 @@ class _Attempt(Sandbox):
         if not crashed:
             raise RuntimeError("this run did not come so far: do the steps of the job differ from run to run?")
 
-    def _process(self) -> Runner:
+    def _process(self) -> SandboxRunner:
         steps = self._steps
-        return Runner(
+        return SandboxRunner(
             self.app, self._broker, begin_iteration(steps.store(self._broker), steps.is_stopping, self.app.clock.wall)
         )
 

@@ -25,7 +25,7 @@ from goworkers_py.brokers.contracts.persistence import (
     Claims,
     CountsDues,
     Persistence,
-    Shared,
+    SharedClaims,
     WithClock,
 )
 from goworkers_py.wire.delay_task import DEAD_AT, NEVER, DelayTask, packed
@@ -292,7 +292,7 @@ def owners(*persistences: Persistence) -> list[Claims]:
     """Their claims. The owners `one`, `two` have leases."""
     found = []
     for persistence, owner in zip(persistences, ("one", "two"), strict=False):
-        assert isinstance(persistence, Shared), "it has no attribute `claims`"
+        assert isinstance(persistence, SharedClaims), "it has no attribute `claims`"
         claims = persistence.claims
         assert claims is not None
         claims.beat(owner, LEASE_S)

@@ -58,7 +58,7 @@ class _NoWatch:
     def end(self, watched: Watched) -> None: ...
 
 
-class Runner:
+class SandboxRunner:
     """Made for each call of `run_all` and each inline push: so it sees what the program has declared until then."""
 
     def __init__(self, app: App, broker: FakeBroker, iterate: BeginIteration | None = None) -> None:

@@ -20,7 +20,7 @@ from goworkers_py.testing.enqueued_job import EnqueuedJob, JobRun
 from goworkers_py.testing.expectation import Expectation
 from goworkers_py.testing.fake_broker import FakeBroker
 from goworkers_py.testing.periodic import fire_all, periodic_firer
-from goworkers_py.testing.runner import Runner, as_worker
+from goworkers_py.testing.runner import SandboxRunner, as_worker
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import own_traceback
 from goworkers_py.wire.message import Timestamps
@@ -72,7 +72,7 @@ class Sandbox:
     def run_payload(self, raw: bytes, queue: str) -> JobRun:
         """Puts a payload into a queue, and runs it."""
         self._broker.transport.publish([Push(queue, raw)])
-        run = as_worker(lambda: Runner(self.app, self._broker).run_next(promote=False))
+        run = as_worker(lambda: SandboxRunner(self.app, self._broker).run_next(promote=False))
         if run is None:
             raise UnknownJob(f"no code runs the jobs of queue {queue}")
         return run
@@ -93,7 +93,7 @@ class Sandbox:
 
     def _run(self, raise_errors: bool, limit: int, promote: bool) -> list[JobRun]:
         __tracebackhide__ = True
-        runner, runs = Runner(self.app, self._broker), []
+        runner, runs = SandboxRunner(self.app, self._broker), []
         while (run := runner.run_next(promote)) is not None:
             if run.error is not None and must_raise(run.error, raise_errors):
                 raise run.error.with_traceback(own_traceback(run.error))

@@ -17,7 +17,7 @@ from goworkers_py.core.errors import ConfigError
 from goworkers_py.web import application
 from goworkers_py.web.server import WebServer
 from goworkers_py.web.site.by_file import ByFile
-from goworkers_py.web.site.host import Host, Part
+from goworkers_py.web.site.host import Host, PagePart
 from goworkers_py.web.site.start_token import PARAMETER, VARIABLE, StartToken, checked
 from goworkers_py.web.site.trusted_proxies import TrustedProxies, Wsgi
 
@@ -93,7 +93,7 @@ class WithoutCode:
     def inspector(self) -> Inspector:
         return self._host.inspector
 
-    def partition(self, name: str = "") -> Part:
+    def partition(self, name: str = "") -> PagePart:
         return self._host.partition(name)
 
     def result(self, jid: str, timeout: float | None = None) -> Any:

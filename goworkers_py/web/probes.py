@@ -25,7 +25,7 @@ from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.observe.health_report import HealthReport, in_words, not_live, not_ready
-from goworkers_py.observe.running_jobs import Running
+from goworkers_py.observe.running_jobs import RunningJob
 from goworkers_py.web.http.request import name_in
 from goworkers_py.web.prometheus import CONTENT_TYPE, exposition
 from goworkers_py.web.server import WebServer
@@ -37,19 +37,19 @@ log = logging.getLogger(__name__)
 JSON = "application/json; charset=utf-8"
 
 
-class Answer(NamedTuple):
+class ProbeAnswer(NamedTuple):
     status: int
     text: str
     kind: str = "text/plain; charset=utf-8"
 
 
-Page = Callable[[], Answer]
+Page = Callable[[], ProbeAnswer]
 
 FOR_ALL = ("/live", "/ready")
 
 
-def as_json(body: Mapping[str, Any], status: int = 200) -> Answer:
-    return Answer(status, simplejson.dumps(body), JSON)
+def as_json(body: Mapping[str, Any], status: int = 200) -> ProbeAnswer:
+    return ProbeAnswer(status, simplejson.dumps(body), JSON)
 
 
 class Probes:
@@ -67,7 +67,7 @@ class Probes:
         start_response(f"{answer.status} {HTTPStatus(answer.status).phrase}", headers)
         return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
 
-    def _answer(self, path: str, asked_as: str) -> Answer:
+    def _answer(self, path: str, asked_as: str) -> ProbeAnswer:
         is_own = asked_as in self._hosts or _is_of_nobody(asked_as)
         if not is_own and path not in FOR_ALL:
             return as_json({"error": f"asked as {asked_as[:200]}: name it in `hosts` of [web], or ask by address"}, 403)
@@ -94,17 +94,17 @@ def _is_of_nobody(host: str) -> bool:
         return False
 
 
-def _of_go_workers(on_server: Stats, here: HealthReport, hiding: Hiding | None) -> Answer:
+def _of_go_workers(on_server: Stats, here: HealthReport, hiding: Hiding | None) -> ProbeAnswer:
     """Copies each message as it was stored, unless something in it is hidden: parsing and writing it again could change
     the digits of its numbers."""
     figures = simplejson.dumps(for_go_workers(on_server))
     if hiding is None:
-        return Answer(200, figures, JSON)
+        return ProbeAnswer(200, figures, JSON)
     jobs = ",".join(
         f"{simplejson.dumps(queue)}:[{','.join(_job(one, hiding) for one in running)}]"
         for queue, running in here["running"].items()
     )
-    return Answer(200, f'{figures[:-1]}, "jobs": {{{jobs}}}}}', JSON)
+    return ProbeAnswer(200, f'{figures[:-1]}, "jobs": {{{jobs}}}}}', JSON)
 
 
 def for_go_workers(stats: Stats) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def for_go_workers(stats: Stats) -> dict[str, Any]:
     }
 
 
-def _job(running: Running, hiding: Hiding) -> str:
+def _job(running: RunningJob, hiding: Hiding) -> str:
     message = hiding.masked(StoredJob(running["message"].encode())).decode()
     return f'{{"message":{message},"started_at":{running["started_at"]}}}'
 
@@ -130,18 +130,18 @@ def pages(
 ) -> dict[str, Page]:
     """`stats` raises BrokerError while the broker does not answer. Without `hiding`, no jobs are shown."""
 
-    def metrics() -> Answer:
+    def metrics() -> ProbeAnswer:
         try:
             on_server = stats()
         except BrokerError:
             on_server = None  # an outage must not hide the figures of this process
-        return Answer(200, exposition(report(), on_server), CONTENT_TYPE)
+        return ProbeAnswer(200, exposition(report(), on_server), CONTENT_TYPE)
 
     def probe(objection: Callable[[HealthReport], str]) -> Page:
-        def answer() -> Answer:
+        def answer() -> ProbeAnswer:
             now = report()
             why = objection(now)
-            return Answer(503 if why else 200, f"{why or in_words(now)}\n")
+            return ProbeAnswer(503 if why else 200, f"{why or in_words(now)}\n")
 
         return answer
 

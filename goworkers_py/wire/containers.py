@@ -72,7 +72,7 @@ class Members:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RowConverter:
     """A tuple: of a type for each place, or of one type for any number of them. Also a named tuple."""
 
     make: Callable[[Iterable[Any]], Any]

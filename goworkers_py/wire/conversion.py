@@ -12,7 +12,7 @@ import types
 from collections.abc import Sequence
 from typing import Annotated, Any, NewType, Union, get_args, get_origin
 
-from goworkers_py.wire.containers import Choice, Entries, Items, Members, Row
+from goworkers_py.wire.containers import Choice, Entries, Items, Members, RowConverter
 from goworkers_py.wire.hints import hints_of
 from goworkers_py.wire.records import DataclassRecord, Model, TypedDictRecord, qualified
 from goworkers_py.wire.scalars import Converter, scalar
@@ -73,12 +73,12 @@ def _container(kind: type, parts: Sequence[Any]) -> Converter | None:
 def _row(kind: Any, parts: Sequence[Any]) -> Converter:
     if hasattr(kind, "_fields"):
         hints = hints_of(kind)
-        return Row(kind._make, [converter_for(hints.get(name, Any)) for name in kind._fields])
+        return RowConverter(kind._make, [converter_for(hints.get(name, Any)) for name in kind._fields])
     if not parts and kind is tuple:
-        return Row(tuple, None)
+        return RowConverter(tuple, None)
     if len(parts) == 2 and parts[1] is Ellipsis:
-        return Row(tuple, None, converter_for(parts[0]))
-    return Row(tuple, [converter_for(part) for part in parts])
+        return RowConverter(tuple, None, converter_for(parts[0]))
+    return RowConverter(tuple, [converter_for(part) for part in parts])
 
 
 def _record(kind: Any) -> Converter | None:

@@ -37,7 +37,7 @@ class JobGroup(NamedTuple):
         return bool(self.group.set)
 
 
-class Member(NamedTuple):
+class GroupMember(NamedTuple):
     """A member of a set that is aggregated."""
 
     raw: bytes

@@ -42,7 +42,7 @@ class MemberPool:
 
 
 @dataclass(frozen=True)
-class Member:
+class ProcessMember:
     """The facts about a pyworkers process that seldom change."""
 
     started_at: float
@@ -75,7 +75,7 @@ class ProcessSnapshot:
     cpu_share: float | None = None  # of one core, used since the beat before; None at first
 
 
-def state(identity: str, member: Member, now: ProcessSnapshot) -> dict[str, str | int]:
+def state(identity: str, member: ProcessMember, now: ProcessSnapshot) -> dict[str, str | int]:
     """The fields of the Redis hash named after the identity."""
     return {
         "info": info(identity, member, now.embedded),
@@ -96,7 +96,7 @@ def state(identity: str, member: Member, now: ProcessSnapshot) -> dict[str, str 
     }
 
 
-def info(identity: str, member: Member, embedded: bool) -> str:
+def info(identity: str, member: ProcessMember, embedded: bool) -> str:
     hostname, pid, _ = identity.rsplit(":", 2)
     # A pool is like a capsule of Sidekiq 7.
     return _json(
@@ -121,7 +121,7 @@ def info(identity: str, member: Member, embedded: bool) -> str:
     )
 
 
-def _ours(member: Member) -> dict[str, Any]:
+def _ours(member: ProcessMember) -> dict[str, Any]:
     told: dict[str, Any] = {"v": 1, "commands": [*member.commands]}
     if member.partition:
         told["partition"] = member.partition

@@ -93,7 +93,7 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class EnumMember:
     """Members of an enum, by their values."""
 
     kind: type[enum.Enum]
@@ -128,7 +128,7 @@ _FRACTION = re.compile(r"(?<=:\d\d)[.,](\d{1,6})\d*")
 def scalar(kind: type) -> Converter | None:
     """The converter of a type that is one value in JSON; None for any other type."""
     if issubclass(kind, enum.Enum):
-        return Member(kind)
+        return EnumMember(kind)
     for of, *row in _ROWS:
         if issubclass(kind, of):
             return Scalar(kind, of, *row)

@@ -22,7 +22,7 @@ from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError, JobCancelled
-from goworkers_py.features.tracking.effects import Tracked
+from goworkers_py.features.tracking.effects import TrackedJob
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.observe.run_stats import RESULTS
 from goworkers_py.runtime.running.canceller import Canceller
@@ -152,7 +152,7 @@ def test_the_copies_of_a_job_that_wait_for_their_retries_are_cancelled(app: App,
     raw = b'{"class":"J","args":[],"jid":"one",%s"created_at":%f,"retry":true}' % (track, time.time())
     first, second = (raw.replace(b"[]", b"[%d]" % number) for number in (1, 2))
     app.broker.transport.publish([
-        Push("q", first, time.time() + 100, ties=(RecordTie(Tracked("one", "J")),) if track else ()),
+        Push("q", first, time.time() + 100, ties=(RecordTie(TrackedJob("one", "J")),) if track else ()),
         Push("q", second, time.time() + 200),
     ])  # fmt: skip
     assert app.cancel("one") == "cancelled"
@@ -221,7 +221,7 @@ def test_a_copy_that_is_given_back_while_a_job_is_cancelled_is_cancelled_too(
 def test_an_interruption_removes_no_job_that_waits(app: App) -> None:
     """Not even where the record tells of an earlier cancel."""
     raw = b'{"class":"J","args":[],"jid":"one","track":true,"created_at":%f}' % time.time()
-    app.broker.transport.publish([Push("q", raw, ties=(RecordTie(Tracked("one", "J")),))])
+    app.broker.transport.publish([Push("q", raw, ties=(RecordTie(TrackedJob("one", "J")),))])
     assert app.cancel("one") == "cancelled"
     app.broker.transport.publish([Push("q", raw)])  # as Ruby pushes
     app.cancel("one", retry=True, timeout=0)
@@ -271,7 +271,7 @@ def test_a_job_is_not_cancelled_before_all_its_running_copies_have_ended(
 
     raw = b'{"class":"J","args":[%%d],"jid":"one",%s"created_at":%f}' % (track, time.time())
     app.broker.transport.publish([
-        Push("q", raw % 0, ties=(RecordTie(Tracked("one", "J")),) if track else ()),
+        Push("q", raw % 0, ties=(RecordTie(TrackedJob("one", "J")),) if track else ()),
         Push("q", raw % 1),
     ])  # fmt: skip
     with working(app):
@@ -287,7 +287,7 @@ def test_a_job_is_not_cancelled_before_all_its_running_copies_have_ended(
 
 def test_a_job_that_was_pushed_again_after_its_cancel_is_cancelled_again(app: App) -> None:
     raw = b'{"class":"J","args":[],"jid":"one","track":true,"created_at":%f}' % time.time()
-    app.broker.transport.publish([Push("q", raw, ties=(RecordTie(Tracked("one", "J")),))])
+    app.broker.transport.publish([Push("q", raw, ties=(RecordTie(TrackedJob("one", "J")),))])
     assert app.cancel("one") == "cancelled"
     app.broker.transport.publish([Push("q", raw)])  # as Ruby pushes
     assert app.cancel("one") == "cancelled"

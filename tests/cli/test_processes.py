@@ -30,7 +30,7 @@ from waiting import eventually
 
 from goworkers_py.api.app import App
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.queues.settlement import Settlement
+from goworkers_py.brokers.redis.queues.settlement import RedisSettlement
 from goworkers_py.cli import main
 from goworkers_py.cli import recover as recover_command
 from goworkers_py.cli.top import _share
@@ -414,7 +414,7 @@ def test_a_recovery_that_loses_the_server_prints_the_recovered_jobs_and_fails(
     for owner in ("away:1:x", "away:2:y"):
         redis.hset("pyworkers:owners", owner, entry)
         redis.lpush(f"queue:q:{owner}:inprogress", job())
-    end, asked = Settlement.settle, []
+    end, asked = RedisSettlement.settle, []
 
     def break_off(*step: Any) -> Any:
         asked.append(step)
@@ -422,7 +422,7 @@ def test_a_recovery_that_loses_the_server_prints_the_recovered_jobs_and_fails(
             raise BrokerUnavailable("timed out")
         return end(*step)
 
-    monkeypatch.setattr(Settlement, "settle", break_off)
+    monkeypatch.setattr(RedisSettlement, "settle", break_off)
     done = call("recover")
     assert done.returncode == 75
     assert done.stdout.count("back to its queue") == 1

@@ -15,7 +15,7 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.batches import Batches
-from goworkers_py.brokers.contracts.recoverable import Found
+from goworkers_py.brokers.contracts.recoverable import FoundJob
 from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.config.options import Config
 from goworkers_py.core.batch import MOST_DEATHS, BatchStatus, BatchTie, Callback, Event, Membership, NewBatch
@@ -23,7 +23,7 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.outcome import CANCELLED, DISCARD, DONE, EXPIRED, REQUEUE, Dead, Done, Outcome, Park, Retry
 from goworkers_py.core.tie_effect import EndInBatch
-from goworkers_py.features.tracking.effects import NoteState, Tracked
+from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.end import Tracking
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.policy.consequences import consequences, moved
@@ -47,7 +47,7 @@ def push(jid: object = 1, bid: str = BID, at: float | None = None, **more: Any) 
 
 
 def tracked(jid: object) -> Push:
-    ties = (RecordTie(Tracked(str(jid), "Job")), BatchTie(BID))
+    ties = (RecordTie(TrackedJob(str(jid), "Job")), BatchTie(BID))
     return Push("q", member_job(jid), ties=ties)
 
 
@@ -330,7 +330,7 @@ def test_a_tracked_job_that_people_delete_is_counted_once(me: Process, batches: 
     batches.open(new(BID, "complete"))
     tracked = member_job(track=True)
     publish(
-        Push("q", tracked, ties=(RecordTie(Tracked("1", "J")), BatchTie(BID))),
+        Push("q", tracked, ties=(RecordTie(TrackedJob("1", "J")), BatchTie(BID))),
         push(2),
     )
     batches.let_go(BID, "hold", TO)
@@ -363,7 +363,7 @@ def test_ends_with_other_effects_are_counted_too(me: Process, batches: Batches, 
     batches.let_go(BID, "hold", TO)
     one, two, three = me.consume(3)
     end = EndInBatch("1", Membership(BID, TO), "succeeded")
-    note = NoteState(Tracked("1", "Job"), "completed", "", 60)
+    note = NoteState(TrackedJob("1", "Job"), "completed", "", 60)
     pushes = PushJobs("1", (push(4), push(5)))
     me.settle((one, Done(effects=(note, end))), (two, Done(effects=(pushes, end))), (three, Done(effects=(end,))))
     assert (status(batches).total, status(batches).succeeded) == (5, 3)
@@ -561,7 +561,7 @@ def test_the_figures_of_batches_are_those_of_the_open_and_the_failed_ones(
 
 def test_a_recovered_job_is_not_counted_and_a_buried_one_is(me: Process, batches: Batches) -> None:
     judge = judge_by(PoisonPolicy.of(Config()), [Tracking(Registry(), Config(), time.time)], time.time)
-    found = Found("q", "host:1:000000000001", member_job(), begun=False, alone="")
+    found = FoundJob("q", "host:1:000000000001", member_job(), begun=False, alone="")
     assert not any(isinstance(effect, EndInBatch) for effect in judge(found).effects)
     [effect] = moved(member_job(), "dead")
     assert isinstance(effect, EndInBatch)

@@ -14,11 +14,11 @@ from goworkers_py.brokers.contracts.fleet import Counts, ThreadPool
 from goworkers_py.core.command import Command
 from goworkers_py.core.outcome import Dead, Done
 from goworkers_py.observe.executions import BOUNDS_S, Executions
-from goworkers_py.wire.process_record import VERSION, Member, MemberPool, ProcessSnapshot
+from goworkers_py.wire.process_record import VERSION, MemberPool, ProcessMember, ProcessSnapshot
 
 COMMAND_LIVES_S = 60.0
 POOLS = [MemberPool("mail", 5, {"mail": 0}), MemberPool("low", 2, {"low": 0})]
-MEMBER = Member(1_700_000_000.5, POOLS, "web", partition="billing")
+MEMBER = ProcessMember(1_700_000_000.5, POOLS, "web", partition="billing")
 
 pytestmark = pytest.mark.usefixtures("control")
 

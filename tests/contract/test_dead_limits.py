@@ -8,7 +8,7 @@ import pytest
 from harness import DEAD, SCHEDULED, Process, Processes, jobs, stored
 
 from goworkers_py.brokers.contracts.admin import Admin
-from goworkers_py.brokers.contracts.recoverable import Found, Recoverable
+from goworkers_py.brokers.contracts.recoverable import FoundJob, Recoverable
 from goworkers_py.core.errors import PoisonPill
 from goworkers_py.core.outcome import Dead
 from goworkers_py.policy.poison import RecoveryDecision
@@ -23,7 +23,7 @@ def promote_to_the_dead(process: Process) -> None:
     list(process.broker.store.promote(SCHEDULED.state, lambda payload, now: (None, payload), 100))
 
 
-def convict(found: Found) -> RecoveryDecision:
+def convict(found: FoundJob) -> RecoveryDecision:
     return RecoveryDecision(found.payload, PoisonPill("three times"))
 
 

@@ -8,7 +8,7 @@ import pytest
 from harness import Process, Processes, as_it_was, back, job
 from waiting import eventually
 
-from goworkers_py.brokers.contracts.recoverable import Found, Presence
+from goworkers_py.brokers.contracts.recoverable import FoundJob, Presence
 from goworkers_py.core.errors import LeaseGone
 from goworkers_py.core.timing import Timing
 from goworkers_py.policy.poison import RecoveryDecision
@@ -50,7 +50,7 @@ def test_the_judge_is_told_of_no_suspect_when_another_process_died_together_with
 ) -> None:
     """Something outside may have killed both."""
 
-    def judge(found: Found) -> RecoveryDecision:
+    def judge(found: FoundJob) -> RecoveryDecision:
         told[found.owner] = found.alone
         return as_it_was(found)
 
@@ -66,7 +66,7 @@ def test_the_judge_is_told_of_no_suspect_when_another_process_died_together_with
 def test_the_judge_is_told_of_the_suspect_when_the_other_processes_live(
     start: Processes, me: Process, other: Process
 ) -> None:
-    def judge(found: Found) -> RecoveryDecision:
+    def judge(found: FoundJob) -> RecoveryDecision:
         told.append(found.alone)
         return as_it_was(found)
 

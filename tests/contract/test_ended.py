@@ -19,7 +19,7 @@ from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.core.job_state import INDEXED, StateWord
 from goworkers_py.core.outcome import Cancelled, Dead, Done, Expired, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.features.tracking.contract import EndedPlace, Records
-from goworkers_py.features.tracking.effects import NoteState, Tracked
+from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.tie import RecordTie
 
 LATER = 4_000_000_000.5  # in 2096
@@ -27,11 +27,11 @@ GROUP = Group("q", "Job", "user:7")
 
 
 def push(jid: object, *others: Tie, instead_of: str = "") -> Push:
-    return Push("q", job(jid, track=True), ties=(RecordTie(Tracked(str(jid), "Job"), instead_of), *others))
+    return Push("q", job(jid, track=True), ties=(RecordTie(TrackedJob(str(jid), "Job"), instead_of), *others))
 
 
 def note(state: StateWord, jid: object, life_s: int = 60, **fields: str) -> NoteState:
-    return NoteState(Tracked(str(jid), ""), state, "a reason", life_s, tuple(fields.items()))
+    return NoteState(TrackedJob(str(jid), ""), state, "a reason", life_s, tuple(fields.items()))
 
 
 def completed(jid: object, **how: object) -> Done:
@@ -200,7 +200,7 @@ def test_a_long_class_is_read_whole(me: Process, publish: Publish, records: Reco
     name = "Namespace::" * 30
     publish(push("a"))
     [one] = me.consume(1)
-    me.settle((one, Done(effects=(NoteState(Tracked("a", name), "completed", "", 60),))))
+    me.settle((one, Done(effects=(NoteState(TrackedJob("a", name), "completed", "", 60),))))
     assert [one.job_class for one in records.ended("completed", None, 10).records] == [name]
 
 

@@ -19,7 +19,7 @@ from goworkers_py.core.effect import EndMember, EndSet, Push, PushJobs, Tie, tie
 from goworkers_py.core.group import DEFAULT_SETTINGS, DueGroups, Group, GroupMembership, GroupSettings, OwnSettings
 from goworkers_py.core.outcome import DONE, Done, Joined, Requeue
 from goworkers_py.features.tracking.contract import Records
-from goworkers_py.features.tracking.effects import NoteState, Tracked
+from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.lock import LockClaim
 
@@ -228,7 +228,7 @@ def test_a_second_aggregation_of_a_set_does_not_touch_the_set_in_which_its_membe
 def test_the_effects_of_a_member_happen_with_its_end(me: Process, groups: Groups, publish: Any) -> None:
     flushed(groups, publish, 1)
     [delivery] = me.begin().consume(1)
-    notes = [NoteState(Tracked(jid, "Job"), "completed", "", 60) for jid in ("there", "elsewhere")]
+    notes = [NoteState(TrackedJob(jid, "Job"), "completed", "", 60) for jid in ("there", "elsewhere")]
     ends = EndMember("aggregation", SET, job(1), (notes[0],)), EndMember("aggregation", SET, job(2), (notes[1],))
     me.settle((delivery, Done(effects=ends)))
     assert me.broker.require_part(Records).record("there") is not None
@@ -298,7 +298,7 @@ def test_a_group_is_made_due_by_hand(groups: Groups, publish: Any) -> None:
 
 
 def test_members_are_deleted_and_taken_out(me: Process, groups: Groups, publish: Any) -> None:
-    publish(push(1, before=RecordTie(Tracked("1", "Job"))), push(2), push(3))
+    publish(push(1, before=RecordTie(TrackedJob("1", "Job"))), push(2), push(3))
     assert groups.take_out(GROUP, job(1), "cancelled")
     assert not groups.take_out(GROUP, job(1), "cancelled")
     record = me.broker.require_part(Records).record("1")
@@ -313,11 +313,11 @@ def test_members_are_deleted_and_taken_out(me: Process, groups: Groups, publish:
 
 
 def test_the_record_of_a_tracked_member_says_its_group(me: Process, publish: Any, groups: Groups) -> None:
-    publish(push(1, before=RecordTie(Tracked("1", "Job"))))
+    publish(push(1, before=RecordTie(TrackedJob("1", "Job"))))
     record = me.broker.require_part(Records).record("1")
     assert record is not None
     assert (record.state, record.queue, record.group) == ("grouped", "q", "user:7")
-    assert me.broker.transport.publish([push(1, before=RecordTie(Tracked("1", "Job")))]) == [Published.DUPLICATE]
+    assert me.broker.transport.publish([push(1, before=RecordTie(TrackedJob("1", "Job")))]) == [Published.DUPLICATE]
     assert members(groups) == [job(1)]
 
 

@@ -14,7 +14,7 @@ from harness import PARKED, RETRIES, SCHEDULED, Process, Processes, job, part_of
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import DEAD, waiting_in
-from goworkers_py.brokers.contracts.recoverable import Found
+from goworkers_py.brokers.contracts.recoverable import FoundJob
 from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Stage
@@ -22,7 +22,7 @@ from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.holder import Conflict, Holder
 from goworkers_py.core.outcome import DONE, Dead, Done, Park, Requeue, Retry
 from goworkers_py.features.tracking.contract import Records
-from goworkers_py.features.tracking.effects import Tracked
+from goworkers_py.features.tracking.effects import TrackedJob
 from goworkers_py.features.tracking.end import Tracking
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.contract import Locks
@@ -134,11 +134,11 @@ def test_a_push_without_its_lock_waits_in_the_schedule(me: Process, locks: Locks
 
 def tracked(jid: object) -> Push:
     one = push(jid)
-    return replace(one, ties=(RecordTie(Tracked(str(jid), "Job")), *one.ties))
+    return replace(one, ties=(RecordTie(TrackedJob(str(jid), "Job")), *one.ties))
 
 
 def test_a_duplicate_takes_no_lock_and_a_conflict_makes_no_record(me: Process, locks: Locks, publish: Any) -> None:
-    publish(Push("q", job(9), ties=(RecordTie(Tracked("9", "Job")),)))
+    publish(Push("q", job(9), ties=(RecordTie(TrackedJob("9", "Job")),)))
     assert publish(tracked(9)) == [Published.DUPLICATE]
     assert holder(locks) is None
     publish(push(1))
@@ -382,7 +382,7 @@ def test_a_push_inside_of_a_settlement_takes_its_lock(me: Process, locks: Locks,
 
 def test_a_recovered_job_keeps_its_lock_and_a_buried_one_frees_it() -> None:
     judge = judge_by(PoisonPolicy.of(Config()), [Tracking(Registry(), Config(), time.time)], time.time)
-    found = Found("q", "host:1:000000000001", locked(1), begun=False, alone="")
+    found = FoundJob("q", "host:1:000000000001", locked(1), begun=False, alone="")
     assert KeepLock("1", NAME, 60) in judge(found).effects
     assert moved(locked(1), "dead") == (FreeLock("1", NAME),)
 

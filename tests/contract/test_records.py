@@ -15,7 +15,7 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.brokers.contracts.admin import Admin, Change, Place
-from goworkers_py.brokers.contracts.recoverable import Found, Recoverable
+from goworkers_py.brokers.contracts.recoverable import FoundJob, Recoverable
 from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.config.options import Config
@@ -25,7 +25,7 @@ from goworkers_py.core.errors import PoisonPill
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Dead, Discard, Done, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.features.tracking.contract import Records, RunningMark
-from goworkers_py.features.tracking.effects import NoteState, Tracked
+from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.end import Tracking
 from goworkers_py.features.tracking.record import MOST_MOVES
 from goworkers_py.features.tracking.tie import RecordTie
@@ -41,11 +41,11 @@ def tracked(jid: object = 1, **fields: object) -> bytes:
 
 
 def push(jid: object = 1, queue: str = "q", at: float | None = None, push_id: str = "") -> Push:
-    return Push(queue, tracked(jid), at, push_id, (RecordTie(Tracked(str(jid), "Job")),))
+    return Push(queue, tracked(jid), at, push_id, (RecordTie(TrackedJob(str(jid), "Job")),))
 
 
 def note(state: str, jid: object = 1, life_s: int = 60, **fields: str) -> NoteState:
-    return NoteState(Tracked(str(jid), ""), state, "a reason", life_s, tuple(fields.items()))  # type: ignore[arg-type]
+    return NoteState(TrackedJob(str(jid), ""), state, "a reason", life_s, tuple(fields.items()))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_jobs_of_several_classes_that_are_settled_together_keep_their_classes(
     publish(*(push(number) for number in range(4)))
     classes = ["A", "B", "", "A"]
     ends = [
-        (one, Done(effects=(NoteState(Tracked(str(number), classes[number]), "completed", "", 60),)))
+        (one, Done(effects=(NoteState(TrackedJob(str(number), classes[number]), "completed", "", 60),)))
         for number, one in enumerate(me.consume(4))
     ]
     me.settle(*ends)
@@ -249,7 +249,7 @@ def test_a_value_of_any_length_is_read_as_it_was_written(me: Process, publish: P
     for length in [*lengths, *reversed(lengths), 900, 64, 5_000, 128, 900, 1_024]:
         [one] = me.consume(1)
         fields = (("result", text[:length]), ("queue", "q" * length))
-        me.settle((one, Requeue(effects=(NoteState(Tracked("1", ""), "waiting", "r" * length, 60, fields),))))
+        me.settle((one, Requeue(effects=(NoteState(TrackedJob("1", ""), "waiting", "r" * length, 60, fields),))))
         found = record()
         assert (found.result, found.queue, found.timeline[-1].reason) == (text[:length], "q" * length, "r" * length)
 
@@ -258,7 +258,7 @@ def test_a_value_of_any_length_is_read_as_it_was_written(me: Process, publish: P
 
 
 def mark(delivery: Delivery, first: bool = True, progress: str | None = None) -> RunningMark:
-    return RunningMark(Tracked("1", "Job"), delivery, progress, first)
+    return RunningMark(TrackedJob("1", "Job"), delivery, progress, first)
 
 
 def test_a_job_that_runs_is_marked(me: Process, publish: Publish, record: Read, records: Records) -> None:
@@ -385,7 +385,7 @@ def test_a_job_that_only_its_code_says_is_tracked_is_noted_where_it_is_deleted(
     me: Process, publish: Publish, record: Read
 ) -> None:
     raw = job(1)
-    publish(Push("q", raw, ties=(RecordTie(Tracked("1", "Job")),)))
+    publish(Push("q", raw, ties=(RecordTie(TrackedJob("1", "Job")),)))
     changed(Inspector(lambda: me.broker).delete(waiting_in("q"), Filter(jids=["1"])))
     assert record().state == "cancelled"
 
@@ -438,7 +438,7 @@ def test_a_released_job_waits_in_its_queue(me: Process, publish: Publish, record
 # --- deaths
 
 
-def judge(found: Found, error: PoisonPill | None = None) -> RecoveryDecision:
+def judge(found: FoundJob, error: PoisonPill | None = None) -> RecoveryDecision:
     return RecoveryDecision(found.payload, error, Tracking(Registry(), Config(), time.time).recovered(found, error))
 
 
@@ -472,13 +472,15 @@ def test_a_late_process_writes_nothing_over_the_record_of_the_one_that_has_its_j
     assert len(list(recoverable.recover(me.identity, judge, ""))) == 2
     ours = me.consume(2)
     records.mark_running(
-        [RunningMark(Tracked(jid, "Job"), one, None, True) for jid, one in zip("12", ours, strict=True)]
+        [RunningMark(TrackedJob(jid, "Job"), one, None, True) for jid, one in zip("12", ours, strict=True)]
     )
     before = record(), record(2)
     assert [(one.state, one.owner) for one in before] == [("running", me.identity)] * 2
 
     progress = mark(marked, first=False, progress='[1.0,2.0,"late",5.0]')
-    late.broker.require_part(Records).mark_running([progress, RunningMark(Tracked("2", "Job"), unmarked, None, True)])
+    late.broker.require_part(Records).mark_running(
+        [progress, RunningMark(TrackedJob("2", "Job"), unmarked, None, True)]
+    )
     for kind in ("retry", "park"):
         assert late.settle((marked, ENDS[kind][0])) == [False]
     assert late.settle((marked, Done(effects=(note("completed"),)))) == [False]
@@ -533,7 +535,7 @@ def test_a_push_replaces_the_record_of_a_job_that_is_gone(me: Process, publish: 
     publish(push())
     [one] = me.consume(1)
     me.settle((one, Done()))
-    again = push().with_tie(RecordTie(Tracked("1", "Job"), record().version))
+    again = push().with_tie(RecordTie(TrackedJob("1", "Job"), record().version))
     assert publish(again) == [Published.PUSHED]
     assert moves(record()) == ["waiting"]
     assert publish(again) == [Published.DUPLICATE], "the record is another one now"
@@ -541,7 +543,7 @@ def test_a_push_replaces_the_record_of_a_job_that_is_gone(me: Process, publish: 
 
 def test_a_push_does_not_replace_a_record_that_has_moved(me: Process, publish: Publish, record: Read) -> None:
     publish(push())
-    again = push().with_tie(RecordTie(Tracked("1", "Job"), record().version))
+    again = push().with_tie(RecordTie(TrackedJob("1", "Job"), record().version))
     [one] = me.consume(1)
     me.settle((one, ENDS["completed"][0]))
     assert publish(again) == [Published.DUPLICATE]
@@ -554,7 +556,7 @@ def test_a_job_pushes_a_tracked_job_in_place_of_one_that_is_gone(me: Process, pu
     me.settle((one, Done()))
     stale = me.broker.require_part(Records).record("1")
     assert stale is not None
-    again = push().with_tie(RecordTie(Tracked("1", "Job"), stale.version))
+    again = push().with_tie(RecordTie(TrackedJob("1", "Job"), stale.version))
     me.settle((other, Done(effects=(PushJobs("2", (again, push(2))),))))
     assert waiting(admin) == [tracked(1)]
 

@@ -15,7 +15,7 @@ from waiting import eventually, waiting_child
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Admin
-from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Found, Presence, Recovered
+from goworkers_py.brokers.contracts.recoverable import DeclaredDead, FoundJob, Presence, Recovered
 from goworkers_py.core.errors import BrokerRefused, LeaseGone, PoisonPill
 from goworkers_py.core.outcome import DONE, REQUEUE
 from goworkers_py.core.version import __version__
@@ -217,7 +217,7 @@ def test_equal_jobs_of_a_dead_process_are_all_recovered(start: Processes, me: Pr
 def test_the_judge_gets_which_jobs_can_have_begun_and_which_suspect_ran_alone(
     start: Processes, me: Process, other: Process
 ) -> None:
-    def judge(one: Found) -> RecoveryDecision:
+    def judge(one: FoundJob) -> RecoveryDecision:
         found.append(one)
         return RecoveryDecision(one.payload)
 
@@ -226,10 +226,10 @@ def test_the_judge_gets_which_jobs_can_have_begun_and_which_suspect_ran_alone(
         other.broker.recoverable.beat(Presence(other.identity, {"q": 120, "mail": 1}, alone=alone))
     strand(other, *jobs(250))
     start.expire(other)
-    found: list[Found] = []
+    found: list[FoundJob] = []
     assert len(list(me.broker.recoverable.recover(me.identity, judge, proof=""))) == 250
     assert found == [
-        Found("q", other.identity, payload, number < 120, "abc") for number, payload in enumerate(jobs(250))
+        FoundJob("q", other.identity, payload, number < 120, "abc") for number, payload in enumerate(jobs(250))
     ]
 
 
@@ -292,7 +292,7 @@ def test_processes_that_recover_at_the_same_time_recover_each_job_once_and_in_or
 def test_a_job_that_another_process_recovers_meanwhile_is_moved_and_told_once(
     start: Processes, me: Process, other: Process, admin: Admin
 ) -> None:
-    def judge(found: Found) -> RecoveryDecision:
+    def judge(found: FoundJob) -> RecoveryDecision:
         told.extend(third.recover(proof=None))
         return as_it_was(found)
 

@@ -11,7 +11,7 @@ from obstacles import obstructed
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.admin import Admin
-from goworkers_py.brokers.contracts.recoverable import Found, Recoverable
+from goworkers_py.brokers.contracts.recoverable import FoundJob, Recoverable
 from goworkers_py.brokers.contracts.transport import Finished, Settled
 from goworkers_py.brokers.rabbitmq import publisher
 from goworkers_py.core.effect import PushEcho, PushJobs, StoreValue
@@ -19,7 +19,7 @@ from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 from goworkers_py.core.outcome import DONE, Dead, Discard, Done, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.features.limits.effects import LeaveSlot
 from goworkers_py.features.limits.limit import Slot
-from goworkers_py.features.tracking.effects import NoteState, Tracked
+from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.policy.poison import RecoveryDecision
 
 HALF = "\ud800"  # half of a surrogate pair: text that no program can write as UTF-8
@@ -51,7 +51,7 @@ def cannot_be_encoded() -> dict[str, Outcome]:
         "a push at no time": pushing("q2", at=wrong),
         "half a character in the name of a limit": done(LeaveSlot("j", slot)),
         "half a character in a line": Park(HALF),
-        "half a character in a jid": done(NoteState(Tracked(HALF, ""), "succeeded", "", 60)),
+        "half a character in a jid": done(NoteState(TrackedJob(HALF, ""), "succeeded", "", 60)),
         "half a character in a value's name": done(StoreValue(HALF, "result", b"1", 60)),
         "a retry of no payload": Retry(LATER, wrong),
         "a retry at no time": Retry(wrong, job("again")),
@@ -169,7 +169,7 @@ def test_jobs_that_cannot_be_recovered_hold_up_no_job_behind_them(
     dead.consume(150)
     start.expire(dead)
 
-    def judge(found: Found) -> RecoveryDecision:
+    def judge(found: FoundJob) -> RecoveryDecision:
         return RecoveryDecision(found.payload, queue="closed" if found.payload in jobs(120) else "q")
 
     with obstructed(me.config.broker, "closed") as lift:

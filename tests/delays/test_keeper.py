@@ -10,7 +10,7 @@ from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.delays.book import OwnBook
 from goworkers_py.delays.ends import Ends
-from goworkers_py.delays.keeper import LOOK_S, Keeper
+from goworkers_py.delays.keeper import LOOK_S, TaskKeeper
 from goworkers_py.delays.timers import Timers
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.wire.delay_task import DelayTask
@@ -39,7 +39,7 @@ def test_an_end_that_is_refused_for_good_costs_neither_the_ends_behind_it_nor_th
     for name in ("bad", "good"):
         ends.end(DelayTask(name, 0.0, "remind", ""), None)
     book.refused = ["bad"]
-    keeper = Keeper(book, ends, outage, itertools.count(0.0, LOOK_S).__next__)
+    keeper = TaskKeeper(book, ends, outage, itertools.count(0.0, LOOK_S).__next__)
     for _ in range(2):
         with pytest.raises(BrokerUnavailable, match="bad is refused"):
             keeper.run_once()

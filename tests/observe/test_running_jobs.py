@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.observe.running_jobs import LONGEST_SHOWN, MOST_SHOWN, Running, oldest, shown
+from goworkers_py.observe.running_jobs import LONGEST_SHOWN, MOST_SHOWN, RunningJob, oldest, shown
 
 
 def running(raw: bytes, begun_at: float) -> Delivery:
@@ -14,7 +14,7 @@ def running(raw: bytes, begun_at: float) -> Delivery:
 
 def test_a_running_job_is_shown_by_its_payload() -> None:
     raw = b'{"class": "A", "args": [1.0e+16]}'
-    assert shown([running(raw, 12.7)]) == [Running(message=raw.decode(), started_at=12)]
+    assert shown([running(raw, 12.7)]) == [RunningJob(message=raw.decode(), started_at=12)]
 
 
 def test_no_job_and_one_too_long_even_when_shortened_are_left_out() -> None:
@@ -31,6 +31,6 @@ def test_a_payload_is_shortened_once() -> None:
 
 
 def test_the_oldest_are_shown_first_and_only_so_many() -> None:
-    jobs = [Running(message="{}", started_at=at) for at in range(MOST_SHOWN + 10, 0, -1)]
+    jobs = [RunningJob(message="{}", started_at=at) for at in range(MOST_SHOWN + 10, 0, -1)]
     told = oldest([jobs[:100], jobs[100:]])
     assert [job["started_at"] for job in told] == list(range(1, MOST_SHOWN + 1))

@@ -24,7 +24,7 @@ from goworkers_py.core.outcome import (
 from goworkers_py.features.unique.effects import FreeLock, KeepLock
 from goworkers_py.policy.consequences import consequences, state_of
 from goworkers_py.policy.member_ends import AT_ONCE, end_of_set
-from goworkers_py.wire.group import Member
+from goworkers_py.wire.group import GroupMember
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_a_lock_until_its_expiry_outlives_a_success(until: str, ends: tuple[obje
 def test_a_set_whose_members_have_too_many_effects_for_a_step_is_left_to_be_ended(many: int) -> None:
     group = Group("q", "Job", "", "s")
 
-    def member(jid: str, state: StateWord) -> Member:
+    def member(jid: str, state: StateWord) -> GroupMember:
         fields = {"jid": jid, "pyworkers": {"v": 1, "lock": {"name": jid, "for": 60}}}
-        return Member(json.dumps(fields).encode(), fields, state)
+        return GroupMember(json.dumps(fields).encode(), fields, state)
 
     members = [member(str(number), "completed") for number in range(many - 1)]
     end = end_of_set(group, [*members, member("late", "expired")], (), "by")

@@ -16,7 +16,7 @@ from hasty import SHORT, hasty
 from waiting import eventually
 
 from goworkers_py.api.app import App
-from goworkers_py.brokers.contracts.recoverable import Found, Presence
+from goworkers_py.brokers.contracts.recoverable import FoundJob, Presence
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core import machine
@@ -169,7 +169,7 @@ def test_who_left_is_remembered_for_as_long_as_a_late_job_may_come(
 ) -> None:
     """However fast the clock of the one who looks."""
 
-    def judge(found: Found) -> RecoveryDecision:
+    def judge(found: FoundJob) -> RecoveryDecision:
         return RecoveryDecision(found.payload)
 
     with own_broker(redis_url) as broker:

@@ -8,7 +8,7 @@ import redis as redis_py
 from apps import fields, in_progress, job, own_broker, queue, shared
 from hostile_payloads import cases
 
-from goworkers_py.brokers.contracts.recoverable import Found, Presence
+from goworkers_py.brokers.contracts.recoverable import FoundJob, Presence
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.feature_options import EchoConfig
@@ -197,7 +197,7 @@ def test_the_death_of_poison_tells_its_error_to_the_batch() -> None:
     ties = b'{"v":1,"needs":["batch"],"batch":{"id":"b","to":[]}}'
     raw = b'{"class":"A","args":[],"jid":"1","queue":"q","pyworkers":' + ties + b"}"
     judge, name = judge_by(PoisonPolicy(limit=1), [tracking], time.time), name_of(Message(raw, "q"))
-    [death] = [one.death for one in judge(Found("q", GONE, raw, True, name)).effects if isinstance(one, EndInBatch)]
+    [death] = [one.death for one in judge(FoundJob("q", GONE, raw, True, name)).effects if isinstance(one, EndInBatch)]
     assert b"PoisonPill" in death
 
 
@@ -225,4 +225,4 @@ def test_a_fault_in_the_ties_of_one_job_does_not_stop_a_recovery(monkeypatch: py
 
     monkeypatch.setattr(recoverer, "moved", fail)
     judge = judge_by(PoisonPolicy(), [Tracking(Registry(), Config(), time.time)], time.time)
-    assert judge(Found("q", GONE, job(), False, "")).payload == job()
+    assert judge(FoundJob("q", GONE, job(), False, "")).payload == job()

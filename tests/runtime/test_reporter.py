@@ -15,7 +15,7 @@ from goworkers_py.observe.executions import ByQueue
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.runtime.alive.reporter import Reporter
 from goworkers_py.runtime.standby.follower_report import FollowerReport
-from goworkers_py.wire.process_record import Member, ProcessSnapshot
+from goworkers_py.wire.process_record import ProcessMember, ProcessSnapshot
 
 
 class Fleet:
@@ -23,11 +23,11 @@ class Fleet:
 
     def __init__(self, *asks: Command) -> None:
         self.asks = list(asks)
-        self.reports: list[tuple[str, Member, ProcessSnapshot]] = []
+        self.reports: list[tuple[str, ProcessMember, ProcessSnapshot]] = []
         self.records: list[ByQueue] = []
         self.left = False
 
-    def report(self, identity: str, member: Member, now: ProcessSnapshot) -> list[Command]:
+    def report(self, identity: str, member: ProcessMember, now: ProcessSnapshot) -> list[Command]:
         self.reports.append((identity, member, now))
         return self.asks
 

@@ -13,7 +13,7 @@ from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Batch, Settled
-from goworkers_py.brokers.parts import Part
+from goworkers_py.brokers.parts import SettlementPart
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.queues.transport import RedisTransport
 from goworkers_py.config.options import PoolConfig, QueueConfig
@@ -25,7 +25,7 @@ from goworkers_py.core.outcome import DISCARD, DONE, KEEP, LOST, REQUEUE, Dead, 
 from goworkers_py.core.tie_effect import EndInBatch
 from goworkers_py.features.limits.effects import LeaveSlot
 from goworkers_py.features.limits.limit import Slot
-from goworkers_py.features.tracking.effects import NoteState, Tracked
+from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.effects import FreeLock
 from goworkers_py.runtime.pool import Pool
@@ -250,7 +250,9 @@ def test_pushes_with_ties_are_settled_in_several_steps(
     with own_broker(redis_url) as broker:
         settling = Settling(broker, redis)
         for number, delivery in enumerate(settling.fetched(*(job("J", number) for number in range(7)))):
-            pushes = tuple(Push("r", b"{}", ties=(RecordTie(Tracked(f"{number}-{at}", "Job")),)) for at in range(count))
+            pushes = tuple(
+                Push("r", b"{}", ties=(RecordTie(TrackedJob(f"{number}-{at}", "Job")),)) for at in range(count)
+            )
             settling.settler.put(delivery, Done(effects=(PushJobs(str(number), pushes),)))
         with settling:
             assert eventually(lambda: len(settling.unsettled) == 0)
@@ -404,7 +406,7 @@ class ByParts:
     """Settles as a broker of several servers does."""
 
     def __init__(self, transport: RedisTransport) -> None:
-        self._part = Part(transport.settle)
+        self._part = SettlementPart(transport.settle)
 
     def settle(self, batch: Batch) -> list[Any]:
         results = self._part.settle(batch)
@@ -506,7 +508,7 @@ def only_dead(redis: redis_py.Redis) -> dict[str, Any]:
     [
         (Done(effects=(FreeLock(JID, f"l{HALF}"),)), False),
         (Done(effects=(FreeLock(JID, f"l{HALF}"), LeaveSlot(JID, Slot("fine")), StoreValue(JID, "k", b"v", 9))), False),
-        (Done(effects=(NoteState(Tracked(f"j{HALF}", ""), "completed", "", 9),)), False),
+        (Done(effects=(NoteState(TrackedJob(f"j{HALF}", ""), "completed", "", 9),)), False),
         (Retry(5, b'{"jid":"abc"}', effects=(LeaveSlot(JID, Slot(f"l{HALF}")),)), False),
         (Done(effects=(PushJobs(JID, (Push(f"q{HALF}", b"{}"),)),)), True),
         (Dead(None), True),  # type: ignore[arg-type]

@@ -36,7 +36,7 @@ from servers import flush
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.admin import Admin, Place
-from goworkers_py.brokers.contracts.recoverable import Beat, Found, Presence, Recovered
+from goworkers_py.brokers.contracts.recoverable import Beat, FoundJob, Presence, Recovered
 from goworkers_py.brokers.contracts.transport import Batch, Push, Settled
 from goworkers_py.brokers.memory.broker import forget, state_at
 from goworkers_py.brokers.open_broker import open_broker
@@ -209,7 +209,7 @@ def payloads(several: Iterable[Delivery | StoredJob]) -> list[bytes]:
     return [one.payload for one in several]
 
 
-def as_it_was(found: Found) -> RecoveryDecision:
+def as_it_was(found: FoundJob) -> RecoveryDecision:
     """Decides that the job goes back into its queue, unchanged."""
     return RecoveryDecision(found.payload)
 

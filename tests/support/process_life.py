@@ -16,7 +16,7 @@ from apps import begun, job
 from waiting import eventually
 
 from goworkers_py.brokers.broker import Broker
-from goworkers_py.brokers.contracts.recoverable import Found, Presence
+from goworkers_py.brokers.contracts.recoverable import FoundJob, Presence
 from goworkers_py.brokers.contracts.store import TIMED
 from goworkers_py.brokers.contracts.transport import Batch, Push
 from goworkers_py.brokers.redis.driver import connection
@@ -30,11 +30,11 @@ from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import DONE, Cancelled, Dead, Done, Outcome, Requeue, Retry
 from goworkers_py.features.tracking.contract import Records, RunningMark
-from goworkers_py.features.tracking.effects import NoteState, Tracked
+from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.observe.executions import Executions
 from goworkers_py.policy.poison import RecoveryDecision
-from goworkers_py.wire.process_record import Member, MemberPool, ProcessSnapshot
+from goworkers_py.wire.process_record import MemberPool, ProcessMember, ProcessSnapshot
 
 
 class ProcessLife:
@@ -140,15 +140,15 @@ def tracks(life: ProcessLife) -> object:
     payload = job("Tracked", jid="tracked", track=True)
     told = threading.Event()
     published = life.broker.transport.publish(
-        [Push("tracked", payload, ties=(RecordTie(Tracked("tracked", "Tracked")),))]
+        [Push("tracked", payload, ties=(RecordTie(TrackedJob("tracked", "Tracked")),))]
     )
     life.redis.rpoplpush("queue:tracked", "queue:tracked:me:inprogress")
     one = Delivery(payload, "tracked", "me")
     stop = life.broker.require_part(Records).watch("tracked", told.set)
     told.wait(5.0)  # not told where the rules do not allow to listen
-    life.broker.require_part(Records).mark_running([RunningMark(Tracked("tracked", "Tracked"), one, None, True)])
+    life.broker.require_part(Records).mark_running([RunningMark(TrackedJob("tracked", "Tracked"), one, None, True)])
     running = life.broker.require_part(Records).record("tracked")
-    done = Done(effects=(NoteState(Tracked("tracked", ""), "completed", "", 60, (("result", b"1"),)),))
+    done = Done(effects=(NoteState(TrackedJob("tracked", ""), "completed", "", 60, (("result", b"1"),)),))
     settled = life.broker.transport.settle(Batch(secrets.token_hex(4), 1, [(one, done)]))
     record = life.broker.require_part(Records).record("tracked")
     stop()
@@ -157,7 +157,7 @@ def tracks(life: ProcessLife) -> object:
 
 def shows(life: ProcessLife) -> object:
     """The gem sidekiq-status shows a job that begins, tells its progress and ends, and may stop it."""
-    payload, one = job("Shown", jid="shown"), Tracked("shown", "Shown")
+    payload, one = job("Shown", jid="shown"), TrackedJob("shown", "Shown")
     life.redis.lpush("queue:shown:me:inprogress", payload)
     life.redis.hset("sidekiq:status:shown", "status", "queued")
     life.redis.expire("sidekiq:status:shown", 7_200)
@@ -235,7 +235,7 @@ DEAD, LONG_GONE = "host:1:dddddddddddd", "host:2:dddddddddddd"
 
 
 def recovers(life: ProcessLife) -> object:
-    def judge(found: Found) -> RecoveryDecision:
+    def judge(found: FoundJob) -> RecoveryDecision:
         return RecoveryDecision(found.payload)
 
     dead = {"queues": {"q": 1}, "trial": "", "origin": {}}
@@ -262,7 +262,7 @@ def meets_the_fleet(life: ProcessLife) -> object:
     life.redis.lpush(f"{me}-signals", "TSTP")
     running = {"worker:q:1": begun(Delivery(job(), "q", me), 1.0)}
     now = ProcessSnapshot(running, quiet=False, rss=1, round_trip_s=0.1, at=1.0, embedded=False)
-    commands = life.broker.control.report(me, Member(1.0, [MemberPool("q", 1, {"q": 0})]), now)
+    commands = life.broker.control.report(me, ProcessMember(1.0, [MemberPool("q", 1, {"q": 0})]), now)
     keys = ("processes", me, f"{me}:work", f"{me}:workers", f"{me}-signals", "process_cleanup")
     shown = [life.redis.exists(key) for key in keys], life.redis.scard("processes")
     life.broker.control.leave()

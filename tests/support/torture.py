@@ -21,7 +21,7 @@ import traceback
 from pathlib import Path
 
 from goworkers_py.brokers.broker import Broker
-from goworkers_py.brokers.contracts.recoverable import Found, Presence
+from goworkers_py.brokers.contracts.recoverable import FoundJob, Presence
 from goworkers_py.brokers.contracts.store import TIMED
 from goworkers_py.brokers.contracts.transport import Batch, Push
 from goworkers_py.brokers.open_broker import kind_of_broker
@@ -137,7 +137,7 @@ class Life:
         for _ in self._broker.recoverable.recover(self._identity, self._judge, None):
             pass
 
-    def _judge(self, found: Found) -> RecoveryDecision:
+    def _judge(self, found: FoundJob) -> RecoveryDecision:
         return RecoveryDecision(found.payload, PoisonPill("torture") if self._random.random() < 0.05 else None)
 
     def _leave(self) -> None:

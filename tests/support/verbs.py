@@ -15,7 +15,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry as Again
 from waiting import eventually, waiting_child
 
-from goworkers_py.brokers.contracts.recoverable import Beat, Found, Presence, Recovered
+from goworkers_py.brokers.contracts.recoverable import Beat, FoundJob, Presence, Recovered
 from goworkers_py.brokers.contracts.store import TIMED
 from goworkers_py.brokers.contracts.transport import Batch, Push
 from goworkers_py.brokers.redis.broker import RedisBroker
@@ -218,7 +218,7 @@ def strand(broker: RedisBroker, *payloads: bytes, owner: str = OTHER, queue: str
     assert hold(broker, *payloads, owner=owner, queue=queue) == list(payloads)
 
 
-def as_it_was(found: Found) -> RecoveryDecision:
+def as_it_was(found: FoundJob) -> RecoveryDecision:
     """Decides that the job goes back into its queue, unchanged."""
     return RecoveryDecision(found.payload)
 

@@ -11,7 +11,7 @@ from goworkers_py.brokers.redis.fleet.owner_entry import OwnerEntry
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.call import BUILT_IN
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.wire.process_record import Member, MemberPool, ProcessSnapshot, state, work
+from goworkers_py.wire.process_record import MemberPool, ProcessMember, ProcessSnapshot, state, work
 
 KEYS = Keys()
 LIVES_S = 3_600
@@ -42,7 +42,7 @@ class ProcessScene:
 def python_process(pipe: Any, told: ProcessScene, now: float) -> None:
     """As `membership` and the lease write it with each beat. `pipe` is a client of Redis, or a pipeline of one."""
     pools = [MemberPool(name, threads, dict.fromkeys(queues, 0)) for name, threads, queues in told.pools]
-    member = Member(now - told.since_s, pools, told.tag, [*BUILT_IN])
+    member = ProcessMember(now - told.since_s, pools, told.tag, [*BUILT_IN])
     running = _deliveries(told, now)
     shown = ProcessSnapshot(running, told.quiet, told.rss, 0.0004, now, embedded=False, cpu_share=told.cpu_share)
     _write(pipe, told, state(told.identity, member, shown), work(running))

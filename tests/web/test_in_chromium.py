@@ -17,7 +17,7 @@ from web_scene import Scene
 from goworkers_py import App
 from goworkers_py.config.web_options import WebConfig
 from goworkers_py.web.port import open_port
-from goworkers_py.web.site.settings import Settings
+from goworkers_py.web.site.settings import PageSettings
 from goworkers_py.web.views.all_views import TABLE
 
 # The first one starts the browser. One window at a time: with several, each is too slow.
@@ -326,4 +326,4 @@ def test_markup_of_a_job_is_shown_and_does_nothing(browser: Browser, redis: redi
 
 
 def test_the_settings_of_the_section_are_those_of_the_pages() -> None:
-    assert Settings(hide=WebConfig().hide) == Settings()
+    assert PageSettings(hide=WebConfig().hide) == PageSettings()

@@ -20,7 +20,7 @@ from goworkers_py.config.options import Config
 from goworkers_py.config.web_options import WebConfig
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, ConfigError
 from goworkers_py.observe.health_report import WORKING, HealthReport, merged
-from goworkers_py.observe.running_jobs import Running
+from goworkers_py.observe.running_jobs import RunningJob
 from goworkers_py.web import server as module
 from goworkers_py.web.probes import Probes, as_json, pages
 from goworkers_py.web.server import WebServer
@@ -309,7 +309,7 @@ def test_another_site_whose_name_points_here_learns_nothing_but_the_status_of_pr
 
 
 def running(*messages: str) -> HealthReport:
-    return {**merged(WORKING, []), "running": {"q": [Running(message=one, started_at=5) for one in messages]}}
+    return {**merged(WORKING, []), "running": {"q": [RunningJob(message=one, started_at=5) for one in messages]}}
 
 
 def test_stats_show_no_jobs_unless_asked_and_mask_what_is_hidden() -> None:

@@ -19,8 +19,8 @@ from typing import NamedTuple, Protocol
 from goworkers_py.brokers.contracts.fleet import (
     Day,
     InProgressJob,
+    LeaseOwner,
     LineStats,
-    Owner,
     Process,
     QueueStats,
     Running,
@@ -200,7 +200,7 @@ class Admin(Protocol):
     def history(self, days: int) -> list[Day]:
         """Returns the last days, today first: so many, also those without jobs."""
 
-    def owners(self) -> list[Owner]:
+    def owners(self) -> list[LeaseOwner]:
         """Returns every identity under which jobs may be in progress, also dead ones."""
 
     def dead_holders(self, owners: Collection[str]) -> set[str]:
@@ -212,7 +212,7 @@ class Admin(Protocol):
         """Yields the jobs in progress, by owner and queue: all, or those of one queue, or of one owner. Jobs that come
         or go meanwhile may be missed."""
 
-    def held(self, owners: Collection[Owner], queue: str | None = None) -> int:
+    def held(self, owners: Collection[LeaseOwner], queue: str | None = None) -> int:
         """Returns how many jobs are in progress under these owners, of one queue or of all."""
 
     def processes(self) -> list[Process]:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from goworkers_py.core.command import Command
 from goworkers_py.observe.executions import ByQueue
-from goworkers_py.wire.process_record import Member, ProcessSnapshot
+from goworkers_py.wire.process_record import ProcessMember, ProcessSnapshot
 
 
 class Control(Protocol):
@@ -16,7 +16,7 @@ class Control(Protocol):
     a verb raises is BrokerUnavailable; it may then be called again.
     """
 
-    def report(self, identity: str, member: Member, now: ProcessSnapshot) -> list[Command]:
+    def report(self, identity: str, member: ProcessMember, now: ProcessSnapshot) -> list[Command]:
         """Shows this process to the fleet, in place of its last report. Called after each beat.
 
         A process that reports under a new identity is no longer shown under its old one. Returns the commands that

@@ -110,7 +110,7 @@ class Day:
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class LeaseOwner:
     """An identity under which jobs may be in progress."""
 
     identity: str
@@ -126,7 +126,7 @@ class Owner:
 class InProgressJob:
     """A job that was fetched under `owner` and not settled."""
 
-    owner: Owner
+    owner: LeaseOwner
     queue: str
     job: StoredJob
     running_since: float | None  # epoch seconds; None: not begun, or its owner does not say

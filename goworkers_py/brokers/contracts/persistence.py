@@ -116,6 +116,6 @@ class Claims(Protocol):
 
 
 @runtime_checkable
-class Shared(Protocol):
+class SharedClaims(Protocol):
     @property
     def claims(self) -> Claims | None: ...

@@ -66,7 +66,7 @@ class LiveProcess:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundJob:
     """A job that is in progress under a dead identity."""
 
     queue: str
@@ -101,10 +101,10 @@ class DeclaredDead(Exception):
 # dead jobs beyond the limits are deleted. The effects of the decision happen in the same step. It does not raise: if it
 # does, that is a fault of the caller, and `recover` may raise the same. Hold no lock while you call it: it takes time,
 # and may ask the broker.
-Judge = Callable[[Found], RecoveryDecision]
+Judge = Callable[[FoundJob], RecoveryDecision]
 
 
-def left_behind(found: Found) -> RecoveryDecision:
+def left_behind(found: FoundJob) -> RecoveryDecision:
     """The judgement of a process about its own jobs, when it leaves."""
     return RecoveryDecision(found.payload, effects=taken(found.payload, found.queue, found.owner))
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.disque.address import Address, read_address
-from goworkers_py.brokers.disque.commands import Commands
+from goworkers_py.brokers.disque.commands import DisqueCommands
 from goworkers_py.brokers.disque.transport import DisqueTransport
 from goworkers_py.brokers.redis.driver.address import address_of
 from goworkers_py.brokers.reliability import Reliability
@@ -27,7 +27,7 @@ class DisqueBroker(Broker):
     redelivers = True
 
     def __init__(self, address: Address, config: Config) -> None:
-        commands = Commands(address, config.namespace, config.dead_timeout)
+        commands = DisqueCommands(address, config.namespace, config.dead_timeout)
         self.transport = self._transport = DisqueTransport(address, commands, config.poison_limit)
 
     @classmethod

@@ -11,7 +11,7 @@ from goworkers_py.brokers.redis.driver.exchange import RedisCommand
 REPLICATED_WITHIN_MS = 4_000
 
 
-class Commands:
+class DisqueCommands:
     def __init__(self, address: Address, namespace: str, dead_life_s: float) -> None:
         self._prefix = f"{namespace}:" if namespace else ""
         self._address = address

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from goworkers_py.brokers.disque.commands import Commands
+from goworkers_py.brokers.disque.commands import DisqueCommands
 from goworkers_py.brokers.disque.nodes import Nodes, checked
 from goworkers_py.brokers.redis.driver.blocking_line import BlockingLine
 from goworkers_py.core import machine
@@ -32,10 +32,10 @@ class Fetched:
     deliveries: int  # how often it was delivered before, and not ended within its RETRY
 
 
-class Consumer:
+class DisqueConsumer:
     """The fetcher's thread uses it; `wake` may be called by any thread."""
 
-    def __init__(self, nodes: Nodes, commands: Commands) -> None:
+    def __init__(self, nodes: Nodes, commands: DisqueCommands) -> None:
         self._nodes, self._commands = nodes, commands
         self._lines: dict[int, BlockingLine] = {}  # by node; fetcher thread only
         self._bell = commands.name_of(f"pyworkers.wake.{machine.token_hex(8)}")

@@ -23,7 +23,7 @@ FIRST_S = 2.0
 SHORTEST_SLEEP_S = 0.05
 
 
-class Keeper:
+class DisqueKeeper:
     def __init__(self, nodes: Nodes, retry_s: int) -> None:
         self._nodes = nodes
         self._first_s = min(FIRST_S, KEEP_AT * retry_s)

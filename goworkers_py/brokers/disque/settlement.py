@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, refuse_late
-from goworkers_py.brokers.disque.commands import Commands
+from goworkers_py.brokers.disque.commands import DisqueCommands
 from goworkers_py.brokers.disque.nodes import Nodes, checked, error_of, refusal_in
 from goworkers_py.brokers.parts import error_of as error_of_outcome
 from goworkers_py.brokers.redis.driver.exchange import RedisCommand
@@ -35,10 +35,10 @@ class _Asked:
     results: list[Settled] = field(default_factory=list)
 
 
-class Settlement:
+class DisqueSettlement:
     """Threads share it; a settler settles one batch at a time."""
 
-    def __init__(self, nodes: Nodes, commands: Commands) -> None:
+    def __init__(self, nodes: Nodes, commands: DisqueCommands) -> None:
         self._nodes, self._commands = nodes, commands
         self._asked: dict[str, _Asked] = {}  # by settler; each use is one step, as of the next one
         # Which of the jobs that a delivery leaves were added, where others of its batch may not be: it comes again, in

@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterator, Sequence
 
 from goworkers_py.brokers.contracts.transport import Batch, Published, Settled, Transport
 from goworkers_py.brokers.disque.address import Address
-from goworkers_py.brokers.disque.commands import Commands
-from goworkers_py.brokers.disque.consumer import Consumer, Fetched
-from goworkers_py.brokers.disque.keeper import Keeper
+from goworkers_py.brokers.disque.commands import DisqueCommands
+from goworkers_py.brokers.disque.consumer import DisqueConsumer, Fetched
+from goworkers_py.brokers.disque.keeper import DisqueKeeper
 from goworkers_py.brokers.disque.nodes import Nodes, error_of, refusal_in
-from goworkers_py.brokers.disque.settlement import Settlement
+from goworkers_py.brokers.disque.settlement import DisqueSettlement
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
@@ -25,13 +25,13 @@ log = logging.getLogger(__name__)
 class DisqueTransport(Transport):
     """The receipt of a delivery is its `Fetched`: Disque ends a job by its id."""
 
-    def __init__(self, address: Address, commands: Commands, poison_limit: int) -> None:
+    def __init__(self, address: Address, commands: DisqueCommands, poison_limit: int) -> None:
         self._commands, self._poison_limit = commands, poison_limit
         self._nodes = Nodes(address.nodes)
-        self._settlement = Settlement(self._nodes, commands)
-        self._keeper = Keeper(self._nodes, address.retry_s)
+        self._settlement = DisqueSettlement(self._nodes, commands)
+        self._keeper = DisqueKeeper(self._nodes, address.retry_s)
         # By the queues that are consumed together. Their fetcher's thread adds the entry; `wake` reads in any thread.
-        self._consumers: dict[frozenset[str], Consumer] = {}
+        self._consumers: dict[frozenset[str], DisqueConsumer] = {}
         self._woken: set[str] = set()  # queues that were woken before their first consume
 
     def publish(self, pushes: Sequence[Push]) -> list[Published]:
@@ -93,15 +93,15 @@ class DisqueTransport(Transport):
                 self._keeper.forget(delivery.receipt.job_id)
         return results
 
-    def _consumer(self, queues: Sequence[str]) -> Consumer:
+    def _consumer(self, queues: Sequence[str]) -> DisqueConsumer:
         known = next(self._consumers_of(queues), None)
         if known is None:
-            known = self._consumers[frozenset(queues)] = Consumer(self._nodes, self._commands)
+            known = self._consumers[frozenset(queues)] = DisqueConsumer(self._nodes, self._commands)
             if not self._woken.isdisjoint(queues):
                 known.wake()
         return known
 
-    def _consumers_of(self, queues: Sequence[str]) -> Iterator[Consumer]:
+    def _consumers_of(self, queues: Sequence[str]) -> Iterator[DisqueConsumer]:
         return (one for pool, one in list(self._consumers.items()) if pool.issuperset(queues))
 
     def close(self) -> None:

@@ -10,8 +10,8 @@ from goworkers_py.brokers.contracts.fleet import (
     Counts,
     Day,
     InProgressJob,
+    LeaseOwner,
     LineStats,
-    Owner,
     Process,
     QueueStats,
     Running,
@@ -111,7 +111,7 @@ class MemoryAdmin(Admin):
             today = int(self._state.clock() // 86_400)
             return [_day(number, self._state.days.get(number, {})) for number in range(today, today - days, -1)]
 
-    def owners(self) -> list[Owner]:
+    def owners(self) -> list[LeaseOwner]:
         with self._state.lock:
             now = self._state.clock()
             return [_owner(identity, record, now) for identity, record in sorted(self._state.leases.items())]
@@ -135,7 +135,7 @@ class MemoryAdmin(Admin):
             by_queue = sorted(record.in_progress.items()) if record else []
             return [(queue, payload) for queue, jobs in by_queue for payload in jobs.values()]
 
-    def held(self, owners: Collection[Owner], queue: str | None = None) -> int:
+    def held(self, owners: Collection[LeaseOwner], queue: str | None = None) -> int:
         with self._state.lock:
             records = [self._state.leases.get(owner.identity) for owner in owners]
             return sum(record.count(queue) for record in records if record is not None)
@@ -198,10 +198,10 @@ def _latency_s(queue: str, jobs: Waiting, now: float) -> float:
     return max(0.0, now - since) if since else 0.0
 
 
-def _owner(identity: str, record: LeaseRecord, now: float) -> Owner:
+def _owner(identity: str, record: LeaseRecord, now: float) -> LeaseOwner:
     alive, silent_s = record.is_alive(now), now - record.heard
     told = f"sent no beat for {silent_s:.0f} s" if silent_s > SILENT_AFTER_S else record.presence.trouble
-    return Owner(
+    return LeaseOwner(
         identity,
         queues=sorted(record.presence.queues),
         here=True,

@@ -8,7 +8,7 @@ from goworkers_py.brokers.memory.lease_record import Shown
 from goworkers_py.brokers.memory.state import State
 from goworkers_py.core.command import Command
 from goworkers_py.observe.executions import ByQueue
-from goworkers_py.wire.process_record import VERSION, Member, ProcessSnapshot
+from goworkers_py.wire.process_record import VERSION, ProcessMember, ProcessSnapshot
 from goworkers_py.wire.stored_job import StoredJob
 
 # A command that is older is dropped: the process did not beat when it was sent.
@@ -21,7 +21,7 @@ class MemoryControl(Control):
         self._recorded: dict[str, Counts] = {}  # by queue
         self._identity = ""  # the identity under which this process is shown
 
-    def report(self, identity: str, member: Member, now: ProcessSnapshot) -> list[Command]:
+    def report(self, identity: str, member: ProcessMember, now: ProcessSnapshot) -> list[Command]:
         shown = Shown(_process(identity, member, now), _running(identity, now))
         with self._state.lock:
             if identity != self._identity:  # the old one was declared dead
@@ -52,7 +52,7 @@ class MemoryControl(Control):
         return before
 
 
-def _process(identity: str, member: Member, now: ProcessSnapshot) -> Process:
+def _process(identity: str, member: ProcessMember, now: ProcessSnapshot) -> Process:
     return Process(
         identity=identity,
         version=VERSION,

@@ -19,7 +19,7 @@ from goworkers_py.core.group import (
 )
 
 
-class Member(NamedTuple):
+class MemoryMember(NamedTuple):
     at: float  # when it joined
     payload: bytes
 
@@ -30,7 +30,7 @@ class _Open:
 
     said: GroupSettings = DEFAULT_SETTINGS  # by its last push
     own: OwnSettings = NO_OWN_SETTINGS
-    members: dict[int, Member] = field(default_factory=dict)  # by number, in the order in which they joined
+    members: dict[int, MemoryMember] = field(default_factory=dict)  # by number, in the order in which they joined
     asked: float | None = None  # since then people want it to be flushed
 
     @property
@@ -68,7 +68,7 @@ class GroupTable:
         """Called again for the same number, it changes nothing."""
         group = self._open.setdefault(member.group, _Open())
         if number not in group.members:
-            group.members[number] = Member(self._clock(), payload)
+            group.members[number] = MemoryMember(self._clock(), payload)
             group.said = member.settings
 
     def due(self, job_class: str, limit: int, passed: int) -> DueGroups:

@@ -8,7 +8,7 @@ from goworkers_py.brokers.memory.expiring import Expiring
 from goworkers_py.core.cursor import CURSOR_LIFE_S, Cursor, Iteration
 
 
-class Iterations:
+class MemoryIterations:
     """Used under the lock of the state."""
 
     def __init__(self, clock: Callable[[], float]) -> None:

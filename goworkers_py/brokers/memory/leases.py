@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from goworkers_py.brokers.contracts.recoverable import (
     Beat,
     DeclaredDead,
-    Found,
+    FoundJob,
     Judge,
     LiveProcess,
     Presence,
@@ -144,14 +144,14 @@ class MemoryLeases(Recoverable):
             if moved:
                 yield Recovered(found.queue, dead, found.payload, decision)
 
-    def _found(self, dead: str, alone: str) -> list[tuple[int, Found]]:
+    def _found(self, dead: str, alone: str) -> list[tuple[int, FoundJob]]:
         with self._state.lock:
             record = self._state.leases.get(dead)
             if record is None:
                 return []  # the identity left meanwhile, or another process recovered its jobs, and it was forgotten
             begun = record.presence.queues  # jobs are begun in the order in which they were consumed
             return [
-                (receipt, Found(queue, dead, payload, position < begun.get(queue, 0), alone))
+                (receipt, FoundJob(queue, dead, payload, position < begun.get(queue, 0), alone))
                 for queue, jobs in record.in_progress.items()
                 for position, (receipt, payload) in enumerate(jobs.items())
             ]

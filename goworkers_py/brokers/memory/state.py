@@ -30,7 +30,7 @@ from goworkers_py.brokers.memory.chain_table import ChainTable
 from goworkers_py.brokers.memory.channel_tables import ChannelTables
 from goworkers_py.brokers.memory.expiring import Expiring
 from goworkers_py.brokers.memory.group_table import GroupTable
-from goworkers_py.brokers.memory.iterations import Iterations
+from goworkers_py.brokers.memory.iterations import MemoryIterations
 from goworkers_py.brokers.memory.lease_record import LeaseRecord
 from goworkers_py.brokers.memory.line_jobs import ParkedJob, PostedJob
 from goworkers_py.brokers.memory.own_part import OwnPart
@@ -93,7 +93,7 @@ class State:
         self.elections: dict[str, object] = {}  # see `election_table`
         self.channels = ChannelTables(lambda: self.clock())
         self.groups = GroupTable(lambda: self.clock())
-        self.iterations = Iterations(lambda: self.clock())
+        self.iterations = MemoryIterations(lambda: self.clock())
         self.tombstones = Tombstones(lambda: self.clock())
         self.batches = BatchTable(lambda: self.clock(), self.tombstones, self._put_job)
         self.chains = ChainTable(lambda: self.clock(), self.tombstones, self.batches, self._put_job)

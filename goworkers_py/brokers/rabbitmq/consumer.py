@@ -11,7 +11,7 @@ from queue import Empty
 from typing import Any, NamedTuple
 
 from goworkers_py.brokers.rabbitmq.consuming_link import LONGEST_RUN_MS, TIMEOUT_SINCE, ConsumingLink, Flow
-from goworkers_py.brokers.rabbitmq.names import Message, Names
+from goworkers_py.brokers.rabbitmq.names import Names, RabbitMessage
 from goworkers_py.brokers.rabbitmq.publisher import again
 from goworkers_py.brokers.rabbitmq.returns import Returns
 from goworkers_py.core import machine
@@ -35,7 +35,7 @@ class Receipt(NamedTuple):
     headers: Any  # None, mostly
 
 
-class Consumer:
+class RabbitConsumer:
     """Used by the fetcher's thread of the pool, but for `wake` and `close`."""
 
     def __init__(self, parameters: Any, names: Names, returns: Returns) -> None:
@@ -45,7 +45,7 @@ class Consumer:
         )  # True: somebody wakes the fetcher; False: a look is worth it
         self._link: ConsumingLink | None = None
         # Deliveries that are to be acknowledged when these messages are confirmed. For the transport.
-        self.leaving: dict[Delivery, Callable[[], Sequence[Message]]] = {}
+        self.leaving: dict[Delivery, Callable[[], Sequence[RabbitMessage]]] = {}
         self.leave_at = 0.0  # monotonic
         self._flows: dict[str, Flow] = {}
         self._former: list[Flow] = []  # others that hold jobs

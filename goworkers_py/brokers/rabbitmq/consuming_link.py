@@ -26,7 +26,7 @@ from goworkers_py.brokers.rabbitmq.declarer import MOST_CHANNELS, Declarer
 from goworkers_py.brokers.rabbitmq.foreign import is_of_stream, properties_of
 from goworkers_py.brokers.rabbitmq.foreign_connection import ForeignConnection, JobConnection
 from goworkers_py.brokers.rabbitmq.link import Link, cancel_consumer
-from goworkers_py.brokers.rabbitmq.names import Message, Names
+from goworkers_py.brokers.rabbitmq.names import Names, RabbitMessage
 from goworkers_py.brokers.rabbitmq.translation import is_own_close, translated
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
@@ -233,7 +233,7 @@ class ConsumingLink(Link):
             return
         assert self._declarer is not None
         name = self._names.of(flow.queue)
-        self._declarer.forget(Message(name, b""))  # the next flow asks whether there is such a queue
+        self._declarer.forget(RabbitMessage(name, b""))  # the next flow asks whether there is such a queue
         if TIMEOUT in str(reason):
             self._unlimited.add(name)
         elif getattr(reason, "reply_code", 0) != _NOT_FOUND:  # else it was deleted, and is declared
@@ -362,7 +362,7 @@ class ConsumingLink(Link):
         """The flow that the fetcher opens next asks again whether there is such a queue: to consume from one that is
         not there would be an error."""
         assert self._declarer is not None
-        self._declarer.forget(Message(self._names.of(flow.queue), b""))
+        self._declarer.forget(RabbitMessage(self._names.of(flow.queue), b""))
         self._give_back(flow)
         self._bell.put(False)
 

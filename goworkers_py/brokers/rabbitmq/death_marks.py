@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import Any
 
 from goworkers_py.brokers.contracts.death_marks import DeathMarks
-from goworkers_py.brokers.rabbitmq.names import Message, Names
-from goworkers_py.brokers.rabbitmq.publisher import Publisher
+from goworkers_py.brokers.rabbitmq.names import Names, RabbitMessage
+from goworkers_py.brokers.rabbitmq.publisher import RabbitPublisher
 from goworkers_py.brokers.rabbitmq.question import count, delete
 from goworkers_py.brokers.rabbitmq.returns import is_held
 from goworkers_py.core.delivery import Delivery
@@ -28,7 +28,7 @@ MARKED_FROM = 2
 
 
 class RabbitDeathMarks(DeathMarks):
-    def __init__(self, publisher: Publisher, names: Names) -> None:
+    def __init__(self, publisher: RabbitPublisher, names: Names) -> None:
         self._publisher, self._names = publisher, names
         # The names whose marks this process has left and not taken back. Each use is one step.
         self._left: set[str] = set()
@@ -41,11 +41,11 @@ class RabbitDeathMarks(DeathMarks):
 
     def leave(self, name: str) -> None:
         self._left.add(name)
-        self._publisher.publish([Message(self._names.runs_of(name), b"")])
+        self._publisher.publish([RabbitMessage(self._names.runs_of(name), b"")])
 
     def leave_alone(self, name: str) -> None:
         self._left.add(name)
-        self._publisher.publish([Message(self._names.alone_of(name), b"")])
+        self._publisher.publish([RabbitMessage(self._names.alone_of(name), b"")])
 
     def take_back_alone(self, name: str) -> None:
         self._publisher.ask(delete(self._names.alone_of(name)))

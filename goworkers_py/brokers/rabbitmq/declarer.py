@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from goworkers_py.brokers.rabbitmq.names import DELAY, Message, Names
+from goworkers_py.brokers.rabbitmq.names import DELAY, Names, RabbitMessage
 from goworkers_py.brokers.rabbitmq.translation import is_own_close, translated
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 from goworkers_py.wire import payload
@@ -39,7 +39,7 @@ class Declarer:
         self._channels: list[Any] = []  # that are open, but for those that were given up
         self._later: deque[Callable[[], None]] = deque()  # steps that wait for a channel
 
-    def declare(self, message: Message, then: Then, fail: Fail) -> None:
+    def declare(self, message: RabbitMessage, then: Then, fail: Fail) -> None:
         """Calls `then` when the queue of the message is there, and the queues through which it comes there."""
         step: Then = then
         if message.delay_ms:
@@ -48,7 +48,7 @@ class Declarer:
             step = partial(self.queue, self._names.dead, step, fail)
         self.queue(message.queue, step, fail)
 
-    def forget(self, message: Message) -> None:
+    def forget(self, message: RabbitMessage) -> None:
         """The message has found no queue: it was deleted."""
         names = self._names
         self._known -= {message.queue, names.dead, names.due_of(message.queue), names.delay(message.delay_ms)}

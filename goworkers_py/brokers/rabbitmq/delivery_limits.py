@@ -12,7 +12,7 @@ from typing import Any
 
 import simplejson
 
-from goworkers_py.brokers.rabbitmq.consumer import Consumer
+from goworkers_py.brokers.rabbitmq.consumer import RabbitConsumer
 from goworkers_py.brokers.rabbitmq.names import Names
 from goworkers_py.core.delivery import Delivery
 
@@ -31,7 +31,7 @@ class DeliveryLimits:
         self._names = names
         self._told: set[str] = set()  # queues
 
-    def look(self, consumer: Consumer, delivery: Delivery, headers: Any) -> None:
+    def look(self, consumer: RabbitConsumer, delivery: Delivery, headers: Any) -> None:
         count, queue = headers.get(COUNT), delivery.queue
         if not isinstance(count, int) or count < WARNED_FROM or queue in self._told or consumer.version < (4,):
             return

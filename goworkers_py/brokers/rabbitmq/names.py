@@ -36,7 +36,7 @@ DUE = "pyworkers-due"  # epoch milliseconds, because pika writes no float: a job
 DELAY = "pyworkers-delay"  # by it the exchange of delays chooses the queue
 
 
-class Message(NamedTuple):
+class RabbitMessage(NamedTuple):
     """What is published: to a queue of RabbitMQ by its name, after `delay_ms`, one of STEPS_MS; 0: at once."""
 
     queue: str
@@ -92,14 +92,14 @@ class Names:
         """Whether the queue of this name in RabbitMQ is one that workers consume from."""
         return name != self.dead and not name.startswith((self._runs, self._alone))
 
-    def later(self, queue: str, body: bytes, at: float, now: float) -> Message:
+    def later(self, queue: str, body: bytes, at: float, now: float) -> RabbitMessage:
         """The message of a job that waits until `at`. Its last step may end up to a tenth of a second late."""
         rest_ms = (at - now) * 1000
         if rest_ms <= 0:
-            return Message(queue, body)
+            return RabbitMessage(queue, body)
         due_ms = int(min(at * 1000, MOST_DUE_MS))
         step = max([STEPS_MS[0], *(step for step in STEPS_MS if step <= rest_ms)])
-        return Message(queue, body, {DUE: due_ms, DELAY: step}, step)
+        return RabbitMessage(queue, body, {DUE: due_ms, DELAY: step}, step)
 
     def arguments(self, name: str, version: tuple[int, ...]) -> dict[str, Any]:
         """Those with which a queue is declared that is not there. `version` is that of the server."""

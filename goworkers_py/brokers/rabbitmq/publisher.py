@@ -23,9 +23,9 @@ import pika  # type: ignore[import-untyped]
 
 from goworkers_py.brokers.rabbitmq.declarer import Declarer
 from goworkers_py.brokers.rabbitmq.link import Link
-from goworkers_py.brokers.rabbitmq.names import Message, Names
+from goworkers_py.brokers.rabbitmq.names import Names, RabbitMessage
 from goworkers_py.brokers.rabbitmq.question import Question
-from goworkers_py.brokers.rabbitmq.request import Request, TooLarge
+from goworkers_py.brokers.rabbitmq.request import RabbitRequest, TooLarge
 from goworkers_py.brokers.rabbitmq.translation import is_own_close, translated
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerUnavailable
@@ -45,7 +45,7 @@ LARGE = 1_000_000
 _TOO_LARGE = re.compile(r"message size (\d+) is larger than configured max size (\d+)")
 
 
-class Publisher:
+class RabbitPublisher:
     """Threads share it. A worker's thread may be struck by an exception at any step: then its messages are with the
     thread of the link, all or none of them."""
 
@@ -55,11 +55,11 @@ class Publisher:
         self._link: PublishingLink | None = None
         self._limit = SizeLimit()
 
-    def publish(self, messages: Sequence[Message]) -> None:
+    def publish(self, messages: Sequence[RabbitMessage]) -> None:
         """Returns when all are confirmed. Raises BrokerUnavailable when some may not be."""
-        self.send(Request(messages))
+        self.send(RabbitRequest(messages))
 
-    def send(self, request: Request) -> None:
+    def send(self, request: RabbitRequest) -> None:
         """As `publish`. When it raises, `unconfirmed` of the request says which messages may not be published."""
         if not request.messages:
             return
@@ -77,7 +77,7 @@ class Publisher:
             fresh.began, fresh.places = began, frozenset(range(len(request.messages))) - request.unconfirmed
             raise fresh
 
-    def begin(self, requests: Sequence[Request]) -> None:
+    def begin(self, requests: Sequence[RabbitRequest]) -> None:
         """Hands them over, and waits for nothing. While RabbitMQ takes no messages, none is handed over."""
         if not requests:
             return
@@ -88,7 +88,7 @@ class Publisher:
             else:
                 link.ask(request)
 
-    def unconfirmed(self, messages: Sequence[Message]) -> str:
+    def unconfirmed(self, messages: Sequence[RabbitMessage]) -> str:
         """Why messages that are on their way may not be confirmed yet."""
         link = self._link
         if link is not None and link.blocked:
@@ -163,20 +163,20 @@ class SizeLimit:
         return TooLarge(f"a message of {size} bytes is larger than RabbitMQ takes: max_message_size is {self.most}")
 
 
-class Lane:
+class PublishLane:
     """A channel, and the messages on it that are not confirmed."""
 
     def __init__(self) -> None:
         self.channel: Any = None
         self._tags = itertools.count(1)
         # By delivery tag, in their order: a message by its place, its id, and when it was published (monotonic).
-        self.unconfirmed: dict[int, tuple[Request, int, str, float]] = {}
+        self.unconfirmed: dict[int, tuple[RabbitRequest, int, str, float]] = {}
         self.kept_until = 0.0  # monotonic: a message was refused a while ago
 
-    def add(self, request: Request, place: int, number: str) -> None:
+    def add(self, request: RabbitRequest, place: int, number: str) -> None:
         self.unconfirmed[next(self._tags)] = (request, place, number, machine.monotonic())
 
-    def oldest(self) -> tuple[Request, int, str, float] | None:
+    def oldest(self) -> tuple[RabbitRequest, int, str, float] | None:
         return next(iter(self.unconfirmed.values()), None)
 
 
@@ -188,19 +188,19 @@ class PublishingLink(Link):
         self.ready: machine.SimpleQueue[None] = (
             machine.SimpleQueue()
         )  # holds one item when the link can publish, or has ended
-        self._requests: deque[Request] = deque()  # any thread appends, the link's takes
+        self._requests: deque[RabbitRequest] = deque()  # any thread appends, the link's takes
         # The link's thread only:
-        self._lane = Lane()  # for all queues but those of `_stalled`
-        self._stalled: dict[str, Lane] = {}  # by the destination of messages
-        self._large: Lane | None = None
+        self._lane = PublishLane()  # for all queues but those of `_stalled`
+        self._stalled: dict[str, PublishLane] = {}  # by the destination of messages
+        self._large: PublishLane | None = None
         self._declarer: Declarer | None = None
         self._questions: list[Question] = []  # that wait for the connection
         self._numbers = itertools.count()
         self._nonce = machine.token_hex(6)
-        self._open: set[Request] = set()  # taken and not decided
+        self._open: set[RabbitRequest] = set()  # taken and not decided
         self._returned: set[str] = set()  # the ids of messages that found no queue
 
-    def ask(self, request: Request) -> None:
+    def ask(self, request: RabbitRequest) -> None:
         self._requests.append(request)
         self.call(self._take)
         if self.error is not None:  # it may have ended before the request was there: nobody took it
@@ -236,7 +236,7 @@ class PublishingLink(Link):
         if not self.blocked:  # else the server reads nothing now, and answers later
             self._end(error)
 
-    def _open_lane(self, lane: Lane) -> None:
+    def _open_lane(self, lane: PublishLane) -> None:
         def opened(channel: Any) -> None:
             channel.add_on_close_callback(partial(self._on_closed, lane))
             channel.add_on_return_callback(self._on_return)
@@ -249,7 +249,7 @@ class PublishingLink(Link):
 
         self._connection.channel(on_open_callback=opened)
 
-    def _on_closed(self, lane: Lane, channel: Any, reason: Any) -> None:
+    def _on_closed(self, lane: PublishLane, channel: Any, reason: Any) -> None:
         if is_own_close(reason):
             return
         told = _TOO_LARGE.search(str(reason))
@@ -265,12 +265,12 @@ class PublishingLink(Link):
         lane.unconfirmed.clear()
         self._leave_lane(lane)
 
-    def _leave_lane(self, lane: Lane) -> None:
+    def _leave_lane(self, lane: PublishLane) -> None:
         self._stalled = {queue: one for queue, one in self._stalled.items() if one is not lane}
         if lane is self._large:
             self._large = None
         if lane is self._lane:
-            self._lane = Lane()
+            self._lane = PublishLane()
             self._open_lane(self._lane)
 
     def _on_ready(self) -> None:
@@ -291,7 +291,7 @@ class PublishingLink(Link):
                 else:
                     self._publish(request, place)
 
-    def _publish(self, request: Request, place: int) -> None:
+    def _publish(self, request: RabbitRequest, place: int) -> None:
         message = request.messages[place]
         if len(message.body) > self._limit.most:
             self._decide(request, place, self._limit.error(len(message.body)))
@@ -311,13 +311,13 @@ class PublishingLink(Link):
         except Exception as error:
             self._end(error)
 
-    def _destination(self, message: Message) -> str:
+    def _destination(self, message: RabbitMessage) -> str:
         return self._names.delay(message.delay_ms) if message.delay_ms else message.queue
 
-    def _lane_for(self, message: Message) -> Lane:
+    def _lane_for(self, message: RabbitMessage) -> PublishLane:
         if len(message.body) > LARGE and self._limit.most == math.inf:
             if self._large is None:
-                self._large = Lane()
+                self._large = PublishLane()
                 self._open_lane(self._large)
             return self._large
         return self._stalled.get(self._destination(message), self._lane)
@@ -331,7 +331,7 @@ class PublishingLink(Link):
         if waits and len({*self._stalled.values()}) < MOST_LANES:
             assert oldest is not None
             self._stalled[self._destination(oldest[0].messages[oldest[1]])] = self._lane
-            self._lane = Lane()
+            self._lane = PublishLane()
             self._open_lane(self._lane)
         for lane in {*self._stalled.values()}:
             if not lane.unconfirmed and machine.monotonic() > lane.kept_until and lane.channel.is_open:
@@ -339,13 +339,13 @@ class PublishingLink(Link):
                 self._leave_lane(lane)
         self._loop.call_later(STALLED_S / 2, self._look)
 
-    def _declare_then(self, request: Request, place: int) -> None:
+    def _declare_then(self, request: RabbitRequest, place: int) -> None:
         """Publishes when the queues of the message are there."""
         assert self._declarer is not None
         publish, fail = partial(self._publish, request, place), partial(self._decide, request, place)
         self._declarer.declare(request.messages[place], publish, fail)
 
-    def _decide(self, request: Request, place: int, error: BrokerError | None = None) -> None:
+    def _decide(self, request: RabbitRequest, place: int, error: BrokerError | None = None) -> None:
         request.decide(place, error)
         if request.undecided == 0:
             self._open.discard(request)
@@ -353,7 +353,7 @@ class PublishingLink(Link):
     def _on_return(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
         self._returned.add(properties.message_id)
 
-    def _on_confirm(self, lane: Lane, frame: Any) -> None:
+    def _on_confirm(self, lane: PublishLane, frame: Any) -> None:
         tag, refused = frame.method.delivery_tag, frame.method.NAME == "Basic.Nack"
         tags = [tag]
         if refused:
@@ -364,7 +364,7 @@ class PublishingLink(Link):
             request, place, number, _ = lane.unconfirmed.pop(one)
             self._confirmed(request, place, number, refused)
 
-    def _confirmed(self, request: Request, place: int, number: str, refused: bool) -> None:
+    def _confirmed(self, request: RabbitRequest, place: int, number: str, refused: bool) -> None:
         request.heard += 1
         if refused:
             self._after_refusal(request, place)
@@ -376,7 +376,7 @@ class PublishingLink(Link):
         else:
             self._decide(request, place)
 
-    def _after_refusal(self, request: Request, place: int) -> None:
+    def _after_refusal(self, request: RabbitRequest, place: int) -> None:
         """RabbitMQ has not stored the message: the queue is full, or has no leader yet, because it is just declared."""
         now = machine.monotonic()
         request.refused_at = request.refused_at or now

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from goworkers_py.brokers.rabbitmq.names import Message
+from goworkers_py.brokers.rabbitmq.names import RabbitMessage
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 
@@ -13,12 +13,14 @@ class TooLarge(BrokerRefused):
     """RabbitMQ takes no message of this size, by any try."""
 
 
-class Request:
+class RabbitRequest:
     """Messages that are published together, and what the thread that waits for them is told: an error, or None.
 
     One that is refused holds up the answer until the others are confirmed, so that nobody publishes those again."""
 
-    def __init__(self, messages: Sequence[Message], over: machine.SimpleQueue[Request] | None = None) -> None:
+    def __init__(
+        self, messages: Sequence[RabbitMessage], over: machine.SimpleQueue[RabbitRequest] | None = None
+    ) -> None:
         """`over` gets this request when the answer is there."""
         self.messages, self._over = messages, over
         self.is_over = False  # set after `error`

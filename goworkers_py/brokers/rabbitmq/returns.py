@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from goworkers_py.brokers.rabbitmq.names import Message
+from goworkers_py.brokers.rabbitmq.names import RabbitMessage
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 
@@ -33,9 +33,9 @@ class Returns:
     def __init__(self) -> None:
         self._lock = machine.Lock()
         # The messages that unsettled ends leave, by the job's own message, the oldest first.
-        self._ends: dict[Name, Sequence[Message]] = {}
+        self._ends: dict[Name, Sequence[RabbitMessage]] = {}
 
-    def loses(self, delivery: Delivery, messages: Sequence[Message] | None) -> bool:
+    def loses(self, delivery: Delivery, messages: Sequence[RabbitMessage] | None) -> bool:
         """Whether a delivery that seemed lost cannot be settled. Then its end is remembered, which leaves these
         messages; None: it has none."""
         with self._lock:
@@ -45,7 +45,7 @@ class Returns:
                 self._remember(delivery, messages)
             return True
 
-    def release(self, delivery: Delivery, messages: Sequence[Message] | None) -> bool:
+    def release(self, delivery: Delivery, messages: Sequence[RabbitMessage] | None) -> bool:
         """Takes a delivery whose outcome is written out of progress. False if it cannot be acknowledged."""
         flow, tag, _ = delivery.receipt
         held = not flow.loses and flow.held.pop(tag, None) is not None
@@ -58,7 +58,7 @@ class Returns:
                 self._remember(delivery, messages)
             return held and not flow.has_ended
 
-    def _remember(self, delivery: Delivery, messages: Sequence[Message] | None) -> None:
+    def _remember(self, delivery: Delivery, messages: Sequence[RabbitMessage] | None) -> None:
         if not delivery.message_id or messages is None:
             return
         self._ends[_name(delivery)] = messages
@@ -80,7 +80,7 @@ class Returns:
                         return True
         return False
 
-    def end_of(self, delivery: Delivery) -> Sequence[Message] | None:
+    def end_of(self, delivery: Delivery) -> Sequence[RabbitMessage] | None:
         """The messages that the end of this job leaves, if the job has ended here before it came again."""
         if not delivery.message_id:
             return None

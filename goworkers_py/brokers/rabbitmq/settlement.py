@@ -12,9 +12,9 @@ from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, U
 from goworkers_py.brokers.parts import error_of
 from goworkers_py.brokers.rabbitmq.consuming_link import ConsumingLink, Flow
 from goworkers_py.brokers.rabbitmq.consuming_link import Finished as FinishedFlow
-from goworkers_py.brokers.rabbitmq.names import Message, Names
-from goworkers_py.brokers.rabbitmq.publisher import Publisher, again
-from goworkers_py.brokers.rabbitmq.request import Request, TooLarge
+from goworkers_py.brokers.rabbitmq.names import Names, RabbitMessage
+from goworkers_py.brokers.rabbitmq.publisher import RabbitPublisher, again
+from goworkers_py.brokers.rabbitmq.request import RabbitRequest, TooLarge
 from goworkers_py.brokers.rabbitmq.returns import Returns, is_held
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
@@ -42,14 +42,14 @@ class _Leaving:
 
     def __init__(self) -> None:
         self.confirmed = set[int]()  # messages, by their places among those of the delivery
-        self.request: Request | None = None  # on its way
+        self.request: RabbitRequest | None = None  # on its way
         self.asked_at = 0.0  # monotonic
         self._asked: Sequence[int] = ()  # the places of the messages of `request`
 
-    def ask(self, messages: Sequence[Message], over: machine.SimpleQueue[Request]) -> Request:
+    def ask(self, messages: Sequence[RabbitMessage], over: machine.SimpleQueue[RabbitRequest]) -> RabbitRequest:
         """The request for what is not confirmed. Messages of later tries are to be published with a shorter delay."""
         self._asked = [place for place in range(len(messages)) if place not in self.confirmed]
-        self.request = Request([messages[place] for place in self._asked], over)
+        self.request = RabbitRequest([messages[place] for place in self._asked], over)
         self.asked_at = machine.monotonic()
         return self.request
 
@@ -67,10 +67,10 @@ class _Leaving:
         return request.error
 
 
-class Settlement:
+class RabbitSettlement:
     """Threads share it; each settler settles one batch at a time."""
 
-    def __init__(self, publisher: Publisher, names: Names, returns: Returns) -> None:
+    def __init__(self, publisher: RabbitPublisher, names: Names, returns: Returns) -> None:
         self._publisher, self._names, self._returns = publisher, names, returns
         # By settler: the number and the results of its last batch, which are not all there when it raised. Each use is
         # one step, as of the next one.
@@ -93,10 +93,10 @@ class Settlement:
 
     def _settle_others(
         self, finished: Sequence[Finished], results: dict[Delivery, Settled]
-    ) -> dict[Delivery, tuple[Outcome, Sequence[Message]]]:
+    ) -> dict[Delivery, tuple[Outcome, Sequence[RabbitMessage]]]:
         """Settles those that leave nothing, and those that cannot be settled here. Returns the others, with what they
         leave."""
-        publishing: dict[Delivery, tuple[Outcome, Sequence[Message]]] = {}
+        publishing: dict[Delivery, tuple[Outcome, Sequence[RabbitMessage]]] = {}
         leave_nothing = list[Finished]()
         for delivery, outcome in finished:
             held = is_held(delivery)
@@ -124,7 +124,7 @@ class Settlement:
             results[delivery] = self._returns.release(delivery, None if _goes_to_the_front(outcome) else ())
         _acknowledge(one for one in finished if results[one[0]] is True)
 
-    def _left_behind(self, delivery: Delivery, outcome: Outcome) -> Sequence[Message] | None:
+    def _left_behind(self, delivery: Delivery, outcome: Outcome) -> Sequence[RabbitMessage] | None:
         """The messages that the end of a lost delivery leaves; None if the job is to run again."""
         if _goes_to_the_front(outcome):
             return None
@@ -135,14 +135,14 @@ class Settlement:
 
     def _publish(
         self,
-        publishing: Mapping[Delivery, tuple[Outcome, Sequence[Message]]],
+        publishing: Mapping[Delivery, tuple[Outcome, Sequence[RabbitMessage]]],
         results: dict[Delivery, Settled],
         hasty: bool = False,
     ) -> None:
         """Publishes what deliveries leave, and acknowledges each as soon as all of it is confirmed: one that is not
         acknowledged comes again with its process. Raises when the connection was lost."""
-        over: machine.SimpleQueue[Request] = machine.SimpleQueue()
-        fresh: dict[Request, Delivery] = {}
+        over: machine.SimpleQueue[RabbitRequest] = machine.SimpleQueue()
+        fresh: dict[RabbitRequest, Delivery] = {}
         for delivery, (_, messages) in publishing.items():
             leaving = self._leaving.setdefault(delivery, _Leaving())
             leaving.look()
@@ -171,7 +171,7 @@ class Settlement:
         if errors:
             raise again(errors[0])
 
-    def _look(self, delivery: Delivery, messages: Sequence[Message]) -> str | BrokerError | None:
+    def _look(self, delivery: Delivery, messages: Sequence[RabbitMessage]) -> str | BrokerError | None:
         """None when all messages of the delivery are confirmed; the error of a lost connection; or else a text."""
         leaving = self._leaving[delivery]
         error = leaving.look()
@@ -186,8 +186,8 @@ class Settlement:
         return error
 
     def _await(
-        self, fresh: Sequence[Request], over: machine.SimpleQueue[Request], hasty: bool
-    ) -> Iterator[list[Request]]:
+        self, fresh: Sequence[RabbitRequest], over: machine.SimpleQueue[RabbitRequest], hasty: bool
+    ) -> Iterator[list[RabbitRequest]]:
         """Yields the requests that are over, as they come. Waits for no queue that already lets a message wait."""
         ours = {*fresh}
         long_ago = machine.monotonic() - SLOW_S
@@ -206,7 +206,7 @@ class Settlement:
                     awaited.difference_update(ended)
                     yield ended
 
-    def leave(self, leaving: dict[Delivery, Callable[[], Sequence[Message]]]) -> None:
+    def leave(self, leaving: dict[Delivery, Callable[[], Sequence[RabbitMessage]]]) -> None:
         """Publishes messages in the place of deliveries, and takes those out that are done. The others stay in
         progress: they are to be left again. In the fetcher's thread, so it does not wait for long."""
         for one in [one for one in leaving if not is_held(one)]:
@@ -228,13 +228,13 @@ class Settlement:
                 self._end([(delivery, REQUEUE)], {})
                 self._drop(delivery, leaving)
 
-    def _drop(self, delivery: Delivery, leaving: dict[Delivery, Callable[[], Sequence[Message]]]) -> None:
+    def _drop(self, delivery: Delivery, leaving: dict[Delivery, Callable[[], Sequence[RabbitMessage]]]) -> None:
         """When it comes again, nobody has it here."""
         del leaving[delivery]
         self._leaving.pop(delivery, None)
         self._returns.loses(delivery, None)
 
-    def messages(self, delivery: Delivery, outcome: Outcome) -> Sequence[Message]:
+    def messages(self, delivery: Delivery, outcome: Outcome) -> Sequence[RabbitMessage]:
         """Raises what stands in the way of one of them."""
         if isinstance(outcome, Park):
             raise BrokerRefused("RabbitMQ has no lines of limits: push such jobs to a partition on Redis")
@@ -245,18 +245,18 @@ class Settlement:
             raise TypeError("a payload is no bytes")
         return messages
 
-    def _left_by(self, delivery: Delivery, outcome: Outcome) -> Iterator[Message]:
+    def _left_by(self, delivery: Delivery, outcome: Outcome) -> Iterator[RabbitMessage]:
         for effect in outcome.effects:
             if isinstance(effect, PushJobs):
                 yield from map(self._of_push, effect.pushes)
             elif isinstance(effect, PushEcho):
-                yield Message(self._names.of(effect.queue), effect.payload)
+                yield RabbitMessage(self._names.of(effect.queue), effect.payload)
         if isinstance(outcome, Retry | Reschedule):
             yield self._names.later(self._place(delivery, outcome.payload), outcome.payload, outcome.at, machine.time())
         elif isinstance(outcome, Dead):
-            yield Message(self._names.dead, outcome.payload)
+            yield RabbitMessage(self._names.dead, outcome.payload)
         elif isinstance(outcome, Requeue) and not _goes_to_the_front(outcome):
-            yield Message(self._names.of(_home(delivery)), outcome.payload or _as_job(delivery))
+            yield RabbitMessage(self._names.of(_home(delivery)), outcome.payload or _as_job(delivery))
 
     def _place(self, delivery: Delivery, raw: bytes) -> str:
         """The queue in RabbitMQ that a payload names; that of its delivery, where RabbitMQ cannot have the name."""
@@ -265,7 +265,7 @@ class Settlement:
                 return self._names.of(queue)
         return self._names.of(_home(delivery))
 
-    def _of_push(self, push: Push) -> Message:
+    def _of_push(self, push: Push) -> RabbitMessage:
         name = self._names.of(push.queue)
         return self._names.later(name, push.payload, push.at or 0.0, machine.time())
 

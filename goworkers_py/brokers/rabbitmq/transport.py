@@ -13,13 +13,13 @@ from functools import partial
 from typing import Any
 
 from goworkers_py.brokers.contracts.transport import Batch, Published, PublishResult, Settled, Transport
-from goworkers_py.brokers.rabbitmq.consumer import Consumer
+from goworkers_py.brokers.rabbitmq.consumer import RabbitConsumer
 from goworkers_py.brokers.rabbitmq.death_marks import RabbitDeathMarks, name_marks
 from goworkers_py.brokers.rabbitmq.delivery_limits import DeliveryLimits
-from goworkers_py.brokers.rabbitmq.names import DUE, Message, Names
-from goworkers_py.brokers.rabbitmq.publisher import Publisher
+from goworkers_py.brokers.rabbitmq.names import DUE, Names, RabbitMessage
+from goworkers_py.brokers.rabbitmq.publisher import RabbitPublisher
 from goworkers_py.brokers.rabbitmq.returns import Returns
-from goworkers_py.brokers.rabbitmq.settlement import Settlement
+from goworkers_py.brokers.rabbitmq.settlement import RabbitSettlement
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import ID_LIFE_S, Push
@@ -38,13 +38,13 @@ MOST_IDS = 100_000
 class RabbitTransport(Transport):
     def __init__(self, parameters: Any, names: Names, marks_deaths: bool = True) -> None:
         self._parameters, self._names = parameters, names
-        self._publisher = Publisher(parameters, names)
+        self._publisher = RabbitPublisher(parameters, names)
         self._returns = Returns()
         self._limits = DeliveryLimits(names)
-        self._settlement = Settlement(self._publisher, names, self._returns)
+        self._settlement = RabbitSettlement(self._publisher, names, self._returns)
         self.marks = RabbitDeathMarks(self._publisher, names) if marks_deaths else None
         # By each of their queues. Changed by fetchers' threads, one for each pool, in single steps.
-        self._consumers: dict[str, Consumer] = {}
+        self._consumers: dict[str, RabbitConsumer] = {}
         self._woken: set[str] = set()  # queues that were woken before their first consume
         self._ids: dict[str, float] = {}  # of pushes that this process has published, with their time (monotonic)
         self._most_ids = MOST_IDS  # when there are more, those that are too old are dropped
@@ -85,7 +85,7 @@ class RabbitTransport(Transport):
             self._ids.pop(name, None)
         self._most_ids = max(MOST_IDS, 2 * len(self._ids))  # else each push would look at all of them
 
-    def _message(self, push: Push) -> Message:
+    def _message(self, push: Push) -> RabbitMessage:
         name = self._names.of(push.queue)
         return self._names.later(name, push.payload, push.at or 0.0, machine.time())
 
@@ -99,10 +99,10 @@ class RabbitTransport(Transport):
             asks = [(queue, 0) for queue, _ in asks]
         return self._to_run(consumer, consumer.consume(identity, asks, limit, wait_s))
 
-    def _to_run(self, consumer: Consumer, taken: list[Delivery]) -> list[Delivery]:
+    def _to_run(self, consumer: RabbitConsumer, taken: list[Delivery]) -> list[Delivery]:
         """Without the jobs whose time takes several steps, which go to the next step, and without those that have ended
         here before they came again."""
-        leaving: dict[Delivery, Callable[[], Sequence[Message]]] = {}
+        leaving: dict[Delivery, Callable[[], Sequence[RabbitMessage]]] = {}
         for one in taken:
             if one.again and (left := self._returns.end_of(one)) is not None:
                 leaving[one] = partial(_same, left)
@@ -122,18 +122,18 @@ class RabbitTransport(Transport):
         self._leave(consumer)
         return [one for one in taken if one not in leaving]
 
-    def _next_step(self, delivery: Delivery) -> Sequence[Message]:
+    def _next_step(self, delivery: Delivery) -> Sequence[RabbitMessage]:
         due = delivery.receipt.headers[DUE] / 1000
         return [self._names.later(self._names.of(delivery.queue), delivery.payload, due, machine.time())]
 
-    def _leave(self, consumer: Consumer) -> None:
+    def _leave(self, consumer: RabbitConsumer) -> None:
         self._settlement.leave(consumer.leaving)
         consumer.leave_at = machine.monotonic() + LEAVE_AGAIN_S
 
-    def _consumer(self, queues: Sequence[str]) -> Consumer:
+    def _consumer(self, queues: Sequence[str]) -> RabbitConsumer:
         known = self._consumers.get(queues[0])
         if known is None:
-            known = Consumer(self._parameters, self._names, self._returns)
+            known = RabbitConsumer(self._parameters, self._names, self._returns)
             if not self._woken.isdisjoint(queues):
                 known.wake()
             for queue in queues:
@@ -172,7 +172,7 @@ class RabbitTransport(Transport):
         self._publisher.close()
 
 
-def _same(messages: Sequence[Message]) -> Sequence[Message]:
+def _same(messages: Sequence[RabbitMessage]) -> Sequence[RabbitMessage]:
     return messages
 
 

@@ -16,7 +16,7 @@ from goworkers_py.brokers.redis.fleet.leadership import RedisLeadership
 from goworkers_py.brokers.redis.fleet.leases import RedisLeases
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.neighbours import RedisNeighbours
-from goworkers_py.brokers.redis.queues.settlement import Settlement
+from goworkers_py.brokers.redis.queues.settlement import RedisSettlement
 from goworkers_py.brokers.redis.queues.store import RedisStore
 from goworkers_py.brokers.redis.queues.transport import RedisTransport
 from goworkers_py.brokers.redis.server import access
@@ -59,7 +59,7 @@ class RedisBroker(Broker):
             connections = self._connect_fenced(address, fence, keys.leader(fence.election))
         self.connections, self.keys, self.fence = connections, keys, fence
         self.begins, self.listener = BeginCalls(connections, keys), Listener(connections)
-        settlement = Settlement(connections, keys, dead_limits)
+        settlement = RedisSettlement(connections, keys, dead_limits)
         transport = RedisTransport(connections, keys, settlement)
         self.transport = self._transport = transport
         self.store = RedisStore(connections, keys, settlement, dead_limits)

@@ -17,7 +17,7 @@ _BEGIN = Script(LUA / "begin_iteration.lua", list_of(bytes))
 _CHECKPOINT = Script(LUA / "checkpoint.lua", lambda reply: reply in (0, 1))
 
 
-class Iterations:
+class RedisIterations:
     def __init__(self, connections: Connections, keys: Keys) -> None:
         self._connections = connections
         self._keys = keys

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Transport
-from goworkers_py.brokers.parts import PIECES, Part
+from goworkers_py.brokers.parts import PIECES, SettlementPart
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.outcome import DONE, Keep, Requeue
@@ -32,13 +32,13 @@ class StoreFirst:
     def __init__(self, queues: Transport, store: Store) -> None:
         self._queues = queues
         self._store = store
-        self._parts = dict[str, Part]()  # by settler; each use is one step
+        self._parts = dict[str, SettlementPart]()  # by settler; each use is one step
 
     def settle(self, batch: Batch) -> Sequence[Settled]:
         """When it raises, the caller asks for the same batch again, as for any transport."""
         if any(isinstance(outcome, Keep) for _, outcome in batch.finished):
             raise ValueError("a delivery that is kept is not settled")
-        part = self._parts.setdefault(batch.settler, Part(self._store.apply))
+        part = self._parts.setdefault(batch.settler, SettlementPart(self._store.apply))
         results = part.settle(dataclasses.replace(batch, number=batch.number * PIECES))
         ended = [_acknowledgement(one) for one in batch.finished if results[one[0]] is True]
         try:

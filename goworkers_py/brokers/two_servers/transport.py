@@ -20,7 +20,7 @@ from typing import cast
 
 from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.brokers.contracts.transport import Batch, Pollable, PublishResult, Settled, Transport
-from goworkers_py.brokers.parts import PIECES, Part, Results
+from goworkers_py.brokers.parts import PIECES, Results, SettlementPart
 from goworkers_py.brokers.rounds import rounds
 from goworkers_py.brokers.two_servers.service_probe import ServiceProbe
 from goworkers_py.brokers.two_servers.store_first import StoreFirst
@@ -41,7 +41,7 @@ AWAY_PAUSE_S = 0.5
 STORED = "stored"
 
 
-class Pool:
+class ServicePool:
     """The queues that are consumed together. The fetcher's thread of these queues uses it."""
 
     def __init__(self, queues: frozenset[str], watch: StoreWatch) -> None:
@@ -59,7 +59,7 @@ class Pool:
         self._turn = 0
 
 
-Take = Callable[[Pool, str, Sequence[Ask], int], list[Delivery]]
+Take = Callable[[ServicePool, str, Sequence[Ask], int], list[Delivery]]
 
 
 class TwoServerTransport(Transport):
@@ -70,13 +70,13 @@ class TwoServerTransport(Transport):
         self._service, self._stored = service, stored
         cast(Pollable, stored).leaves_waits = True
         self._store_first = StoreFirst(service, store)
-        self._parts = dict[str, Part]()  # by settler; each use is one step
+        self._parts = dict[str, SettlementPart]()  # by settler; each use is one step
         # Deliveries of the queue service that are not settled. The fetchers' threads add them, the settlers' threads
         # remove them: each in one step.
         self._held: set[Delivery] = set()
         self._cut_short: set[str] = set()  # queues of which a reply of the store may have been lost
         self._woken: set[str] = set()  # queues whose wait is to end, or the next one that would begin
-        self._pools: list[Pool] = []  # each is appended by the fetcher's thread of its queues
+        self._pools: list[ServicePool] = []  # each is appended by the fetcher's thread of its queues
         self._numbers = count(1)  # of our own batches
         self._probe = ServiceProbe(name, service, self._on_return)
 
@@ -107,7 +107,7 @@ class TwoServerTransport(Transport):
         return taken if taken or wait_s <= 0 or limit <= 0 else self._wait(pool, identity, asks, limit, wait_s)
 
     def _take_stored(
-        self, pool: Pool, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = 0.0
+        self, pool: ServicePool, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = 0.0
     ) -> list[Delivery]:
         try:
             return _marked(self._stored.consume(identity, _of_store(asks), limit, wait_s))
@@ -117,7 +117,7 @@ class TwoServerTransport(Transport):
             raise
 
     def _take_of_service(
-        self, pool: Pool, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = 0.0
+        self, pool: ServicePool, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = 0.0
     ) -> list[Delivery]:
         """Nothing comes while the service is away: `check` tells that, unless the pool has no queue in the store."""
         if (away := self._probe.away) is None:
@@ -132,7 +132,7 @@ class TwoServerTransport(Transport):
             raise self._probe.named(away)
         return []
 
-    def _wait(self, pool: Pool, identity: str, asks: Sequence[Ask], limit: int, wait_s: float) -> list[Delivery]:
+    def _wait(self, pool: ServicePool, identity: str, asks: Sequence[Ask], limit: int, wait_s: float) -> list[Delivery]:
         at_store = self._probe.away is not None  # first: from now on `wake` and `_on_return` end the wait there
         if not at_store:
             pool.watch.watch(cast(Pollable, self._stored).begin_waits(identity, _of_store(asks)))
@@ -141,17 +141,17 @@ class TwoServerTransport(Transport):
             return []
         return (self._take_stored if at_store else self._take_of_service)(pool, identity, asks, limit, wait_s)
 
-    def _pool(self, queues: Sequence[str]) -> Pool:
+    def _pool(self, queues: Sequence[str]) -> ServicePool:
         """That of these queues, or one that has more."""
         wanted = frozenset(queues)
         pool = next((pool for pool in list(self._pools) if pool.queues >= wanted), None)
         if pool is None:
             first = queues[0]
-            pool = Pool(wanted, StoreWatch(lambda: self.wake(first)))
+            pool = ServicePool(wanted, StoreWatch(lambda: self.wake(first)))
             self._pools.append(pool)
         return pool
 
-    def _give_back_of_others(self, pool: Pool) -> None:
+    def _give_back_of_others(self, pool: ServicePool) -> None:
         """After the lease of the earlier identity has ended: no worker begins a job that was fetched under it. The
         store's jobs were recovered; the queue service has no leases."""
         stale = [one for one in list(self._held) if one.queue in pool.queues and one.stage is FETCHED]
@@ -227,7 +227,7 @@ class TwoServerTransport(Transport):
     def _on_return(self) -> None:
         self._wake_at_store(list(self._pools))
 
-    def _wake_at_store(self, pools: Sequence[Pool]) -> None:
+    def _wake_at_store(self, pools: Sequence[ServicePool]) -> None:
         for pool in pools:
             for queue in pool.queues:  # the store does not know all of them
                 self._stored.wake(queue)
@@ -254,9 +254,9 @@ class TwoServerTransport(Transport):
         held = [one for one in batch.held if is_stored(one)]
         return self._part(batch.settler).settle(Batch(batch.settler, batch.number * PIECES, others, held))
 
-    def _part(self, settler: str) -> Part:
+    def _part(self, settler: str) -> SettlementPart:
         """The part of its batches for the jobs of the store."""
-        return self._parts.setdefault(settler, Part(self._stored.settle))
+        return self._parts.setdefault(settler, SettlementPart(self._stored.settle))
 
     def close(self) -> None:
         self._probe.close()

@@ -16,7 +16,7 @@ from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail, with_jo
 from goworkers_py.cli.listing import report_none
 from goworkers_py.cli.noting import noted
 from goworkers_py.cli.selection import as_json, dry_run, limit
-from goworkers_py.cli.tables import Table, arguments, cut, when
+from goworkers_py.cli.tables import TextTable, arguments, cut, when
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.features.limits.configured import known_limits
 from goworkers_py.features.limits.limit import (
@@ -69,7 +69,7 @@ def list_(app: App, as_json: bool) -> None:
         else:
             numbers = fields["keys"], fields["places"], fields["waiting"]
             rows.append((name, *_allowed(entry), "yes" if fields["set"] else "-", *map(str, numbers)))
-    Table("limit", "concurrent", "rate", "burst", "set by hand", "keys>", "places>", "waiting>").add(rows)
+    TextTable("limit", "concurrent", "rate", "burst", "set by hand", "keys>", "places>", "waiting>").add(rows)
     if undeclared:
         about = "in code or configuration only: a process declares its limits when it starts"
         click.echo(f"pyworkers: {', '.join(undeclared)}: {about}", err=True)
@@ -257,7 +257,7 @@ def _slot_as_fields(slot: SlotEntry, jobs: Jobs) -> dict[str, Any]:
 
 
 def _show_slots(slots: Sequence[SlotEntry], jobs: Jobs) -> None:
-    table = Table("key", "waiting>", "has a place", "since", "its arguments", "next job", "its process")
+    table = TextTable("key", "waiting>", "has a place", "since", "its arguments", "next job", "its process")
     table.add([row for slot in slots for row in _slot_rows(slot, jobs)])
     if not slots:
         report_none("jobs have places in it, and none wait for it")

@@ -10,11 +10,11 @@ from goworkers_py.core.job_state import ENDED
 from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
 from goworkers_py.features.limits.limit import SlotTie
 from goworkers_py.features.limits.payload import slots_of
-from goworkers_py.policy.consequences import Change
+from goworkers_py.policy.consequences import JobMove
 from goworkers_py.wire import payload
 
 
-def of_slots(ties: Iterable[SlotTie], change: Change, queues: tuple[str, ...]) -> Iterator[Effect]:
+def of_slots(ties: Iterable[SlotTie], change: JobMove, queues: tuple[str, ...]) -> Iterator[Effect]:
     """A job that goes on keeps its place in a strict slot, so that its line waits for it."""
     for slot, holds in ties:
         if holds and change.state not in ENDED:
@@ -23,6 +23,6 @@ def of_slots(ties: Iterable[SlotTie], change: Change, queues: tuple[str, ...]) -
             yield LeaveSlot(change.jid, slot, queues)
 
 
-def of_limits(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
+def of_limits(fields: Mapping[str, Any], change: JobMove) -> Iterator[Effect]:
     queue = fields.get("queue")
     yield from of_slots(slots_of(fields), change, (queue,) if payload.is_name(queue) else ())

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from goworkers_py.config.options import Config
     from goworkers_py.core.effect import Tie
     from goworkers_py.core.line_owner import LineOwner
-    from goworkers_py.features.in_process import InProcess, Process, Recovering
+    from goworkers_py.features.in_process import InProcess, Recovering, WorkerProcess
     from goworkers_py.features.limits.contract import Limits as LimitsPart
     from goworkers_py.policy.registry import Registry
     from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
 
 
-class Limits(Feature):
+class LimitsFeature(Feature):
     """How many jobs of the whole fleet run at once, and how many begin in a time."""
 
     name = "limits"
@@ -66,7 +66,7 @@ class Limits(Feature):
 
         return Limiting(registry, config)
 
-    def in_process(self, process: Process) -> InProcess | None:
+    def in_process(self, process: WorkerProcess) -> InProcess | None:
         from goworkers_py.features.limits.contract import Limits
         from goworkers_py.features.limits.run import LimitedRuns
 

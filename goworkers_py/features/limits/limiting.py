@@ -11,7 +11,7 @@ from typing import Any
 
 import simplejson
 
-from goworkers_py.brokers.contracts.recoverable import Found
+from goworkers_py.brokers.contracts.recoverable import FoundJob
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import ArgumentError, ConfigError
@@ -22,7 +22,7 @@ from goworkers_py.features.limits.end import of_slots
 from goworkers_py.features.limits.limit import LimitSettings, LimitSpec, Slot, SlotTie
 from goworkers_py.features.limits.options import LimitConfig
 from goworkers_py.features.limits.payload import slots_of
-from goworkers_py.policy.consequences import Change
+from goworkers_py.policy.consequences import JobMove
 from goworkers_py.policy.registry import JobSpec, Registry, is_same_code
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
@@ -137,7 +137,7 @@ class Limiting:
             )
             return SlotTie(Slot(limit.name), limit.holds)
 
-    def recovered(self, found: Found, error: BaseException | None) -> tuple[Effect, ...]:
+    def recovered(self, found: FoundJob, error: BaseException | None) -> tuple[Effect, ...]:
         """The effects on the places that the job has by its class, and that its payload does not name."""
         if not found.begun or not self._registry.any_marks:
             return ()
@@ -148,7 +148,7 @@ class Limiting:
         known = slots_of(message.fields)
         ties = [tie for tie in self.ties(message, self.of(message)) if tie not in known]
         queues = queue, *self.queues(tie.slot for tie in ties)
-        return (*of_slots(ties, Change(message.jid, state, None, 0.0), queues),)
+        return (*of_slots(ties, JobMove(message.jid, state, None, 0.0), queues),)
 
     def settings(self) -> list[LimitSettings]:
         return [configured(limit, self._config).settings for limit in limits_of_classes(self._registry)]

@@ -19,7 +19,7 @@ from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.outcome import LOST, MOVED, REQUEUE_LAST, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.core.strikes import lock_outside_runs
-from goworkers_py.features.in_process import InProcess, Process
+from goworkers_py.features.in_process import InProcess, WorkerProcess
 from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
 from goworkers_py.features.limits.end import of_slots
@@ -42,7 +42,7 @@ REFUSED_S = 60.0
 
 
 class LimitedRuns(InProcess):
-    def __init__(self, process: Process, limits: Limits) -> None:
+    def __init__(self, process: WorkerProcess, limits: Limits) -> None:
         plan, shared = process.plan, process.shared
         self._limits = limits
         self._limiting = Limiting(plan.registry, plan.config)

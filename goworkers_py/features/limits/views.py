@@ -12,7 +12,7 @@ from goworkers_py.web.http.errors import Refused
 from goworkers_py.web.http.params import Param, whole_from
 from goworkers_py.web.site.snapshots import SOON_S
 from goworkers_py.web.site.sorting import Columns
-from goworkers_py.web.site.table import Action, Data, Done, FeaturePages, View
+from goworkers_py.web.site.table import Action, ActionDone, Data, FeaturePages, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.offered import MOST as MOST_ENTRIES
 from goworkers_py.web.views.offered import entries
@@ -74,14 +74,14 @@ def _as_data(entry: LimitEntry) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _set(visit: Visit) -> Done:
+def _set(visit: Visit) -> ActionDone:
     """Overrides a limit in the whole fleet, until `unset`: a number or `any`."""
     entry, args = _entry(visit), visit.args
     concurrent, rate = _concurrent(args["concurrent"]), _rate(entry, args["rate"], args["burst"])
     if concurrent is None and rate is None:
         raise ArgumentError("give concurrent, rate or burst")
     done = visit.inspector.set_limit(entry.name, concurrent, rate)
-    return Done(f"limit {entry.name} " + ("was set by hand" if done else "is not declared any more"), int(done))
+    return ActionDone(f"limit {entry.name} " + ("was set by hand" if done else "is not declared any more"), int(done))
 
 
 def _concurrent(text: str | None) -> int | None:
@@ -114,17 +114,17 @@ def _rate_of(text: str, burst: int) -> Rate:
         raise ArgumentError(f"rate: {error}") from None
 
 
-def _unset(visit: Visit) -> Done:
+def _unset(visit: Visit) -> ActionDone:
     """Ends `set`: the limit is as in the code again."""
     done = visit.inspector.unset_limit(visit.args["name"])
-    return Done(f"limit {visit.args['name']} " + ("is as in the code" if done else "had nothing set"), int(done))
+    return ActionDone(f"limit {visit.args['name']} " + ("is as in the code" if done else "had nothing set"), int(done))
 
 
-def _forget(visit: Visit) -> Done:
+def _forget(visit: Visit) -> ActionDone:
     """Removes a limit that no code declares any more. It is refused while jobs wait for it or have places in it."""
     done = visit.inspector.forget_limit(visit.args["name"])
     said = f"limit {visit.args['name']} " + ("is forgotten" if done else "is not there")
-    return Done(said, int(done), to=visit.link("/limits"))
+    return ActionDone(said, int(done), to=visit.link("/limits"))
 
 
 def job_facts(message: Message | None, line: str) -> Data:

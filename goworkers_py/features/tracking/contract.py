@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.job_state import StateWord
-from goworkers_py.features.tracking.effects import Tracked
+from goworkers_py.features.tracking.effects import TrackedJob
 from goworkers_py.wire.job_record import JobRecord
 
 
@@ -41,7 +41,7 @@ class EndedPage:
 class RunningMark(NamedTuple):
     """A tracked job that runs."""
 
-    job: Tracked
+    job: TrackedJob
     delivery: Delivery
     progress: str | None  # as JSON, see `features.tracking.record`
     first: bool  # it has just begun; False: only its progress is new

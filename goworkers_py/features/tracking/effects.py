@@ -7,7 +7,7 @@ from typing import NamedTuple
 from goworkers_py.core.job_state import StateWord
 
 
-class Tracked(NamedTuple):
+class TrackedJob(NamedTuple):
     """A job whose states are recorded."""
 
     jid: str
@@ -21,7 +21,7 @@ class NoteState(NamedTuple):
 
     Every tracked job makes one. A named tuple is made in a third of the time of a dataclass."""
 
-    job: Tracked
+    job: TrackedJob
     state: StateWord
     reason: str  # a few words for the timeline
     life_s: int

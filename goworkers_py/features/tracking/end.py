@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from goworkers_py.brokers.contracts.recoverable import Found
+from goworkers_py.brokers.contracts.recoverable import FoundJob
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Effect, PushJobs, ShowStatus
 from goworkers_py.core.job_state import StateWord
@@ -70,7 +70,7 @@ class Tracking:
         job = tracked_of(fields)
         return None if job is None else TrackedRun(job, retain_s, said, changed, shown)
 
-    def recovered(self, found: Found, error: BaseException | None) -> tuple[Effect, ...]:
+    def recovered(self, found: FoundJob, error: BaseException | None) -> tuple[Effect, ...]:
         """The effects of taking a job from a dead process; `error`: it is buried, because it killed its processes."""
         raw, queue = found.payload, found.queue
         if error is None:

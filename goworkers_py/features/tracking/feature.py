@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from goworkers_py.config.options import Config
     from goworkers_py.core.effect import Effect, Tie
     from goworkers_py.core.job_state import StateWord
-    from goworkers_py.features.in_process import InProcess, Process, Recovering
+    from goworkers_py.features.in_process import InProcess, Recovering, WorkerProcess
     from goworkers_py.features.tracking.contract import Records
     from goworkers_py.policy.registry import Registry
     from goworkers_py.web.site.table import FeaturePages
     from goworkers_py.wire.job_record import JobRecord
 
 
-class Tracked(Feature):
+class TrackingFeature(Feature):
     """A record of a job tells its state, its progress and its result."""
 
     name = "tracking"
@@ -67,7 +67,7 @@ class Tracked(Feature):
 
         return Tracking(registry, config, wall)
 
-    def in_process(self, process: Process) -> InProcess:
+    def in_process(self, process: WorkerProcess) -> InProcess:
         from goworkers_py.features.tracking.contract import Records
         from goworkers_py.features.tracking.end import Tracking
         from goworkers_py.features.tracking.run import TrackedRuns

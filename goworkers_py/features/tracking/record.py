@@ -26,7 +26,7 @@ import simplejson
 from goworkers_py.core.effect import KEPT_S
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import STATES
-from goworkers_py.features.tracking.effects import Tracked
+from goworkers_py.features.tracking.effects import TrackedJob
 from goworkers_py.wire import payload
 from goworkers_py.wire.job_record import JobRecord, Move, Progress
 
@@ -99,7 +99,7 @@ def _number(told: str) -> float:
     return number if math.isfinite(number) else 0.0
 
 
-def tracked_in(raw: bytes) -> Tracked | None:
+def tracked_in(raw: bytes) -> TrackedJob | None:
     """The job of a payload that says itself that it is tracked; None for any other payload."""
     if not any(mark in raw for mark in _MARKS):
         return None
@@ -110,7 +110,7 @@ def tracked_in(raw: bytes) -> Tracked | None:
     return tracked_of(fields) if says_tracked(fields) else None
 
 
-def job_in(raw: bytes) -> Tracked | None:
+def job_in(raw: bytes) -> TrackedJob | None:
     """The job of any payload with a jid. It may have a record: the code of its class may say that it is tracked."""
     try:
         return tracked_of(payload.read(raw))
@@ -122,10 +122,10 @@ def says_tracked(fields: Mapping[str, Any]) -> bool:
     return fields.get(TRACK) is True or retain_in(fields.get(RETAIN)) > 0
 
 
-def tracked_of(fields: Mapping[str, Any]) -> Tracked | None:
+def tracked_of(fields: Mapping[str, Any]) -> TrackedJob | None:
     """The job with these fields; None if its jid names no record."""
     jid, job_class = payload.jid_of(fields), fields.get("wrapped") or fields.get("class")
-    return Tracked(jid, job_class if payload.is_name(job_class) else "") if jid else None
+    return TrackedJob(jid, job_class if payload.is_name(job_class) else "") if jid else None
 
 
 def retain_in(value: Any) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.features.tracking.effects import Tracked
+from goworkers_py.features.tracking.effects import TrackedJob
 
 NAME = "tracking"
 
@@ -16,7 +16,7 @@ class TrackedRun:
     __slots__ = "changed", "job", "progress", "retain_s", "said", "shown"
 
     def __init__(
-        self, job: Tracked, retain_s: int, said: bool, changed: Callable[[], None], shown: bool = False
+        self, job: TrackedJob, retain_s: int, said: bool, changed: Callable[[], None], shown: bool = False
     ) -> None:
         self.job = job
         self.retain_s = retain_s  # 0: the result is not kept

@@ -14,7 +14,7 @@ from goworkers_py.api.app import App
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail
 from goworkers_py.cli.listing import show_all
 from goworkers_py.cli.selection import as_json, change_each, dry_run, limit
-from goworkers_py.cli.tables import Table, when
+from goworkers_py.cli.tables import TextTable, when
 from goworkers_py.features.unique.lock import LockEntry
 
 _HELD = "to see the locks that are held: pyworkers locks list"
@@ -74,7 +74,7 @@ def _why_not(name: str) -> str:
 
 
 def _show(entries: Sequence[LockEntry]) -> None:
-    table = Table("lock", "job", "queue", "since", "expires", "newer arguments", "its process")
+    table = TextTable("lock", "job", "queue", "since", "expires", "newer arguments", "its process")
     table.add(
         [
             (entry.name, entry.holder.jid or "?", entry.holder.queue or "-", when(entry.holder.at or None),

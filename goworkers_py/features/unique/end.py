@@ -11,10 +11,10 @@ from goworkers_py.core.job_state import ENDED
 from goworkers_py.features.unique.effects import FreeLock, KeepLock
 from goworkers_py.features.unique.lock import lock_life_s
 from goworkers_py.features.unique.payload import lock_of
-from goworkers_py.policy.consequences import Change, moved
+from goworkers_py.policy.consequences import JobMove, moved
 
 
-def of_lock(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
+def of_lock(fields: Mapping[str, Any], change: JobMove) -> Iterator[Effect]:
     lock, state = lock_of(fields), change.state
     if lock is None or (state == "completed" and lock.until == "expiry"):
         return

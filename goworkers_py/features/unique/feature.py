@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.core.effect import Tie
-    from goworkers_py.features.in_process import InProcess, Process
+    from goworkers_py.features.in_process import InProcess, WorkerProcess
     from goworkers_py.features.unique.contract import Locks
     from goworkers_py.web.site.table import FeaturePages
 
 
-class Unique(Feature):
+class UniqueFeature(Feature):
     """A lock keeps a second job with the same arguments out."""
 
     name = "unique"
@@ -49,7 +49,7 @@ class Unique(Feature):
 
         return {LOCK: of_lock}
 
-    def in_process(self, process: Process) -> InProcess | None:
+    def in_process(self, process: WorkerProcess) -> InProcess | None:
         from goworkers_py.features.unique.contract import Locks
         from goworkers_py.features.unique.run import UniqueRuns
 

@@ -18,7 +18,7 @@ from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, UnreadablePayload
 from goworkers_py.core.holder import Holder
 from goworkers_py.core.outcome import REQUEUE_LAST, Outcome, Reschedule
-from goworkers_py.features.in_process import InProcess, Process
+from goworkers_py.features.in_process import InProcess, WorkerProcess
 from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.end import given_back
 from goworkers_py.features.unique.holders import LockHolders
@@ -41,7 +41,7 @@ NEWEST, ASKS, BEGINS_LATE = "newest", "asks", "begins late"
 
 
 class UniqueRuns(InProcess):
-    def __init__(self, process: Process, locks: Locks) -> None:
+    def __init__(self, process: WorkerProcess, locks: Locks) -> None:
         self._locks = locks
         self._holders = LockHolders(process.broker)
         self._wall = process.shared.clock.wall

@@ -9,7 +9,7 @@ from goworkers_py.features.unique.payload import lock_of
 from goworkers_py.web.http.params import Param
 from goworkers_py.web.site.snapshots import SOON_S
 from goworkers_py.web.site.sorting import Columns
-from goworkers_py.web.site.table import Action, Data, Done, FeaturePages, View
+from goworkers_py.web.site.table import Action, ActionDone, Data, FeaturePages, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.wire.message import Message
 
@@ -42,10 +42,10 @@ def locks(visit: Visit) -> Data:
     }  # fmt: skip
 
 
-def _free(visit: Visit) -> Done:
+def _free(visit: Visit) -> ActionDone:
     """Ends a lock, whatever its job does: from then on another job of this key may be pushed."""
     done = visit.inspector.free_lock(visit.args["name"])
-    return Done(f"lock {visit.args['name']} " + ("is free" if done else "was free before"), int(done))
+    return ActionDone(f"lock {visit.args['name']} " + ("is free" if done else "was free before"), int(done))
 
 
 def job_facts(message: Message | None, line: str) -> Data:

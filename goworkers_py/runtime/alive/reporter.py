@@ -14,7 +14,7 @@ from goworkers_py.core.stored_config import ConfigInForce
 from goworkers_py.runtime.alive.health import Health
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.wire.process_record import Member, MemberPool, ProcessSnapshot
+from goworkers_py.wire.process_record import MemberPool, ProcessMember, ProcessSnapshot
 
 
 class Reporter:
@@ -53,9 +53,9 @@ class Reporter:
                 self._obey(command, FLEET)
         self.record()
 
-    def _member(self) -> Member:
+    def _member(self) -> ProcessMember:
         pools = [MemberPool(one.name, one.concurrency, _weights(one)) for one in self._health.managers]
-        return Member(self._started_at, pools, self._tag, self.commands, self.config, self._partition)
+        return ProcessMember(self._started_at, pools, self._tag, self.commands, self.config, self._partition)
 
     def record(self) -> None:
         executions = {lane.queue: lane.run_stats.executions() for lane in self._health.lanes}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from goworkers_py.brokers.broker import Broker
-from goworkers_py.brokers.contracts.recoverable import Found, Judge, Recoverable, Recovered
+from goworkers_py.brokers.contracts.recoverable import FoundJob, Judge, Recoverable, Recovered
 from goworkers_py.config.options import Config
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery, Stage
@@ -111,7 +111,7 @@ def judge_by(
 ) -> Judge:
     """`parts`: see `recovering`."""
 
-    def judge(found: Found) -> RecoveryDecision:
+    def judge(found: FoundJob) -> RecoveryDecision:
         raw, queue, owner = found.payload, found.queue, found.owner
         decision = poison.judge(raw, queue, owner, found.begun, found.alone, now=wall())
         if plain_list_of(queue):
@@ -122,7 +122,7 @@ def judge_by(
             log.exception("a job of dead process %s is moved without what it is tied to", owner)
             return decision
 
-    def tied(decision: RecoveryDecision, found: Found) -> RecoveryDecision:
+    def tied(decision: RecoveryDecision, found: FoundJob) -> RecoveryDecision:
         raw, error = found.payload, decision.error
         effects = [effect for part in parts for effect in part.recovered(found, error)]
         state: StateWord = "waiting" if error is None else "dead"

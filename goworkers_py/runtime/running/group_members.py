@@ -18,7 +18,7 @@ from goworkers_py.policy.member_ends import AT_ONCE, ends_of, is_ended, member_e
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.running.canceller import Canceller
 from goworkers_py.wire import payload
-from goworkers_py.wire.group import JobGroup, Member, field_of_set
+from goworkers_py.wire.group import GroupMember, JobGroup, field_of_set
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.needs import FIELD
 
@@ -62,7 +62,7 @@ class GroupMembers:
         return self._without_run(message, found.group, read)
 
     def _without_run(
-        self, message: Message, group: Group, read: Sequence[tuple[bytes, Member | None]]
+        self, message: Message, group: Group, read: Sequence[tuple[bytes, GroupMember | None]]
     ) -> Outcome | None:
         """None when there are members to aggregate."""
         if not read:
@@ -118,13 +118,13 @@ class GroupMembers:
             yield from page
             first += len(page)
 
-    def _read(self, raw: bytes) -> Member | None:
+    def _read(self, raw: bytes) -> GroupMember | None:
         try:
             member = Message(raw, "")
         except UnreadablePayload as error:
             log.error("a member of the group is no job, and is left out: %s", error)
             return None
-        return Member(raw, member.fields, self._state_of(member))
+        return GroupMember(raw, member.fields, self._state_of(member))
 
     def _state_of(self, member: Message) -> StateWord:
         expires_at = member.expires_at

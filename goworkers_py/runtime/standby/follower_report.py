@@ -12,7 +12,7 @@ from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.proc import CpuMeter, resident_bytes
 from goworkers_py.runtime.alive.reporter import FLEET
 from goworkers_py.runtime.plan import Plan
-from goworkers_py.wire.process_record import Member, MemberPool, ProcessSnapshot
+from goworkers_py.wire.process_record import MemberPool, ProcessMember, ProcessSnapshot
 
 
 class FollowerReport:
@@ -24,7 +24,7 @@ class FollowerReport:
         self._cpu = CpuMeter()
         pools = [MemberPool(pool.name, pool.concurrency, _weights(pool.queues, pool.weights)) for pool in plan.pools]
         partition = plan.config.partition or MAIN
-        self._member = Member(machine.time(), pools, plan.config.tag, partition=partition)
+        self._member = ProcessMember(machine.time(), pools, plan.config.tag, partition=partition)
         self._every_s = plan.config.timing.beat_every_s
         self._next_at = 0.0  # monotonic
         self._shown = "", ""  # the last one

@@ -85,13 +85,13 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ParamKind:
     read: Callable[[Any], Any]
     schema: Mapping[str, Any]  # of OpenAPI
     several: bool = False
 
 
-def whole_from(least: int, most: int = MOST_WHOLE) -> Kind:
+def whole_from(least: int, most: int = MOST_WHOLE) -> ParamKind:
     """A whole number in a range."""
 
     def read(value: Any) -> int:
@@ -100,19 +100,19 @@ def whole_from(least: int, most: int = MOST_WHOLE) -> Kind:
             raise ArgumentError(f"must be a whole number from {least} to {most:,}, is {str(value)[:40]}")
         return number
 
-    return Kind(read, {"type": "integer", "minimum": least, "maximum": most})
+    return ParamKind(read, {"type": "integer", "minimum": least, "maximum": most})
 
 
-TEXT = Kind(_text, {"type": "string"})
-TEXTS = Kind(_text, {"type": "array", "items": {"type": "string"}}, several=True)
-WHOLE = Kind(_whole, {"type": "integer"})
+TEXT = ParamKind(_text, {"type": "string"})
+TEXTS = ParamKind(_text, {"type": "array", "items": {"type": "string"}}, several=True)
+WHOLE = ParamKind(_whole, {"type": "integer"})
 COUNT = whole_from(1)  # of what a page shows
-YES_NO = Kind(_yes_or_no, {"type": "boolean"})
-TIME = Kind(_time, {"type": ["string", "number"], "description": HOW})
-SPAN = Kind(_span, {"type": ["string", "number"], "description": HOW_LONG})
-JSON = Kind(_json, {})
-ARRAY = Kind(_array, {"type": "array"})
-OBJECT = Kind(_object, {"type": "object"})
+YES_NO = ParamKind(_yes_or_no, {"type": "boolean"})
+TIME = ParamKind(_time, {"type": ["string", "number"], "description": HOW})
+SPAN = ParamKind(_span, {"type": ["string", "number"], "description": HOW_LONG})
+JSON = ParamKind(_json, {})
+ARRAY = ParamKind(_array, {"type": "array"})
+OBJECT = ParamKind(_object, {"type": "object"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Param:
 
     name: str
     about: str
-    kind: Kind = TEXT
+    kind: ParamKind = TEXT
     default: Any = None
     needed: bool = False
     choices: Sequence[str] = ()

@@ -15,7 +15,7 @@ from goworkers_py.web.site.access import ACT, PUSH
 from goworkers_py.web.site.page import Pages, back_of
 from goworkers_py.web.site.plain import as_json
 from goworkers_py.web.site.rates import Rates
-from goworkers_py.web.site.table import Action, Done, Table
+from goworkers_py.web.site.table import Action, ActionDone, RowTable
 from goworkers_py.web.site.visit import PARTITION, Visit
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ MOST_PROBLEMS = 5
 class Acting:
     """Made for one request."""
 
-    def __init__(self, table: Table, pages: Pages, rates: Rates, read_only: bool) -> None:
+    def __init__(self, table: RowTable, pages: Pages, rates: Rates, read_only: bool) -> None:
         self._table = table
         self._pages = pages
         self._rates = rates
@@ -66,13 +66,13 @@ class Acting:
             raise Refused(403, f"you may {may}: to do this, ask who runs these pages for the role `{action.needs}`")
         self._rates.take(f"{visit.grant.who} {visit.request.environ.get('REMOTE_ADDR') or ''}")
 
-    def _told_as_json(self, visit: Visit, done: Done) -> Response:
+    def _told_as_json(self, visit: Visit, done: ActionDone) -> Response:
         told = {"said": done.said, "count": done.count, "problems": done.problems, **done.result}
         if done.go_on is not None:
             told["go_on"] = done.go_on
         return Response.of_text(as_json(told, visit.hiding), JSON_TYPE)
 
-    def _told(self, visit: Visit, action: Action, done: Done) -> Response:
+    def _told(self, visit: Visit, action: Action, done: ActionDone) -> Response:
         if done.page is not None:
             template, data = done.page
             return self._pages.plain(visit, template, done.said, {**data, "back": back_of(visit)})

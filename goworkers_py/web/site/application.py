@@ -28,11 +28,11 @@ from goworkers_py.web.site.page import Pages
 from goworkers_py.web.site.plain import as_json
 from goworkers_py.web.site.rates import Rates
 from goworkers_py.web.site.rendering import static
-from goworkers_py.web.site.settings import Settings
+from goworkers_py.web.site.settings import PageSettings
 from goworkers_py.web.site.snapshots import Snapshots
-from goworkers_py.web.site.table import Table, View
+from goworkers_py.web.site.table import RowTable, View
 from goworkers_py.web.site.trends import Trends
-from goworkers_py.web.site.visit import Shared, Visit
+from goworkers_py.web.site.visit import SharedVisits, Visit
 
 log = logging.getLogger(__name__)
 
@@ -45,13 +45,13 @@ class Application:
     """Threads share it."""
 
     def __init__(
-        self, host: Host, table: Table, access: Callable[[], Access], settings: Callable[[], Settings]
+        self, host: Host, table: RowTable, access: Callable[[], Access], settings: Callable[[], PageSettings]
     ) -> None:
         self._host = host
         self._table = table
         self._access = access
         self._settings = settings
-        self._shared = Shared(Snapshots(), Trends())
+        self._shared = SharedVisits(Snapshots(), Trends())
         self._rates = Rates()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:

@@ -9,7 +9,7 @@ import goworkers_py
 from goworkers_py.web.site.access import Access, ByFunction, Closed
 from goworkers_py.web.site.application import Application
 from goworkers_py.web.site.host import Host
-from goworkers_py.web.site.settings import Settings
+from goworkers_py.web.site.settings import PageSettings
 from goworkers_py.web.views.all_views import TABLE
 
 
@@ -24,10 +24,10 @@ def assemble(
     host: Host = goworkers_py.app if app is None else app
     decides = access or (ByFunction(authorize, asks_push) if authorize is not None else Closed())
 
-    def settings() -> Settings:
+    def settings() -> PageSettings:
         """The configuration may change after the application was made, by `configure`."""
         of_config = host.config.web
-        return Settings(
+        return PageSettings(
             title or of_config.title or "pyworkers",
             of_config.read_only if read_only is None else read_only,
             of_config.hide,

@@ -11,7 +11,7 @@ from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.options import Config
 
 
-class Part(Protocol):
+class PagePart(Protocol):
     """A partition."""
 
     @property
@@ -29,11 +29,11 @@ class Part(Protocol):
     ) -> Callable[[], str | None]: ...
 
 
-class Host(Part, Protocol):
+class Host(PagePart, Protocol):
     @property
     def config(self) -> Config: ...
 
-    def partition(self, name: str = "") -> Part: ...
+    def partition(self, name: str = "") -> PagePart: ...
 
     def our_work(self) -> OurWork | None:
         """The queues and classes of this program; None if its code is not known here."""

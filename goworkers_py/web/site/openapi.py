@@ -8,7 +8,7 @@ from typing import Any
 
 from goworkers_py.core.version import __version__
 from goworkers_py.web.http.params import Param
-from goworkers_py.web.site.table import Action, Table, View
+from goworkers_py.web.site.table import Action, RowTable, View
 from goworkers_py.web.site.visit import PARTITION
 
 _ABOUT = (
@@ -30,7 +30,7 @@ _ERRORS_OF_CHANGES = {
 }  # fmt: skip
 
 
-def document(table: Table) -> dict[str, Any]:
+def document(table: RowTable) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for view in table.views.values():
         paths.setdefault(view.path, {})["get"] = _of_view(view)

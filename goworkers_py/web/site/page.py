@@ -10,15 +10,15 @@ from goworkers_py.web.http.response import Response
 from goworkers_py.web.site import csrf, notice
 from goworkers_py.web.site.access import ACT, PUSH, VIEW
 from goworkers_py.web.site.rendering import render, version_of
-from goworkers_py.web.site.settings import Settings
-from goworkers_py.web.site.table import Action, Data, Table, View
+from goworkers_py.web.site.settings import PageSettings
+from goworkers_py.web.site.table import Action, Data, RowTable, View
 from goworkers_py.web.site.visit import Visit
 
 
 class Pages:
     """Made for one request."""
 
-    def __init__(self, table: Table, settings: Settings) -> None:
+    def __init__(self, table: RowTable, settings: PageSettings) -> None:
         self._table = table
         self._settings = settings
 

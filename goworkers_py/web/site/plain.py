@@ -11,7 +11,7 @@ from typing import Any
 import simplejson
 
 from goworkers_py.web.site.hiding import Hiding
-from goworkers_py.web.site.snapshots import Snapshot
+from goworkers_py.web.site.snapshots import PageSnapshot
 from goworkers_py.web.site.trees import scalar
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -28,7 +28,7 @@ def _plain(value: Any, hiding: Hiding) -> Any:
         return value
     if isinstance(value, StoredJob):
         return simplejson.RawJSON(hiding.job_as_json(value))
-    if isinstance(value, Snapshot):
+    if isinstance(value, PageSnapshot):
         age_s = None if value.value is None else round(value.age_s, 1)
         return {"age_s": age_s, "value": _plain(value.value, hiding)}
     if (fields := _fields(value)) is not None:

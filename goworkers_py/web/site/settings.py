@@ -8,7 +8,7 @@ from goworkers_py.config.web_options import HIDDEN
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class PageSettings:
     title: str = ""
     read_only: bool = False
     hide: tuple[str, ...] = HIDDEN

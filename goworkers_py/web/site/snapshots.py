@@ -24,7 +24,7 @@ FORGOTTEN = -1e9  # a time before all others
 
 
 @dataclass(slots=True)
-class Snapshot(Generic[T]):
+class PageSnapshot(Generic[T]):
     value: T | None = None  # None until the first computation has ended
     at: float = 0.0  # when it was computed, epoch seconds
     error: Exception | None = None  # of the last computation
@@ -38,7 +38,7 @@ class _Computation(Generic[T]):
     """The value of one name. The lock is that of Snapshots."""
 
     def __init__(self) -> None:
-        self.last: Snapshot[T] = Snapshot()
+        self.last: PageSnapshot[T] = PageSnapshot()
         self.tried_at = FORGOTTEN  # monotonic
         self.max_age_s = 0.0
         self.took_s = 0.0
@@ -54,7 +54,7 @@ class Snapshots:
         self._known: dict[str, _Computation[object]] = {}  # under the lock, as is the next
         self._running = 0  # computations
 
-    def get(self, name: str, max_age_s: float, compute: Callable[[], T], wait_s: float = 10.0) -> Snapshot[T]:
+    def get(self, name: str, max_age_s: float, compute: Callable[[], T], wait_s: float = 10.0) -> PageSnapshot[T]:
         """The value, at most `max_age_s` old if it can be computed within `wait_s`; else the last one. One that is
         computed quickly is newer: a page must not say for a minute that nothing has failed, when ten jobs have."""
         self._check_pid()
@@ -112,9 +112,9 @@ class Snapshots:
     def _compute(self, known: _Computation[object], compute: Callable[[], object], ended: threading.Event) -> None:
         began = time.monotonic()
         try:
-            made = Snapshot(compute(), time.time())
+            made = PageSnapshot(compute(), time.time())
         except Exception as error:
-            made = Snapshot(known.last.value, known.last.at, error)
+            made = PageSnapshot(known.last.value, known.last.at, error)
         with self._lock:
             known.last, known.ended, known.took_s = made, None, time.monotonic() - began
             self._running -= 1

@@ -44,7 +44,7 @@ class GoOn:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ActionDone:
     """The result of an action."""
 
     said: str  # a sentence for people
@@ -61,7 +61,7 @@ class Done:
 @dataclass(frozen=True, slots=True)
 class Action:
     path: str  # "/queue/pause"
-    run: Callable[[Visit], Done]  # its docstring describes the action
+    run: Callable[[Visit], ActionDone]  # its docstring describes the action
     fields: Sequence[Param] = ()
     # Asks before a change that cannot be taken back: a question, or nothing when no question is needed.
     question: Callable[[Visit], str] | None = None
@@ -93,7 +93,7 @@ class FeaturePages:
     job_rows: str = ""  # the template that shows these facts
 
 
-class Table:
+class RowTable:
     """All views and actions, by path."""
 
     def __init__(self, views: Iterable[View], actions: Iterable[Action]) -> None:

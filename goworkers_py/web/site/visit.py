@@ -15,8 +15,8 @@ from goworkers_py.web.http.errors import Refused, bad_request
 from goworkers_py.web.http.request import Request
 from goworkers_py.web.site.access import Grant
 from goworkers_py.web.site.hiding import Hiding
-from goworkers_py.web.site.host import Host, Part
-from goworkers_py.web.site.snapshots import Snapshot, Snapshots
+from goworkers_py.web.site.host import Host, PagePart
+from goworkers_py.web.site.snapshots import PageSnapshot, Snapshots
 from goworkers_py.web.site.trends import Trends
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ PARTITION = "partition"  # a parameter of every page
 LONGEST_WAIT_S, PANEL_WAIT_S = 6.0, 0.1
 
 
-class Shared(NamedTuple):
+class SharedVisits(NamedTuple):
     """The parts that all visits of a process share."""
 
     snapshots: Snapshots
@@ -44,7 +44,7 @@ class Trace:
 class Visit:
     """Used by one thread."""
 
-    def __init__(self, request: Request, host: Host, grant: Grant, shared: Shared, hiding: Hiding) -> None:
+    def __init__(self, request: Request, host: Host, grant: Grant, shared: SharedVisits, hiding: Hiding) -> None:
         self.request = request
         self.host = host
         self.grant = grant
@@ -68,7 +68,7 @@ class Visit:
         return name or ""
 
     @cached_property
-    def part(self) -> Part:
+    def part(self) -> PagePart:
         """The partition, or the host itself for the main one."""
         if not self.partition:
             return self.host
@@ -88,7 +88,9 @@ class Visit:
             raise found.error or BrokerUnavailable(f"no answer for {LONGEST_WAIT_S:g} s")
         return found.value
 
-    def panel(self, name: str, max_age_s: float, compute: Callable[[], T], wait_s: float | None = None) -> Snapshot[T]:
+    def panel(
+        self, name: str, max_age_s: float, compute: Callable[[], T], wait_s: float | None = None
+    ) -> PageSnapshot[T]:
         """The content of a part of a page, with its age: the page does not wait for it, and is shown without it."""
         wait_s = PANEL_WAIT_S if wait_s is None else wait_s
         return self._snapshots.get(f"{self.partition}/{name}", max_age_s, compute, wait_s)

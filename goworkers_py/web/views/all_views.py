@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from goworkers_py.features import BY_NAME
-from goworkers_py.web.site.table import Table
+from goworkers_py.web.site.table import RowTable
 from goworkers_py.web.views import (
     api_docs,
     audit,
@@ -32,7 +32,7 @@ _BEFORE_FEATURES = (
 _AFTER_FEATURES = (partitions, configurations, reports, audit, pushing, running_jobs)
 _FEATURES = [pages for feature in BY_NAME if (pages := feature.pages()) is not None]
 
-TABLE: Table = Table(
+TABLE: RowTable = RowTable(
     [
         *(view for module in _BEFORE_FEATURES for view in module.VIEWS),
         *(view for pages in _FEATURES for view in pages.views),

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from goworkers_py.web.site.openapi import document
-from goworkers_py.web.site.table import Data, Table, View
+from goworkers_py.web.site.table import Data, RowTable, View
 from goworkers_py.web.site.visit import Visit
 
 
-def views_of(table: Callable[[], Table]) -> list[View]:
+def views_of(table: Callable[[], RowTable]) -> list[View]:
     """`table` returns the whole table, of which these views are a part."""
 
     @functools.cache

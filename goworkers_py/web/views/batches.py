@@ -7,7 +7,7 @@ from goworkers_py.core.batch import BatchStatus
 from goworkers_py.web.http.errors import Refused
 from goworkers_py.web.http.params import YES_NO, Param
 from goworkers_py.web.site.sorting import Columns
-from goworkers_py.web.site.table import Action, Data, Done, View
+from goworkers_py.web.site.table import Action, ActionDone, Data, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.offered import entries
 
@@ -53,18 +53,18 @@ def _told(one: BatchStatus) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _cancel_batch(visit: Visit) -> Done:
+def _cancel_batch(visit: Visit) -> ActionDone:
     """Cancels a batch: its jobs that wait do not run, those that run are interrupted, its callbacks are not pushed."""
     bid = visit.args["bid"]
     done = visit.inspector.batches.cancel(bid)
-    return Done(f"batch {bid} " + ("is cancelled" if done else "had ended before, or is not there"), int(done))
+    return ActionDone(f"batch {bid} " + ("is cancelled" if done else "had ended before, or is not there"), int(done))
 
 
-def _close_batch(visit: Visit) -> Done:
+def _close_batch(visit: Visit) -> ActionDone:
     """Lets a batch end with its last job; with `force` it ends now, also when jobs of it were deleted."""
     bid = visit.args["bid"]
     done = visit.inspector.batches.close(bid, force=visit.args["force"])
-    return Done(f"batch {bid} " + ("is closed" if done else "had ended before, or is not there"), int(done))
+    return ActionDone(f"batch {bid} " + ("is closed" if done else "had ended before, or is not there"), int(done))
 
 
 def _ask_close(visit: Visit) -> str:
@@ -90,11 +90,11 @@ def chain(visit: Visit) -> Data:
     return {"chain": found}
 
 
-def _cancel_chain(visit: Visit) -> Done:
+def _cancel_chain(visit: Visit) -> ActionDone:
     """Cancels a chain: its link that waits does not run, one that runs is interrupted, no other is pushed."""
     cid = visit.args["cid"]
     done = visit.inspector.chains.cancel(cid)
-    return Done(f"chain {cid} " + ("is cancelled" if done else "had ended before, or is not there"), int(done))
+    return ActionDone(f"chain {cid} " + ("is cancelled" if done else "had ended before, or is not there"), int(done))
 
 
 VIEWS = [

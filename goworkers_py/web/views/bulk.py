@@ -22,7 +22,7 @@ from goworkers_py.brokers.contracts.admin import Changed, Place
 from goworkers_py.brokers.contracts.span import BEGINNING, Reached
 from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import TEXTS, TIME, YES_NO, Param, whole_from
-from goworkers_py.web.site.table import Done, GoOn
+from goworkers_py.web.site.table import ActionDone, GoOn
 from goworkers_py.web.site.visit import Trace, Visit
 from goworkers_py.web.views.filters import FILTER, PLACED, PLACES, QUEUE, filter_of, place_of, wanted_of
 from goworkers_py.web.views.rows import failed_at, has_key, time_and_jid
@@ -77,7 +77,7 @@ class Bulk:
     verb: Verb
     done: str
 
-    def run(self) -> Done:
+    def run(self) -> ActionDone:
         named = selected(self.visit)
         return self._selected(self.visit.args["job"], named) if named else self._all()
 
@@ -85,7 +85,7 @@ class Bulk:
     def _place(self) -> Place:
         return place_of(self.visit.args["state"], self.visit.args["queue"] or "")
 
-    def _selected(self, keys: Sequence[str], named: Sequence[tuple[float | None, str]]) -> Done:
+    def _selected(self, keys: Sequence[str], named: Sequence[tuple[float | None, str]]) -> ActionDone:
         times = [at for at, _ in named if at is not None]
         wanted = Filter(
             jids=[jid for _, jid in named],
@@ -107,9 +107,9 @@ class Bulk:
                 break
         gone = len(chosen) - total.done - len(total.problems)
         said = f"{counted(total.done)} {self.done}" + (f"; {gone} {why}" if gone > 0 else "")
-        return Done(said, total.done, problems=total.problems)
+        return ActionDone(said, total.done, problems=total.problems)
 
-    def _all(self) -> Done:
+    def _all(self) -> ActionDone:
         args, place = self.visit.args, self._place
         started = args["started"] or self.visit.inspector.now()
         trace = self._begun(started)
@@ -129,7 +129,7 @@ class Bulk:
                 break
         changed = args["changed"] + result.done
         if ended:
-            return Done(
+            return ActionDone(
                 f"{counted(changed)} {self.done}", result.done, problems=result.problems, noted=f"jobs {self.done}"
             )
         fields = self._next(place, reached, started)
@@ -137,7 +137,7 @@ class Bulk:
         said = f"{counted(changed)} {self.done} so far"
         go_on = GoOn(fields, looked_at, total)
         noted = f"jobs {self.done}, not finished"
-        return Done(said, result.done, problems=result.problems, go_on=go_on, noted=noted)
+        return ActionDone(said, result.done, problems=result.problems, go_on=go_on, noted=noted)
 
     def _begun(self, started: float) -> Trace:
         """The name of the change is made of what it does, so that no client can hide another change behind it."""

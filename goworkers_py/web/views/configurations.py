@@ -17,7 +17,7 @@ from goworkers_py.web.http.errors import Refused
 from goworkers_py.web.http.params import Param, whole_from
 from goworkers_py.web.site.hiding import MASK, Hiding
 from goworkers_py.web.site.sorting import Columns
-from goworkers_py.web.site.table import Action, Data, Done, View
+from goworkers_py.web.site.table import Action, ActionDone, Data, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.shared import fleet_processes
 
@@ -104,19 +104,21 @@ def _masked_lines(text: str, hiding: Hiding) -> Iterator[str]:
         yield f"{option[0]} {MASK}" if hidden and option is not None else line
 
 
-def _rollback(visit: Visit) -> Done:
+def _rollback(visit: Visit) -> ActionDone:
     """Goes back to a version: its text is stored again, as the newest one. Without a number, to the one before."""
     now = _configurations(visit).rollback(visit.args["name"], visit.args["version"])
     link = visit.link("/configuration", name=now.name)
-    return Done(f"{now} is stored, with the text of version {now.of}", 1, to=link, result={"version": now.version})
+    return ActionDone(
+        f"{now} is stored, with the text of version {now.of}", 1, to=link, result={"version": now.version}
+    )
 
 
-def _delete(visit: Visit) -> Done:
+def _delete(visit: Visit) -> ActionDone:
     """Deletes all versions of a configuration. Processes that run go on as they are."""
     name = visit.args["name"]
     gone = _configurations(visit).delete(name)
     said = f"configuration {name} is deleted" if gone else f"there is no configuration {name}"
-    return Done(said, int(gone), to=visit.link("/configurations"))
+    return ActionDone(said, int(gone), to=visit.link("/configurations"))
 
 
 def _ask_rollback(visit: Visit) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from goworkers_py.admin.places import DEAD, RETRIES
-from goworkers_py.admin.summary import HOURS, LONGEST_TEXT, NAMELESS, OTHERS, UNREADABLE, Kind, Sample
+from goworkers_py.admin.summary import HOURS, LONGEST_TEXT, NAMELESS, OTHERS, UNREADABLE, PlaceKind, Sample
 from goworkers_py.brokers.contracts.admin import Place
 from goworkers_py.web.http.params import Param
-from goworkers_py.web.site.snapshots import Snapshot
+from goworkers_py.web.site.snapshots import PageSnapshot
 from goworkers_py.web.site.sorting import Columns
 from goworkers_py.web.site.table import Action, Data, View
 from goworkers_py.web.site.visit import Visit
@@ -44,7 +44,7 @@ class Failure:
         named = self.job_class not in (OTHERS, UNREADABLE, NAMELESS) and len(self.job_class) < LONGEST_TEXT
         return named and 0 < len(self.error_class) < LONGEST_TEXT
 
-    def add(self, kind: Kind, state: str) -> None:
+    def add(self, kind: PlaceKind, state: str) -> None:
         setattr(self, state, getattr(self, state) + kind.count)
         if kind.newest is not None and (self.newest is None or kind.newest >= self.newest):
             self.newest, self.error_message = kind.newest, kind.error_message
@@ -78,12 +78,12 @@ def listed(visit: Visit) -> Data:
     }
 
 
-def sampled(visit: Visit, state: str) -> Snapshot[Sample]:
+def sampled(visit: Visit, state: str) -> PageSnapshot[Sample]:
     name, place = _SAMPLES[state]
     return visit.panel(name, SAMPLE_AGE_S, lambda: visit.inspector.sample(place))
 
 
-def _together(samples: Mapping[str, Snapshot[Sample]]) -> list[Failure]:
+def _together(samples: Mapping[str, PageSnapshot[Sample]]) -> list[Failure]:
     found: dict[tuple[str, str], Failure] = {}
     for state, sample in samples.items():
         for kind in sample.value.kinds if sample.value is not None else ():
@@ -92,9 +92,9 @@ def _together(samples: Mapping[str, Snapshot[Sample]]) -> list[Failure]:
     return sorted(found.values(), key=lambda one: (-one.count, one.job_class, one.error_class))
 
 
-def _without_kinds(sample: Snapshot[Sample]) -> Snapshot[Mapping[str, int]]:
+def _without_kinds(sample: PageSnapshot[Sample]) -> PageSnapshot[Mapping[str, int]]:
     told = None if sample.value is None else {"total": sample.value.total, "looked_at": sample.value.looked_at}
-    return Snapshot(told, sample.at, sample.error)
+    return PageSnapshot(told, sample.at, sample.error)
 
 
 VIEWS = [

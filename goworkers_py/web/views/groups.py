@@ -8,7 +8,7 @@ from goworkers_py.core.group import Group, GroupEntry, OwnSettings
 from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import SPAN, Param, whole_from
 from goworkers_py.web.site.sorting import Columns
-from goworkers_py.web.site.table import Action, Data, Done, View
+from goworkers_py.web.site.table import Action, ActionDone, Data, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.offered import MOST, entries
 from goworkers_py.web.views.rows import begin_reading, few, held, row_of
@@ -60,14 +60,14 @@ def _group(visit: Visit) -> Group:
     return Group(visit.args["queue"], visit.args["class"], visit.args["name"], visit.args.get("set") or "")
 
 
-def _flush(visit: Visit) -> Done:
+def _flush(visit: Visit) -> ActionDone:
     """Lets a group be aggregated at once; of a set, pushes the job that aggregates it once more."""
     group = _group(visit)
     done = visit.inspector.flush_group(group)
-    return Done(f"group {group.name} " + ("is due now" if done else "has no members"), int(done))
+    return ActionDone(f"group {group.name} " + ("is due now" if done else "has no members"), int(done))
 
 
-def _settings(visit: Visit) -> Done:
+def _settings(visit: Visit) -> ActionDone:
     """Gives a group settings of its own, in place of those of the code. A value that is left out stays as it was."""
     group, args = _group(visit), visit.args
     given = {"grace_s": args["grace"], "max_delay_s": args["max_delay"], "max_size": args["max_size"]}
@@ -75,16 +75,16 @@ def _settings(visit: Visit) -> Done:
     if not given:
         raise bad_request("give grace, max_delay or max_size")
     visit.inspector.set_group(group, _own(visit, group)._replace(**given))
-    return Done(f"group {group.name} has settings of its own", 1)
+    return ActionDone(f"group {group.name} has settings of its own", 1)
 
 
-def _reset(visit: Visit) -> Done:
+def _reset(visit: Visit) -> ActionDone:
     """The settings of the code hold again for a group."""
     group = _group(visit)
     if _own(visit, group) == OwnSettings():
-        return Done(f"group {group.name} had nothing set", 0)
+        return ActionDone(f"group {group.name} had nothing set", 0)
     visit.inspector.set_group(group, OwnSettings())
-    return Done(f"group {group.name} has the settings of the code", 1)
+    return ActionDone(f"group {group.name} has the settings of the code", 1)
 
 
 def _own(visit: Visit, group: Group) -> OwnSettings:
@@ -92,10 +92,10 @@ def _own(visit: Visit, group: Group) -> OwnSettings:
     return OwnSettings() if entry is None else entry.own
 
 
-def _delete(visit: Visit) -> Done:
+def _delete(visit: Visit) -> ActionDone:
     """Deletes all members of a group."""
     gone = visit.inspector.delete_group(_group(visit))
-    return Done(f"{counted(gone)} deleted", gone, to=visit.link("/groups"))
+    return ActionDone(f"{counted(gone)} deleted", gone, to=visit.link("/groups"))
 
 
 def _ask_delete(visit: Visit) -> str:

@@ -15,7 +15,7 @@ from goworkers_py.web.site.table import Data, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views import job_facts as facts
 from goworkers_py.web.views.job_actions import ACTIONS, edited_form
-from goworkers_py.web.views.job_finding import NAMED, WAITING, Finder, Found, Spot
+from goworkers_py.web.views.job_finding import NAMED, WAITING, Finder, FoundOnPage, Spot
 from goworkers_py.web.views.job_lists import OFFERED
 from goworkers_py.web.views.rows import key_of, refuse_large, row_of
 from goworkers_py.wire.job_record import JobRecord, Move
@@ -47,7 +47,7 @@ def one(visit: Visit) -> Data:
     return data if found is None else {**data, **_of_found(visit, found)}
 
 
-def _of_found(visit: Visit, found: Found) -> Data:
+def _of_found(visit: Visit, found: FoundOnPage) -> Data:
     job, hiding = found.job, visit.hiding
     args, kwargs = facts.arguments(found, hiding)
     row = row_of(job, hiding)
@@ -69,7 +69,7 @@ def _of_found(visit: Visit, found: Found) -> Data:
     }
 
 
-def _is(spot: Spot, found: Found, hiding: Hiding) -> bool:
+def _is(spot: Spot, found: FoundOnPage, hiding: Hiding) -> bool:
     if (spot.state, spot.key, spot.process) != (found.state, key_of(found.job, hiding), found.process):
         return False
     return spot.state != WAITING or spot.queue == found.queue
@@ -82,7 +82,7 @@ def _told_of(record: JobRecord) -> Data:
     }
 
 
-def _timeline(found: Found | None, record: JobRecord | None) -> list[Move]:
+def _timeline(found: FoundOnPage | None, record: JobRecord | None) -> list[Move]:
     if record is not None:
         return list(record.timeline)[-MOST_MOVES:]
     if found is None:

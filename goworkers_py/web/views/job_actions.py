@@ -13,9 +13,9 @@ import simplejson
 from goworkers_py.admin.cancelling import not_obeyed
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.web.http.errors import Refused, bad_request
-from goworkers_py.web.http.params import JSON, SPAN, TIME, YES_NO, Kind, Param
+from goworkers_py.web.http.params import JSON, SPAN, TIME, YES_NO, Param, ParamKind
 from goworkers_py.web.site.hiding import MASK, Hiding
-from goworkers_py.web.site.table import Action, Done
+from goworkers_py.web.site.table import Action, ActionDone
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.job_facts import is_wrapped
 from goworkers_py.web.views.job_finding import NAMED, WAITING, Finder
@@ -30,7 +30,7 @@ LONGEST_EDITED = 50_000
 _INDENTED = simplejson.JSONEncoder(ensure_ascii=False, indent=2)
 
 # Read by `_given`, which compares the text with the one that was shown.
-_AS_GIVEN = Kind(lambda value: value, JSON.schema)
+_AS_GIVEN = ParamKind(lambda value: value, JSON.schema)
 JID = Param("jid", "the job", needed=True)
 
 _ANSWERS = {
@@ -86,7 +86,7 @@ def _text(value: Any, longest: float = LONGEST_EDITED) -> str | None:
     return "".join(char if char.isprintable() or char == "\n" else simplejson.dumps(char)[1:-1] for char in told)
 
 
-def _cancel(visit: Visit) -> Done:
+def _cancel(visit: Visit) -> ActionDone:
     """Cancels a job, wherever it waits or runs. With `retry`, interrupts a running job only, which is then retried.
     `answer` is cancelled, interrupted, requested, too late, not found, not running, runs in Ruby or runs in Go. The
     last two say that the job goes on."""
@@ -94,14 +94,14 @@ def _cancel(visit: Visit) -> Done:
     timeout = min(max(0.0, visit.args["timeout"]), LONGEST_WAIT_S)
     answer = visit.inspector.cancel(jid, retry=visit.args["retry"], timeout=timeout)
     done = answer in ("cancelled", "interrupted")
-    return Done(f"job {jid} {_ANSWERS[answer]}", int(done), result={"answer": answer})
+    return ActionDone(f"job {jid} {_ANSWERS[answer]}", int(done), result={"answer": answer})
 
 
 def _ask_cancel(visit: Visit) -> str:
     return "" if visit.args["retry"] else f"Cancel job {visit.args['jid']} for good?"
 
 
-def _again(visit: Visit) -> Done:
+def _again(visit: Visit) -> ActionDone:
     """Pushes a new job like this one, with a jid of its own; with other arguments, another queue or another time if
     given. The first job stays where it is. `jid` is the new one."""
     finder = Finder(visit, waits=True)
@@ -117,7 +117,7 @@ def _again(visit: Visit) -> Done:
     where = {"state": "scheduled", "key": f"{at!r}|{jid}"} if later else {"state": WAITING}
     queue = visit.args["to"] or queue_of(found.job)
     to = visit.link("/job", jid=jid, queue=queue, **where)
-    return Done(f"job {jid} is {'scheduled' if later else f'in queue {queue}'}", 1, to=to, result={"jid": jid})
+    return ActionDone(f"job {jid} is {'scheduled' if later else f'in queue {queue}'}", 1, to=to, result={"jid": jid})
 
 
 def _given(visit: Visit, form: EditedForm, name: str, kind: type) -> Any:

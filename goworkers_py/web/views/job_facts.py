@@ -14,7 +14,7 @@ from goworkers_py.web.site.filters import compact
 from goworkers_py.web.site.hiding import Hiding
 from goworkers_py.web.site.showing import cut
 from goworkers_py.web.site.trees import scalar
-from goworkers_py.web.views.job_finding import Found
+from goworkers_py.web.views.job_finding import FoundOnPage
 from goworkers_py.wire.batch import batch_of
 from goworkers_py.wire.chain import chain_of
 from goworkers_py.wire.failure import unpack_backtrace
@@ -36,7 +36,7 @@ _TIMES = {"scheduled": "Due", "retry": "Next try", "dead": "Died", "limited": "W
 Facts = Mapping[str, Any]
 
 
-def arguments(found: Found, hiding: Hiding) -> tuple[Any, Any]:
+def arguments(found: FoundOnPage, hiding: Hiding) -> tuple[Any, Any]:
     """The positional arguments, those of ActiveJob unwrapped, and the keyword arguments; values to be hidden masked."""
     message = found.job.message
     if message is None or found.job.original is not None:
@@ -52,7 +52,7 @@ def is_wrapped(message: Message) -> bool:
     return "wrapped" in message
 
 
-def unreadable_text(found: Found, hiding: Hiding) -> str | None:
+def unreadable_text(found: FoundOnPage, hiding: Hiding) -> str | None:
     """The text of a payload that is no job; None for a job."""
     job = found.job
     if job.message is not None and job.original is None:
@@ -60,7 +60,7 @@ def unreadable_text(found: Found, hiding: Hiding) -> str | None:
     return hiding.in_place_of(job) if hiding.may_hide(job.payload) else cut(job.escaped, LONGEST_MESSAGE)
 
 
-def times(found: Found) -> list[tuple[str, float]]:
+def times(found: FoundOnPage) -> list[tuple[str, float]]:
     message = found.job.message
     known = [
         ("Created", None if message is None else message.created_at),

@@ -15,7 +15,7 @@ from goworkers_py.web.http.budget import Budget
 from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import Param
 from goworkers_py.web.site.hiding import Hiding
-from goworkers_py.web.site.snapshots import Snapshot
+from goworkers_py.web.site.snapshots import PageSnapshot
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.filters import PLACES, place_of
 from goworkers_py.web.views.rows import READERS, has_key, held, key_of, time_and_jid
@@ -40,7 +40,7 @@ NAMED: Sequence[Param] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundOnPage:
     """A job at its place."""
 
     state: str
@@ -77,43 +77,43 @@ class Finder:
         self._waits = waits
         self.jid: str = visit.args["jid"]
 
-    def found(self) -> Found | None:
+    def found(self) -> FoundOnPage | None:
         args = self._visit.args
         found = self._at(args["state"] or "", args["queue"] or "", args["key"] or "") or self._placed()
         return found or self._among(self.search()) or self._among(self.search(FRESH_S))
 
-    def _among(self, searched: Snapshot[Search]) -> Found | None:
+    def _among(self, searched: PageSnapshot[Search]) -> FoundOnPage | None:
         """None also where the job has left since the search."""
         spots = searched.value.spots if searched.value is not None else []
         return next((one for spot in spots if (one := self._at(spot.state, spot.queue, spot.key)) is not None), None)
 
-    def search(self, max_age_s: float = SEARCH_AGE_S) -> Snapshot[Search]:
+    def search(self, max_age_s: float = SEARCH_AGE_S) -> PageSnapshot[Search]:
         """All places that hold a job with this jid, as far as they were seen."""
         name, inspector, jid, hiding = f"search {self.jid}", self._inspector, self.jid, self._visit.hiding
         if self._waits:
             self._visit.snapshot(name, max_age_s, lambda: search(inspector, jid, hiding))
         return self._visit.panel(name, max_age_s, lambda: search(inspector, jid, hiding), SEARCH_WAIT_S)
 
-    def _placed(self) -> Found | None:
+    def _placed(self) -> FoundOnPage | None:
         """By the record of a tracked job."""
         with READERS.lent(1):
             placed = self._inspector.placed(self.jid)
             if placed is None:
                 return None
             place, job = placed
-            return self._held(Found(word_of(place), job, place.queue or job.queue))
+            return self._held(FoundOnPage(word_of(place), job, place.queue or job.queue))
 
-    def _held(self, found: Found) -> Found:
+    def _held(self, found: FoundOnPage) -> FoundOnPage:
         """While few read: a request that waits here has the values of a large job already."""
         held(self._visit, [found.job], copies=2)  # as they were parsed, and for JSON
         return found
 
-    def _at(self, state: str, queue: str, key: str) -> Found | None:
+    def _at(self, state: str, queue: str, key: str) -> FoundOnPage | None:
         with READERS.lent(1):
             found = self._read(state, queue, key)
             return found and self._held(found)
 
-    def _read(self, state: str, queue: str, key: str) -> Found | None:
+    def _read(self, state: str, queue: str, key: str) -> FoundOnPage | None:
         if state == RUNNING:
             return self._running()
         if state == FETCHED:
@@ -122,14 +122,14 @@ class Finder:
             return None
         place = place_of(state, queue)
         for job in _looked_for(self._inspector, place, _wanted(self.jid, place, key, self._visit.hiding)):
-            return Found(state, job, place.queue or job.queue)
+            return FoundOnPage(state, job, place.queue or job.queue)
         return None
 
-    def _running(self) -> Found | None:
+    def _running(self) -> FoundOnPage | None:
         found = self._visit.snapshot("running", 2, self._inspector.running)
         for one in found:
             if one.job.jid == self.jid:
-                return Found(RUNNING, glance_of(self.jid).of(one.job), one.queue, one.identity, one.since)
+                return FoundOnPage(RUNNING, glance_of(self.jid).of(one.job), one.queue, one.identity, one.since)
         return None
 
 
@@ -160,11 +160,11 @@ def _looked_for(inspector: Inspector, place: Place, wanted: Wanted) -> Iterator[
         yield from filter(wanted.fits, inspector.first(place, NEXT_ONES, glance))
 
 
-def _fetched(inspector: Inspector, jid: str) -> Iterator[Found]:
+def _fetched(inspector: Inspector, jid: str) -> Iterator[FoundOnPage]:
     """Jobs in progress that no process reports as running: not begun, or their process is dead."""
     for one in itertools.islice(inspector.in_progress(), MOST_LOOKED_AT):
         if one.job.jid == jid and (one.running_since is None or not one.owner.alive):
-            yield Found(FETCHED, glance_of(jid).of(one.job), one.queue, one.owner.identity, one.running_since)
+            yield FoundOnPage(FETCHED, glance_of(jid).of(one.job), one.queue, one.owner.identity, one.running_since)
 
 
 def search(inspector: Inspector, jid: str, hiding: Hiding) -> Search:

@@ -14,7 +14,7 @@ from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.web.http.params import COUNT, TIME, Param
 from goworkers_py.web.site.filters import clock
 from goworkers_py.web.site.sorting import param_of
-from goworkers_py.web.site.table import Action, Data, Done, View
+from goworkers_py.web.site.table import Action, ActionDone, Data, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.bulk import FIELDS, Bulk, fields_for
 from goworkers_py.web.views.filters import FILTER, PLACED, QUEUE, Unrevealing, asked, place_of, wanted_of
@@ -140,24 +140,24 @@ OFFERED: Mapping[str, Sequence[tuple[str, str, bool]]] = {
 }
 
 
-def _retry(visit: Visit) -> Done:
+def _retry(visit: Visit) -> ActionDone:
     """Puts jobs at the back of their queues, to run now."""
     return _bulk(
         visit, lambda place, wanted, start: visit.inspector.retry(place, wanted, start=start), "put into their queues"
     )
 
 
-def _kill(visit: Visit) -> Done:
+def _kill(visit: Visit) -> ActionDone:
     """Moves jobs to the dead jobs."""
     return _bulk(visit, lambda place, wanted, start: visit.inspector.kill(place, wanted, start=start), "killed")
 
 
-def _delete(visit: Visit) -> Done:
+def _delete(visit: Visit) -> ActionDone:
     """Deletes jobs for good."""
     return _bulk(visit, lambda place, wanted, start: visit.inspector.delete(place, wanted, start=start), "deleted")
 
 
-def _reschedule(visit: Visit) -> Done:
+def _reschedule(visit: Visit) -> ActionDone:
     """Lets jobs that are scheduled, or wait for a retry, wait for another time instead."""
     at = visit.args["at"]
     return _bulk(
@@ -165,7 +165,7 @@ def _reschedule(visit: Visit) -> Done:
     )
 
 
-def _move(visit: Visit) -> Done:
+def _move(visit: Visit) -> ActionDone:
     """Moves jobs that wait in a queue to the back of another one, in their order."""
     to = visit.args["to"]
     return _bulk(
@@ -174,7 +174,7 @@ def _move(visit: Visit) -> Done:
     )  # fmt: skip
 
 
-def _bulk(visit: Visit, verb: Callable[[Place, Wanted, Reached], Steps], done: str) -> Done:
+def _bulk(visit: Visit, verb: Callable[[Place, Wanted, Reached], Steps], done: str) -> ActionDone:
     return Bulk(visit, verb, done).run()
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from goworkers_py.admin.doctor import Doctor, Finding
 from goworkers_py.admin.metrics import ClassMetrics
-from goworkers_py.web.site.snapshots import Snapshot
+from goworkers_py.web.site.snapshots import PageSnapshot
 from goworkers_py.web.site.table import Action, Data, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.queues import busy_by_queue, rows
@@ -46,11 +46,11 @@ def overview(visit: Visit) -> Data:
     }
 
 
-def findings(visit: Visit, wait_s: float | None = None) -> Snapshot[Sequence[Finding]]:
+def findings(visit: Visit, wait_s: float | None = None) -> PageSnapshot[Sequence[Finding]]:
     return visit.panel("findings", FINDINGS_AGE_S, lambda: _findings(visit), wait_s)
 
 
-def _slowest(visit: Visit) -> Snapshot[list[ClassMetrics]] | None:
+def _slowest(visit: Visit) -> PageSnapshot[list[ClassMetrics]] | None:
     """The classes that have taken most time in the last hour; None where the broker does not know."""
     if not visit.inspector.knows_metrics:
         return None

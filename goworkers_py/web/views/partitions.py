@@ -10,7 +10,7 @@ from goworkers_py.config.parsers import without_password
 from goworkers_py.config.partitions import MAIN, of_partition
 from goworkers_py.core.election import Standing
 from goworkers_py.core.errors import ConfigError
-from goworkers_py.web.site.snapshots import Snapshot
+from goworkers_py.web.site.snapshots import PageSnapshot
 from goworkers_py.web.site.sorting import Columns
 from goworkers_py.web.site.table import Action, Data, View
 from goworkers_py.web.site.visit import Visit
@@ -58,7 +58,7 @@ def listed(visit: Visit) -> Data:
     return {"rows": COLUMNS.sorted(rows, visit.args["sort"])}
 
 
-def _look(visit: Visit, name: str, wait_s: float) -> Snapshot[tuple[Stats, Standing | None]]:
+def _look(visit: Visit, name: str, wait_s: float) -> PageSnapshot[tuple[Stats, Standing | None]]:
     inspector = visit.host.partition(name).inspector if name else visit.host.inspector
     election = of_partition(visit.host.config, name).election
 

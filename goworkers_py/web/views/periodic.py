@@ -13,7 +13,7 @@ from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import JSON, Param, whole_from
 from goworkers_py.web.site.hiding import MASK
 from goworkers_py.web.site.sorting import Columns
-from goworkers_py.web.site.table import Action, Data, Done, View
+from goworkers_py.web.site.table import Action, ActionDone, Data, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.offered import MOST, entries
 
@@ -59,23 +59,23 @@ def _of_foreign(one: ForeignSchedule) -> PeriodicJobStatus:
     return PeriodicJobStatus(one.program, one.name, one.told, one.job_class, one.queue, one.args, state)
 
 
-def _pause(visit: Visit) -> Done:
+def _pause(visit: Visit) -> ActionDone:
     """Stops a schedule in all processes, until `resume`."""
     return _told(visit, visit.inspector.pause_periodic(visit.args["name"]), "is paused", "was paused already")
 
 
-def _resume(visit: Visit) -> Done:
+def _resume(visit: Visit) -> ActionDone:
     """Ends a pause. The slots of its time are not made up for."""
     return _told(visit, visit.inspector.resume_periodic(visit.args["name"]), "goes on", "was not paused")
 
 
-def _run(visit: Visit) -> Done:
+def _run(visit: Visit) -> ActionDone:
     """Pushes a job of the schedule now, also of a paused one; a process that has it in its code does so in seconds."""
     asked = visit.inspector.run_periodic(visit.args["name"])
     return _told(visit, asked, "was asked for a job", "is in the code of no live process")
 
 
-def _set(visit: Visit) -> Done:
+def _set(visit: Visit) -> ActionDone:
     """Changes when a schedule fires, or the arguments of its jobs, in all processes until `unset`."""
     args = visit.args
     if not (args["cron"] or args["every"] or args["timezone"] or args["args"] is not None):
@@ -103,21 +103,21 @@ def _check_unmasked(visit: Visit) -> None:
         )
 
 
-def _unset(visit: Visit) -> Done:
+def _unset(visit: Visit) -> ActionDone:
     """Ends `set`: the schedule is as in the code again."""
     return _told(visit, visit.inspector.unset_periodic(visit.args["name"]), "is as in the code", "had nothing set")
 
 
-def _forget(visit: Visit) -> Done:
+def _forget(visit: Visit) -> ActionDone:
     """Deletes a schedule that no code has any more, with its history."""
     name = visit.args["name"]
     gone = visit.inspector.forget_periodic(name)
     said = f"periodic job {name} is forgotten" if gone else f"periodic job {name} was forgotten already"
-    return Done(said, int(gone), to=visit.link("/periodic"))
+    return ActionDone(said, int(gone), to=visit.link("/periodic"))
 
 
-def _told(visit: Visit, done: bool, what: str, otherwise: str) -> Done:
-    return Done(f"periodic job {visit.args['name']} {what if done else otherwise}", int(done))
+def _told(visit: Visit, done: bool, what: str, otherwise: str) -> ActionDone:
+    return ActionDone(f"periodic job {visit.args['name']} {what if done else otherwise}", int(done))
 
 
 VIEWS = [

@@ -15,7 +15,7 @@ from goworkers_py.core.call import Answer, Target
 from goworkers_py.web.http.errors import Refused, bad_request
 from goworkers_py.web.http.params import ARRAY, WHOLE, Param
 from goworkers_py.web.site.hiding import Hiding
-from goworkers_py.web.site.table import Action, Done, View
+from goworkers_py.web.site.table import Action, ActionDone, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.processes import IDENTITY
 
@@ -24,14 +24,14 @@ LEVELS = ("debug", "info", "warning", "error", "configured")
 QUEUE = Param("queue", "name of the queue", needed=True)
 
 
-def _give(visit: Visit, name: str, *arguments: Any) -> Done:
+def _give(visit: Visit, name: str, *arguments: Any) -> ActionDone:
     answer = _answer(visit, _process(visit), name, arguments)
     if name not in names.BUILT_IN:
         answer = _masked(answer, visit.hiding)
     value = answer.value if isinstance(answer.value, str) else simplejson.dumps(answer.value, default=str)
     said = f"{name}: {value}" if answer.ok else f"{name}: not done: {answer.error}"
     noted = f"{answer.identity}: {name}" + ("" if answer.ok else ": not done")  # an answer may hold anything
-    return Done(f"{answer.identity}: {said}", int(answer.ok), result={"answers": [answer.as_dict()]}, noted=noted)
+    return ActionDone(f"{answer.identity}: {said}", int(answer.ok), result={"answers": [answer.as_dict()]}, noted=noted)
 
 
 def _masked(answer: Answer, hiding: Hiding) -> Answer:
@@ -65,27 +65,27 @@ def _process(visit: Visit) -> Process:
     return found
 
 
-def _quiet(visit: Visit) -> Done:
+def _quiet(visit: Visit) -> ActionDone:
     """Has a process fetch no new jobs, until `resume`."""
     return _give(visit, names.QUIET)
 
 
-def _resume(visit: Visit) -> Done:
+def _resume(visit: Visit) -> ActionDone:
     """Has a quiet process fetch jobs again."""
     return _give(visit, names.RESUME)
 
 
-def _stop(visit: Visit) -> Done:
+def _stop(visit: Visit) -> ActionDone:
     """Has a process stop, as TERM does: jobs that do not end in time go back into their queues."""
     return _give(visit, names.STOP)
 
 
-def _reload(visit: Visit) -> Done:
+def _reload(visit: Visit) -> ActionDone:
     """Has a process of `processes` of 2 or more replaced by a new one with new code. It retires when that is ready."""
     return _give(visit, names.RELOAD)
 
 
-def _dump(visit: Visit) -> Done:
+def _dump(visit: Visit) -> ActionDone:
     """The stack of every thread of a process, and the job that it runs. A process of another program writes it into its
     log."""
     done = _give(visit, names.DUMP)
@@ -102,29 +102,29 @@ def _lines(value: Any) -> str:
     return value if isinstance(value, str) else simplejson.dumps(value, indent=2, default=str)
 
 
-def _log_level(visit: Visit) -> Done:
+def _log_level(visit: Visit) -> ActionDone:
     """Sets the log level of a process; `configured` sets it back."""
     return _give(visit, names.LOG_LEVEL, visit.args["level"])
 
 
-def _concurrency(visit: Visit) -> Done:
+def _concurrency(visit: Visit) -> ActionDone:
     """Gives each pool of a process, or one of them, so many threads until the process restarts."""
     if visit.args["threads"] < 1:
         raise bad_request("threads: must be at least 1")
     return _give(visit, names.CONCURRENCY, visit.args["threads"], visit.args["pool"] or "")
 
 
-def _pause_queue(visit: Visit) -> Done:
+def _pause_queue(visit: Visit) -> ActionDone:
     """Has this process begin no job of a queue. The other processes go on."""
     return _give(visit, names.PAUSE_QUEUE, visit.args["queue"])
 
 
-def _resume_queue(visit: Visit) -> Done:
+def _resume_queue(visit: Visit) -> ActionDone:
     """Ends `pause-queue`."""
     return _give(visit, names.RESUME_QUEUE, visit.args["queue"])
 
 
-def _call(visit: Visit) -> Done:
+def _call(visit: Visit) -> ActionDone:
     """Gives a process a command of your own program, see `@workers.command`."""
     name = visit.args["name"]
     if name in names.BUILT_IN:
@@ -147,7 +147,7 @@ def _ask_reload(visit: Visit) -> str:
     return f"Let a new process with new code replace {_process(visit).identity}?"
 
 
-def _action(name: str, run: Callable[[Visit], Done], fields: Sequence[Param] = (),
+def _action(name: str, run: Callable[[Visit], ActionDone], fields: Sequence[Param] = (),
             question: Callable[[Visit], str] | None = None) -> Action:  # fmt: skip
     return Action(f"/process/{name}", run, (IDENTITY, *fields), question)
 

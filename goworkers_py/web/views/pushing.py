@@ -11,16 +11,16 @@ from goworkers_py.config.job_options import PushOptions, options_of
 from goworkers_py.config.parsers import did_you_mean
 from goworkers_py.core.errors import ArgumentError, BrokerError, DuplicateJob
 from goworkers_py.web.http.errors import Refused, bad_request
-from goworkers_py.web.http.params import ARRAY, OBJECT, TIME, Kind, Param
+from goworkers_py.web.http.params import ARRAY, OBJECT, TIME, Param, ParamKind
 from goworkers_py.web.site.access import PUSH
 from goworkers_py.web.site.openapi import object_of
-from goworkers_py.web.site.table import Action, Data, Done, View
+from goworkers_py.web.site.table import Action, ActionDone, Data, View
 from goworkers_py.web.site.visit import Visit
 
 MOST_JOBS = 1_000
 MOST_QUEUES = 200  # that the form suggests
 
-OPTIONS = Kind(
+OPTIONS = ParamKind(
     OBJECT.read,
     {
         "type": "object",
@@ -42,7 +42,7 @@ JOB = (
         "options", "a JSON object with options of a push, such as retry, tags, track, retain, expires_in, jid", OPTIONS
     ),
 )
-JOBS = Kind(ARRAY.read, {"type": "array", "minItems": 1, "maxItems": MOST_JOBS, "items": object_of(JOB)})
+JOBS = ParamKind(ARRAY.read, {"type": "array", "minItems": 1, "maxItems": MOST_JOBS, "items": object_of(JOB)})
 
 _JID = {"type": ["string", "null"], "description": "null: a client middleware stopped the push, or a lock is held"}
 
@@ -64,16 +64,16 @@ def _checked(visit: Visit, told: Mapping[str, Any]) -> _Push:
     return _Push(queue, job_class, visit.part.checked_push(queue, job_class, told["args"] or [], said, told["kwargs"]))
 
 
-def _enqueue(visit: Visit) -> Done:
+def _enqueue(visit: Visit) -> ActionDone:
     """Pushes one job, in Sidekiq's format, and answers its jid; null where a client middleware has stopped the push, or
     a unique job holds the lock. 409 if there is a tracked job with this jid."""
     push = _checked(visit, visit.args)
     jid = push.make()
     said = f"job {jid} of class {push.job_class} was pushed to queue {push.queue}" if jid else "nothing was pushed"
-    return Done(said, int(jid is not None), result={"jid": jid})
+    return ActionDone(said, int(jid is not None), result={"jid": jid})
 
 
-def _enqueue_many(visit: Visit) -> Done:
+def _enqueue_many(visit: Visit) -> ActionDone:
     """Pushes up to 1,000 jobs, in order, and answers their jids. If one of them is wrong, none is pushed. A job whose
     jid or lock another job has is left out: its jid is null, and `problems` names it. A broker that fails in the middle
     leaves some pushed: give each job `track` and a jid of your own under `options`, and then repeat the request."""
@@ -95,7 +95,7 @@ def _enqueue_many(visit: Visit) -> Done:
     except BrokerError as error:
         raise Refused(503, f"only the first {len(jids)} jobs were pushed: {error}", (("Retry-After", "5"),)) from error
     done = sum(jid is not None for jid in jids)
-    return Done(f"{counted(done)} pushed", done, result={"jids": jids}, problems=problems)
+    return ActionDone(f"{counted(done)} pushed", done, result={"jids": jids}, problems=problems)
 
 
 def _checked_at(visit: Visit, number: int, told: Any) -> _Push:

@@ -12,7 +12,7 @@ from goworkers_py.brokers.contracts.fleet import Process, QueueStats
 from goworkers_py.core.levels import base_of
 from goworkers_py.web.http.params import COUNT, Param
 from goworkers_py.web.site.sorting import Columns
-from goworkers_py.web.site.table import Action, Data, Done, View
+from goworkers_py.web.site.table import Action, ActionDone, Data, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.rows import begin_reading, few, held, row_of
 from goworkers_py.web.views.shared import fleet_history, fleet_processes, fleet_stats
@@ -104,25 +104,25 @@ def one(visit: Visit) -> Data:
     }
 
 
-def _pause(visit: Visit) -> Done:
+def _pause(visit: Visit) -> ActionDone:
     """Pauses a queue: no process begins a job of it until `resume`. Running jobs go on."""
     name = visit.args["name"]
     changed = visit.inspector.pause(name)
-    return Done(f"queue {name} is paused" if changed else f"queue {name} was paused already", int(changed))
+    return ActionDone(f"queue {name} is paused" if changed else f"queue {name} was paused already", int(changed))
 
 
-def _resume(visit: Visit) -> Done:
+def _resume(visit: Visit) -> ActionDone:
     """Ends the pause of a queue."""
     name = visit.args["name"]
     changed = visit.inspector.resume(name)
-    return Done(f"queue {name} goes on" if changed else f"queue {name} was not paused", int(changed))
+    return ActionDone(f"queue {name} goes on" if changed else f"queue {name} was not paused", int(changed))
 
 
-def _clear(visit: Visit) -> Done:
+def _clear(visit: Visit) -> ActionDone:
     """Deletes all jobs that wait in a queue, and the queue itself."""
     name = visit.args["name"]
     gone = visit.inspector.clear(places.waiting_in(name))
-    return Done(f"{counted(gone)} of queue {name} deleted", gone, to=visit.link("/queues"))
+    return ActionDone(f"{counted(gone)} of queue {name} deleted", gone, to=visit.link("/queues"))
 
 
 def _ask_clear(visit: Visit) -> str:

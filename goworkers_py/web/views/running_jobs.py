@@ -11,7 +11,7 @@ from goworkers_py.admin.cancelling import IN_OTHERS, CancelCounts
 from goworkers_py.admin.filter import Filter, Refined, Wanted, counted
 from goworkers_py.brokers.contracts.fleet import Running
 from goworkers_py.web.http.params import TEXTS, YES_NO, Param
-from goworkers_py.web.site.table import Action, Done, View
+from goworkers_py.web.site.table import Action, ActionDone, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.bulk import selected
 from goworkers_py.web.views.filters import FILTER, QUEUE, filter_of, wanted_of
@@ -36,7 +36,7 @@ def running(visit: Visit) -> dict[str, Any]:
     return {"running": rows, "next": after, "looked_at": len(of_queue), "total": len(of_queue)}
 
 
-def _cancel(visit: Visit) -> Done:
+def _cancel(visit: Visit) -> ActionDone:
     """Cancels the selected jobs that run, or all that run and fit. Those that wait stay."""
     visit.trace.scope = _scope(visit)
     counts = visit.inspector.cancel_all(_chosen(visit), timeout=WAIT_S, only_running=True)
@@ -45,7 +45,7 @@ def _cancel(visit: Visit) -> Done:
     told += [f"{counts.too_late} had ended before"] if counts.too_late else []
     told += [f"{counts.foreign} not cancelled: {IN_OTHERS}"] if counts.foreign else []
     result = {"requested": counts.requested, "too_late": counts.too_late, "foreign": counts.foreign}
-    return Done("; ".join(told), counts.cancelled, result=result)
+    return ActionDone("; ".join(told), counts.cancelled, result=result)
 
 
 def _scope(visit: Visit) -> str:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Found, Presence
+from goworkers_py.brokers.contracts.recoverable import DeclaredDead, FoundJob, Presence
 from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import LeaseGone
 from goworkers_py.policy.poison import RecoveryDecision
-from goworkers_py.wire.process_record import Member, MemberPool, ProcessSnapshot
+from goworkers_py.wire.process_record import MemberPool, ProcessMember, ProcessSnapshot
 
 ME, OTHER, THIRD = "host:1:aaaaaaaaaaaa", "host:2:bbbbbbbbbbbb", "host:3:cccccccccccc"
 
@@ -41,7 +41,7 @@ class Site:
         """Returns for each job found: its owner, and the suspect that the owner ran alone."""
         found: dict[str, str] = {}
 
-        def judge(one: Found) -> RecoveryDecision:
+        def judge(one: FoundJob) -> RecoveryDecision:
             found[one.owner] = one.alone
             return RecoveryDecision(one.payload)
 
@@ -100,7 +100,7 @@ def test_a_job_of_a_queue_that_no_beat_told_of_has_not_begun(site: Site) -> None
     site.broker.transport.publish([Push("untold", b"1")])
     site.broker.transport.consume(OTHER, [("untold", 1)], 1)
     site.now += 60
-    found: list[Found] = []
+    found: list[FoundJob] = []
     list(site.leases.recover(ME, lambda one: found.append(one) or RecoveryDecision(one.payload), site.beat(ME)))
     assert [(one.queue, one.begun) for one in found] == [("untold", False)]
 
@@ -149,4 +149,4 @@ def test_a_command_that_nobody_obeyed_for_a_minute_is_forgotten(site: Site) -> N
 
 def reporting(site: Site) -> Callable[[], list[Command]]:
     snapshot = ProcessSnapshot({}, quiet=False, rss=0, round_trip_s=0.0, at=site.now, embedded=False)
-    return lambda: site.broker.control.report(ME, Member(site.now, [MemberPool("q", 1, {"q": 0})]), snapshot)
+    return lambda: site.broker.control.report(ME, ProcessMember(site.now, [MemberPool("q", 1, {"q": 0})]), snapshot)

@@ -19,7 +19,7 @@ from waiting import eventually
 from goworkers_py.brokers.rabbitmq import declarer
 from goworkers_py.brokers.rabbitmq.declarer import Declarer
 from goworkers_py.brokers.rabbitmq.link import Link
-from goworkers_py.brokers.rabbitmq.names import Message, Names
+from goworkers_py.brokers.rabbitmq.names import Names, RabbitMessage
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
@@ -35,7 +35,7 @@ class AsksAgain(Link):
         self.told: SimpleQueue[str | BrokerError] = SimpleQueue()
 
     def opened(self, connection: Any) -> None:
-        message = Message("q", b"")
+        message = RabbitMessage("q", b"")
         declarer = Declarer(connection, Names("", (10, 10.0)), (3, 10), self.told.put)
 
         def again() -> None:

@@ -14,7 +14,7 @@ from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Unwritable
 from goworkers_py.brokers.rabbitmq import publisher
-from goworkers_py.brokers.rabbitmq.publisher import Lane, PublishingLink
+from goworkers_py.brokers.rabbitmq.publisher import PublishingLink, PublishLane
 from goworkers_py.brokers.rabbitmq.transport import RabbitTransport
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.outcome import Dead, Retry
@@ -34,9 +34,9 @@ def link_of(process: Process) -> PublishingLink:
 
 def test_a_queue_that_confirms_nothing_has_a_channel_for_itself(me: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """As one without a leader: RabbitMQ answers nothing to its message, and to those behind it on the channel."""
-    confirm, stuck, kept = PublishingLink._on_confirm, list[Lane](), list[Any]()
+    confirm, stuck, kept = PublishingLink._on_confirm, list[PublishLane](), list[Any]()
 
-    def keep_back(link: PublishingLink, lane: Lane, frame: Any) -> None:
+    def keep_back(link: PublishingLink, lane: PublishLane, frame: Any) -> None:
         if lane in stuck:
             kept.append(frame)
         else:

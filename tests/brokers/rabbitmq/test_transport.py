@@ -23,8 +23,8 @@ from goworkers_py.brokers.contracts.transport import Batch, Published
 from goworkers_py.brokers.rabbitmq import consumer, consuming_link, declarer, publisher, settlement, transport
 from goworkers_py.brokers.rabbitmq.address import parameters_of
 from goworkers_py.brokers.rabbitmq.consuming_link import UNASKED_S
-from goworkers_py.brokers.rabbitmq.names import Message, Names
-from goworkers_py.brokers.rabbitmq.request import Request
+from goworkers_py.brokers.rabbitmq.names import Names, RabbitMessage
+from goworkers_py.brokers.rabbitmq.request import RabbitRequest
 from goworkers_py.brokers.rabbitmq.transport import RabbitTransport
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
@@ -204,8 +204,8 @@ def test_a_push_declares_more_queues_than_a_connection_has_channels(rabbit_url: 
     parameters = parameters_of(Config(broker=rabbit_url))
     parameters.channel_max = declarer.MOST_CHANNELS + 2  # that of the publisher, and one that is just closed
     names = [f"q{number}" for number in range(2 * parameters.channel_max)]
-    with closing(publisher.Publisher(parameters, Names("", (1, 1.0)))) as one:
-        one.publish([Message(name, b"{}") for name in names])
+    with closing(publisher.RabbitPublisher(parameters, Names("", (1, 1.0)))) as one:
+        one.publish([RabbitMessage(name, b"{}") for name in names])
 
 
 def test_a_push_over_a_lost_connection_is_an_error_and_the_next_one_works(proxied: Process, proxy: RawProxy) -> None:
@@ -308,7 +308,7 @@ def test_a_job_that_cannot_take_its_next_step_takes_it_later_and_hides_no_other_
     sender = me.broker.transport._settlement._publisher
     refused = iter([True, True])
 
-    def begin(requests: Sequence[Request]) -> None:
+    def begin(requests: Sequence[RabbitRequest]) -> None:
         if requests and next(refused, False):
             raise BrokerUnavailable("cut")
         type(sender).begin(sender, requests)

@@ -8,7 +8,7 @@ import pytest
 import redis as redis_py
 from verbs import KEYS, OTHER, OWNER, THIRD, hold, job
 
-from goworkers_py.brokers.contracts.recoverable import Found, Presence
+from goworkers_py.brokers.contracts.recoverable import FoundJob, Presence
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.fleet import leases
 from goworkers_py.core.timing import TIMING
@@ -46,7 +46,7 @@ class Deaths:
         with pytest.raises(Killed):
             list(self._broker.recoverable.recover(OWNER, be_killed, proof=""))
 
-    def _judge(self, found: Found) -> RecoveryDecision:
+    def _judge(self, found: FoundJob) -> RecoveryDecision:
         self.told[found.owner] = found.alone
         return RecoveryDecision(found.payload)
 
@@ -55,7 +55,7 @@ class Killed(BaseException):
     """Ends a recovery halfway, as a kill does."""
 
 
-def be_killed(found: Found) -> RecoveryDecision:
+def be_killed(found: FoundJob) -> RecoveryDecision:
     raise Killed
 
 

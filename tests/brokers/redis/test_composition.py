@@ -18,7 +18,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import effect_kinds, parts, row_kinds, tie_kinds, words_for
 from goworkers_py.brokers.redis.queues.push_arguments import push_arguments
 from goworkers_py.core.effect import Push, PushJobs
-from goworkers_py.features.tracking.effects import NoteState, Tracked
+from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.effects import FreeLock, KeepLock
 
@@ -169,7 +169,7 @@ def test_the_first_state_of_a_record_is_that_of_note(redis: redis_py.Redis, job_
         return len(keys)
 
     arguments = push_arguments(
-        Push("q", b"{}", at, ties=(RecordTie(Tracked("jid", job_class)),)), Keys(), number_of, 1.0
+        Push("q", b"{}", at, ties=(RecordTie(TrackedJob("jid", job_class)),)), Keys(), number_of, 1.0
     )
     step, name = ("schedule", "1.5") if at else ("back", "q")
     job = f"{{step = '{step}', name = '{name}', reason = 'pushed'}}"

@@ -20,7 +20,7 @@ from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import RETRIES, waiting_in
 from goworkers_py.brokers.broker import Broker
-from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Found, Presence
+from goworkers_py.brokers.contracts.recoverable import DeclaredDead, FoundJob, Presence
 from goworkers_py.brokers.contracts.store import TIMED
 from goworkers_py.brokers.contracts.transport import Batch, Finished
 from goworkers_py.core.delivery import Delivery
@@ -155,7 +155,7 @@ def forward(entry: bytes, now: float) -> tuple[str | None, bytes]:
     return None if entry.startswith(b"no job") else json.loads(entry)["queue"], entry
 
 
-def judge(found: Found) -> RecoveryDecision:
+def judge(found: FoundJob) -> RecoveryDecision:
     return RecoveryDecision(found.payload)
 
 

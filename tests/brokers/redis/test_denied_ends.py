@@ -22,7 +22,7 @@ from goworkers_py.core.effect import Push
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.core.outcome import Dead, Done
 from goworkers_py.core.tie_effect import EndLink
-from goworkers_py.features.tracking.effects import NoteState, Tracked
+from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 
 GROUP = Group("q", "Job", "g")
 
@@ -38,7 +38,7 @@ def member_ends(scene: Scene) -> Step:
 
 def tracked_member_ends(scene: Scene) -> Step:
     raw = scene.hold(scene.member())
-    note = NoteState(Tracked("1", "Job"), "completed", "", 60)
+    note = NoteState(TrackedJob("1", "Job"), "completed", "", 60)
     return Step(
         lambda: scene.settle(raw, Done(effects=(note, END))),
         lambda: (scene.jobs(), scene.batch()),

@@ -19,7 +19,7 @@ from goworkers_py.core.outcome import Done
 from goworkers_py.core.periodic import Fired, Firing, Release, Rule
 from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import LimitSettings, Slot, SlotClaim
-from goworkers_py.features.tracking.effects import Tracked
+from goworkers_py.features.tracking.effects import TrackedJob
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.lock import Begin, Begun, LockClaim, OnConflict
@@ -168,7 +168,7 @@ SCENARIOS: dict[str, Scenario] = {
     "push with a lock": push((0, 1), LOCK),
     "push with a lock into a batch": push((1, 1), LOCK, BatchTie("b")),
     "push that replaces": push((0, 1), REPLACE),
-    "push with an id and a record": push((1, 0), RecordTie(Tracked("1", "Job")), BatchTie("b"), id="i"),
+    "push with an id and a record": push((1, 0), RecordTie(TrackedJob("1", "Job")), BatchTie("b"), id="i"),
     "push with a place": push((1, 0), SlotClaim(ONE, "1"), BatchTie("b")),
     "push into a group": push((1, 0), BatchTie("b"), GROUP),
     "push that fills a group": push((1, 0), BatchTie("b"), FULL_GROUP),
@@ -183,7 +183,7 @@ SCENARIOS: dict[str, Scenario] = {
     "fire": fire(),
     "fire once more": fire(first=False),
     "fire because people asked": fire(asked=True),
-    "fire a tracked job": fire(RecordTie(Tracked("1", "Job"))),
+    "fire a tracked job": fire(RecordTie(TrackedJob("1", "Job"))),
     "fire with a lock": fire(LOCK),
     "fire with a place": fire(SlotClaim(ONE, "1")),
     "fire into a group": fire(GROUP),

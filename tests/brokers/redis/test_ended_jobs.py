@@ -14,7 +14,7 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.options import Config
 from goworkers_py.core.outcome import Done
 from goworkers_py.features.tracking.contract import Records
-from goworkers_py.features.tracking.effects import NoteState, Tracked
+from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.redis import RedisRecords, _Entry
 from goworkers_py.features.tracking.redis_part import ended_key, record_key
 from goworkers_py.features.unique.effects import FreeLock
@@ -32,7 +32,7 @@ def complete(broker: RedisBroker, *jids: str, life_s: int = 60) -> None:
 
 
 def note(jid: str, life_s: int = 60) -> NoteState:
-    return NoteState(Tracked(jid, "Job"), "completed", "", life_s)
+    return NoteState(TrackedJob(jid, "Job"), "completed", "", life_s)
 
 
 def members(redis: redis_py.Redis) -> list[str]:

@@ -32,7 +32,7 @@ from goworkers_py.core.tie_effect import EndInBatch
 from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.effects import LeaveSlot
 from goworkers_py.features.limits.limit import LimitSettings, Rate, Slot, SlotClaim
-from goworkers_py.features.tracking.effects import NoteState, Tracked
+from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.effects import FreeLock
 from goworkers_py.features.unique.lock import LockClaim
@@ -73,11 +73,11 @@ def pushes() -> list[Push]:
             "a",
             job(jid="1"),
             id="1",
-            ties=(RecordTie(Tracked("1", "Job")), lock("1"), SlotClaim(ONE, "1"), BatchTie("b")),
+            ties=(RecordTie(TrackedJob("1", "Job")), lock("1"), SlotClaim(ONE, "1"), BatchTie("b")),
         ),
         Push("b", job(jid="2"), ties=(SlotClaim(ONE, "2"), BatchTie("b"))),  # into the line
-        Push("c", job(jid="3"), FAR, ties=(RecordTie(Tracked("3", "Job")), lock("3"), BatchTie("b"))),
-        Push("d", job(jid="4"), ties=(RecordTie(Tracked("4", "Job")), lock("4"), GROUP)),
+        Push("c", job(jid="3"), FAR, ties=(RecordTie(TrackedJob("3", "Job")), lock("3"), BatchTie("b"))),
+        Push("d", job(jid="4"), ties=(RecordTie(TrackedJob("4", "Job")), lock("4"), GROUP)),
         Push("d", job(jid="5"), ties=(FULL_GROUP,)),
         Push("e", job(jid="6"), ties=(lock("held", jid="6", on_conflict="replace", fields=b'{"a":1}'),)),
         Push("e", job(jid="7"), ties=(lock("held", jid="7", on_conflict="reschedule"),)),
@@ -146,7 +146,7 @@ def _begin(scene: Scene, slots: Sequence[Slot], *holders: str) -> Step:
     for slot, holder in zip(slots, holders, strict=False):
         scene.broker.transport.publish([Push("x", job(jid=holder), ties=(SlotClaim(slot, holder),))])
     raw = scene.hold(RAW)
-    effects = (NoteState(Tracked("0", "Job"), "waiting", "", 60), EndInBatch("0", scene.open(), "succeeded"))
+    effects = (NoteState(TrackedJob("0", "Job"), "waiting", "", 60), EndInBatch("0", scene.open(), "succeeded"))
     wish = SlotWish(slots, "0", Delivery(raw, "q", "me"), raw, ("q", "x"), effects)
     return Step(lambda: scene.broker.require_part(Limits).begin(wish))
 
@@ -188,7 +188,7 @@ STEPS: dict[str, Scenario] = {
     "an end that may fail": settled(
         lambda: Done(
             effects=(
-                NoteState(Tracked("0", "Job"), "completed", "", 60),
+                NoteState(TrackedJob("0", "Job"), "completed", "", 60),
                 FreeLock("0", "0"),
                 LeaveSlot("0", TWO, ("q",)),
             )

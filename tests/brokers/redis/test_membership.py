@@ -19,22 +19,30 @@ from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py import __version__
-from goworkers_py.brokers.contracts.recoverable import Found, Presence
+from goworkers_py.brokers.contracts.recoverable import FoundJob, Presence
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.driver.connection import Connections
-from goworkers_py.brokers.redis.fleet.membership import Membership
+from goworkers_py.brokers.redis.fleet.membership import FleetMembership
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.timing import Timing
 from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.system.lifecycle import SAME_REQUEST_S
-from goworkers_py.wire.process_record import LONGEST_PAYLOAD, Member, MemberPool, ProcessSnapshot, info, state, work
+from goworkers_py.wire.process_record import (
+    LONGEST_PAYLOAD,
+    MemberPool,
+    ProcessMember,
+    ProcessSnapshot,
+    info,
+    state,
+    work,
+)
 
 KEYS = Keys()
 ME = "host:12:abcdef012345"
 SOON = Timing(beat_every_s=0.05)
-MEMBER = Member(1700000000.5, [MemberPool("mail", 5, {"mail": 0}), MemberPool("low", 2, {"low": 0})], "web")
+MEMBER = ProcessMember(1700000000.5, [MemberPool("mail", 5, {"mail": 0}), MemberPool("low", 2, {"low": 0})], "web")
 JOBS = """
 import os
 import time
@@ -56,9 +64,9 @@ def moment(**changes: Any) -> ProcessSnapshot:
 
 
 @pytest.fixture
-def membership(redis_url: str) -> Iterator[Membership]:
+def membership(redis_url: str) -> Iterator[FleetMembership]:
     connections = Connections(redis_url)
-    yield Membership(connections, Keys())
+    yield FleetMembership(connections, Keys())
     connections.close()
 
 
@@ -106,14 +114,14 @@ def test_the_entry_has_what_every_version_of_sidekiq_and_go_workers_looks_for() 
 )
 def test_a_pool_is_a_capsule_and_its_threads_are_counted_once(weights: tuple[int, ...], mode: str) -> None:
     of_queues = dict(zip(("critical", "default", "low"), weights, strict=True))
-    told = json.loads(info(ME, Member(1.0, [MEMBER.pools[0], MemberPool("web", 20, of_queues)]), embedded=False))
+    told = json.loads(info(ME, ProcessMember(1.0, [MEMBER.pools[0], MemberPool("web", 20, of_queues)]), embedded=False))
     assert (told["concurrency"], told["queues"]) == (25, ["mail", "critical", "default", "low"])
     assert told["weights"] == [{"mail": 0}, of_queues]
     assert told["capsules"]["web"] == {"concurrency": 20, "mode": mode, "weights": of_queues}
 
 
 def test_the_entry_tells_the_partition_and_the_commands_where_other_programs_do_not_look() -> None:
-    member = Member(1.0, MEMBER.pools, commands=["quiet"], partition="billing")
+    member = ProcessMember(1.0, MEMBER.pools, commands=["quiet"], partition="billing")
     told = json.loads(info(ME, member, embedded=False))
     assert told["pyworkers"] == {"v": 1, "commands": ["quiet"], "partition": "billing"}
     assert told.keys() == json.loads(info(ME, MEMBER, embedded=False)).keys()
@@ -145,7 +153,7 @@ def test_of_a_very_long_payload_the_arguments_are_not_shown() -> None:
 # --- where it stands, and for how long
 
 
-def test_the_hash_of_a_process_expires_without_beats(membership: Membership, redis: redis_py.Redis) -> None:
+def test_the_hash_of_a_process_expires_without_beats(membership: FleetMembership, redis: redis_py.Redis) -> None:
     membership.meet(ME, MEMBER, moment(running={"worker:q:1": begun(Delivery(job(), "q", ME), 1.0)}))
     assert members(redis) == [ME]
     assert 0 < redis.ttl(ME) <= 300
@@ -153,19 +161,19 @@ def test_the_hash_of_a_process_expires_without_beats(membership: Membership, red
     assert redis.hkeys(f"{ME}:work") == redis.hkeys(f"{ME}:workers") == [b"worker:q:1"]
 
 
-def test_ended_jobs_are_no_longer_shown_as_running(membership: Membership, redis: redis_py.Redis) -> None:
+def test_ended_jobs_are_no_longer_shown_as_running(membership: FleetMembership, redis: redis_py.Redis) -> None:
     membership.meet(ME, MEMBER, moment(running={"worker:q:1": begun(Delivery(job(), "q", ME), 1.0)}))
     membership.meet(ME, MEMBER, moment())
     assert not redis.exists(f"{ME}:work", f"{ME}:workers")
 
 
-def test_a_new_identity_replaces_the_old_one_in_the_fleet(membership: Membership, redis: redis_py.Redis) -> None:
+def test_a_new_identity_replaces_the_old_one_in_the_fleet(membership: FleetMembership, redis: redis_py.Redis) -> None:
     membership.meet("host:12:000000000000", MEMBER, moment())
     membership.meet(ME, MEMBER, moment())
     assert members(redis) == [ME]
 
 
-def unchanged(found: Found) -> RecoveryDecision:
+def unchanged(found: FoundJob) -> RecoveryDecision:
     return RecoveryDecision(found.payload)
 
 
@@ -177,7 +185,9 @@ def dies(url: str, namespace: str = "") -> RedisBroker:
     with redis_py.Redis.from_url(url) as redis:
         redis.delete(keys.lease(ME))
     connections = Connections(url)
-    Membership(connections, keys).meet(ME, MEMBER, moment(running={"worker:q:1": begun(Delivery(job(), "q", ME), 1.0)}))
+    FleetMembership(connections, keys).meet(
+        ME, MEMBER, moment(running={"worker:q:1": begun(Delivery(job(), "q", ME), 1.0)})
+    )
     connections.close()
     return RedisBroker(url, config)
 
@@ -223,7 +233,7 @@ def test_jobs_are_recovered_also_when_the_access_rules_refuse_the_keys_of_the_fl
 
 
 def test_after_leave_only_the_hash_of_the_process_is_left_for_minutes(
-    membership: Membership, redis: redis_py.Redis
+    membership: FleetMembership, redis: redis_py.Redis
 ) -> None:
     """go-workers2 may have read the identity just before; its heartbeat ends for good when the hash is missing."""
     membership.meet(ME, MEMBER, moment(running={"worker:q:1": begun(Delivery(job(), "q", ME), 1.0)}))
@@ -235,7 +245,7 @@ def test_after_leave_only_the_hash_of_the_process_is_left_for_minutes(
 
 def test_the_namespace_is_before_every_key(redis_url: str, redis: redis_py.Redis) -> None:
     connections = Connections(redis_url)
-    Membership(connections, Keys("ns")).meet(ME, MEMBER, moment())
+    FleetMembership(connections, Keys("ns")).meet(ME, MEMBER, moment())
     connections.close()
     assert sorted(redis.keys()) == sorted([f"ns:{ME}".encode(), b"ns:process_cleanup", b"ns:processes"])
     assert redis.smembers("ns:processes") == {ME.encode()}
@@ -245,16 +255,16 @@ def test_identities_whose_hash_has_expired_leave_the_set_once_a_minute(redis_url
     connections = Connections(redis_url)
     redis.sadd("processes", "gone:1:000000000000", b"\xff", "live:1:000000000000")
     redis.hset("live:1:000000000000", "info", "{}")
-    Membership(connections, Keys()).meet(ME, MEMBER, moment())
+    FleetMembership(connections, Keys()).meet(ME, MEMBER, moment())
     assert members(redis) == [ME, "live:1:000000000000"]
     assert 0 < redis.ttl("process_cleanup") <= 60
     redis.sadd("processes", "gone:1:000000000000")
-    Membership(connections, Keys()).meet(ME, MEMBER, moment())  # another process did it just now
+    FleetMembership(connections, Keys()).meet(ME, MEMBER, moment())  # another process did it just now
     assert "gone:1:000000000000" in members(redis)
     connections.close()
 
 
-def test_commands_come_in_the_order_in_which_they_were_sent(membership: Membership, redis: redis_py.Redis) -> None:
+def test_commands_come_in_the_order_in_which_they_were_sent(membership: FleetMembership, redis: redis_py.Redis) -> None:
     for word in ("TSTP", "TTIN", "TERM"):
         redis.lpush(f"{ME}-signals", word)
     assert membership.meet(ME, MEMBER, moment()) == ["TSTP", "TTIN", "TERM"]
@@ -271,7 +281,7 @@ def test_a_full_server_refuses_the_entry_and_commands_still_come() -> None:
         with suppress(redis_py.RedisError):
             for _ in range(100):
                 client.append("ballast", b"x" * 100_000)
-        assert Membership(connections, Keys()).meet(ME, MEMBER, moment()) == ["TSTP"]
+        assert FleetMembership(connections, Keys()).meet(ME, MEMBER, moment()) == ["TSTP"]
         assert not client.exists("processes")
     finally:
         connections.close()

@@ -17,12 +17,12 @@ from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import Requeue
 from goworkers_py.features.tracking.contract import Records, RunningMark
-from goworkers_py.features.tracking.effects import NoteState, Tracked
+from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.record import MOST_MOVES
 from goworkers_py.features.tracking.redis_part import record_key
 from goworkers_py.wire.message import current_message
 
-TRACKED = Tracked("1", "Job")
+TRACKED = TrackedJob("1", "Job")
 HOST = "report-worker-7c9d8f6b5c-x2x4z.reporting"  # 40 characters
 LONG_HOST = "h" * 63
 

@@ -31,7 +31,7 @@ from verbs import (
 )
 from waiting import eventually
 
-from goworkers_py.brokers.contracts.recoverable import Found, Presence, Recovered
+from goworkers_py.brokers.contracts.recoverable import FoundJob, Presence, Recovered
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.errors import BrokerUnavailable, PoisonPill
 from goworkers_py.policy.poison import RecoveryDecision
@@ -86,7 +86,7 @@ def test_an_in_progress_key_of_a_wrong_type_does_not_stop_the_recovery_of_other_
 def test_the_judge_of_a_recovery_gets_which_jobs_can_have_begun_and_which_ran_alone(
     make: Make, broker: RedisBroker, jobs: int, redis: redis_py.Redis
 ) -> None:
-    def judge(one: Found) -> RecoveryDecision:
+    def judge(one: FoundJob) -> RecoveryDecision:
         found.append(one)
         return RecoveryDecision(one.payload)
 
@@ -95,9 +95,9 @@ def test_the_judge_of_a_recovery_gets_which_jobs_can_have_begun_and_which_ran_al
     other.recoverable.beat(Presence(OTHER, {"q": begun, "mail": 1}, alone="abc"))
     hold(other, *map(job, range(jobs)), owner=OTHER)
     let_lease_run_out(redis, OTHER)
-    found: list[Found] = []
+    found: list[FoundJob] = []
     assert len(list(broker.recoverable.recover(OWNER, judge, proof=""))) == jobs
-    assert found == [Found("q", OTHER, job(n), n < begun, "abc") for n in range(jobs)]
+    assert found == [FoundJob("q", OTHER, job(n), n < begun, "abc") for n in range(jobs)]
 
 
 def test_a_recovered_job_goes_where_the_judge_says(make: Make, broker: RedisBroker, redis: redis_py.Redis) -> None:
@@ -162,13 +162,13 @@ def test_processes_that_recover_at_the_same_time_recover_each_job_once(make: Mak
 def test_a_recovery_that_is_broken_off_has_yielded_the_jobs_that_it_moved(
     own_redis: RedisServer, own_broker: RedisBroker
 ) -> None:
-    def break_off(found: Found) -> RecoveryDecision:
+    def break_off(found: FoundJob) -> RecoveryDecision:
         judged.append(found)
         if len(judged) == 2:
             own_redis.kill()
         return as_it_was(found)
 
-    owners, judged = (OTHER, THIRD), list[Found]()
+    owners, judged = (OTHER, THIRD), list[FoundJob]()
     for owner in owners:
         strand(own_broker, job(owner), owner=owner)
         own_redis.client().delete(KEYS.lease(owner))

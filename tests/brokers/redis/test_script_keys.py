@@ -46,7 +46,7 @@ from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
 from goworkers_py.features.limits.limit import LimitSettings, Rate, Slot, SlotClaim
 from goworkers_py.features.tracking.contract import Records
-from goworkers_py.features.tracking.effects import NoteState, Tracked
+from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.effects import FreeLock, KeepLock
@@ -249,11 +249,11 @@ def _delays(url: str) -> None:
 def _ended(broker: RedisBroker, redis: redis_py.Redis, life: ProcessLife) -> None:
     """Tracked jobs that end alone and among others, and that people delete from each place."""
     for jid in ("a", "b"):
-        note = NoteState(Tracked(jid, "Job"), "completed", "", 60)
+        note = NoteState(TrackedJob(jid, "Job"), "completed", "", 60)
         effects = (note,) if jid == "a" else (note, FreeLock("b", "Order:1"))
         life.settle(lambda payload, effects=effects: Done(effects=effects))
     inspector, raw = Inspector(lambda: broker), job(jid="c", track=True)
-    tracked = Tracked("c", "Job")
+    tracked = TrackedJob("c", "Job")
     broker.transport.publish([Push("tracked", raw, ties=(RecordTie(tracked),))])
     list(inspector.delete(waiting_in("tracked"), Filter()))
     redis.delete("pyworkers:job:c")

@@ -39,7 +39,7 @@ from goworkers_py.core.effect import Effect, Push, ShowStatus
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, REQUEUE_LAST, Dead, Done, Outcome, Reschedule, Retry
 from goworkers_py.core.tie_effect import EndInBatch
-from goworkers_py.features.tracking.effects import NoteState, Tracked
+from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.redis_part import record_key
 from goworkers_py.features.unique.effects import FreeLock
 from goworkers_py.features.unique.lock import LockClaim
@@ -82,7 +82,7 @@ def test_a_retry_is_due_at_its_time(broker: RedisBroker) -> None:
     [
         (lambda jid: EndInBatch(jid, Membership("b"), "succeeded"), "hincrby"),
         (lambda jid: FreeLock(jid, f"l{jid}"), "del"),
-        (lambda jid: NoteState(Tracked(jid, "Job"), "completed", "", 60), "hset"),
+        (lambda jid: NoteState(TrackedJob(jid, "Job"), "completed", "", 60), "hset"),
     ],
     ids=["batch", "lock", "record"],
 )
@@ -249,7 +249,11 @@ def test_a_payload_that_ruby_cannot_read_does_not_wait_in_the_schedule(
 
 def test_a_tracked_job_that_ruby_cannot_read_is_known_as_dead(make: Make, redis: redis_py.Redis) -> None:
     """It is shown for as long as it is dead, although its retry would have been sooner."""
-    broker, raw, tracked = make(dead_timeout=1_000), b'{"class":"J","args":["\\ud800"],"jid":"j1"}', Tracked("j1", "J")
+    broker, raw, tracked = (
+        make(dead_timeout=1_000),
+        b'{"class":"J","args":["\\ud800"],"jid":"j1"}',
+        TrackedJob("j1", "J"),
+    )
     [fetched] = hold(broker, raw)
     fails = NoteState(tracked, "retry", "failed", 60, (("due", "1.0"),)), ShowStatus("j1", "retrying")
     assert broker.transport.settle(batch((fetched, Retry(1.0, raw, effects=fails)))) == [True]

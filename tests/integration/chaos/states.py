@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from chaos import STATED
-from goworkers_py.admin.cancelling import Canceller
+from goworkers_py.admin.cancelling import PeopleCancel
 from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.api.client import Client
 from goworkers_py.brokers.redis.broker import RedisBroker
@@ -178,7 +178,7 @@ class CancelAsker(threading.Thread):
         # Told before it is asked: the request may be done though its reply is lost.
         self._pushed.asked[jid] = asked = Asked(at, retry, "no answer", at)
         with suppress(BrokerError):
-            answer = Canceller(self._broker, lambda message: None).cancel(jid, retry, CANCEL_TIMEOUT_S)
+            answer = PeopleCancel(self._broker, lambda message: None).cancel(jid, retry, CANCEL_TIMEOUT_S)
             self._pushed.asked[jid] = asked._replace(answer=answer, answered_at=time.monotonic())
 
 

@@ -9,8 +9,8 @@ from goworkers_py.brokers.contracts.admin import Admin, Checks, Glance, Place, P
 from goworkers_py.brokers.contracts.fleet import (
     Day,
     InProgressJob,
+    LeaseOwner,
     LineStats,
-    Owner,
     Process,
     QueueStats,
     Running,
@@ -96,7 +96,7 @@ class RedisAdmin(Admin):
         wanted = [today - datetime.timedelta(days=ago) for ago in range(days)]
         return list(read_days(self._connections, self._keys, wanted))
 
-    def owners(self) -> list[Owner]:
+    def owners(self) -> list[LeaseOwner]:
         return self._owners.all()
 
     def dead_holders(self, owners: Collection[str]) -> set[str]:
@@ -105,7 +105,7 @@ class RedisAdmin(Admin):
     def in_progress(self, queue: str = "", identity: str = "") -> Iterator[InProgressJob]:
         yield from self._owners.in_progress(self.running(), queue, identity)
 
-    def held(self, owners: Collection[Owner], queue: str | None = None) -> int:
+    def held(self, owners: Collection[LeaseOwner], queue: str | None = None) -> int:
         return self._owners.held(owners, queue)
 
     def processes(self) -> list[Process]:

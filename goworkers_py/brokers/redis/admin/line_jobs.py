@@ -9,7 +9,7 @@ from goworkers_py.brokers.contracts.admin import DELETED, PAGE, Change, Changed,
 from goworkers_py.brokers.contracts.span import EVERY_JOB, Span
 from goworkers_py.brokers.redis.admin.list_pages import fresh_pages
 from goworkers_py.brokers.redis.queues.line_entry import LineEntry
-from goworkers_py.brokers.redis.queues.lines import Lines, Move
+from goworkers_py.brokers.redis.queues.lines import LineMove, Lines
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
@@ -56,7 +56,7 @@ class LineJobs(PlacedJobs):
         for page in self._lines.pages(job.line, PAGE):
             for one in page:
                 if _stored(one, job.line) == job:
-                    return self._lines.move(job.line, [Move(one, "delete", payload=reason.encode())]) == [1]
+                    return self._lines.move(job.line, [LineMove(one, "delete", payload=reason.encode())]) == [1]
         return False
 
     def pages(self, newest_first: bool = True, start: int = 0) -> Iterator[list[StoredJob]]:
@@ -94,14 +94,14 @@ class LineJobs(PlacedJobs):
                 yield len(page), changed
             start = max(0, start - size)
 
-    def _move(self, one: LineEntry, change: Change) -> Move:
+    def _move(self, one: LineEntry, change: Change) -> LineMove:
         goal = None if change.to is None else change.to.state
         if goal is None and change.at is None:
-            return Move(one, "delete", payload=change.reason.encode())
+            return LineMove(one, "delete", payload=change.reason.encode())
         if self._state is JobState.PARKED and goal is JobState.DEAD:
-            return Move(one, "dead", payload=enclosure.readable(buried(change.payload), one.queue, machine.time()))
+            return LineMove(one, "dead", payload=enclosure.readable(buried(change.payload), one.queue, machine.time()))
         if self._state is JobState.PARKED and goal is JobState.WAITING and change.to is not None:
-            return Move(one, "back", change.to.queue, change.payload)
+            return LineMove(one, "back", change.to.queue, change.payload)
         raise ArgumentError(f"no jobs are moved from {self._state.value} to {goal.value if goal else 'another time'}")
 
     def clear(self) -> int:
@@ -112,7 +112,7 @@ def _stored(one: LineEntry, line: str, whole: int = 0) -> StoredJob:
     return StoredJob(one.payload, one.queue, one.at, line, whole)
 
 
-def _changed(moves: Sequence[tuple[StoredJob, Move]], answer: Sequence[int | str]) -> Changed:
+def _changed(moves: Sequence[tuple[StoredJob, LineMove]], answer: Sequence[int | str]) -> Changed:
     problems = [
         f"not moved: {describe_job(move.entry.payload, move.entry.queue)}: {told}"
         for (_, move), told in zip(moves, answer, strict=True)

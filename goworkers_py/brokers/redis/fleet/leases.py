@@ -34,7 +34,7 @@ from goworkers_py.brokers.redis.fleet.membership import removal
 from goworkers_py.brokers.redis.fleet.owner_entry import OwnerEntry, read_entries
 from goworkers_py.brokers.redis.fleet.recovery import Recovery, without_conviction_where_several_died
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.queues.settlement import Settlement
+from goworkers_py.brokers.redis.queues.settlement import RedisSettlement
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.identity import is_identity
@@ -71,7 +71,7 @@ class RedisLeases(Recoverable):
         self,
         connections: Connections,
         keys: Keys,
-        settlement: Settlement,
+        settlement: RedisSettlement,
         end_lines: Callable[[], bool],
         lease_s: float = TIMING.lease_s,
     ) -> None:

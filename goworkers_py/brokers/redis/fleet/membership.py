@@ -14,7 +14,7 @@ from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import Argument, RedisCommand, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core import machine
-from goworkers_py.wire.process_record import Member, ProcessSnapshot, state, work
+from goworkers_py.wire.process_record import ProcessMember, ProcessSnapshot, state, work
 
 # The hash of a killed process must exist until another process takes the identity out of the set. Our processes declare
 # it dead within 80 seconds, a little later after an outage; go-workers2 removes it after 65, unless configured
@@ -26,7 +26,7 @@ MOST_WORDS = 10
 PRUNE_EVERY_S = 60
 
 
-class Membership:
+class FleetMembership:
     """Used by the heartbeat thread; after that has ended, by the thread that stops the process.
 
     When the server refuses these steps, the lease is renewed all the same.
@@ -39,7 +39,7 @@ class Membership:
         self._try = BestEffort("this process cannot be shown to the fleet or asked by it")
         self._prune_at = 0.0
 
-    def meet(self, identity: str, member: Member, now: ProcessSnapshot) -> list[str]:
+    def meet(self, identity: str, member: ProcessMember, now: ProcessSnapshot) -> list[str]:
         """Writes the entry. Returns the commands that were sent to this process, oldest first: TSTP, TERM, TTIN."""
         words: list[str] = []
         self._try(lambda: self._show(identity, member, now))
@@ -55,7 +55,7 @@ class Membership:
         if self._shown:
             self._try(lambda: self._connections.transaction(removal(self._keys, self._shown)))
 
-    def _show(self, identity: str, member: Member, now: ProcessSnapshot) -> None:
+    def _show(self, identity: str, member: ProcessMember, now: ProcessSnapshot) -> None:
         commands: list[RedisCommand] = []
         if self._shown not in ("", identity):
             commands += removal(self._keys, self._shown)  # the old identity was declared dead

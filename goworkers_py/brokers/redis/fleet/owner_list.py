@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from goworkers_py.brokers.contracts.admin import PAGE
-from goworkers_py.brokers.contracts.fleet import InProgressJob, Owner, Running
+from goworkers_py.brokers.contracts.fleet import InProgressJob, LeaseOwner, Running
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import text
 from goworkers_py.brokers.redis.fleet.held_lists import lengths
@@ -26,7 +26,7 @@ class OwnerList:
         self._connections = connections
         self._keys = keys
 
-    def all(self) -> list[Owner]:
+    def all(self) -> list[LeaseOwner]:
         """Every identity in `pyworkers:owners`, also dead ones, which stay there for up to a day."""
         keys = self._keys
         told, gone, (now, _) = self._connections.exchange([("HGETALL", keys.owners), ("HGETALL", keys.gone), ("TIME",)])
@@ -40,7 +40,7 @@ class OwnerList:
             alive = bool(lease) and not sure
             silent_s = int(now) - number(beat) if beat else 0.0
             owners.append(
-                Owner(
+                LeaseOwner(
                     identity,
                     queues=sorted(entry.queues),
                     here=entry.origin.get("machine") == machine,
@@ -92,7 +92,7 @@ class OwnerList:
             yield from reversed(listed)
             start += PAGE
 
-    def held(self, owners: Collection[Owner], queue: str | None) -> int:
+    def held(self, owners: Collection[LeaseOwner], queue: str | None) -> int:
         """How many jobs are in the in-progress lists of these owners."""
         lists = [
             self._keys.inprogress(name, owner.identity)

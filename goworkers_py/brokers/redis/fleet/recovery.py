@@ -7,12 +7,12 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from goworkers_py.brokers.contracts.recoverable import Found, Judge, Recovered
+from goworkers_py.brokers.contracts.recoverable import FoundJob, Judge, Recovered
 from goworkers_py.brokers.contracts.transport import Settled
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.fleet.owner_entry import OwnerEntry
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.queues.settlement import Item, Settlement, Target
+from goworkers_py.brokers.redis.queues.settlement import Item, RedisSettlement, SettleTarget
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.policy.deaths import Life, died_together
@@ -24,7 +24,7 @@ RECOVERED_AT_ONCE = 100
 
 
 class Recovery:
-    def __init__(self, connections: Connections, keys: Keys, settlement: Settlement) -> None:
+    def __init__(self, connections: Connections, keys: Keys, settlement: RedisSettlement) -> None:
         self._connections = connections
         self._keys = keys
         self._settlement = settlement
@@ -53,7 +53,7 @@ class Recovery:
             # A process begins jobs in the order in which it fetched them, so only the oldest can have been begun.
             begun = max(0, entry.queues[queue] - step * RECOVERED_AT_ONCE)
             found = [
-                Found(queue, owner, payload, position < begun, entry.alone)
+                FoundJob(queue, owner, payload, position < begun, entry.alone)
                 for position, payload in enumerate(reversed(listed))
             ]
             jobs = [Recovered(queue, owner, one.payload, judge(one)) for one in found]
@@ -81,8 +81,8 @@ class Recovery:
         return not_moved | {middle + at: result for at, result in behind.items()}
 
 
-def _target(decision: RecoveryDecision) -> Target:
-    return Target("dead" if decision.error else "back", decision.payload, line=decision.queue)
+def _target(decision: RecoveryDecision) -> SettleTarget:
+    return SettleTarget("dead" if decision.error else "back", decision.payload, line=decision.queue)
 
 
 def without_conviction_where_several_died(

@@ -31,7 +31,7 @@ FETCH = Script(
 )
 
 
-class Consumer(Protocol):
+class RedisConsumer(Protocol):
     """Consumes from certain queues. The fetcher's thread uses it; `wake` may be called by any thread."""
 
     line: BlockingLine  # over which no command is on its way between two calls
@@ -65,7 +65,7 @@ def grab(line: BlockingLine, names: Sequence[str], limit: int, asks: Sequence[in
     return taken
 
 
-class QueueConsumer(Consumer):
+class QueueConsumer(RedisConsumer):
     def __init__(self, connections: Connections, keys: Keys, block_s: float, queue: str) -> None:
         self._keys = keys
         self._queue = queue

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from goworkers_py.brokers.redis.driver.blocking_line import BlockingLine
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.queues.consumer import FETCHED_AT_ONCE, Consumer, grab, names_of
+from goworkers_py.brokers.redis.queues.consumer import FETCHED_AT_ONCE, RedisConsumer, grab, names_of
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.policy.priorities import Ask
@@ -17,7 +17,7 @@ from goworkers_py.policy.priorities import Ask
 SHORTEST_LOOK_S, LONGEST_LOOK_S = 0.005, 0.05
 
 
-class FencedConsumer(Consumer):
+class FencedConsumer(RedisConsumer):
     """The thread of the fetcher uses it; any thread may call `wake`."""
 
     def __init__(self, connections: Connections, keys: Keys, block_s: float) -> None:

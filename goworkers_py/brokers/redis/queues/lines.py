@@ -25,7 +25,7 @@ _REASONS = {"front": "released", "back": "retried", "dead": "killed"}  # a delet
 _LEAVE_LINE = Script(LUA / "leave_line.lua")
 
 
-class Move(NamedTuple):
+class LineMove(NamedTuple):
     entry: LineEntry
     step: str  # as leave_line.lua names it
     queue: str = ""  # where it goes; empty for another place
@@ -108,7 +108,7 @@ class Lines:
         for page in glances(self._connections, glance, "list", self._key(line), start, count, headed=True):
             yield [(read(one.raw), one.whole) for one in page]
 
-    def move(self, line: str, moves: Sequence[Move]) -> list[int | str]:
+    def move(self, line: str, moves: Sequence[LineMove]) -> list[int | str]:
         """For each move 1, 0 when the entry had left the line, or the text of the error for which it stays there."""
         if not moves:
             return []

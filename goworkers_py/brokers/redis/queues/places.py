@@ -23,7 +23,7 @@ LARGE = 4_000
 Deliveries = Mapping[Delivery, object]
 
 
-class Row(NamedTuple):
+class SettledRow(NamedTuple):
     """Deliveries that leave one in-progress list for good."""
 
     queue: str
@@ -40,7 +40,7 @@ class Row(NamedTuple):
         return _size(self.payloads) > LARGE * len(self.payloads)
 
 
-def rows(leaving: Deliveries, held: Sequence[Delivery]) -> Iterator[Row]:
+def rows(leaving: Deliveries, held: Sequence[Delivery]) -> Iterator[SettledRow]:
     """`held`: the oldest deliveries that are in progress, the oldest first. Equal calls give equal rows: a batch may be
     sent again, and its results are told by numbers."""
     oldest = held[: 2 * len(leaving) + NEAR]
@@ -60,7 +60,7 @@ def _by_list(deliveries: Iterable[Delivery]) -> dict[tuple[str, str], list[Deliv
     return found
 
 
-def _of_one_list(queue: str, owner: str, leaving: Deliveries, oldest: Sequence[Delivery]) -> Iterator[Row]:
+def _of_one_list(queue: str, owner: str, leaving: Deliveries, oldest: Sequence[Delivery]) -> Iterator[SettledRow]:
     leaves = bytes([one in leaving for one in oldest]).rstrip(b"\0")
     staying = list(compress(oldest, leaves.translate(_INVERTED)))
     if len(_only(queue, owner, staying)) < len(staying):  # some are in another list, and have no place in this one
@@ -69,14 +69,14 @@ def _of_one_list(queue: str, owner: str, leaving: Deliveries, oldest: Sequence[D
     by_place = list(compress(oldest, leaves))[::-1]
     payloads = _payloads(by_place)
     if by_place and _are_worth_it(payloads, _payloads(staying)):
-        yield Row(queue, owner, by_place, payloads, leaves[::-1])
+        yield SettledRow(queue, owner, by_place, payloads, leaves[::-1])
     else:
         by_place = []
     if len(by_place) < len(leaving):
         found = set(by_place)
         rest = [one for one in leaving if one not in found]
         newest_first = leaves.find(1) > len(oldest) / 2 or (bool(oldest) and not leaves)
-        yield Row(queue, owner, rest, _payloads(rest), newest_first=newest_first)
+        yield SettledRow(queue, owner, rest, _payloads(rest), newest_first=newest_first)
 
 
 def _only(queue: str, owner: str, deliveries: Iterable[Delivery]) -> list[Delivery]:

@@ -15,7 +15,7 @@ from goworkers_py.brokers.redis.driver.blocking_line import BlockingLine
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.waiting_line import WaitingLine
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.queues.consumer import FETCHED_AT_ONCE, FETCHED_BYTES, Consumer, grab, names_of
+from goworkers_py.brokers.redis.queues.consumer import FETCHED_AT_ONCE, FETCHED_BYTES, RedisConsumer, grab, names_of
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable
 from goworkers_py.policy.priorities import Ask
@@ -24,7 +24,7 @@ from goworkers_py.policy.priorities import Ask
 UNBLOCKED_AFTER_S = 0.05
 
 
-class PoolConsumer(Consumer):
+class PoolConsumer(RedisConsumer):
     """The thread of the fetcher uses it; any thread may call `wake`."""
 
     def __init__(self, connections: Connections, keys: Keys, block_s: float, queues: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import elsewhere, words_for
 from goworkers_py.brokers.redis.queues import line_entry
 from goworkers_py.brokers.redis.queues.effects import encode, encode_once
-from goworkers_py.brokers.redis.queues.places import Row
+from goworkers_py.brokers.redis.queues.places import SettledRow
 from goworkers_py.brokers.redis.queues.row_effects import encode_rows
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
@@ -44,7 +44,7 @@ DAY_COUNTER_LIFE_S = 5 * 365 * 86_400
 RECEIPT_LIFE_S = 3_600
 
 
-class Target(NamedTuple):
+class SettleTarget(NamedTuple):
     """The step for one job, as settle.lua names it, and what the step needs."""
 
     what: str
@@ -57,7 +57,7 @@ class Item(NamedTuple):
     queue: str
     owner: str  # empty: the job is in progress on another server, and its effects happen once for each id
     payload: bytes
-    target: Target
+    target: SettleTarget
     effects: tuple[Effect, ...] = ()
     newest_first: bool = False  # from which end of the list to look for it
 
@@ -88,7 +88,7 @@ class _MoreKeys:
         return len(self.keys) - len(keys) + 1
 
 
-class Settlement:
+class RedisSettlement:
     """Used by settlers and by recoveries, each with a settler name and batch numbers of its own."""
 
     def __init__(self, connections: Connections, keys: Keys, dead_limits: tuple[int, float]) -> None:
@@ -100,7 +100,7 @@ class Settlement:
         self,
         settler: str,
         number: int,
-        rows: Sequence[Row],
+        rows: Sequence[SettledRow],
         items: Sequence[Item],
         effects: Mapping[Delivery, Effect] = NO_EFFECTS,
     ) -> dict[int, Settled]:
@@ -183,25 +183,25 @@ _REMOVED: dict[type[Outcome], str] = {
 }
 
 
-def target_of(outcome: Outcome) -> Target:
+def target_of(outcome: Outcome) -> SettleTarget:
     match outcome:
         case Done() | Discard() | Expired() | Cancelled() | Joined():
-            return Target(_REMOVED[type(outcome)])
+            return SettleTarget(_REMOVED[type(outcome)])
         case Retry(at, payload):
-            return Target("retry", payload, at)
+            return SettleTarget("retry", payload, at)
         case Reschedule(at, payload):
-            return Target("schedule", payload, at)
+            return SettleTarget("schedule", payload, at)
         case Dead(payload):
-            return Target("dead", payload)
+            return SettleTarget("dead", payload)
         case Requeue(payload, last):
-            return Target("back" if last else "front", payload or b"")
+            return SettleTarget("back" if last else "front", payload or b"")
         case Park(line, payload):
-            return Target("park", payload or b"", line=line)
+            return SettleTarget("park", payload or b"", line=line)
         case Keep():
             raise ValueError("a delivery that is kept is not settled")
 
 
-def _readable(item: Item, now: float) -> Target:
+def _readable(item: Item, now: float) -> SettleTarget:
     """Ruby reads the sets too, so no payload that Ruby cannot read goes there as it is. A retry or a dead job with such
     a payload goes to the dead set, enclosed as text; a scheduled one goes to the back of its queue."""
     target = item.target
@@ -212,4 +212,4 @@ def _readable(item: Item, now: float) -> Target:
     readable = enclosure.readable(target.payload, item.queue, now)
     if readable is target.payload:
         return target
-    return Target("back", target.payload) if target.what == "schedule" else Target("dead", readable)
+    return SettleTarget("back", target.payload) if target.what == "schedule" else SettleTarget("dead", readable)

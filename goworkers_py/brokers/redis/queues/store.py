@@ -12,11 +12,11 @@ from goworkers_py.brokers.redis.admin.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, text
 from goworkers_py.brokers.redis.driver.replies import list_of
-from goworkers_py.brokers.redis.iterations import Iterations
+from goworkers_py.brokers.redis.iterations import RedisIterations
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import words_of_moves
-from goworkers_py.brokers.redis.queues.lines import Move, outboxes, parking
-from goworkers_py.brokers.redis.queues.settlement import Item, Settlement, Target, target_of
+from goworkers_py.brokers.redis.queues.lines import LineMove, outboxes, parking
+from goworkers_py.brokers.redis.queues.settlement import Item, RedisSettlement, SettleTarget, target_of
 from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.effect import ID_LIFE_S
 from goworkers_py.core.errors import BrokerRefused
@@ -41,7 +41,7 @@ def _promote(with_effects: bool) -> Script:
 
 class RedisStore(Store):
     def __init__(
-        self, connections: Connections, keys: Keys, settlement: Settlement, dead_limits: tuple[int, float]
+        self, connections: Connections, keys: Keys, settlement: RedisSettlement, dead_limits: tuple[int, float]
     ) -> None:
         """`dead_limits`: how many jobs the dead set keeps at most, and for how many seconds."""
         self._connections = connections
@@ -49,7 +49,7 @@ class RedisStore(Store):
         self._settlement = settlement
         self._dead_limits = dead_limits
         self._lines = parking(connections, keys, dead_limits)
-        self._iterations = Iterations(connections, keys)
+        self._iterations = RedisIterations(connections, keys)
         self._outboxes = outboxes(connections, keys, dead_limits)
 
     def promote(self, state: JobState, forward: Forward, at_once: int) -> Iterator[float | None]:
@@ -73,7 +73,7 @@ class RedisStore(Store):
                 break
             step.moved(len(oldest), sum(len(one.raw) for one in oldest))
             # The newest comes first: each goes to the front of its queue, so the oldest of them is consumed next.
-            moves = [Move(one, "front", one.queue, one.payload) for one in reversed(oldest)]
+            moves = [LineMove(one, "front", one.queue, one.payload) for one in reversed(oldest)]
             answer = self._lines.move(line, moves)
             released += answer.count(1)
             for move, told in zip(moves, answer, strict=True):
@@ -87,7 +87,7 @@ class RedisStore(Store):
         return [Posted(one.push, one) for one in self._outboxes.readable(to, limit, passed)]
 
     def sent(self, to: str, posted: Sequence[Posted]) -> None:
-        answer = self._outboxes.move(to, [Move(one.receipt, "delete") for one in posted])
+        answer = self._outboxes.move(to, [LineMove(one.receipt, "delete") for one in posted])
         if errors := [told for told in answer if isinstance(told, str)]:
             raise BrokerRefused(f"pushes that were sent cannot be removed from the outbox: {errors[0]}")
 
@@ -135,6 +135,6 @@ class RedisStore(Store):
         return [errors[one] for one in told]
 
 
-def _stored(outcome: Outcome) -> Target:
+def _stored(outcome: Outcome) -> SettleTarget:
     """A requeued job stays on the server of its queue."""
-    return Target("none") if isinstance(outcome, Requeue) else target_of(outcome)
+    return SettleTarget("none") if isinstance(outcome, Requeue) else target_of(outcome)

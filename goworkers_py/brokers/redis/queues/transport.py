@@ -24,14 +24,14 @@ from goworkers_py.brokers.redis.driver.fencing import FencedConnections
 from goworkers_py.brokers.redis.driver.replies import list_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import tie_kinds
-from goworkers_py.brokers.redis.queues.consumer import Consumer, QueueConsumer
+from goworkers_py.brokers.redis.queues.consumer import QueueConsumer, RedisConsumer
 from goworkers_py.brokers.redis.queues.effects import by_place
 from goworkers_py.brokers.redis.queues.fenced_consumer import FencedConsumer
 from goworkers_py.brokers.redis.queues.places import rows
 from goworkers_py.brokers.redis.queues.pool_consumer import PoolConsumer
 from goworkers_py.brokers.redis.queues.push_arguments import push_arguments
 from goworkers_py.brokers.redis.queues.row_effects import row_effect
-from goworkers_py.brokers.redis.queues.settlement import Item, Settlement, target_of
+from goworkers_py.brokers.redis.queues.settlement import Item, RedisSettlement, target_of
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect, Push
@@ -56,13 +56,13 @@ class RedisTransport(Transport):
     # How long a fetch waits on the server. A connection that died unnoticed can take a job for this long at most.
     block_s: float = 5
 
-    def __init__(self, connections: Connections, keys: Keys, settlement: Settlement) -> None:
+    def __init__(self, connections: Connections, keys: Keys, settlement: RedisSettlement) -> None:
         self._connections = connections
         self._keys = keys
         self._settlement = settlement
         # By the queues that are consumed together. The fetcher's thread of these queues adds their entry; `wake` reads
         # in any thread. Each dict operation is one step.
-        self._consumers: dict[frozenset[str], Consumer] = {}
+        self._consumers: dict[frozenset[str], RedisConsumer] = {}
 
     def publish(self, pushes: Sequence[Push]) -> Sequence[PublishResult]:
         for push in pushes:  # any() takes twice as long for one
@@ -114,12 +114,12 @@ class RedisTransport(Transport):
     def end_waits(self, queues: Sequence[str]) -> list[Delivery]:
         return self._consumer_of(queues).end_waits(queues)
 
-    def _consumer_of(self, queues: Sequence[str]) -> Consumer:
+    def _consumer_of(self, queues: Sequence[str]) -> RedisConsumer:
         """One that consumes from these queues, and perhaps from more."""
         pools = (pool for pool in list(self._consumers) if pool.issuperset(queues))
         return self._consumer([*next(pools, queues)])
 
-    def _consumer(self, queues: Sequence[str]) -> Consumer:
+    def _consumer(self, queues: Sequence[str]) -> RedisConsumer:
         pool = frozenset(queues)
         consumer = self._consumers.get(pool)
         if consumer is None:
@@ -129,7 +129,7 @@ class RedisTransport(Transport):
             consumer = self._consumers[pool] = self._new_consumer(queues)
         return consumer
 
-    def _new_consumer(self, queues: Sequence[str]) -> Consumer:
+    def _new_consumer(self, queues: Sequence[str]) -> RedisConsumer:
         made = (self._connections, self._keys, self.block_s)
         if isinstance(self._connections, FencedConnections):
             return FencedConsumer(*made)

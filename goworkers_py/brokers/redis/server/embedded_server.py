@@ -209,7 +209,7 @@ class ServerVersion(NamedTuple):
         return f"{self.kind} {'.'.join(map(str, self.number))}"
 
 
-class Snapshot(NamedTuple):
+class DataSnapshot(NamedTuple):
     format: int
     writer: ServerVersion
 
@@ -262,14 +262,14 @@ def _refuse_files_without_manifest(data: Path) -> None:
         )
 
 
-def _reads(server: ServerVersion, snapshot: Snapshot) -> bool:
+def _reads(server: ServerVersion, snapshot: DataSnapshot) -> bool:
     snapshot_format, writer = snapshot
     if snapshot_format <= PARTED_FORMAT and server.number >= PARTED:
         return True
     return server.kind == writer.kind and server.number >= writer.number
 
 
-def _snapshot(data: Path) -> Snapshot | None:
+def _snapshot(data: Path) -> DataSnapshot | None:
     """The snapshot with which the append-only file begins. None without a snapshot."""
     with contextlib.suppress(FileNotFoundError):
         manifest = (data / FOLDER / MANIFEST).read_bytes()
@@ -280,12 +280,12 @@ def _snapshot(data: Path) -> Snapshot | None:
     return None
 
 
-def _header(file: Path) -> Snapshot | None:
+def _header(file: Path) -> DataSnapshot | None:
     with file.open("rb") as opened:
         found = _SNAPSHOT.match(opened.read(64))
     if not found:
         return None
-    return Snapshot(int(found[1]), ServerVersion(found[2].decode(), (int(found[3]), int(found[4]))))
+    return DataSnapshot(int(found[1]), ServerVersion(found[2].decode(), (int(found[3]), int(found[4]))))
 
 
 def _candidates() -> Iterator[str]:
