@@ -25,7 +25,7 @@ from typing import TextIO, TypeVar
 from urllib.parse import quote, unquote
 
 from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.brokers.contracts.transport import Batch, Published, Settled, Transport
+from goworkers_py.brokers.contracts.transport import Published, Settled, SettlementBatch, Transport
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push, PushJobs
@@ -205,12 +205,12 @@ class DirTransport(Transport):
     def paused(self) -> set[str]:
         return set()
 
-    def settle(self, batch: Batch) -> list[Settled]:
+    def settle(self, batch: SettlementBatch) -> list[Settled]:
         if any(isinstance(outcome, Keep) for _, outcome in batch.finished):
             raise ValueError("a delivery that is kept is not settled")
         return self._folder.step(lambda: self._settle(batch))
 
-    def _settle(self, batch: Batch) -> list[Settled]:
+    def _settle(self, batch: SettlementBatch) -> list[Settled]:
         answer = f"answers/{named(batch.settler)}"
         if (self._folder.root / answer).exists():
             number, known = json.loads((self._folder.root / answer).read_bytes())

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from goworkers_py.api.job_writer import JobWriter, JobWriters, Owns
-from goworkers_py.api.request import Request, require
+from goworkers_py.api.request import PushRequest, require
 from goworkers_py.api.worker_check import WorkerCheck
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.transport import Published, PublishResult
@@ -72,7 +72,7 @@ class Client:
         kwargs: Mapping[str, Any] | None = None,
     ) -> str | None:
         """Returns the jid, or None when a client link stopped the push."""
-        return self.push_all(Request(queue, job_class, [args], options, kwargs))[0]
+        return self.push_all(PushRequest(queue, job_class, [args], options, kwargs))[0]
 
     def push_bulk(
         self,
@@ -84,20 +84,20 @@ class Client:
     ) -> list[str | None]:
         """`needs` names the features that the worker must know, see `needs`; they are those of the push, not the
         user's."""
-        return self.push_all(Request(queue, job_class, list(rows), options, None, frozenset(needs)))
+        return self.push_all(PushRequest(queue, job_class, list(rows), options, None, frozenset(needs)))
 
-    def push_all(self, asked: Request) -> list[str | None]:
+    def push_all(self, asked: PushRequest) -> list[str | None]:
         """Pushes one job for each row, 1,000 in a round trip. All rows are checked before the first is pushed."""
         return self._checked(asked if joined_now() is None else self._joining(asked))()
 
-    def checked_push(self, asked: Request) -> Callable[[], str | None]:
+    def checked_push(self, asked: PushRequest) -> Callable[[], str | None]:
         """Checks a push, and returns the function that makes it: for several pushes of which none may be made if one of
         them is wrong."""
         push = self._checked(self._joining(asked))
         self._check_workers([asked.queue], push.args[1].needs)
         return lambda: push()[0]
 
-    def _checked(self, asked: Request) -> partial[list[str | None]]:
+    def _checked(self, asked: PushRequest) -> partial[list[str | None]]:
         """The function that makes the push."""
         options, rows = asked.options, asked.rows
         payload.check_rows(rows)
@@ -112,7 +112,7 @@ class Client:
         return partial(self._push, asked, writer, writer.owns(asked) if writer.parts else None, now, later)
 
     def _push(
-        self, asked: Request, writer: JobWriter, owns: Owns | None, now: float, later: float | None
+        self, asked: PushRequest, writer: JobWriter, owns: Owns | None, now: float, later: float | None
     ) -> list[str | None]:
         rows, named = asked.rows, "jid" in asked.options.said
         # A client link may give a job what makes it the business of any feature.
@@ -136,7 +136,7 @@ class Client:
         return done
 
     def _written(
-        self, asked: Request, writer: JobWriter, owns: Owns | None, now: float, later: float | None, start: int
+        self, asked: PushRequest, writer: JobWriter, owns: Owns | None, now: float, later: float | None, start: int
     ) -> tuple[list[str | None], list[Push]]:
         """The jids of a slice of the jobs, and the pushes of those that no client link has stopped."""
         rows, jid = asked.rows, asked.options.said.get("jid")
@@ -205,13 +205,13 @@ class Client:
 
     # --- jobs that something else pushes
 
-    def draft(self, asked: Request) -> tuple[str, Push] | None:
+    def draft(self, asked: PushRequest) -> tuple[str, Push] | None:
         """The jid and the push of one job, for a caller that publishes it; None when a client link stopped the push."""
         _, writer, owns, now, later = self._checked(asked).args
         [jid], pushes = self._written(asked, writer, owns, now, later, 0)
         return None if jid is None else (jid, pushes[0])
 
-    def written(self, asked: Request) -> Push:
+    def written(self, asked: PushRequest) -> Push:
         """The job, without `enqueued_at`. It joins no batch and takes no lock."""
         job_class, said = asked.job_class, asked.options.said
         require("at" not in said, f"{job_class}: a link of a chain or a callback of a batch takes no `at`")
@@ -238,7 +238,7 @@ class Client:
         """The batch that a push joins now."""
         return joining(self.home, current_message)
 
-    def _joining(self, asked: Request) -> Request:
+    def _joining(self, asked: PushRequest) -> PushRequest:
         joined = self.joins
         if joined is None:
             return asked

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from goworkers_py.api.job_writer import check_options
-from goworkers_py.api.request import NO_MEMBERS, Request
+from goworkers_py.api.request import NO_MEMBERS, PushRequest
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.job_options import SetOptions, checked
 from goworkers_py.config.moments import Delay, Moment, after
@@ -136,20 +136,24 @@ class Job(Generic[P, R]):
         self._spec.aggregated_by(JobSpec(self._spec.name, run, self._queue, self._spec.options))
         return function
 
-    def _request(self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any], options: EnqueueOptions) -> Request:
+    def _request(
+        self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any], options: EnqueueOptions
+    ) -> PushRequest:
         """The arguments are written as JSON. `kwargs` are those of a single row."""
         spec = self._spec
         arguments = spec.arguments
         for args in rows:
             arguments.check(args, kwargs)
         if arguments.plain:
-            return Request(self._queue, spec.name, rows, options, kwargs, spec.needs, spec)
+            return PushRequest(self._queue, spec.name, rows, options, kwargs, spec.needs, spec)
         given = [(list(args), kwargs) for args in rows]
         written = [arguments.dump(args, kwargs) for args in rows]
         # A job whose arguments are JSON as they were given runs in an older release as it does in this one.
         needs = spec.needs | {TYPED} if written != given else spec.needs
         dumped = [args for args, _ in written]
-        return Request(self._queue, spec.name, dumped, options, written[0][1] if written else {}, needs, spec, given)
+        return PushRequest(
+            self._queue, spec.name, dumped, options, written[0][1] if written else {}, needs, spec, given
+        )
 
     def s(self, /, *args: P.args, **kwargs: P.kwargs) -> Signature:
         """`report.s(7)`: the job with these arguments, for a batch or a chain to push."""

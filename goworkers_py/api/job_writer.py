@@ -21,7 +21,7 @@ from goworkers_py.wire.needs import FIELD, KWARGS, field_of
 if TYPE_CHECKING:
     from goworkers_py.api.client_links import ClientLink
     from goworkers_py.api.push_part import JobTies, PushPart
-    from goworkers_py.api.request import Request
+    from goworkers_py.api.request import PushRequest
     from goworkers_py.api.worker_check import WorkerCheck
     from goworkers_py.config.enqueue_options import EnqueueOptions
     from goworkers_py.core.effect import Tie
@@ -66,7 +66,7 @@ class JobWriter:
         # Made at their first use: not by `cached_property`, whose lock another thread may hold in the moment of a fork.
         self._heads = ["", ""]
 
-    def owns(self, asked: Request) -> Owns | None:
+    def owns(self, asked: PushRequest) -> Owns | None:
         """The members that each job has of its own in the payload's field; None for jobs without such members."""
         found = [owns for ties in self._ties if (owns := ties.owns(asked)) is not None]
         if not found:
@@ -164,7 +164,7 @@ class JobWriters:
         # one.
         self._kept: WeakKeyDictionary[EnqueueOptions, dict[object, JobWriter]] = WeakKeyDictionary()
 
-    def writer_of(self, asked: Request, pushed_at: float) -> JobWriter:
+    def writer_of(self, asked: PushRequest, pushed_at: float) -> JobWriter:
         """Most pushes are like an earlier one, and get its writer. `pushed_at`: when the jobs come into their queue."""
         options = asked.options
         if asked.kwargs or asked.members or not _OF_ONE_PUSH.isdisjoint(options.said):
@@ -195,7 +195,7 @@ class JobWriters:
             part = self._parts.setdefault(feature.name, feature.push(self._broker))
         return part
 
-    def _made(self, asked: Request, pushed_at: float) -> JobWriter:
+    def _made(self, asked: PushRequest, pushed_at: float) -> JobWriter:
         options, job_class, kwargs = asked.options, asked.job_class, asked.kwargs
         needs = options.needs | asked.needs | ({KWARGS} if kwargs else set())
         queue = asked.queue

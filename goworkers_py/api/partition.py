@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from goworkers_py.links.handlers import Handlers
 
 
-class Owner(Protocol):
+class PartitionOwner(Protocol):
     """The App of a partition."""
 
     clock: Clock
@@ -45,7 +45,7 @@ class Partition(Producer):
     shows what is there: `workers.partition("billing").inspector`. It has the methods of the same names of
     `goworkers_py`."""
 
-    def __init__(self, owner: Owner, key: str, config: Config, of: Config) -> None:
+    def __init__(self, owner: PartitionOwner, key: str, config: Config, of: Config) -> None:
         """`key` is its name in the App, where the App's own one has an empty name; `of` is the App's configuration."""
         super().__init__(owner.clock)
         self.key = key

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 from zoneinfo import ZoneInfo
 
-from goworkers_py.api.request import Request
+from goworkers_py.api.request import PushRequest
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.periodic import CatchUp, Overlap, Release, Rule
@@ -95,7 +95,7 @@ class _Pushes:
         if lock:
             unique = {"unique_for": LOCK_S, "unique_until": "success", "on_conflict": _CONFLICTS[self.overlap]}
             options = options.replaced(**unique, unique_by=NamedLock(lock))  # type: ignore[arg-type]
-        asked = Request(self.queue, self.job_class, [made], options, kwargs, frozenset(needs), None, given)
+        asked = PushRequest(self.queue, self.job_class, [made], options, kwargs, frozenset(needs), None, given)
         return client().draft(asked)
 
 

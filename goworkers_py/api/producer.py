@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from goworkers_py.api.job_writer import check_options
-from goworkers_py.api.request import Request
+from goworkers_py.api.request import PushRequest
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.moments import Delay, Moment, after
 from goworkers_py.core.batch import RETAIN_S
@@ -96,7 +96,7 @@ class Producer(ABC):
     ) -> Callable[[], str | None]:
         """Checks a push as `enqueue_with_options` does, and returns the function that makes it."""
         check_options(options.said, options.said, job_class)
-        return self.client.checked_push(Request(queue, job_class, [args], options, kwargs))
+        return self.client.checked_push(PushRequest(queue, job_class, [args], options, kwargs))
 
     def enqueue_bulk(
         self, queue: str, job_class: str, rows: Iterable[Sequence[Any]], options: EnqueueOptions = NO_OPTIONS

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from goworkers_py.api.request import Request
+    from goworkers_py.api.request import PushRequest
     from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.contracts.transport import PublishResult
     from goworkers_py.core.effect import Push, Tie
@@ -45,7 +45,7 @@ class JobTies:
 
     slice: ClassVar[int | None] = None  # so many jobs are pushed in a step at most; None: as many as others
 
-    def owns(self, asked: Request) -> Sequence[Mapping[str, Any]] | None:
+    def owns(self, asked: PushRequest) -> Sequence[Mapping[str, Any]] | None:
         """For each job the members that it has of its own in the payload's field `pyworkers`."""
         return None
 
@@ -60,7 +60,7 @@ class PushPart:
     def __init__(self, broker: Callable[[], Broker]) -> None:
         self._broker = broker
 
-    def ties_of(self, asked: Request) -> JobTies | None:
+    def ties_of(self, asked: PushRequest) -> JobTies | None:
         """Raises ConfigError where the broker cannot do it. Asked once for many pushes."""
         return None
 

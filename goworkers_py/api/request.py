@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 NO_MEMBERS: Mapping[str, Any] = MappingProxyType({})
 
 
-class Request(NamedTuple):
+class PushRequest(NamedTuple):
     """One job of the class for each row of arguments. All jobs get the same `kwargs`."""
 
     queue: str

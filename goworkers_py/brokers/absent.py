@@ -15,7 +15,7 @@ from goworkers_py.brokers.contracts.cancels import Cancels
 from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.contracts.recoverable import Beat, Judge, LiveProcess, Presence, Recoverable, Recovered
 from goworkers_py.brokers.contracts.store import Forward, Posted, Store
-from goworkers_py.brokers.contracts.transport import Batch, Settled, Transport
+from goworkers_py.brokers.contracts.transport import Settled, SettlementBatch, Transport
 from goworkers_py.core import machine
 from goworkers_py.core.cancel import Tombstone
 from goworkers_py.core.command import Command
@@ -109,7 +109,7 @@ class NoStore(Store):
     def release(self, line: str, count: int) -> int:
         return 0
 
-    def apply(self, batch: Batch) -> Sequence[Settled]:
+    def apply(self, batch: SettlementBatch) -> Sequence[Settled]:
         raise BrokerRefused(f"{self._name} has no store")
 
     def posted(self, to: str, limit: int, passed: int = 0) -> list[Posted]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from goworkers_py.brokers.contracts.transport import Batch, Settled, Unwritable, refuse_late
+from goworkers_py.brokers.contracts.transport import Settled, SettlementBatch, Unwritable, refuse_late
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused, is_no_answer
 
@@ -25,10 +25,12 @@ Results = dict[Delivery, Settled]
 class SettlementPart:
     """The settler's thread uses it."""
 
-    def __init__(self, ask: Callable[[Batch], Sequence[Settled]], check: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, ask: Callable[[SettlementBatch], Sequence[Settled]], check: Callable[[], None] = lambda: None
+    ) -> None:
         """`ask` settles a batch on the server; `check` raises while the server is away."""
         self._settle, self._check = ask, check
-        self._unanswered: Batch | None = None  # sent, and its reply may have been lost
+        self._unanswered: SettlementBatch | None = None  # sent, and its reply may have been lost
         self._known: Results = {}  # of deliveries that the settler has not brought again yet
         self.number = 0  # of the last part that was sent
         self._of_batch = 0  # the number of the last batch
@@ -39,7 +41,7 @@ class SettlementPart:
         """Nothing is left of earlier parts."""
         return self._unanswered is None and not self._known
 
-    def settle(self, batch: Batch) -> Results:
+    def settle(self, batch: SettlementBatch) -> Results:
         refuse_late(batch.number, self._of_batch)
         self._of_batch = batch.number
         number, results = self._in_pieces
@@ -57,7 +59,7 @@ class SettlementPart:
         if fresh:
             if self._known:
                 self.number += 1  # not what the last part was, if this is the same batch again
-            self._settle_in_pieces(Batch(batch.settler, batch.number, fresh, batch.held))
+            self._settle_in_pieces(SettlementBatch(batch.settler, batch.number, fresh, batch.held))
         results = {one: self._known.pop(one) for one, _ in batch.finished}
         if self.number > batch.number:
             self._in_pieces = batch.number, results
@@ -67,12 +69,12 @@ class SettlementPart:
         """The settler will bring these deliveries again: then they have these results, and the server is not asked."""
         self._known.update((one, told) for one, told in results.items() if isinstance(told, bool))
 
-    def _settle_in_pieces(self, batch: Batch) -> None:
+    def _settle_in_pieces(self, batch: SettlementBatch) -> None:
         number, waiting = max(batch.number, self.number), [batch.finished]
         while waiting:
             piece = waiting.pop()
             try:
-                self._note(Batch(batch.settler, number, piece, batch.held))
+                self._note(SettlementBatch(batch.settler, number, piece, batch.held))
             except Exception as error:
                 if is_no_answer(error):
                     raise
@@ -84,11 +86,11 @@ class SettlementPart:
                     waiting += [piece[middle:], piece[:middle]]
             number += 1
 
-    def _note(self, batch: Batch) -> None:
+    def _note(self, batch: SettlementBatch) -> None:
         told = self.ask(batch)
         self._known.update(zip((one for one, _ in batch.finished), told, strict=True))
 
-    def ask(self, batch: Batch) -> Sequence[Settled]:
+    def ask(self, batch: SettlementBatch) -> Sequence[Settled]:
         if self._unanswered is None:
             self._check()  # a server that is away is not asked, so nothing of this part can happen
             self._unanswered, self.number = batch, batch.number

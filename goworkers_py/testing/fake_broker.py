@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.recoverable import Presence
-from goworkers_py.brokers.contracts.transport import Batch, Published, PublishResult, Push, Settled
+from goworkers_py.brokers.contracts.transport import Published, PublishResult, Push, Settled, SettlementBatch
 from goworkers_py.brokers.memory.batches import MemoryBatches
 from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.brokers.memory.chains import MemoryChains
@@ -47,7 +47,7 @@ class FakeTransport(MemoryTransport):
         self._published()
         return results
 
-    def settle(self, batch: Batch) -> Sequence[Settled]:
+    def settle(self, batch: SettlementBatch) -> Sequence[Settled]:
         finished = [(delivery, self._without_times_of(outcome)) for delivery, outcome in batch.finished]
         results = super().settle(dataclasses.replace(batch, finished=finished))
         for (_, outcome), settled in zip(batch.finished, results, strict=True):

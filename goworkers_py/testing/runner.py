@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.admin import Place
-from goworkers_py.brokers.contracts.transport import Batch
+from goworkers_py.brokers.contracts.transport import SettlementBatch
 from goworkers_py.config.options import PoolConfig
 from goworkers_py.core.delivery import BEGUN, ENDED, Delivery
 from goworkers_py.core.errors import BrokerRefused
@@ -148,7 +148,7 @@ class SandboxRunner:
 
     def settle(self, delivery: Delivery, outcome: Outcome) -> JobRun:
         if type(outcome) is not Keep:
-            [settled] = self._broker.transport.settle(Batch("testing", next(_numbers), [(delivery, outcome)]))
+            [settled] = self._broker.transport.settle(SettlementBatch("testing", next(_numbers), [(delivery, outcome)]))
             if isinstance(settled, str):
                 raise BrokerRefused(settled)
         job = EnqueuedJob.of(delivery.payload, delivery.queue)

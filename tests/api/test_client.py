@@ -22,7 +22,7 @@ from servers import RedisServer
 from goworkers_py.api.client import Client
 from goworkers_py.api.client_links import ClientLink
 from goworkers_py.api.job_writer import MOST_KEPT
-from goworkers_py.api.request import Request
+from goworkers_py.api.request import PushRequest
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Push
@@ -256,7 +256,7 @@ def test_pushes_with_other_options_are_written_anew(client: Client, redis: redis
 
 
 def test_pushes_that_are_alike_share_a_writer(client: Client) -> None:
-    asked = Request("q", "A", [[]], EnqueueOptions(unique_for=60))
+    asked = PushRequest("q", "A", [[]], EnqueueOptions(unique_for=60))
     assert client._writers.writer_of(asked, NOW) is client._writers.writer_of(asked, NOW)
 
 

@@ -13,7 +13,7 @@ from waiting import eventually
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.leadership import Leadership
 from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Presence
-from goworkers_py.brokers.contracts.transport import Batch
+from goworkers_py.brokers.contracts.transport import SettlementBatch
 from goworkers_py.brokers.open_broker import open_fenced
 from goworkers_py.core.effect import Push
 from goworkers_py.core.election import Bid, Fence, News
@@ -207,7 +207,7 @@ def test_beats_farewells_and_requests_are_told_on_the_channel(first: Member, sec
 
 def writes(member: Member, delivered: list[object]) -> dict[str, Callable[[], object]]:
     broker, identity = member.fenced(), member.identity
-    batch = Batch("settler", 1, [(one, DONE) for one in delivered], ())  # type: ignore[misc]
+    batch = SettlementBatch("settler", 1, [(one, DONE) for one in delivered], ())  # type: ignore[misc]
     return {
         "push": lambda: broker.transport.publish([Push("q", job(7))]),
         "pushes to several queues": lambda: broker.transport.publish([Push("a", job(8)), Push("b", job(9))]),
@@ -227,7 +227,7 @@ def test_a_leader_writes_while_it_leads(first: Member) -> None:
     broker.transport.publish([Push("q", job(1)), Push("other", job(2)), Push("q", job(3), 5.0)])
     broker.recoverable.beat(Presence(first.identity, {"q": 1}))
     [taken] = broker.transport.consume(first.identity, [("q", 1)], 1)
-    assert list(broker.transport.settle(Batch("s", 1, [(taken, DONE)], ()))) == [True]
+    assert list(broker.transport.settle(SettlementBatch("s", 1, [(taken, DONE)], ()))) == [True]
     list(broker.store.promote(JobState.SCHEDULED, as_it_was, 10))
     assert waiting(first.process.broker.admin) == [job(3)]
 

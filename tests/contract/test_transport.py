@@ -16,7 +16,7 @@ from waiting import eventually
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.admin import Admin
 from goworkers_py.brokers.contracts.recoverable import Recoverable
-from goworkers_py.brokers.contracts.transport import Batch
+from goworkers_py.brokers.contracts.transport import SettlementBatch
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused, LeaseGone
 from goworkers_py.core.outcome import (
@@ -634,10 +634,10 @@ def test_a_batch_that_comes_after_a_later_one_is_refused_and_spares_an_equal_job
 ) -> None:
     """As after a cut connection, over which the first copy of a batch still comes. As text, 9 is behind 10."""
     me.publish(job(1), job(1), job(2))
-    late = Batch("settler", first, [(me.consume(1)[0], DONE)])
+    late = SettlementBatch("settler", first, [(me.consume(1)[0], DONE)])
     assert list(me.broker.transport.settle(late)) == [True]
     equal = me.consume(1)[0]
-    assert list(me.broker.transport.settle(Batch("settler", second, [(me.consume(1)[0], DONE)]))) == [True]
+    assert list(me.broker.transport.settle(SettlementBatch("settler", second, [(me.consume(1)[0], DONE)]))) == [True]
     with pytest.raises(BrokerRefused, match="later batch"):
         me.broker.transport.settle(late)
     assert [one.job.payload for one in admin.in_progress()] == [job(1)]
@@ -647,7 +647,7 @@ def test_a_batch_that_comes_after_a_later_one_is_refused_and_spares_an_equal_job
 def test_two_settlers_may_have_batches_of_one_number(me: Process) -> None:
     me.publish(job(1), job(2))
     for name, delivery in enumerate(me.consume(2)):
-        batch = Batch(f"settler {name}", 1, [(delivery, DONE)])
+        batch = SettlementBatch(f"settler {name}", 1, [(delivery, DONE)])
         assert list(me.broker.transport.settle(batch)) == [True]
         assert me.settle((delivery, DONE)) == [False]
 

@@ -16,7 +16,7 @@ from crash_points import CHILDREN
 from servers import RedisServer
 from verbs import OWNER
 
-from goworkers_py.brokers.contracts.transport import Batch, Push
+from goworkers_py.brokers.contracts.transport import Push, SettlementBatch
 from goworkers_py.core.effect import PushJobs
 from goworkers_py.core.outcome import Done
 
@@ -76,7 +76,7 @@ def test_a_server_whose_file_ends_at_any_byte_of_the_settlement_has_the_job_or_a
         [parent] = broker.transport.consume(OWNER, [("parents-1", 1)], 1)
         before = redis.info("persistence")["aof_current_size"]
         pushes = PushJobs("jid", tuple(Push("children-1", job("Child", number)) for number in range(CHILDREN)))
-        batch = Batch("settler", 1, [(parent, Done(effects=(pushes,)))])
+        batch = SettlementBatch("settler", 1, [(parent, Done(effects=(pushes,)))])
         assert broker.transport.settle(batch) == [True]
         after = redis.info("persistence")["aof_current_size"]
     last, ended = own.append_only_file, [assert_whole(redis, 1)]

@@ -15,7 +15,7 @@ from other_machine import other_machine
 from goworkers_py.admin.places import SCHEDULED, waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.recoverable import Presence
-from goworkers_py.brokers.contracts.transport import Batch
+from goworkers_py.brokers.contracts.transport import SettlementBatch
 from goworkers_py.brokers.memory.broker import MemoryBroker, forget, state_at
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.outcome import Done
@@ -62,7 +62,7 @@ class World:
         broker.recoverable.beat(Presence("me:1:a", {"q": 1}))
         [delivery] = broker.transport.consume("me:1:a", [(queue, 1)], 1, 0.0)
         effects = consequences(payload.read(delivery.payload), Done(), self.now)
-        broker.transport.settle(Batch("me", int(self.now * 1_000), [(delivery, Done(effects=effects))]))
+        broker.transport.settle(SettlementBatch("me", int(self.now * 1_000), [(delivery, Done(effects=effects))]))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import redis as redis_py
 from apps import expiry, fields, fresh_lease, in_progress, job, net, own_broker, queue, shared, special_runs
 from waiting import eventually
 
-from goworkers_py.brokers.contracts.transport import Batch, Settled
+from goworkers_py.brokers.contracts.transport import Settled, SettlementBatch
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.queues.transport import RedisTransport
 from goworkers_py.config.options import PoolConfig, QueueConfig
@@ -156,7 +156,7 @@ def test_one_thread_keeps_the_order_of_the_queue_also_when_waiting_jobs_go_back(
 ) -> None:
     settle, ran, gone_back = RedisTransport.settle, [], []
 
-    def slow_to_return(self: RedisTransport, batch: Batch) -> list[Settled]:
+    def slow_to_return(self: RedisTransport, batch: SettlementBatch) -> list[Settled]:
         if returned := [end for end in batch.finished if end[1] is REQUEUE]:
             gone_back.extend(returned)
             time.sleep(0.1)  # the long job is over before they are back
@@ -234,7 +234,7 @@ def test_what_has_ended_but_is_not_settled_yet_does_not_go_back(
 ) -> None:
     answer, settle = threading.Event(), RedisTransport.settle
 
-    def slow(self: RedisTransport, batch: Batch) -> list[Settled]:
+    def slow(self: RedisTransport, batch: SettlementBatch) -> list[Settled]:
         answer.wait(20)
         return settle(self, batch)
 

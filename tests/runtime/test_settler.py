@@ -12,7 +12,7 @@ from apps import in_progress, job, own_app, own_broker, queue, shared, started, 
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py.brokers.contracts.transport import Batch, Settled
+from goworkers_py.brokers.contracts.transport import Settled, SettlementBatch
 from goworkers_py.brokers.parts import SettlementPart
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.queues.transport import RedisTransport
@@ -219,7 +219,7 @@ def test_large_payloads_are_settled_in_several_steps(
     """The server does nothing else while it reads one."""
     settle, steps = RedisTransport.settle, []
 
-    def noted(self: RedisTransport, batch: Batch) -> list[Settled]:
+    def noted(self: RedisTransport, batch: SettlementBatch) -> list[Settled]:
         steps.append(len(batch.finished))
         return settle(self, batch)
 
@@ -241,7 +241,7 @@ def test_pushes_with_ties_are_settled_in_several_steps(
     """They are short, and many words. A command of more than 1,048,576 words closes the connection."""
     settle, steps = RedisTransport.settle, []
 
-    def noted(self: RedisTransport, batch: Batch) -> list[Settled]:
+    def noted(self: RedisTransport, batch: SettlementBatch) -> list[Settled]:
         steps.append(len(batch.finished))
         return settle(self, batch)
 
@@ -364,7 +364,7 @@ def test_a_batch_is_sent_again_as_it_was(own_redis: RedisServer, monkeypatch: py
     client = own_redis.client()
     settle, batches = RedisTransport.settle, []
 
-    def loses_first_reply(self: RedisTransport, batch: Batch) -> Any:
+    def loses_first_reply(self: RedisTransport, batch: SettlementBatch) -> Any:
         batches.append((batch.number, list(batch.finished), list(batch.held)))
         if len(batches) == 1:
             settling.fetched(job("Later"))
@@ -408,7 +408,7 @@ class ByParts:
     def __init__(self, transport: RedisTransport) -> None:
         self._part = SettlementPart(transport.settle)
 
-    def settle(self, batch: Batch) -> list[Any]:
+    def settle(self, batch: SettlementBatch) -> list[Any]:
         results = self._part.settle(batch)
         return [results[one] for one, _ in batch.finished]
 
@@ -424,7 +424,7 @@ def test_a_refused_connection_gives_an_unanswered_batch_no_other_number(
     client.execute_command("ACL", "SETUSER", "settling", "on", ">secret", "~*", "&*", "+@all")
     settle, tries = RedisTransport.settle, []
 
-    def is_cut_off(self: RedisTransport, batch: Batch) -> Any:
+    def is_cut_off(self: RedisTransport, batch: SettlementBatch) -> Any:
         tries.append(batch.number)
         if len(tries) > 1:
             return settle(self, batch)
@@ -476,7 +476,7 @@ def test_refused_deliveries_come_again_in_bounded_batches(
     redis.set("queue:broken", "no list")
     settle, sizes = RedisTransport.settle, list[int]()
 
-    def noting(self: RedisTransport, batch: Batch) -> Any:
+    def noting(self: RedisTransport, batch: SettlementBatch) -> Any:
         sizes.append(sum(effect.size for _, outcome in batch.finished for effect in outcome.effects))
         return settle(self, batch)
 
@@ -543,7 +543,7 @@ def test_a_batch_hears_of_the_death_of_a_job_whose_end_cannot_be_written(
 ) -> None:
     settle, effects = RedisTransport.settle, []
 
-    def noted(self: RedisTransport, batch: Batch) -> Any:
+    def noted(self: RedisTransport, batch: SettlementBatch) -> Any:
         effects.extend(effect for _, outcome in batch.finished for effect in outcome.effects)
         return settle(self, batch)
 
@@ -564,7 +564,7 @@ def test_a_broker_that_raises_what_it_likes_for_one_delivery_settles_the_others(
     settling.settler.refused_for_s = 0.05
     settle, mended = RedisTransport.settle, threading.Event()
 
-    def raises(self: RedisTransport, batch: Batch) -> Any:
+    def raises(self: RedisTransport, batch: SettlementBatch) -> Any:
         if not mended.is_set() and any(one.payload == hostile.payload for one, _ in batch.finished):
             raise error
         return settle(self, batch)

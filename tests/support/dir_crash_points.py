@@ -16,7 +16,7 @@ import crash_points
 from crash_points import Killer, survives
 from dir_broker import DirBroker
 
-from goworkers_py.brokers.contracts.transport import Batch
+from goworkers_py.brokers.contracts.transport import SettlementBatch
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.outcome import Retry
@@ -36,7 +36,7 @@ def live(folder: Path, step: int) -> None:
     [parent] = transport.consume("a:1:aa", [("q", 1)], 1)
     children = tuple(Push("children", b"%d" % number) for number in range(CHILDREN))
     again = Retry(1.0, b'{"queue": "q", "retry_count": 0}', effects=(PushJobs("parent", children),))
-    assert transport.settle(Batch("settler", 1, [(parent, again)])) == [True]
+    assert transport.settle(SettlementBatch("settler", 1, [(parent, again)])) == [True]
 
 
 def main(folder: str, stride: str) -> None:

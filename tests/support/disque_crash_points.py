@@ -15,7 +15,7 @@ import crash_points
 from crash_points import Killer, survives
 from harness import job
 
-from goworkers_py.brokers.contracts.transport import Batch
+from goworkers_py.brokers.contracts.transport import SettlementBatch
 from goworkers_py.brokers.disque.broker import DisqueBroker
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Push
@@ -33,7 +33,7 @@ def live(address: str, step: int) -> None:
     [parent] = broker.transport.consume("a", [(f"q-{step}", 1)], 1)
     sys.settrace(lambda frame, event, argument: killer.of_main(frame))
     killer.begin()
-    assert broker.transport.settle(Batch("settler", 1, [(parent, Retry(1.0, again(step)))])) == [True]
+    assert broker.transport.settle(SettlementBatch("settler", 1, [(parent, Retry(1.0, again(step)))])) == [True]
     sys.settrace(None)
     broker.close()
 

@@ -37,7 +37,7 @@ from servers import flush
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.admin import Admin, Place
 from goworkers_py.brokers.contracts.recoverable import Beat, FoundJob, Presence, Recovered
-from goworkers_py.brokers.contracts.transport import Batch, Push, Settled
+from goworkers_py.brokers.contracts.transport import Push, Settled, SettlementBatch
 from goworkers_py.brokers.memory.broker import forget, state_at
 from goworkers_py.brokers.open_broker import open_broker
 from goworkers_py.brokers.redis.keys import Keys
@@ -147,8 +147,8 @@ class Process:
         """Settles these deliveries in one batch."""
         return list(self.broker.transport.settle(self.batch(*finished)))
 
-    def batch(self, *finished: tuple[Delivery, Outcome], held: Sequence[Delivery] = ()) -> Batch:
-        return Batch(f"settler of {self.identity}", next(self._batches), finished, held)
+    def batch(self, *finished: tuple[Delivery, Outcome], held: Sequence[Delivery] = ()) -> SettlementBatch:
+        return SettlementBatch(f"settler of {self.identity}", next(self._batches), finished, held)
 
     def recover(self, proof: str | None = None) -> list[Recovered]:
         return list(self.broker.recoverable.recover(self.identity, as_it_was, proof))

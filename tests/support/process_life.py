@@ -18,7 +18,7 @@ from waiting import eventually
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import FoundJob, Presence
 from goworkers_py.brokers.contracts.store import TIMED
-from goworkers_py.brokers.contracts.transport import Batch, Push
+from goworkers_py.brokers.contracts.transport import Push, SettlementBatch
 from goworkers_py.brokers.redis.driver import connection
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.fleet.control import RedisControl
@@ -62,7 +62,7 @@ class ProcessLife:
         payload = job(nonce=secrets.token_hex(4))
         self.redis.lpush("queue:q:me:inprogress", payload)
         delivery = Delivery(payload, "q", "me")
-        return self.broker.transport.settle(Batch(secrets.token_hex(4), 1, [(delivery, outcome(payload))]))
+        return self.broker.transport.settle(SettlementBatch(secrets.token_hex(4), 1, [(delivery, outcome(payload))]))
 
 
 def beats(life: ProcessLife) -> object:
@@ -117,7 +117,7 @@ def settles_large_jobs(life: ProcessLife) -> object:
         life.redis.lpush("queue:q:me:inprogress", delivery.payload)
     batches = [held[1:2], [held[0], *held[2:]]]
     return [
-        life.broker.transport.settle(Batch("large", number, [(one, DONE) for one in batch], held))
+        life.broker.transport.settle(SettlementBatch("large", number, [(one, DONE) for one in batch], held))
         for number, batch in enumerate(batches)
     ]
 
@@ -149,7 +149,7 @@ def tracks(life: ProcessLife) -> object:
     life.broker.require_part(Records).mark_running([RunningMark(TrackedJob("tracked", "Tracked"), one, None, True)])
     running = life.broker.require_part(Records).record("tracked")
     done = Done(effects=(NoteState(TrackedJob("tracked", ""), "completed", "", 60, (("result", b"1"),)),))
-    settled = life.broker.transport.settle(Batch(secrets.token_hex(4), 1, [(one, done)]))
+    settled = life.broker.transport.settle(SettlementBatch(secrets.token_hex(4), 1, [(one, done)]))
     record = life.broker.require_part(Records).record("tracked")
     stop()
     return published, running and running.state, settled, record and (record.state, record.result)
@@ -169,7 +169,7 @@ def shows(life: ProcessLife) -> object:
     life.redis.hset("sidekiq:status:shown", "stop", "true")
     stopped = life.broker.cancels.elsewhere(["shown", "none"], ["shown"])
     done = Done(effects=(ShowStatus("shown", "complete"),))
-    settled = life.broker.transport.settle(Batch(secrets.token_hex(4), 1, [(delivery, done)]))
+    settled = life.broker.transport.settle(SettlementBatch(secrets.token_hex(4), 1, [(delivery, done)]))
     ended = life.redis.hget("sidekiq:status:shown", "status"), life.redis.ttl("sidekiq:status:shown") > 3_600
     return working.get(b"status"), working.get(b"pct_complete"), stopped, settled, ended
 
@@ -181,7 +181,7 @@ def cancels(life: ProcessLife) -> object:
     mine = broker.cancels.ask("cancelled", False)
     asked = broker.cancels.all("")
     met = Cancelled(effects=(MeetTombstone("cancelled", "cancelled"),))
-    settled = broker.transport.settle(Batch(secrets.token_hex(4), 1, [(Delivery(payload, "q", "me"), met)]))
+    settled = broker.transport.settle(SettlementBatch(secrets.token_hex(4), 1, [(Delivery(payload, "q", "me"), met)]))
     life.redis.hset("it-other", "cancelled", 1)
     elsewhere = broker.cancels.elsewhere(["other", "none"])
     told = broker.cancels.answer("cancelled"), broker.cancels.all("")
@@ -198,7 +198,7 @@ def iterates(life: ProcessLife) -> object:
     for has_ended in (False, True):
         life.redis.lpush("queue:q:me:inprogress", payload)
         done = Done(effects=(StoreCursor("iterable", first._replace(value="2"), has_ended),))
-        batch = Batch(secrets.token_hex(4), 1, [(Delivery(payload, "q", "me"), done)])
+        batch = SettlementBatch(secrets.token_hex(4), 1, [(Delivery(payload, "q", "me"), done)])
         ends.append(life.broker.transport.settle(batch))
     return first.run, checked, ends, life.redis.exists("it-iterable")
 

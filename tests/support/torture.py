@@ -23,7 +23,7 @@ from pathlib import Path
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import FoundJob, Presence
 from goworkers_py.brokers.contracts.store import TIMED
-from goworkers_py.brokers.contracts.transport import Batch, Push
+from goworkers_py.brokers.contracts.transport import Push, SettlementBatch
 from goworkers_py.brokers.open_broker import kind_of_broker
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
@@ -107,7 +107,7 @@ class Life:
         finished = [(one, self._outcome(one)) for one in deliveries if self._random.random() < 0.9]
         self._write("D", [name_of(one.payload) for one, outcome in finished if isinstance(outcome, Done)])
         if finished:
-            batch = Batch(self._identity, next(self._numbers), finished)
+            batch = SettlementBatch(self._identity, next(self._numbers), finished)
             results = [list(self._broker.transport.settle(batch)) for _ in range(self._random.choice([1, 1, 2]))]
             assert all(result == [True] * len(finished) for result in results), results
 

@@ -17,7 +17,7 @@ from crash_points import Killer, survives
 from harness import job
 
 from goworkers_py.brokers.contracts.recoverable import Presence
-from goworkers_py.brokers.contracts.transport import Batch, Push
+from goworkers_py.brokers.contracts.transport import Push, SettlementBatch
 from goworkers_py.brokers.open_broker import open_broker
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.two_servers.store_first import StoreFirst
@@ -56,7 +56,7 @@ class Process:
         [parent] = self.queues.transport.consume(self.identity, [(queue, 1)], 1, wait_s=0)
         transport = StoreFirst(self.queues.transport, self.store.store)
         begin()
-        assert transport.settle(Batch(self.identity, step, [(parent, outcome)])) == [True]
+        assert transport.settle(SettlementBatch(self.identity, step, [(parent, outcome)])) == [True]
 
     def close(self) -> None:
         self.queues.close()

@@ -17,7 +17,7 @@ from waiting import eventually, waiting_child
 
 from goworkers_py.brokers.contracts.recoverable import Beat, FoundJob, Presence, Recovered
 from goworkers_py.brokers.contracts.store import TIMED
-from goworkers_py.brokers.contracts.transport import Batch, Push
+from goworkers_py.brokers.contracts.transport import Push, SettlementBatch
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.fleet import leases
 from goworkers_py.brokers.redis.keys import Keys
@@ -155,13 +155,13 @@ def held(broker: RedisBroker, owner: str = OWNER, queue: str = "q") -> list[byte
 _numbers = itertools.count()
 
 
-def batch(*ends: tuple[bytes, Outcome], owner: str = OWNER, queue: str = "q") -> Batch:
+def batch(*ends: tuple[bytes, Outcome], owner: str = OWNER, queue: str = "q") -> SettlementBatch:
     finished = [(Delivery(one, queue, owner), outcome) for one, outcome in ends]
-    return Batch("settler", next(_numbers), finished)
+    return SettlementBatch("settler", next(_numbers), finished)
 
 
-def batch_of(*finished: tuple[Delivery, Outcome]) -> Batch:
-    return Batch("settler", next(_numbers), finished)
+def batch_of(*finished: tuple[Delivery, Outcome]) -> SettlementBatch:
+    return SettlementBatch("settler", next(_numbers), finished)
 
 
 # --- jobs that wait for a time

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from goworkers_py.brokers.contracts.transport import Batch, Settled
+from goworkers_py.brokers.contracts.transport import Settled, SettlementBatch
 from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.effect import Push
 from goworkers_py.core.job_state import JobState
@@ -52,7 +52,7 @@ class Store(Protocol):
         error in the log. Raises BrokerUnavailable and BrokerRefused: then some may have been moved.
         """
 
-    def apply(self, batch: Batch) -> Sequence[Settled]:
+    def apply(self, batch: SettlementBatch) -> Sequence[Settled]:
         """Does what `Transport.settle` does for these deliveries, which are in progress on another server: each job
         goes where its outcome says, with its effects, and is counted. A requeued job stays where it is; only its
         effects happen. Returns True or an error for each delivery. `StoreFirst` calls this, and settles on

@@ -45,7 +45,7 @@ Finished = tuple[Delivery, Outcome]  # one is made for every job, and a NamedTup
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class SettlementBatch:
     """Deliveries that are settled in one step. They may be of several queues and identities.
 
     `settler` and `number` name the batch. The broker remembers the number and the results of the last batch of each
@@ -153,7 +153,7 @@ class Transport(Protocol):
         replies cannot be lost returns an empty list.
         """
 
-    def settle(self, batch: Batch) -> Sequence[Settled]:
+    def settle(self, batch: SettlementBatch) -> Sequence[Settled]:
         """Ends each delivery of the batch as its outcome says. Returns one result for each delivery, in order.
 
         Done        the job is gone; it counts as processed

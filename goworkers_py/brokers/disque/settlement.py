@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, refuse_late
+from goworkers_py.brokers.contracts.transport import Finished, Settled, SettlementBatch, refuse_late
 from goworkers_py.brokers.disque.commands import DisqueCommands
 from goworkers_py.brokers.disque.nodes import Nodes, checked, error_of, refusal_in
 from goworkers_py.brokers.parts import error_of as error_of_outcome
@@ -45,7 +45,7 @@ class DisqueSettlement:
         # this batch or another one.
         self._added: dict[Delivery, set[int]] = {}
 
-    def settle(self, batch: Batch) -> Sequence[Settled]:
+    def settle(self, batch: SettlementBatch) -> Sequence[Settled]:
         if any(isinstance(outcome, Keep) for _, outcome in batch.finished):
             raise ValueError("a delivery that is kept is not settled")
         asked = self._asked.get(batch.settler)

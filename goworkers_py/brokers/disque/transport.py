@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Collection, Iterator, Sequence
 
-from goworkers_py.brokers.contracts.transport import Batch, Published, Settled, Transport
+from goworkers_py.brokers.contracts.transport import Published, Settled, SettlementBatch, Transport
 from goworkers_py.brokers.disque.address import Address
 from goworkers_py.brokers.disque.commands import DisqueCommands
 from goworkers_py.brokers.disque.consumer import DisqueConsumer, Fetched
@@ -86,7 +86,7 @@ class DisqueTransport(Transport):
         for consumer in self._consumers_of([queue]):
             consumer.wake()
 
-    def settle(self, batch: Batch) -> Sequence[Settled]:
+    def settle(self, batch: SettlementBatch) -> Sequence[Settled]:
         results = self._settlement.settle(batch)
         for (delivery, _), result in zip(batch.finished, results, strict=True):
             if isinstance(result, bool):

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from goworkers_py.brokers.contracts.transport import Batch, Settled, Unwritable, refuse_late
+from goworkers_py.brokers.contracts.transport import Settled, SettlementBatch, Unwritable, refuse_late
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import (
@@ -53,7 +53,7 @@ class Endings:
         }
 
     def settle(
-        self, settler: str, batch: Batch, settle_one: Callable[[Delivery, Outcome], Settled]
+        self, settler: str, batch: SettlementBatch, settle_one: Callable[[Delivery, Outcome], Settled]
     ) -> Sequence[Settled]:
         """Calls `settle_one` for each delivery, under the lock. The last batch of the settler is not done again."""
         if any(isinstance(outcome, Keep) for _, outcome in batch.finished):

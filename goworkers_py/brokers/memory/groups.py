@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from goworkers_py.brokers.contracts import groups
-from goworkers_py.brokers.memory.parts import Moved
+from goworkers_py.brokers.memory.parts import MemoryMoved
 from goworkers_py.brokers.memory.state import State
 from goworkers_py.core.group import DueGroups, Group, GroupEntry, OwnSettings
 
@@ -58,5 +58,5 @@ class MemoryGroups(groups.Groups):
         with self._state.lock:
             self._state.sort_in()
             if taken := self._table.take_out(group, member):
-                self._state.moved(Moved(member, "cancelled", reason, may_be_dead=False))
+                self._state.moved(MemoryMoved(member, "cancelled", reason, may_be_dead=False))
             return taken

@@ -24,7 +24,7 @@ from goworkers_py.brokers.contracts.admin import (
     PlacedJobs,
 )
 from goworkers_py.brokers.contracts.span import EVERY_JOB, Reached, Span
-from goworkers_py.brokers.memory.parts import Moved
+from goworkers_py.brokers.memory.parts import MemoryMoved
 from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
 from goworkers_py.brokers.memory.timed_jobs import TimedJob
 from goworkers_py.core.errors import ArgumentError
@@ -162,25 +162,25 @@ class MemoryJobs(PlacedJobs):
                 self._reschedule(job, change.at)
             elif change.to is None:
                 waited = self._place.state is JobState.WAITING
-                self._state.moved(Moved(job, "cancelled", change.reason, may_be_dead=waited))
+                self._state.moved(MemoryMoved(job, "cancelled", change.reason, may_be_dead=waited))
             elif change.to.state is JobState.DEAD:
                 self._state.bury(buried(change.payload), self._dead_limits)
-                self._state.moved(Moved(job, "dead", "killed", life_s=max(1, int(self._dead_limits.age_s))))
+                self._state.moved(MemoryMoved(job, "dead", "killed", life_s=max(1, int(self._dead_limits.age_s))))
             else:
                 self._state.put(change.to.queue, change.payload)
                 if self._in_queue:
                     # Nothing follows for the ties of a job that waits as before. Its record may say that it is dead: a
                     # program that writes no record has put it there then.
-                    self._state.tell(Moved(job, "waiting", MOVED, change.to.queue, may_be_dead=True))
+                    self._state.tell(MemoryMoved(job, "waiting", MOVED, change.to.queue, may_be_dead=True))
                 else:
-                    self._state.moved(Moved(job, "waiting", "retried", change.to.queue))
+                    self._state.moved(MemoryMoved(job, "waiting", "retried", change.to.queue))
             return True
 
     # --- under the lock
 
     def _reschedule(self, job: bytes, at: float) -> None:
         self._state.put_timed(self._place.state, at, job)
-        self._state.moved(Moved(job, _WAIT_FOR_A_TIME[self._place.state], "rescheduled", due=at))
+        self._state.moved(MemoryMoved(job, _WAIT_FOR_A_TIME[self._place.state], "rescheduled", due=at))
 
     def _waiting(self) -> Waiting:
         return self._state.queues.get(self._place.queue, Waiting())

@@ -34,7 +34,7 @@ class TieInMemory(NamedTuple):
     holder: Callable[[Any], Holder | None] = lambda tie: None
 
 
-class Moved(NamedTuple):
+class MemoryMoved(NamedTuple):
     """A move of a job without a run, by the scheduler or by people."""
 
     payload: bytes
@@ -54,5 +54,5 @@ class MemoryPart:
         self.ties: Mapping[type[Any], TieInMemory] = {}
         self.effects: Mapping[type[Any], Callable[[Any], object]] = {}
 
-    def moved(self, move: Moved) -> None:
+    def moved(self, move: MemoryMoved) -> None:
         """Besides the effects of the ties of the job."""

@@ -34,7 +34,7 @@ from goworkers_py.brokers.memory.iterations import MemoryIterations
 from goworkers_py.brokers.memory.lease_record import LeaseRecord
 from goworkers_py.brokers.memory.line_jobs import ParkedJob, PostedJob
 from goworkers_py.brokers.memory.own_part import OwnPart
-from goworkers_py.brokers.memory.parts import MemoryPart, Moved, TieInMemory
+from goworkers_py.brokers.memory.parts import MemoryMoved, MemoryPart, TieInMemory
 from goworkers_py.brokers.memory.published_push import PUSHED, PublishedPush
 from goworkers_py.brokers.memory.schedule_table import ScheduleTable
 from goworkers_py.brokers.memory.timed_jobs import TimedJob, TimedJobs
@@ -263,12 +263,12 @@ class State:
         self.put_timed(JobState.DEAD, now, payload)
         self._timed[JobState.DEAD].trim(limits.jobs, now - limits.age_s)
 
-    def moved(self, move: Moved) -> None:
+    def moved(self, move: MemoryMoved) -> None:
         """People or the scheduler have moved the job. Does what its ties ask for, then tells the parts."""
         self.follow(moved(move.payload, move.state, move.due, self.clock()))
         self.tell(move)
 
-    def tell(self, move: Moved) -> None:
+    def tell(self, move: MemoryMoved) -> None:
         for part in self.parts:
             part.moved(move)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from goworkers_py.brokers.contracts.store import Forward, Posted, Store
-from goworkers_py.brokers.contracts.transport import Batch, Settled
+from goworkers_py.brokers.contracts.transport import Settled, SettlementBatch
 from goworkers_py.brokers.memory.endings import Endings
-from goworkers_py.brokers.memory.parts import Moved
+from goworkers_py.brokers.memory.parts import MemoryMoved
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.delivery import Delivery
@@ -33,7 +33,7 @@ class MemoryStore(Store):
                 for job, queue, payload in moves:
                     if self._state.timed[state].remove(job):
                         self._move(queue, payload)
-                        self._state.moved(Moved(job.payload, "waiting" if queue else "dead", "due", queue or ""))
+                        self._state.moved(MemoryMoved(job.payload, "waiting" if queue else "dead", "due", queue or ""))
                 next_at = self._state.timed[state].next_after(now)
             more = len(due) == at_once
             yield None if next_at is None else next_at - now
@@ -44,10 +44,10 @@ class MemoryStore(Store):
             for number in reversed(first):
                 if job := self._state.unpark(line, number):
                     self._state.put(job.queue, job.payload, first=True)
-                    self._state.moved(Moved(job.payload, "waiting", "released", job.queue))
+                    self._state.moved(MemoryMoved(job.payload, "waiting", "released", job.queue))
             return len(first)
 
-    def apply(self, batch: Batch) -> Sequence[Settled]:
+    def apply(self, batch: SettlementBatch) -> Sequence[Settled]:
         return self._endings.settle(f"{batch.settler}:store", batch, self._apply_one)
 
     def _apply_one(self, delivery: Delivery, outcome: Outcome) -> bool:

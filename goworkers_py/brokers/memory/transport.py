@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from queue import Empty
 
-from goworkers_py.brokers.contracts.transport import Batch, PublishResult, Settled, Transport
+from goworkers_py.brokers.contracts.transport import PublishResult, Settled, SettlementBatch, Transport
 from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.state import Bell, State
 from goworkers_py.core import machine
@@ -93,7 +93,7 @@ class MemoryTransport(Transport):
 
     # --- settling
 
-    def settle(self, batch: Batch) -> Sequence[Settled]:
+    def settle(self, batch: SettlementBatch) -> Sequence[Settled]:
         return self._endings.settle(batch.settler, batch, self._settle_one)
 
     def _settle_one(self, delivery: Delivery, outcome: Outcome) -> bool:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import repeat, starmap
 from queue import Empty
 
-from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Unwritable, refuse_late
+from goworkers_py.brokers.contracts.transport import Finished, Settled, SettlementBatch, Unwritable, refuse_late
 from goworkers_py.brokers.parts import error_of
 from goworkers_py.brokers.rabbitmq.consuming_link import ConsumingLink, Flow
 from goworkers_py.brokers.rabbitmq.consuming_link import Finished as FinishedFlow
@@ -78,7 +78,7 @@ class RabbitSettlement:
         # Deliveries whose messages are not all confirmed: they come again, in this batch or another one.
         self._leaving: dict[Delivery, _Leaving] = {}
 
-    def settle(self, batch: Batch) -> Sequence[Settled]:
+    def settle(self, batch: SettlementBatch) -> Sequence[Settled]:
         if any(type(outcome) is Keep for _, outcome in batch.finished):
             raise ValueError("a delivery that is kept is not settled")
         number, results = self._done.get(batch.settler, (batch.number - 1, {}))

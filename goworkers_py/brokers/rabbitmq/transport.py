@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from goworkers_py.brokers.contracts.transport import Batch, Published, PublishResult, Settled, Transport
+from goworkers_py.brokers.contracts.transport import Published, PublishResult, Settled, SettlementBatch, Transport
 from goworkers_py.brokers.rabbitmq.consumer import RabbitConsumer
 from goworkers_py.brokers.rabbitmq.death_marks import RabbitDeathMarks, name_marks
 from goworkers_py.brokers.rabbitmq.delivery_limits import DeliveryLimits
@@ -161,7 +161,7 @@ class RabbitTransport(Transport):
 
     # --- settling
 
-    def settle(self, batch: Batch) -> Sequence[Settled]:
+    def settle(self, batch: SettlementBatch) -> Sequence[Settled]:
         return self._settlement.settle(batch)
 
     def close(self) -> None:

@@ -44,7 +44,7 @@ class TieInRedis(NamedTuple):
     alone: EncodeAlone | None = None
 
 
-class Moved(NamedTuple):
+class RedisMoved(NamedTuple):
     """A move or an end of a job without a run, by people or because it was due."""
 
     payload: bytes
@@ -77,7 +77,7 @@ class RedisPart:
     handlers: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by fragments the words of effects
     finishers: Sequence[str] = ()  # fragments with a function `finish`
     # The arguments of the effect of a move, from the payload alone. It may fail.
-    moved: Callable[[Moved, Keys, NumberOf], Iterable[Argument]] | None = None
+    moved: Callable[[RedisMoved, Keys, NumberOf], Iterable[Argument]] | None = None
     # A job goes to the dead set (True) or back to its queue, because Ruby cannot read its payload: the effect then. The
     # last argument is the life of dead jobs.
     elsewhere: Mapping[type[Any], Callable[[Any, bool, int], Effect]] = field(default_factory=dict)
@@ -128,7 +128,7 @@ def elsewhere(effect: Effect, is_dead: bool, dead_life_s: int) -> Effect:
 
 
 @cache
-def moves() -> tuple[Callable[[Moved, Keys, NumberOf], Iterable[Argument]], ...]:
+def moves() -> tuple[Callable[[RedisMoved, Keys, NumberOf], Iterable[Argument]], ...]:
     return tuple([part.moved for part in parts() if part.moved is not None])
 
 

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Sequence
 
 from goworkers_py.brokers.contracts.store import Store
-from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Transport
+from goworkers_py.brokers.contracts.transport import Finished, Settled, SettlementBatch, Transport
 from goworkers_py.brokers.parts import PIECES, SettlementPart
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused
@@ -34,7 +34,7 @@ class StoreFirst:
         self._store = store
         self._parts = dict[str, SettlementPart]()  # by settler; each use is one step
 
-    def settle(self, batch: Batch) -> Sequence[Settled]:
+    def settle(self, batch: SettlementBatch) -> Sequence[Settled]:
         """When it raises, the caller asks for the same batch again, as for any transport."""
         if any(isinstance(outcome, Keep) for _, outcome in batch.finished):
             raise ValueError("a delivery that is kept is not settled")

@@ -19,7 +19,7 @@ from itertools import count
 from typing import cast
 
 from goworkers_py.brokers.contracts.store import Store
-from goworkers_py.brokers.contracts.transport import Batch, Pollable, PublishResult, Settled, Transport
+from goworkers_py.brokers.contracts.transport import Pollable, PublishResult, Settled, SettlementBatch, Transport
 from goworkers_py.brokers.parts import PIECES, Results, SettlementPart
 from goworkers_py.brokers.rounds import rounds
 from goworkers_py.brokers.two_servers.service_probe import ServiceProbe
@@ -158,7 +158,7 @@ class TwoServerTransport(Transport):
         stale = [one for one in stale if one.identity != pool.identity]
         if stale:
             self._service.settle(
-                Batch(f"{pool.identity}:stale", next(self._numbers), [(one, REQUEUE) for one in stale])
+                SettlementBatch(f"{pool.identity}:stale", next(self._numbers), [(one, REQUEUE) for one in stale])
             )
             self._held.difference_update(stale)
 
@@ -183,7 +183,7 @@ class TwoServerTransport(Transport):
             first = again[0]
             settler = f"{first.identity}:again:{first.queue}"  # of one thread
             with suppress(BrokerError):  # the connection is lost: they come again
-                self._service.settle(Batch(settler, next(self._numbers), [(one, outcome) for one in gone]))
+                self._service.settle(SettlementBatch(settler, next(self._numbers), [(one, outcome) for one in gone]))
             self._held.difference_update(gone)
             if outcome is REQUEUE:
                 machine.Event().wait(AWAY_PAUSE_S)  # they come again at once
@@ -234,14 +234,14 @@ class TwoServerTransport(Transport):
 
     # --- settling
 
-    def settle(self, batch: Batch) -> Sequence[Settled]:
+    def settle(self, batch: SettlementBatch) -> Sequence[Settled]:
         if any(isinstance(outcome, Keep) for _, outcome in batch.finished):
             raise ValueError("a delivery that is kept is not settled")
         ours = [one for one in batch.finished if not is_stored(one[0])]
         results = self._settle_stored(batch) if len(ours) < len(batch.finished) else {}
         if ours:
             try:
-                told = self._store_first.settle(Batch(batch.settler, batch.number, ours))
+                told = self._store_first.settle(SettlementBatch(batch.settler, batch.number, ours))
             except BaseException:
                 self._part(batch.settler).keep(results)
                 raise
@@ -249,10 +249,10 @@ class TwoServerTransport(Transport):
             self._held.difference_update(one for one, _ in ours if isinstance(results[one], bool))
         return [results[one] for one, _ in batch.finished]
 
-    def _settle_stored(self, batch: Batch) -> Results:
+    def _settle_stored(self, batch: SettlementBatch) -> Results:
         others = [one for one in batch.finished if is_stored(one[0])]
         held = [one for one in batch.held if is_stored(one)]
-        return self._part(batch.settler).settle(Batch(batch.settler, batch.number * PIECES, others, held))
+        return self._part(batch.settler).settle(SettlementBatch(batch.settler, batch.number * PIECES, others, held))
 
     def _part(self, settler: str) -> SettlementPart:
         """The part of its batches for the jobs of the store."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from goworkers_py.api.push_part import JobTies, PushPart
-from goworkers_py.api.request import Request
+from goworkers_py.api.request import PushRequest
 from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import LimitSpec, SlotClaim, SlotTie
 from goworkers_py.features.limits.limiting import limits_of, slot_for, strict_of
@@ -20,7 +20,7 @@ class SlotTies(JobTies):
     def __init__(self, limit: LimitSpec) -> None:
         self._limit = limit
 
-    def owns(self, asked: Request) -> Sequence[Mapping[str, Any]]:
+    def owns(self, asked: PushRequest) -> Sequence[Mapping[str, Any]]:
         """By the arguments as they were given."""
         limit, job_class = self._limit, asked.job_class
         slots = [SlotTie(slot_for(limit, *given, job_class), limit.holds) for given in asked.arguments()]
@@ -32,7 +32,7 @@ class SlotTies(JobTies):
 
 
 class LimitPushes(PushPart):
-    def ties_of(self, asked: Request) -> SlotTies | None:
+    def ties_of(self, asked: PushRequest) -> SlotTies | None:
         limit = None if asked.code is None else strict_of(limits_of(asked.code))
         if limit is None:
             return None

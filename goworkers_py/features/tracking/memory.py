@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.brokers.memory.expiring import Expiring
-from goworkers_py.brokers.memory.parts import Decision, MemoryPart, Moved, TieInMemory
+from goworkers_py.brokers.memory.parts import Decision, MemoryMoved, MemoryPart, TieInMemory
 from goworkers_py.brokers.memory.published_push import PublishedPush
 from goworkers_py.brokers.memory.state import State
 from goworkers_py.core.group import GroupMembership
@@ -94,7 +94,7 @@ class RecordTable(MemoryPart):
             state, places = "grouped", (*places, ("group", membership.group.name))
         self.note(NoteState(tie.job, state, "pushed", life_s, places))
 
-    def moved(self, move: Moved) -> None:
+    def moved(self, move: MemoryMoved) -> None:
         job = job_in(move.payload)
         if job is None or (move.may_be_dead is not None and not self._is_live(job.jid, move.may_be_dead)):
             return

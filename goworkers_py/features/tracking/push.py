@@ -7,7 +7,7 @@ from typing import Any
 
 from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.api.push_part import JobTies, Publish, PushCall, PushPart
-from goworkers_py.api.request import Request
+from goworkers_py.api.request import PushRequest
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.core.effect import Push
@@ -57,7 +57,7 @@ class RecordCall(PushCall):
 
 
 class RecordPushes(PushPart):
-    def ties_of(self, asked: Request) -> RecordTies | None:
+    def ties_of(self, asked: PushRequest) -> RecordTies | None:
         if not says_tracked(asked.options.fields):
             return None
         self._broker().require_part(Records)

@@ -10,7 +10,7 @@ from pathlib import Path
 from goworkers_py.brokers.redis.driver.exchange import Argument, NumberOf
 from goworkers_py.brokers.redis.driver.packing import packed_numbers
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.parts import Moved, RedisPart, RowsInRedis, TieInRedis
+from goworkers_py.brokers.redis.parts import RedisMoved, RedisPart, RowsInRedis, TieInRedis
 from goworkers_py.core.effect import Push
 from goworkers_py.core.job_state import INDEXED, StateWord
 from goworkers_py.features.tracking.effects import NoteState
@@ -82,7 +82,7 @@ def _elsewhere(effect: NoteState, is_dead: bool, dead_life_s: int) -> NoteState:
     return effect._replace(state="dead" if is_dead else "waiting", life_s=life_s, fields=fields)
 
 
-def _moved(move: Moved, keys: Keys, number_of: NumberOf) -> Iterator[Argument]:
+def _moved(move: RedisMoved, keys: Keys, number_of: NumberOf) -> Iterator[Argument]:
     """The script asks whether the job has a record. Of a job that was due it is known from the payload."""
     job = (tracked_in if move.reason == "due" else job_in)(move.payload)
     if job is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from goworkers_py.api.push_part import Answer, JobTies, Publish, PushCall, PushPart
-from goworkers_py.api.request import Request
+from goworkers_py.api.request import PushRequest
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.core.effect import Push
@@ -26,7 +26,7 @@ class LockTies(JobTies):
     def __init__(self, unique: Uniqueness) -> None:
         self._unique = unique
 
-    def owns(self, asked: Request) -> Sequence[Mapping[str, Any]]:
+    def owns(self, asked: PushRequest) -> Sequence[Mapping[str, Any]]:
         unique = self._unique
         if unique.by is not None:  # it gets the arguments as they were given
             return [unique.field(unique.name(*given)) for given in asked.arguments()]
@@ -116,7 +116,7 @@ class UniquePushes(PushPart):
         super().__init__(broker)
         self._known: LockHolders | None = None  # made at the first conflict; two threads may each make one
 
-    def ties_of(self, asked: Request) -> LockTies | None:
+    def ties_of(self, asked: PushRequest) -> LockTies | None:
         unique = uniqueness_of(asked.options.said, asked.job_class)
         if unique is None:
             return None

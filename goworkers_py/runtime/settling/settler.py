@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate, repeat, starmap
 
-from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Transport, Unwritable
+from goworkers_py.brokers.contracts.transport import Finished, Settled, SettlementBatch, Transport, Unwritable
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import ENDED, Delivery
 from goworkers_py.core.effect import Effect, PostJobs, PushJobs
@@ -84,7 +84,9 @@ class Settler(Service):
         self._batch: dict[Delivery, Outcome] = {}
         self._most = LARGEST_BATCH  # deliveries of the next batch at most
         self._refused_before = False  # the broker has refused `_sent` once
-        self._sent: Batch | None = None  # what the broker was asked for `_batch`; it is asked for exactly this again
+        self._sent: SettlementBatch | None = (
+            None  # what the broker was asked for `_batch`; it is asked for exactly this again
+        )
         self._refused: dict[Delivery, Outcome] = {}
         self._refused_until = 0.0
         # The outcomes that are left for deliveries which cannot be settled with theirs.
@@ -200,7 +202,7 @@ class Settler(Service):
             self._let_fetcher_go_first()
         if self._sent is None:
             held = self._unsettled.oldest(OLDEST_HELD)
-            self._sent = Batch(self._id, self._number, list(self._batch.items()), held)
+            self._sent = SettlementBatch(self._id, self._number, list(self._batch.items()), held)
         try:
             results: Sequence[Settled] = self._transport.settle(self._sent)
         except Fenced:  # another process leads by now, and has the jobs

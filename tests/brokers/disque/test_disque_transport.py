@@ -11,7 +11,7 @@ from disque_server import DisqueServer
 from harness import job, payloads
 from waiting import eventually
 
-from goworkers_py.brokers.contracts.transport import Batch, Settled
+from goworkers_py.brokers.contracts.transport import Settled, SettlementBatch
 from goworkers_py.brokers.disque import keeper
 from goworkers_py.brokers.disque.transport import DisqueTransport
 from goworkers_py.core.batch import BatchTie
@@ -40,7 +40,7 @@ def take(transport: DisqueTransport, queue: str = "q", wait_s: float = 20.0) -> 
 
 
 def settle(transport: DisqueTransport, *finished: tuple[Delivery, Outcome]) -> list[Settled]:
-    return list(transport.settle(Batch("settler", next(_numbers), finished)))
+    return list(transport.settle(SettlementBatch("settler", next(_numbers), finished)))
 
 
 def test_a_job_whose_process_is_gone_is_delivered_again_after_its_retry(
@@ -167,13 +167,13 @@ def test_a_queue_that_takes_no_jobs_does_not_double_what_else_its_batch_leaves(
     with server.client() as client:
         client.execute_command("PAUSE", "closed", "in")
         for number in (1, 1):  # the settler asks again
-            dead, refused = transport.settle(Batch("refused", number, finished))
+            dead, refused = transport.settle(SettlementBatch("refused", number, finished))
             assert dead is True
             assert "PAUSED" in str(refused)
-        [refused] = transport.settle(Batch("refused", 2, finished[1:]))
+        [refused] = transport.settle(SettlementBatch("refused", 2, finished[1:]))
         assert "PAUSED" in str(refused)
         client.execute_command("PAUSE", "closed", "none")
-    assert list(transport.settle(Batch("refused", 3, finished[1:]))) == [True]
+    assert list(transport.settle(SettlementBatch("refused", 3, finished[1:]))) == [True]
     assert [payloads(take(transport, queue)) for queue in ("pyworkers.dead", "side", "closed")] == [
         [job("dead")], [job("side")], [job("pushed")],
     ]  # fmt: skip

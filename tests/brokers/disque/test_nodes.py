@@ -14,7 +14,7 @@ from harness import job, payloads
 from proxy import Proxy
 from waiting import eventually
 
-from goworkers_py.brokers.contracts.transport import Batch
+from goworkers_py.brokers.contracts.transport import SettlementBatch
 from goworkers_py.brokers.disque.address import Address, read_address
 from goworkers_py.brokers.disque.broker import DisqueBroker
 from goworkers_py.brokers.disque.nodes import error_of
@@ -107,7 +107,7 @@ def test_a_batch_whose_reply_was_lost_is_asked_again_and_adds_nothing_twice(
         transport = open_transport(f"disque://127.0.0.1:{proxy.port}")
         transport.publish([Push("q", job(1)), Push("q", job(2))])
         one, two = take(transport)
-        batch = Batch("settler", 1, [(one, Retry(1.0, job("again"))), (two, DONE)])
+        batch = SettlementBatch("settler", 1, [(one, Retry(1.0, job("again"))), (two, DONE)])
         proxy.drop_reply_of(b"ACKJOB")
         with pytest.raises(BrokerUnavailable):
             transport.settle(batch)
@@ -133,7 +133,7 @@ def test_a_process_that_is_killed_at_any_line_of_a_settle_loses_no_job(
     while some := transport.consume("me", [(f"q-{step}", 9) for step in steps], 500, 5.0):
         for one in some:
             found.setdefault(one.queue, []).append(one.payload)
-            transport.settle(Batch("settler", next(numbers), [(one, DONE)]))
+            transport.settle(SettlementBatch("settler", next(numbers), [(one, DONE)]))
     assert len(steps) > 10
     assert {*found} == {f"q-{step}" for step in steps}
     assert found[f"q-{steps[-1]}"] == [disque_crash_points.again(steps[-1])]

@@ -10,7 +10,7 @@ import pytest
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Admin, Place
-from goworkers_py.brokers.contracts.transport import Batch, Push
+from goworkers_py.brokers.contracts.transport import Push, SettlementBatch
 from goworkers_py.brokers.memory import state
 from goworkers_py.brokers.memory.broker import MemoryBroker, forget, state_at
 from goworkers_py.brokers.open_broker import open_broker
@@ -42,7 +42,7 @@ def test_the_last_batches_of_settlers_that_ended_long_ago_are_forgotten(monkeypa
     delivery, numbers = Delivery(b"{}", "q", "nobody", 1), itertools.count()
 
     def settle(settler: str) -> None:
-        transport.settle(Batch(settler, next(numbers), [(delivery, DONE)]))
+        transport.settle(SettlementBatch(settler, next(numbers), [(delivery, DONE)]))
 
     for settler in ("first", "second", "third", "third", "second"):
         settle(settler)

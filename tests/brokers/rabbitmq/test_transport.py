@@ -19,7 +19,7 @@ from raw_proxy import RawProxy
 from waiting import eventually
 
 from goworkers_py.brokers.broker import Capability
-from goworkers_py.brokers.contracts.transport import Batch, Published
+from goworkers_py.brokers.contracts.transport import Published, SettlementBatch
 from goworkers_py.brokers.rabbitmq import consumer, consuming_link, declarer, publisher, settlement, transport
 from goworkers_py.brokers.rabbitmq.address import parameters_of
 from goworkers_py.brokers.rabbitmq.consuming_link import UNASKED_S
@@ -147,7 +147,7 @@ def test_jobs_that_came_before_the_flow_was_closed_are_not_forgotten(me: Process
 def test_a_batch_whose_retry_was_confirmed_is_not_published_again(proxied: Process, proxy: RawProxy) -> None:
     proxied.publish(job(1))
     [delivery] = proxied.consume(1)
-    batch = Batch("settler", 1, [(delivery, Dead(job("dead")))])
+    batch = SettlementBatch("settler", 1, [(delivery, Dead(job("dead")))])
     assert list(proxied.broker.transport.settle(batch)) == [True]
     proxy.cut()
     assert list(proxied.broker.transport.settle(batch)) == [True]
@@ -168,11 +168,11 @@ def test_a_queue_that_is_full_holds_up_no_other_job_and_doubles_nothing(
     push = PushJobs("jid", (Push("side", job("side")), Push("full", job("pushed"))))
     finished = [(one, Dead(job("dead"))), (another, Done(effects=(push,))), (third, DONE)]
     refused = "RabbitMQ refused a message for queue full: full, or without a leader"
-    assert list(me.broker.transport.settle(Batch("settler", 1, finished))) == [True, refused, True]
-    assert list(me.broker.transport.settle(Batch("settler", 2, finished[1:2]))) == [refused]
+    assert list(me.broker.transport.settle(SettlementBatch("settler", 1, finished))) == [True, refused, True]
+    assert list(me.broker.transport.settle(SettlementBatch("settler", 2, finished[1:2]))) == [refused]
     monkeypatch.setattr(publisher, "REFUSED_FOR_S", 10.0)
     rabbit_server.ask("DELETE", full)
-    assert list(me.broker.transport.settle(Batch("settler", 3, finished[1:2]))) == [True]
+    assert list(me.broker.transport.settle(SettlementBatch("settler", 3, finished[1:2]))) == [True]
     for queue, payload in [("pyworkers.dead", job("dead")), ("side", job("side")), ("full", job("pushed"))]:
         assert payloads(me.consume(1, queue)) == [payload]
         assert me.broker.transport.consume("me", [(queue, 1)], 1, 0.1) == []

@@ -21,7 +21,7 @@ from process_life import STEPS, ProcessLife
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py.brokers.contracts.transport import Batch
+from goworkers_py.brokers.contracts.transport import SettlementBatch
 from goworkers_py.brokers.redis.driver.composition import scripts
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import Script
@@ -287,7 +287,7 @@ def test_an_error_that_a_script_gives_back_names_the_command_too(walled: Walled,
     payload = job()
     walled.redis.lpush("queue:q:me:inprogress", payload)
     with own_broker(walled.url) as broker:
-        [told] = broker.transport.settle(Batch("s", 1, [(Delivery(payload, "q", "me"), Retry(2.0, payload))]))
+        [told] = broker.transport.settle(SettlementBatch("s", 1, [(Delivery(payload, "q", "me"), Retry(2.0, payload))]))
     assert str(told).startswith(f"the server's access rules do not allow {command.upper()}: add +{command} ")
     assert walled.redis.lrange("queue:q:me:inprogress", 0, -1) == [payload]
 

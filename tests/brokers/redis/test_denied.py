@@ -22,7 +22,7 @@ from goworkers_py.admin.places import RETRIES, waiting_in
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import DeclaredDead, FoundJob, Presence
 from goworkers_py.brokers.contracts.store import TIMED
-from goworkers_py.brokers.contracts.transport import Batch, Finished
+from goworkers_py.brokers.contracts.transport import Finished, SettlementBatch
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.outcome import DISCARD, DONE, EXPIRED, REQUEUE, REQUEUE_LAST, Dead, Outcome, Reschedule, Retry
@@ -127,7 +127,9 @@ class Life:
         for size, finished in self.finished.items():
             if finished:
                 held = [delivery for delivery, _ in finished]
-                results = self.broker.transport.settle(Batch(f"settler {size}", len(finished), finished, held))
+                results = self.broker.transport.settle(
+                    SettlementBatch(f"settler {size}", len(finished), finished, held)
+                )
                 answered = zip(finished, results, strict=True)
                 self.finished[size] = [finished for finished, result in answered if isinstance(result, str)]
 

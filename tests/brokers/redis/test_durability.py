@@ -9,7 +9,7 @@ import redis as redis_py
 from servers import RedisServer
 from verbs import KEYS, OWNER, job, leased_broker, publish
 
-from goworkers_py.brokers.contracts.transport import Batch
+from goworkers_py.brokers.contracts.transport import SettlementBatch
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import DONE
@@ -46,7 +46,7 @@ def written(redis: redis_py.Redis) -> int:
 
 
 def settle(broker: RedisBroker, number: int, deliveries: list[Delivery], held: list[Delivery]) -> None:
-    ended = Batch("settler", number, [(one, DONE) for one in deliveries], held)
+    ended = SettlementBatch("settler", number, [(one, DONE) for one in deliveries], held)
     assert broker.transport.settle(ended) == [True] * len(deliveries)
 
 

@@ -9,7 +9,7 @@ import pytest
 import redis as redis_py
 from verbs import KEYS, OWNER, job, publish
 
-from goworkers_py.brokers.contracts.transport import Batch
+from goworkers_py.brokers.contracts.transport import SettlementBatch
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.queues.places import LARGE
 from goworkers_py.core.delivery import Delivery
@@ -30,7 +30,7 @@ def test_without_the_access_rules_for_it_large_jobs_are_settled_all_the_same(
     try:
         publish(broker, *map(large, range(5)))
         held = broker.transport.consume(OWNER, [("q", 5)], 5)
-        batch = Batch("settler", 1, [(held[1], DONE), (held[3], DONE)], held)
+        batch = SettlementBatch("settler", 1, [(held[1], DONE), (held[3], DONE)], held)
         assert broker.transport.settle(batch) == [True, True]
         assert redis.lrange(LIST, 0, -1) == [large(4), large(2), large(0)]
     finally:
@@ -53,7 +53,7 @@ def test_large_jobs_are_settled_once_while_others_are_fetched(broker: RedisBroke
     while left:
         batch = [(one, DONE) for one in held[:5:2]]
         if batch:
-            assert set(broker.transport.settle(Batch("settler", next(numbers), batch, held[:]))) == {True}
+            assert set(broker.transport.settle(SettlementBatch("settler", next(numbers), batch, held[:]))) == {True}
             for one, _ in batch:
                 held.remove(one)
             left -= len(batch)

@@ -13,7 +13,7 @@ from apps import own_broker
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.brokers.contracts.admin import Change
 from goworkers_py.brokers.contracts.recoverable import Presence
-from goworkers_py.brokers.contracts.transport import Batch
+from goworkers_py.brokers.contracts.transport import SettlementBatch
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.options import EchoConfig
 from goworkers_py.core.effect import Effect, FreeRubyLock, Push, TakeRubyLock
@@ -38,7 +38,7 @@ def settle(broker: RedisBroker) -> Callable[..., object]:
         broker.transport.publish([Push("q", b'{"class":"A","jid":"j","args":[]}')])
         [delivery] = broker.transport.consume(ME, [("q", 1)], 1)
         settle.number += 1  # type: ignore[attr-defined]
-        return broker.transport.settle(Batch("settler", settle.number, [(delivery, Done(effects=effects))]))  # type: ignore[attr-defined]
+        return broker.transport.settle(SettlementBatch("settler", settle.number, [(delivery, Done(effects=effects))]))  # type: ignore[attr-defined]
 
     settle.number = 0  # type: ignore[attr-defined]
     return settle

@@ -24,7 +24,7 @@ from goworkers_py.admin.places import PARKED, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.admin import Glance
 from goworkers_py.brokers.contracts.periodic import Periodic
-from goworkers_py.brokers.contracts.transport import Batch
+from goworkers_py.brokers.contracts.transport import SettlementBatch
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.delays import RedisPersistence
 from goworkers_py.brokers.redis.driver.composition import scripts
@@ -204,7 +204,7 @@ def _limits(broker: RedisBroker) -> None:
     [other] = broker.transport.consume("limited", [("limited", 1)], 1)
     broker.require_part(Limits).begin(SlotWish([slot], "d", other, other.payload, ["limited"]))
     ended = Done(effects=(LeaveSlot("a", slot), HoldSlot("b", slot)))
-    broker.transport.settle(Batch("limits", 1, [(first, ended)]))
+    broker.transport.settle(SettlementBatch("limits", 1, [(first, ended)]))
     broker.require_part(Limits).take(Slot("order"), "block", "limited")
     broker.require_part(Limits).leave(Slot("order"), "block")
     broker.require_part(Limits).look(slot, ["limited"], broker.require_part(Limits).holders(slot))

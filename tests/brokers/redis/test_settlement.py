@@ -30,7 +30,7 @@ from verbs import (
     seconds,
 )
 
-from goworkers_py.brokers.contracts.transport import Batch
+from goworkers_py.brokers.contracts.transport import SettlementBatch
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.queues.settlement import RECEIPT_LIFE_S
 from goworkers_py.core.batch import BatchTie, Membership, NewBatch
@@ -99,7 +99,7 @@ def test_jobs_with_one_effect_are_removed_together(
         deliveries = broker.transport.consume(OWNER, [("q", 50)], 50)
         finished = [(one, Done(effects=(effect(jid),))) for one, jid in zip(deliveries, jids, strict=True)]
         redis.config_resetstat()
-        assert all(broker.transport.settle(Batch("settler", 1, finished, deliveries)))
+        assert all(broker.transport.settle(SettlementBatch("settler", 1, finished, deliveries)))
     told = redis.info("commandstats")
     assert told["cmdstat_evalsha"]["calls"] + told.get("cmdstat_eval", {"calls": 0})["calls"] <= 2
     assert told.get("cmdstat_lrem", {"calls": 0})["calls"] == 0
@@ -155,7 +155,7 @@ def test_batches_of_two_settlers_with_the_same_number_are_two(broker: RedisBroke
     hold(broker, job(1), job(2))
     for name in (1, 2):
         finished = [(Delivery(job(name), "q", OWNER), DONE)]
-        assert broker.transport.settle(Batch(f"settler {name}", 1, finished)) == [True]
+        assert broker.transport.settle(SettlementBatch(f"settler {name}", 1, finished)) == [True]
 
 
 def test_one_batch_may_hold_deliveries_of_several_owners(broker: RedisBroker) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from goworkers_py.brokers.redis.driver.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.parts import Moved, moves
+from goworkers_py.brokers.redis.parts import RedisMoved, moves
 from goworkers_py.brokers.redis.queues.effects import encode
 from goworkers_py.core import machine
 from goworkers_py.core.job_state import StateWord
@@ -49,7 +49,7 @@ class MovedJobs:
     def _noted(
         self, payload: bytes, state: StateWord, reason: str, queue: str, due: float | None, may_be_dead: bool
     ) -> list[Argument]:
-        move = Moved(payload, state, reason, queue, due, self._dead_life_s, self._now, may_be_dead)
+        move = RedisMoved(payload, state, reason, queue, due, self._dead_life_s, self._now, may_be_dead)
         return [word for note in moves() for word in note(move, self._keys, self._number_of)]
 
     def _number_of(self, key: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from goworkers_py.brokers.contracts.store import Forward, Posted, Store
-from goworkers_py.brokers.contracts.transport import Batch, Settled
+from goworkers_py.brokers.contracts.transport import Settled, SettlementBatch
 from goworkers_py.brokers.redis.admin.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, text
@@ -91,7 +91,7 @@ class RedisStore(Store):
         if errors := [told for told in answer if isinstance(told, str)]:
             raise BrokerRefused(f"pushes that were sent cannot be removed from the outbox: {errors[0]}")
 
-    def apply(self, batch: Batch) -> list[Settled]:
+    def apply(self, batch: SettlementBatch) -> list[Settled]:
         items = [Item(one.queue, "", one.payload, _stored(outcome), outcome.effects) for one, outcome in batch.finished]
         failed = self._settlement.settle(f"{batch.settler}:store", batch.number, (), items)
         return [failed.get(at, True) for at in range(len(items))]

@@ -10,11 +10,11 @@ from functools import cache
 from itertools import chain
 
 from goworkers_py.brokers.contracts.transport import (
-    Batch,
     Finished,
     Published,
     PublishResult,
     Settled,
+    SettlementBatch,
     Transport,
     Unwritable,
 )
@@ -169,7 +169,7 @@ class RedisTransport(Transport):
 
     # --- settling
 
-    def settle(self, batch: Batch) -> Sequence[Settled]:
+    def settle(self, batch: SettlementBatch) -> Sequence[Settled]:
         try:
             return self._settle(batch)
         except BrokerError:
@@ -184,7 +184,7 @@ class RedisTransport(Transport):
         results: Iterator[Settled] = iter(self._settle(replace(batch, finished=others)) if others else ())
         return [flaws[one] if one in flaws else next(results) for one, _ in batch.finished]
 
-    def _flaws(self, batch: Batch) -> dict[Delivery, Unwritable]:
+    def _flaws(self, batch: SettlementBatch) -> dict[Delivery, Unwritable]:
         found = {}
         for one, outcome in batch.finished:
             try:
@@ -196,7 +196,7 @@ class RedisTransport(Transport):
                 found[one] = Unwritable(flaw)
         return found
 
-    def _settle(self, batch: Batch) -> list[Settled]:
+    def _settle(self, batch: SettlementBatch) -> list[Settled]:
         leaving, others = dict(batch.finished), list[Finished]()
         effects: dict[Delivery, Effect] = {}
         for one in [one for one in batch.finished if one[1] is not DONE]:
