@@ -1,0 +1,198 @@
+"""How far a reader, a push and a run have to walk. Each limit is the figure of the day on which it was last lowered: it
+only gets lower."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from servers import RedisServer
+
+import goworkers_py
+
+PACKAGE = Path(goworkers_py.__file__).parent
+
+FLOORS = 28  # of imports: a module on the ground floor imports none of ours
+MODULES_OF_PRODUCER = 100
+# Of one plain push to Redis, after the first one of a program. Instructions are those of CPython 3.11.
+PUSH = {"functions": 58, "modules": 18, "instructions": 1_300}
+# Of the worker's thread: a plain job, and a unique one whose lock it owns at once.
+RUNS = {"plain": {"functions": 20, "modules": 17}, "unique": {"functions": 108, "modules": 35}}
+
+# They compose what users see of all features: the methods of an App and of the inspector, and the options of @job.
+EXEMPT = {"__init__", "admin.inspector", "api.app", "api.producer", "config.job_options"}
+# Modules of the engine that import a module of a feature, or spell one of its words, until that is behind a seam.
+STILL_IMPORT = {"api.periodic_plan", "brokers.memory.admin", "brokers.redis.fleet.stats", "wire.sidekiq_status"}
+STILL_SPELL = {
+    "api.periodic_plan", "brokers.redis.batches", "brokers.redis.chains", "cli.enqueue", "policy.grouping", "wire.echo",
+    "wire.ruby_lock",
+}  # fmt: skip
+# Options of @job and fields of payloads.
+WORDS = {"unique_for", "unique_by", "unique_until", "on_conflict", "track", "retain"}
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+
+
+@functools.cache
+def modules() -> dict[str, ast.Module]:
+    return {name_of(path): ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def is_for_type_checkers(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+def nodes_at_run_time(node: ast.AST, inside_functions: bool) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if is_for_type_checkers(child):
+            continue
+        if not inside_functions and isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        yield child
+        yield from nodes_at_run_time(child, inside_functions)
+
+
+def imported(name: str, inside_functions: bool = False) -> set[str]:
+    """Our modules that a module imports: while it is imported, or also when its functions are called."""
+    found = set()
+    for node in nodes_at_run_time(modules()[name], inside_functions):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "goworkers_py":
+            of = (node.module or "").partition(".")[2]
+            for alias in node.names:
+                full = f"{of}.{alias.name}".lstrip(".")
+                found.add(next(one for one in (full, of, f"{of}.__init__".lstrip(".")) if one in modules()))
+    return found - {name}
+
+
+def test_the_floors_of_imports_get_no_more() -> None:
+    heights: dict[str, int] = {}
+
+    def height(name: str) -> int:
+        if name not in heights:
+            heights[name] = 0
+            heights[name] = 1 + max([height(one) for one in imported(name)], default=0)
+        return heights[name]
+
+    assert max(map(height, modules())) <= FLOORS
+
+
+def engine() -> list[str]:
+    return [name for name in modules() if not name.startswith("features.") and name not in EXEMPT]
+
+
+def test_no_two_classes_share_a_name() -> None:
+    names = [
+        node.name
+        for tree in modules().values()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    assert sorted(names) == sorted(set(names))
+
+
+def test_the_engine_imports_no_feature() -> None:
+    """It folds over the list of them. A module that is behind a seam now is to be struck off STILL_IMPORT."""
+    importing = {
+        name
+        for name in engine()
+        if any(re.fullmatch(r"features\.\w+\.\w+", one) and not one.startswith("features.__")
+               for one in imported(name, inside_functions=True))
+    }  # fmt: skip
+    assert importing == STILL_IMPORT
+
+
+def test_the_engine_knows_no_word_of_a_feature() -> None:
+    spelling = {
+        name
+        for name in engine()
+        for node in ast.walk(modules()[name])
+        if isinstance(node, ast.Constant) and node.value in WORDS
+    }
+    assert spelling == STILL_SPELL
+
+
+@pytest.mark.server
+def test_a_producer_loads_what_a_push_needs() -> None:
+    program = "import goworkers_py, sys; print(*[one for one in sys.modules if one.startswith('goworkers_py')])"
+    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    assert len(loaded) <= MODULES_OF_PRODUCER
+    for room in ("runtime.assembly", "web", "cli", "testing"):
+        assert not [name for name in loaded if name.startswith(f"goworkers_py.{room}")]
+
+
+WALK = """
+import collections, sys, threading, time
+import goworkers_py as workers
+from goworkers_py.config.options import QueueConfig
+
+kind, url, folder = sys.argv[1:]
+done, calls, on, instructions = threading.Event(), collections.defaultdict(list), False, 0
+workers.configure(broker=url)
+job = workers.job("J", queue="q", **({"unique_for": 60} if kind == "unique" else {}))(lambda number: done.set())
+
+def note(frame, event, argument):
+    if on and event == "call" and frame.f_code.co_filename.startswith(folder):
+        calls[threading.current_thread().name].append(frame.f_code.co_filename)
+
+def count(frame, event, argument):
+    global instructions
+    if not frame.f_code.co_filename.startswith(folder):
+        return None
+    frame.f_trace_opcodes, frame.f_trace_lines = True, False
+    instructions += event == "opcode"
+    return count
+
+def walked(thread):
+    files = [file for name, several in calls.items() if name.startswith(thread) for file in several]
+    print(len(files), len(set(files)))
+
+job.enqueue(1)
+sys.settrace(count)
+job.enqueue(2)
+sys.settrace(None)
+print(instructions)
+threading.setprofile(note)
+sys.setprofile(note)
+on = True
+job.enqueue(3)
+on = False
+walked("MainThread")
+workers.app._declared.queues["q"] = QueueConfig(name="q", concurrency=1)
+workers.start()
+done.wait(30)
+time.sleep(0.5)
+done.clear()
+calls.clear()
+on = True
+job.enqueue(4)
+done.wait(30)
+time.sleep(0.5)
+on = False
+walked("worker")
+sys.setprofile(None)
+threading.setprofile(None)
+workers.quit()
+"""
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("kind", RUNS)
+def test_a_push_and_a_run_walk_no_farther(own_redis: RedisServer, kind: str) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", WALK, kind, own_redis.url, str(PACKAGE)]
+    output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout.split()
+    instructions, functions, files, run_functions, run_files = map(int, output)
+    if kind == "plain":
+        assert functions <= PUSH["functions"]
+        assert files <= PUSH["modules"]
+        if sys.version_info[:2] == (3, 11):  # each release of Python has instructions of its own
+            assert instructions <= PUSH["instructions"]
+    assert run_functions <= RUNS[kind]["functions"]
+    assert run_files <= RUNS[kind]["modules"]
