@@ -268,6 +268,17 @@ def test_the_lock_of_a_job_that_runs_has_no_end_of_its_own(me: Process, locks: L
     assert end_of(locks) == (50.0, "")
 
 
+def test_a_lock_that_was_kept_for_a_retry_has_its_time_though_its_keeper_is_late(
+    me: Process, locks: Locks, publish: Any
+) -> None:
+    publish(push(1))
+    [one] = me.consume(1)
+    me.settle((one, Retry(LATER, locked(1), effects=(KeepLock("1", NAME, 1_000, LATER),))))
+    assert locks.own([owned(me)]) == [""]
+    locks.disown([owned(me)])
+    assert end_of(locks) == (1_000.0, "")
+
+
 def test_no_job_owns_the_lock_of_another_one(me: Process, locks: Locks, publish: Any) -> None:
     publish(push(1))
     assert locks.own([owned(me, "2"), owned(me)._replace(name="Job:free")]) == ["1", ""]

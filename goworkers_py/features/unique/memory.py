@@ -118,7 +118,8 @@ class LockTable(MemoryPart):
         held = self.get(lock.name)
         if held is None or held.holder.jid != lock.jid:
             return "" if held is None else held.holder.jid
-        held.end_with(lock.owner)
+        if held.owner or held.expires_at <= self._clock() + lock.for_s:  # else it was kept for a later run
+            held.end_with(lock.owner)
         return ""
 
     def disown(self, lock: OwnedLock) -> None:
