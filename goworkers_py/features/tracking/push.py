@@ -27,21 +27,23 @@ class RecordCall(PushCall):
         self._broker = broker
 
     def publish(self, pushes: Sequence[Push], publish: Publish) -> Sequence[PublishResult]:
-        results = publish(pushes)
+        results = list(publish(pushes))
         if Published.DUPLICATE not in results or Published.REFUSED in results:
             return results
-        for push, result in zip(pushes, results, strict=True):
+        for at, (push, result) in enumerate(zip(pushes, results, strict=True)):
             if result is Published.DUPLICATE and (tie := push.tie(RecordTie)) is not None:
-                self._publish_again(self._free(push, tie), tie.job.jid, publish)
+                results[at] = self._publish_again(self._free(push, tie), tie.job.jid, publish)
         return results
 
     def hold(self, pushes: Sequence[Push]) -> Sequence[Push]:
         ties = (push.tie(RecordTie) for push in pushes)
         return [push if tie is None else self._free(push, tie) for push, tie in zip(pushes, ties, strict=True)]
 
-    def _publish_again(self, push: Push, jid: str, publish: Publish) -> None:
-        if publish([push])[0] is Published.DUPLICATE:  # somebody else was quicker
+    def _publish_again(self, push: Push, jid: str, publish: Publish) -> PublishResult:
+        result = publish([push])[0]
+        if result is Published.DUPLICATE:  # somebody else was quicker
             raise DuplicateJob(jid, JobLookup(self._broker()).status(jid).state)
+        return result
 
     def _free(self, push: Push, tie: RecordTie) -> Push:
         """Raises DuplicateJob while there is a job with the jid of this push. A record does not count if its job is in

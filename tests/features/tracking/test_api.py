@@ -320,6 +320,19 @@ def test_a_jid_whose_job_was_deleted_is_free(app: App) -> None:
     assert app.inspector.count(waiting_in("q")) == 1
 
 
+def test_a_free_jid_whose_lock_another_job_has_by_now_is_not_pushed(app: App) -> None:
+    @app.job("Once", queue="q", track=True, unique_for=60)
+    def once() -> None: ...
+
+    once.set(jid="one").enqueue()
+    app.inspector.clear(waiting_in("q"))
+    assert once.set(jid="two").enqueue() == "two"
+    assert once.set(jid="one").enqueue() is None
+    with pytest.raises(DuplicateJob):
+        once.set(jid="one", on_conflict="raise").enqueue()
+    assert [job.jid for job in app.inspector.first(waiting_in("q"), 9)] == ["two"]
+
+
 def test_who_waits_for_a_job_that_is_deleted_is_told(app: App) -> None:
     @app.job("Gone", queue="nobody", retain=60)
     def gone() -> None: ...
