@@ -152,6 +152,36 @@ def test_a_consequence_that_fails_does_not_make_a_job_run_again(
     assert "job j: its tie lock cannot follow it to completed, and is left" in caplog.text
 
 
+OF_OTHERS = ["group", "chain", "limits", "tracking", "ruby", "newest", "asks", "marked delivery"]
+
+
+@pytest.mark.parametrize("field", OF_OTHERS)
+def test_a_field_of_another_program_with_the_name_of_a_mark_changes_nothing(field: str) -> None:
+    ran = []
+
+    def chain(message: Message) -> Outcome:
+        ran.append(message.jid)
+        return DONE
+
+    guard = Guard(chain, net(), Needs(), open_quarantine(fresh_lease()), expiry(), special_runs(), aggregation=never)
+    for jid, more in ("j", {}), ("k", {"expires_at": 9e9}):
+        assert guard.run(Delivery(job(jid=jid, **more, **{field: "eu"}), "q", "me")) is DONE
+    assert ran == ["j", "k"]
+
+
+class FailingBehind(Quarantine):
+    def __init__(self) -> None: ...
+
+    def run(self, message: Message, delivery: Delivery, chain: Run) -> Outcome:
+        chain(message)
+        raise ValueError("ours")
+
+
+def test_a_rung_that_fails_behind_the_run_drops_no_consequence_of_its_end() -> None:
+    outcome = run(in_batch(recovered={"count": 1, "since": 1}), quarantine=FailingBehind())
+    assert outcome.effects == (EndInBatch("j", Membership("b"), "succeeded"),)
+
+
 def test_only_what_was_recovered_before_is_looked_at_by_the_quarantine() -> None:
     quarantine = Suspicious()
     assert run(job(jid="plain"), quarantine=quarantine) is DONE

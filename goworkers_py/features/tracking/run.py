@@ -25,7 +25,8 @@ class TrackedRuns(InProcess):
         self._tracker = tracker
 
     def rungs(self) -> Mapping[str, Rung]:
-        return {"tracking": Rung(lambda run, waits: partial(self._run, run), frozenset((TRACK, RETAIN, NAME)))}
+        wrap = lambda run, waits: partial(self._run, run)  # noqa: E731
+        return {"tracking": Rung(wrap, marks=frozenset((NAME,)), fields=frozenset((TRACK, RETAIN)))}
 
     def _run(self, run: Run, message: Message) -> Outcome:
         self.begin(message, message.delivery)

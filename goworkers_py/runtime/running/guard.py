@@ -64,18 +64,19 @@ class Guard:
         self._ruby = runs.ruby
         self._registry = runs.registry
         self._rungs = Rungs({**self._own_rungs(), **runs.rungs()}, RUNGS, sound, self._aggregated)
-        self._marks = self._rungs.marks
+        self._fields = self._rungs.fields
 
     def _own_rungs(self) -> dict[str, Rung]:
-        """Those that are of this queue."""
-        timely = Rung(lambda run, waits: partial(self._timely, run), frozenset((EXPIRES_AT, EXPIRY)), of_renewed=True)
-        suspect = frozenset((poison.FIELD, MARKED))
+        """The rungs that are of this queue."""
+        expiring = frozenset((EXPIRES_AT, EXPIRY))
+        timely = Rung(lambda run, waits: partial(self._timely, run), fields=expiring, of_renewed=True)
+        marked, poisoned = frozenset((MARKED,)), frozenset((poison.FIELD,))
         return {
             "cancelling": Rung(lambda run, waits: partial(self._uncancelled, run), always=True),
-            "needs": Rung(lambda run, waits: partial(self._met, run), frozenset((needs.FIELD,))),
+            "needs": Rung(lambda run, waits: partial(self._met, run), fields=frozenset((needs.FIELD,))),
             "expiry": timely,
-            "quarantine": Rung(lambda run, waits: partial(self._alone, run), suspect),
-            "expiry again": Rung(timely.wrap, suspect),
+            "quarantine": Rung(lambda run, waits: partial(self._alone, run), marked, poisoned),
+            "expiry again": Rung(timely.wrap, marked, poisoned),
         }
 
     def run(self, delivery: Delivery) -> Outcome:
@@ -94,13 +95,13 @@ class Guard:
         token = set_current(message)
         try:
             if (
-                not self._marks.isdisjoint(message.fields) or delivery.mark or self._runs.alert
+                not self._fields.isdisjoint(message.fields) or delivery.mark or self._runs.alert
                 or (self._registry.any_marks and self._registry.marks_of(message))
                 or (self._ruby is not None and self._ruby.marked(message.fields))
             ):  # fmt: skip
                 return self._run_special(message, delivery)
             outcome = self._chain(message)
-            return outcome if message.cancel is None else self._runs.ended(message, outcome)
+            return outcome if message.cancel is None else self._runs.canceller.ended(message, outcome)
         except BaseException as error:
             return self._caught(message, delivery, outcome or getattr(message, "outcome", None), error)
         finally:
@@ -116,10 +117,9 @@ class Guard:
 
     def _caught(self, message: Message, delivery: Delivery, outcome: Outcome | None, error: BaseException) -> Outcome:
         """`outcome`: that of the chain, if it has ended."""
-        if outcome is not None:
-            return self._net.kept(outcome, error)
         message.delivery = delivery
-        return self._runs.with_ties(message, self._net.failed(message, error))
+        ended = self._net.failed(message, error) if outcome is None else self._net.kept(outcome, error)
+        return self._runs.with_ties(message, ended)
 
     def broken_off(self, delivery: Delivery) -> Outcome:
         """The outcome of a job whose run an exception has ended that was thrown into the thread from outside. How far

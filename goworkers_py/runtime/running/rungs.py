@@ -1,8 +1,8 @@
 """The rungs around the chain of a job that is more than its class and arguments.
 
 A rung goes on by calling the run inside of it, or answers an outcome. The engine and the features give rungs by name,
-and `features.RUNGS` has all of them, outermost first. A job is run through the rungs whose marks it has. Which these
-are is found once for all jobs with the same marks.
+and `features.RUNGS` has all of them, outermost first. A job is run through the rungs whose fields or marks it has.
+Which these are is found once for all jobs with the same ones.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ class Rung(NamedTuple):
     """`wrap` gets the run inside, and whether a rung inside may make the job wait after it was asked here."""
 
     wrap: Callable[[Run, bool], Run]
-    # It is for jobs with one of these marks: a field of the payload, a mark that a member of the payload's field
-    # `pyworkers` gives, or the name of a feature that the class of the job has.
+    # It is for jobs with one of these fields in their payload, or one of these marks. A member of the payload's field
+    # `pyworkers` gives marks, and the class of a job has the name of each of its features as one. A field that another
+    # program writes may have the name of a mark, such as `group`, and is none.
     marks: frozenset[str] = frozenset()
+    fields: frozenset[str] = frozenset()
     always: bool = False  # for every job that has any mark
     waits: bool = False  # it may make the job wait
     after_wait: bool = False  # only inside of a rung that may make the job wait
@@ -47,10 +49,13 @@ class Rungs:
         self._order = [by_name[name] for name in order if name in by_name]
         self._innermost, self._of_group = innermost, of_group
         self._runs: dict[frozenset[str], Run] = {}
-        self.marks: frozenset[str] = frozenset().union(*(rung.marks for rung in self._order))
+        self.fields: frozenset[str] = frozenset().union(*(rung.fields for rung in self._order))
+        both = self.fields & frozenset().union(*(rung.marks for rung in self._order))
+        if both:
+            raise ValueError(f"a mark has the name of a field for which there is a rung: {sorted(both)}")
 
     def run_of(self, marks: frozenset[str]) -> Run:
-        """The run of a job with these marks."""
+        """The run of a job with these marks, among which are the ones of `fields` that its payload has."""
         run = self._runs.get(marks)
         if run is None:
             if len(self._runs) >= MOST_KEPT:
@@ -61,7 +66,11 @@ class Rungs:
     def _made(self, marks: frozenset[str]) -> Run:
         chosen: list[Rung] = []
         for rung in self._order:
-            wanted = rung.always or rung.marks & marks or (rung.of_renewed and any(outer.renews for outer in chosen))
+            wanted = (
+                rung.always
+                or (rung.marks | rung.fields) & marks
+                or (rung.of_renewed and any(outer.renews for outer in chosen))
+            )
             if not wanted or (GROUPED in marks and not rung.of_aggregations):
                 continue
             if not rung.after_wait or any(outer.waits for outer in chosen):

@@ -69,7 +69,7 @@ class SpecialRuns:
         self.alert, self.alert_for_ties = any(not one.many for one in tombstones.values()), bool(tombstones)
 
     def rungs(self) -> Mapping[str, Rung]:
-        """Those that are the same for all queues."""
+        """The rungs that are the same for all queues."""
         ruby = {} if self.ruby is None else {"ruby lock": Rung(_ruby_lock(self.ruby), frozenset((RUBY,)))}
         return {
             "chain": Rung(lambda run, waits: partial(_give, run), frozenset((CHAIN,))),
@@ -80,7 +80,7 @@ class SpecialRuns:
 
     def marks_of(self, message: Message, rungs: Rungs) -> frozenset[str]:
         fields = message.fields
-        marks = rungs.marks.intersection(fields)
+        marks = rungs.fields.intersection(fields)
         ties = fields.get(FIELD)
         if isinstance(ties, dict):
             for word in ties:
@@ -92,9 +92,9 @@ class SpecialRuns:
             marks |= {RUBY}
         return marks
 
-    def run(self, message: Message, chain: Run) -> Outcome:
-        """`chain` is inside of the rungs of the job."""
-        return self.with_ties(message, chain(message))
+    def run(self, message: Message, through_rungs: Run) -> Outcome:
+        """Runs the job through its rungs and the chain, and adds the effects of its end."""
+        return self.with_ties(message, through_rungs(message))
 
     def run_member(self, message: Message, member: Membership, chain: Run) -> Outcome:
         """Runs a job whose only need is its batch: no rung is for it. The step that settles the job counts its end in
@@ -105,10 +105,6 @@ class SpecialRuns:
         if outcome is DONE and (jid := message.jid):  # nearly every run
             return Done(effects=(EndInBatch(jid, member, "succeeded"),))
         return followed(self._with_ties, message, outcome)
-
-    def ended(self, message: Message, outcome: Outcome) -> Outcome:
-        """The outcome of a plain job that was cancelled while it ran."""
-        return self.canceller.ended(message, outcome)
 
     def with_ties(self, message: Message, outcome: Outcome) -> Outcome:
         """The outcome with what it means for the features, and for what the job is tied to."""
