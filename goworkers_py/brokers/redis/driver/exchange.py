@@ -141,11 +141,12 @@ class Exchanges:
         return replies
 
     def _raise_error(self, reply: Any, keys: Sequence[Any] = ()) -> None:
+        if not isinstance(reply, redis.ResponseError):
+            return
         if is_of_another_type(reply) and keys:
             told = f"WRONGTYPE: {self._types(keys)}; rename or delete what some other program wrote there"
             raise WrongType(told) from reply
-        if isinstance(reply, redis.ResponseError):
-            raise translated(reply, keys) from reply
+        raise translated(reply, keys) from reply
 
     def _types(self, keys: Sequence[Any]) -> str:
         """The types of the keys. The error reply does not say which key has a wrong type, so TYPE asks for each."""
@@ -210,7 +211,8 @@ def read(connection: Driver) -> Any:
 
 
 def drop_if_better_elsewhere(connection: Driver, replies: Sequence[Any]) -> None:
-    if any(map(is_better_elsewhere, replies)):
+    refused = [reply for reply in replies if isinstance(reply, redis.ResponseError)]
+    if refused and any(map(is_better_elsewhere, refused)):
         connection.disconnect()
 
 

@@ -15,10 +15,10 @@ LARGE = 16_384
 
 def packed(commands: Sequence[Sequence[Any]]) -> Iterable[bytes]:
     # `length_hint` is 0 for numbers.
-    if any(max(map(length_hint, command)) > LARGE for command in commands):
+    if max([max(map(length_hint, command)) for command in commands], default=0) > LARGE:
         return _in_pieces(commands)
     # hiredis is called directly, because redis-py looks at each argument twice.
-    return [b"".join(hiredis.pack_command(tuple(command)) for command in commands)]
+    return [b"".join([hiredis.pack_command(tuple(command)) for command in commands])]
 
 
 def _in_pieces(commands: Sequence[Sequence[Any]]) -> Iterator[bytes]:

@@ -48,7 +48,8 @@ def expect(script: str, fits: Fits) -> None:
 
 def check(commands: Sequence[Sequence[Any]], replies: Sequence[Any]) -> None:
     """Raises for a reply of a kind that its command never has."""
-    for command, reply in _answered(commands, replies):
+    in_transaction = bool(commands) and commands[0][0] == "MULTI"
+    for command, reply in _answered(commands, replies) if in_transaction else zip(commands, replies, strict=True):
         name = command[0]
         fits = _FITS.get(command[1] if name in _SCRIPTS else name)
         if fits is not None and not fits(reply) and not isinstance(reply, redis.ResponseError):
@@ -56,10 +57,7 @@ def check(commands: Sequence[Sequence[Any]], replies: Sequence[Any]) -> None:
 
 
 def _answered(commands: Sequence[Sequence[Any]], replies: Sequence[Any]) -> Iterator[tuple[Sequence[Any], Any]]:
-    """Each command with its reply. The replies of a transaction are the parts of the reply to EXEC."""
-    if not commands or commands[0][0] != "MULTI":
-        yield from zip(commands, replies, strict=True)
-        return
+    """Each command of a transaction with its reply: they are the parts of the reply to EXEC."""
     yield commands[0], replies[0]
     done, inner = replies[-1], commands[1:-1]
     if isinstance(done, list) and len(done) == len(inner):
