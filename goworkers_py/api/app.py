@@ -180,7 +180,7 @@ class App(Producer):
         return self.partition(partition.key) if self._config is partition.of else None
 
     def timed(self, config: Config) -> Config:
-        """Modules of tests may have set `timing`."""
+        """The configuration with the times of this App, which tests shorten."""
         return dataclasses.replace(config, timing=self.timing)
 
     # --- its parts
@@ -443,7 +443,7 @@ class App(Producer):
         self._declared.import_jobs(self.config)
 
     def our_work(self) -> OurWork | None:
-        """What this program works, for the doctor and the pages; None if no code is registered here."""
+        """The work that this program does, for the doctor and the pages; None if no code is registered here."""
         return self.runner.our_work()
 
     def run(self, ready: Callable[[], None] = lambda: None) -> int:

@@ -111,7 +111,8 @@ class BlockKeeper(Service):
         self._asked = machine.Event()
 
     def declare_dead(self, owners: set[str]) -> None:
-        """Those of these owners that are dead by the same rule as the processes that a recovery finds dead."""
+        """Declares those of these owners dead that are so by the same rule as the processes that a recovery finds
+        dead."""
         owners -= {"", self.lease.identity}
         if owners:
             proof = self._steadiness.proof(self._timing.steady_for_s)

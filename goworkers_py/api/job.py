@@ -72,7 +72,7 @@ class Job(Generic[P, R]):
 
     @property
     def client(self) -> Client:
-        """That of its partition."""
+        """The client of its partition."""
         return self._clients[self.partition]
 
     @property

@@ -182,11 +182,11 @@ class JobWriters:
         return writer
 
     def parts(self) -> list[PushPart]:
-        """Those of all features."""
+        """The parts of all features."""
         return [self._part(feature) for feature in FEATURES if feature.push_marks]
 
     def parts_in(self, fields: Mapping[str, Any]) -> Sequence[PushPart]:
-        """Those of the features for which these fields or options have a mark."""
+        """The parts of the features for which these fields or options have a mark."""
         return [self._part(feature) for feature in FEATURES if not feature.push_marks.isdisjoint(fields)]
 
     def _part(self, feature: Feature) -> PushPart:

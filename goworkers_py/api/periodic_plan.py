@@ -77,7 +77,7 @@ class _Pushes:
         return self.dumped(args)
 
     def dumped(self, args: Sequence[Any]) -> tuple[list[Any], Mapping[str, Any]]:
-        """These arguments and the keyword arguments as JSON."""
+        """Returns these arguments and the keyword arguments as JSON."""
         if self.spec is None:
             return list(args), self.kwargs
         written, kwargs = self.spec.arguments.dump(list(args), self.kwargs)

@@ -38,7 +38,7 @@ def plain_handler(queue: QueueConfig, registry: Registry) -> tuple[QueueHandler,
 
 
 def typed_body_of(function: Callable[..., Any]) -> TypedBody | None:
-    """That of a function which resolves typed messages."""
+    """The body of a function which resolves typed messages."""
     body = getattr(function, "typed_body", None)
     return body if isinstance(body, TypedBody) else None
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 
 class Producer(ABC):
-    """A part that a push does not need is imported and made when it is first used."""
+    """Pushes to one broker and shows its jobs: the base of `App` and `Partition`. A part that a push does not need is
+    imported and made when it is first used."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock

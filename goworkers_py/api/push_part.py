@@ -33,7 +33,7 @@ class PushCall:
         return pushes
 
     def answer(self, push: Push, result: PublishResult) -> Answer:
-        """What the caller gets for a push that was not published as it is."""
+        """The answer to the caller of a push that was not published as it is."""
         return True
 
 

@@ -24,7 +24,7 @@ AGAIN_S = 30.0  # after a broker that was away has come back and refuses
 
 
 class Receiver:
-    """What `workers.receive` returns: a whole worker process inside of the program, with a lease and threads of its
+    """The value of `workers.receive`: a whole worker process inside of the program, with a lease and threads of its
     own. `with workers.receive(Mail): ...` stops it at the end of the block."""
 
     def __init__(self, launcher: Launcher, broker: Broker) -> None:

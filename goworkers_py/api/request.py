@@ -1,4 +1,4 @@
-"""What a program asks to push. `core.effect.Push` is what is sent for each of its jobs."""
+"""A push as a program asks for it. `core.effect.Push` is what is sent for each of its jobs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PushRequest(NamedTuple):
     is_later: bool = False  # at a time that nobody knows yet
 
     def arguments(self) -> Sequence[Both]:
-        """Those of each row, as they were given."""
+        """The arguments of each row, as they were given."""
         return [(args, self.kwargs or {}) for args in self.rows] if self.given is None else self.given
 
 

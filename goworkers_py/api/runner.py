@@ -79,7 +79,7 @@ class Runner:
     # --- the plans
 
     def checked_plans(self) -> list[Plan]:
-        """Those of `plans`, if a daemon may start with them. Checks the brokers' addresses too: for commands that open
+        """The plans, if a daemon may start with them. Checks the brokers' addresses too: for commands that open
         no broker."""
         plans = [plan for _, plan in self.plans()]
         for plan in plans:
@@ -97,7 +97,7 @@ class Runner:
         return dataclasses.replace(plan, periodic=jobs)
 
     def plan_from(self, config: Config) -> Plan:
-        """That of any configuration, without periodic jobs."""
+        """The plan of any configuration, without periodic jobs."""
         plan = plan_of(self._declared, config)
         return dataclasses.replace(plan, config=self._app.timed(plan.config), destinations=destinations)
 
@@ -134,7 +134,8 @@ class Runner:
         return Standby(plan, partition.broker, on, obey, partition.lead if self._is_daemon else None)
 
     def plans(self) -> list[tuple[Partition, Plan]]:
-        """Those of the partitions that a process works, the main one first. Hooks of the process are in the first."""
+        """The plans of the partitions that a process works, the main one first. Hooks of the process are in the
+        first."""
         config = self._app.config
         self._declared.import_jobs(config)
         check_partitions(self._declared, config)
@@ -158,8 +159,8 @@ class Runner:
         return serve(host, port, self._app.config, self._report, self._stats)
 
     def our_work(self) -> OurWork | None:
-        """What this program works, for the doctor. None where no code is registered: then this is no program that runs
-        jobs."""
+        """The work that this program does, for the doctor. None where no code is registered: then this is no program
+        that runs jobs."""
         from goworkers_py.admin.doctor import OurWork
 
         daemon = self._daemon_built  # it has made its plans, and another thread may run it

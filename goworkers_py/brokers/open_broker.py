@@ -62,7 +62,7 @@ def our_brokers() -> dict[str, type[Broker]]:
 
 
 def installed_brokers() -> dict[str, type[Broker]]:
-    """Those of other packages, by scheme."""
+    """The brokers of other packages, by scheme."""
     return {name: found.load() for name, found in _installed().items() if name not in _BUILTIN}
 
 

@@ -1,4 +1,4 @@
-"""What a broker can lose, in words, for the table that `pyworkers brokers` prints."""
+"""The losses that a broker can have, in words, for the table that `pyworkers brokers` prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people have changed: an entry of the audit list."""
+"""An entry of the audit list: a change that people have made."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a process reported with `workers.report`."""
+    """A report of a process, made with `workers.report`."""
 
     position: str  # in the stream: the next read goes on after it
     name: str

@@ -36,5 +36,5 @@ class CancelRequest:
 
     @property
     def error(self) -> type[JobCancelled]:
-        """What is raised in the job."""
+        """The exception that is raised in the job."""
         return LeaseLost if self.lost else JobCancelled

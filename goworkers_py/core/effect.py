@@ -25,7 +25,7 @@ WEIGHT = 1_000
 
 
 class Effect(Protocol):
-    """What else happens in the step: the broker knows by the type of the value what to do."""
+    """Something else that happens in the step: the broker knows by the type of the value what to do."""
 
     @property
     def jid(self) -> str:
@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 
 def ties_of(*found: Tie | None) -> tuple[Tie, ...]:
-    """Those that there are."""
+    """The ties that there are."""
     return tuple([tie for tie in found if tie is not None])
 
 

@@ -39,7 +39,7 @@ class Standing(NamedTuple):
 
 
 class Bid(NamedTuple):
-    """What a process bids to lead with."""
+    """A process bids with it to lead."""
 
     identity: str  # of the process in the term that it may win
     token: str
@@ -58,7 +58,7 @@ class News(NamedTuple):
 
 
 class LeaderChange(NamedTuple):
-    """What the functions of `on_lead` and `on_follow` are told: this process leads now, or leads no more."""
+    """The news for the functions of `on_lead` and `on_follow`: this process leads now, or leads no more."""
 
     leads: bool
     epoch: int

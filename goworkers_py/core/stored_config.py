@@ -33,7 +33,7 @@ class StoredConfig:
 
 @dataclass(frozen=True, slots=True)
 class ConfigInForce:
-    """What a process says of the central configuration from which it has started."""
+    """The central configuration from which a process says that it has started."""
 
     name: str
     started: int  # the version with which it has started

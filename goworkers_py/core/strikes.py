@@ -98,7 +98,7 @@ _targets: dict[int, StrikeTarget] = {}  # by the number of the thread, which a l
 
 
 def target_of(ident: int) -> StrikeTarget:
-    """That of the thread with this number."""
+    """The target of the thread with this number."""
     found = _targets.get(ident)
     return _targets.setdefault(ident, StrikeTarget(ident)) if found is None else found
 

@@ -48,8 +48,8 @@ class Book(Protocol):
         """Gives a task another due time, counted from `now`. False when there is none, or when its run has begun."""
 
     def take(self, tasks: Sequence[DelayTask], now: float) -> list[TaskFiring]:
-        """Those of these due tasks that this process is to run. The persistence's clock decides, and `now` is a guess
-        of it. When it raises, it is called again with these tasks."""
+        """The ones of these due tasks that this process is to run. The persistence's clock decides, and `now` is a
+        guess of it. When it raises, it is called again with these tasks."""
 
     def end(self, firing: TaskFiring, again: DelayTask | None) -> None:
         """The run of the task has ended: it is deleted, or replaced by `again`. Changes nothing if the task was

@@ -1,7 +1,6 @@
 """The features, each in its folder. The engine folds over this list, and imports none of them.
 
-A feature may use another one that its entry names in `uses`. Their order here is that of a job's life: a feature that
-stands before another one is outside of it in a run, and is asked before it at a push and at an end.
+Their order is that in which they are asked at a push and at an end. `RUNGS` has the order around a run.
 """
 
 from __future__ import annotations

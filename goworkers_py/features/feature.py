@@ -41,7 +41,6 @@ class Feature:
     """The base class of every entry. Its methods mean: the feature has no such part."""
 
     name: ClassVar[str]  # of its folder
-    uses: ClassVar[tuple[str, ...]] = ()  # other features whose modules it imports
 
     # --- jobs of a class
 
@@ -60,7 +59,7 @@ class Feature:
 
     def followers(self) -> Mapping[str, Follow]:
         """By the member of the payload's field `pyworkers`: the effects of a move or an end of a job that has it, from
-        the payload alone. A worker, a recovery and people who delete the job get the same."""
+        the payload and the outcome alone. A worker, a recovery and people who delete the job get the same."""
         return {}
 
     def recovered(self, raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:

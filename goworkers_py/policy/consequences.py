@@ -1,14 +1,15 @@
 """The effects of a move or an end of a job on what it is tied to, such as its lock, in the step of the move.
 
-They depend on the payload only. So they are the same for a worker that ends the job, for a process that recovers the
-job from a dead one, and for people who delete or kill the job.
+They depend on the payload and the outcome only, and not on the code or the configuration of a process. So they are the
+same for a worker that ends the job, for a process that recovers the job from a dead one, and for people who delete or
+kill the job.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from goworkers_py.core.batch import Way
@@ -17,6 +18,7 @@ from goworkers_py.core.job_state import ENDED, StateWord
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Joined, Keep, Outcome, Reschedule, Retry
 from goworkers_py.core.tie_effect import EndInBatch, EndLink
 from goworkers_py.features import FEATURES
+from goworkers_py.features.feature import Follow
 from goworkers_py.wire import deep, payload
 from goworkers_py.wire.batch import BATCH, LONGEST_ERROR, batch_of, death_of, error_of, is_over, shown_class
 from goworkers_py.wire.chain import CHAIN, chain_of
@@ -42,7 +44,7 @@ class JobMove(NamedTuple):
 
 
 def consequences(fields: Mapping[str, Any], outcome: Outcome, now: float) -> tuple[Effect, ...]:
-    """Of a run that ends so."""
+    """The effects of a run that ends so."""
     jid = payload.jid_of(fields)
     if not jid or isinstance(outcome, Keep):
         return ()
@@ -61,7 +63,7 @@ def change_of(jid: str, outcome: Outcome, now: float) -> JobMove:
 def moved(
     raw: bytes, state: StateWord, due: float | None = None, now: float = 0.0, error: str = ""
 ) -> tuple[Effect, ...]:
-    """Of a job that is moved to a state without a run."""
+    """The effects of moving a job to a state without a run."""
     if _MARK not in raw:
         return ()
     fields = deep.fields_of(raw)
@@ -104,9 +106,6 @@ def _of_set(fields: Mapping[str, Any], change: JobMove) -> Iterator[Effect]:
     found = group_of(fields, "") if change.state == "cancelled" or change.discarded else None
     if found is not None and found.aggregates:
         yield EndSet(change.jid, found.group)
-
-
-Follow = Callable[[Mapping[str, Any], JobMove], Iterator[Effect]]
 
 
 @functools.cache

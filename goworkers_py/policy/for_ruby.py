@@ -1,4 +1,4 @@
-"""What the end of a job does for Ruby, in its step: an echo, see `policy.echoes`, or its lock of sidekiq-unique-jobs.
+"""Effects for Ruby in the step that ends a job: an echo, see `policy.echoes`, or its lock of sidekiq-unique-jobs.
 
 A job with an echo has its lock freed by Ruby. The lock of any other job is freed here, if the configuration says
 `locks = native`. So each lock is freed by one of the two.

@@ -85,7 +85,7 @@ class Registry:
         return self._jobs.get(name)
 
     def jobs_of(self, queue: str) -> list[JobSpec]:
-        """Those whose code names this queue."""
+        """The jobs whose code names this queue."""
         return [spec for spec in self._jobs.values() if spec.queue == queue]
 
     def find(self, message: Message) -> JobSpec:

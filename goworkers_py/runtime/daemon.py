@@ -135,7 +135,7 @@ class Daemon:
 
     @property
     def state(self) -> str:
-        """That of the first partition: all are asked for the same."""
+        """The state of the first partition: all are asked for the same."""
         return self.main.health.state
 
     @property

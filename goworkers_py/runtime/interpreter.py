@@ -1,4 +1,4 @@
-"""What the daemon needs of the Python that runs it."""
+"""Needs of the daemon that the Python which runs it has to meet."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class Trial:
         return points
 
     def _after(self, point: CrashPoint, expected: _End) -> list[str]:
-        """What is different after a crash at this point."""
+        """The differences after a crash at this point."""
         try:
             return [*_differences(expected, self._run(point.steps(self._file), point.checkpoint_s, point))]
         except Exception as error:

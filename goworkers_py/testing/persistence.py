@@ -53,7 +53,7 @@ def opened(open: Open) -> Iterator[Persistence]:  # noqa: A002  # the name of th
 
 
 def listed(open: Open) -> dict[str, DelayTask]:  # noqa: A002
-    """What the next process finds."""
+    """The tasks that the next process finds."""
     with opened(open) as persistence:
         found = list(persistence.list())
     tasks = {each.id: each for each in found}

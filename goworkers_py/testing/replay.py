@@ -128,7 +128,7 @@ def _readable(job: StoredJob) -> Message:
 
 
 def _story(message: Message) -> Iterator[str]:
-    """What is known of the job, for people."""
+    """Tells people what is known of the job."""
     yield f"Job {message.jid} of the class {message.job_class}. Written by `pyworkers replay`."
     created_at, count = epoch(message.get("created_at")), message.retry_count
     yield f"queue {message.queue or message.get('queue')}" + (f", pushed {time_text(created_at)}" if created_at else "")
@@ -192,7 +192,7 @@ def _checked(text: str) -> str:
 
 
 def _options(message: Message, spec: JobSpec | None) -> dict[str, Any]:
-    """Those that the code of the job, or a middleware, may look at."""
+    """The options that the code of the job, or a middleware, may look at."""
     options: dict[str, Any] = {}
     queue = message.queue or message.get("queue")
     if spec is not None and queue not in (spec.queue, spec.options.get("retry_queue")):

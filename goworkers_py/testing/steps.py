@@ -64,7 +64,7 @@ _BETWEEN = {"goworkers_py", "contextlib", "asyncio", "concurrent", "threading"}
 
 
 class Steps:
-    """Those of one job. `kill_before` and `kill_after` are numbers of steps, from 0 on. At the step `stop_at` the
+    """The steps of one job. `kill_before` and `kill_after` are numbers of steps, from 0 on. At the step `stop_at` the
     process stops in peace, which ends an iterable job at its `yield`."""
 
     def __init__(self, file: str = "", kill_before: int = -1, kill_after: int = -1, stop_at: int = -1) -> None:

@@ -35,7 +35,7 @@ class DelayTask(NamedTuple):
 
     @property
     def params(self) -> Any:
-        """What was pushed, as JSON gives it back. Each call makes a new value."""
+        """The parameters that were pushed, as JSON gives them back. Each call makes a new value."""
         return self.packed if isinstance(self.packed, str) else simplejson.loads(self.packed)
 
     @property

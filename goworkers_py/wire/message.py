@@ -132,7 +132,7 @@ class Message:
 
     @property
     def properties(self) -> Properties | None:
-        """What another program has said beside the body of its message in RabbitMQ, such as
+        """Everything that another program has said beside the body of its message in RabbitMQ, such as
         `workers.current_message().properties.headers` and `.reply_to`. A retry has them too. None for a job, and for a
         body from a list of Redis."""
         return Properties.of(self.fields)

@@ -1,4 +1,4 @@
-"""What a message of RabbitMQ says beside its body: its headers, its content type, and where it was published.
+"""Properties of a message of RabbitMQ, beside its body: its headers, its content type, and where it was published.
 
 A body of plain format keeps them in its job, inside of the field `plain`, so that a retry has them too. JSON has no
 bytes, times, decimals and NaN: such a value is written as an object with one tagged name, see `_TAGS`.
@@ -60,8 +60,8 @@ class Properties:
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Properties | None:
-        """Those in the fields of a job; None for a job that has none. Strangers write payloads: what cannot be read is
-        left out."""
+        """The properties in the fields of a job; None for a job that has none. Strangers write payloads: what cannot be
+        read is left out."""
         plain = fields.get(FIELD)
         record = plain.get(PROPERTIES) if isinstance(plain, dict) and is_version(plain.get("v"), V) else None
         if not isinstance(record, dict):

@@ -1,4 +1,4 @@
-"""What the gem sidekiq-status shows of a job: the hash `sidekiq:status:JID`, which the gem makes at the push.
+"""A job as the gem sidekiq-status shows it: the hash `sidekiq:status:JID`, which the gem makes at the push.
 
 These fields are written here, and `stop` is read:
 

@@ -82,7 +82,7 @@ def test_the_docstring_of_the_folder_says_what_each_file_holds(feature: Feature)
     assert {name for name in files if f"`{name}`" not in str(package.__doc__)} == set()
 
 
-@names
+@pytest.mark.parametrize("feature", [one for one in FEATURES if one.contract], ids=lambda feature: feature.name)
 def test_a_feature_has_its_part_for_both_families_of_brokers_and_none_for_others(feature: Feature) -> None:
     assert callable(feature.part("redis"))
     assert feature.part("other") is None
@@ -91,9 +91,10 @@ def test_a_feature_has_its_part_for_both_families_of_brokers_and_none_for_others
 
 
 @names
-def test_a_feature_has_a_part_of_the_memory_with_its_ties_and_effects(feature: Feature) -> None:
-    make = feature.memory()
-    assert make is not None
-    part = make(State())
-    assert part.ties
-    assert part.effects
+def test_a_feature_is_the_same_in_the_memory_and_in_redis(feature: Feature) -> None:
+    make, redis_part = feature.memory(), feature.redis()
+    assert (make is None) == (redis_part is None)
+    if make is not None and redis_part is not None:
+        part = make(State())
+        assert part.ties.keys() == redis_part.ties.keys()
+        assert part.effects.keys() == redis_part.effects.keys()

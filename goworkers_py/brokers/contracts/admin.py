@@ -204,8 +204,8 @@ class Admin(Protocol):
         """Returns every identity under which jobs may be in progress, also dead ones."""
 
     def dead_holders(self, owners: Collection[str]) -> set[str]:
-        """Those of these owners of places and locks that are dead: declared dead, or in no registry. None on a broker
-        without limits and locks."""
+        """The ones of these owners of places and locks that are dead: declared dead, or in no registry. None on a
+        broker without limits and locks."""
         return set()
 
     def in_progress(self, queue: str = "", identity: str = "") -> Iterator[InProgressJob]:

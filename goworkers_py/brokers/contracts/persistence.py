@@ -112,7 +112,7 @@ class Claims(Protocol):
         """The id and the due time of all tasks that are due by then, claimed or not, the first due first."""
 
     def read(self, ids: Sequence[str]) -> Sequence[DelayTask]:
-        """Those of the tasks that are there."""
+        """The tasks that are there."""
 
 
 @runtime_checkable

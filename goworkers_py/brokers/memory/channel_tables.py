@@ -1,4 +1,4 @@
-"""What goes down to the processes and up from them: calls, answers, reports. Also the audit list."""
+"""Tables of the messages to the processes and from them: calls, answers, reports. Also the audit list."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class RabbitConsumer:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """That of the server; empty while it is not known."""
+        """The version of the server; empty while it is not known."""
         return self._link.version if self._link is not None else ()
 
     def wake(self) -> None:
@@ -94,7 +94,7 @@ class RabbitConsumer:
                 raise again(link.error)
 
     def _raise_errors(self) -> None:
-        """Those of queues that are served by now are dropped. A queue without a leader is no outage for the others."""
+        """Errors of queues that are served by now are dropped. A queue without a leader is no outage for the others."""
         while self._errors:
             queue, error = self._errors.popitem()
             flow = self._flows.get(queue)

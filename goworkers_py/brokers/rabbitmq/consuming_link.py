@@ -385,7 +385,7 @@ class ConsumingLink(Link):
         self._loop.call_later(LOOK_EVERY_S, self._look)
 
     def _give_back(self, flow: Flow) -> None:
-        """Those of its jobs that wait in the inbox, which a later flow may have by now."""
+        """Gives back its jobs that wait in the inbox, which a later flow may have by now."""
         inbox, back = flow.inbox, list[int]()
         for _ in range(len(inbox)):
             try:

@@ -37,7 +37,7 @@ def headers_at(raw: bytes, at: int) -> tuple[int, int]:
 
 
 def read_headers(raw: bytes) -> dict[Any, Any]:
-    """Those that cannot be read are kept as they are, under one name."""
+    """Headers that cannot be read are kept as they are, under one name."""
     try:
         return _table(raw, 0, MOST_LEVELS)
     except (ValueError, LookupError, struct.error):

@@ -121,7 +121,7 @@ class Link:
         self._loop.stop()
 
     def _version(self) -> tuple[int, ...]:
-        """That of the server."""
+        """The version of the server."""
         told = str((self._connection.server_properties or {}).get("version", "3"))
         return tuple(int(part) for part in told.split("-")[0].split(".") if part.isdigit())
 

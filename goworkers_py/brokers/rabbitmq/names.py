@@ -37,7 +37,8 @@ DELAY = "pyworkers-delay"  # by it the exchange of delays chooses the queue
 
 
 class RabbitMessage(NamedTuple):
-    """What is published: to a queue of RabbitMQ by its name, after `delay_ms`, one of STEPS_MS; 0: at once."""
+    """A message that is published: to a queue of RabbitMQ by its name, after `delay_ms`, one of STEPS_MS; 0: at
+    once."""
 
     queue: str
     body: bytes
@@ -102,7 +103,7 @@ class Names:
         return RabbitMessage(queue, body, {DUE: due_ms, DELAY: step}, step)
 
     def arguments(self, name: str, version: tuple[int, ...]) -> dict[str, Any]:
-        """Those with which a queue is declared that is not there. `version` is that of the server."""
+        """The arguments with which a queue is declared that is not there. `version` is that of the server."""
         if name.startswith((self._runs, self._alone)):
             life_ms = max(1, min(int(self._marks_life_s * 1000), MOST_TTL_MS))
             return {"x-queue-type": "classic", "x-expires": life_ms, "x-message-ttl": life_ms}

@@ -1,4 +1,5 @@
-"""The broker on Redis. Sidekiq and go-workers read most of its keys; the keys for leases are our own."""
+"""The broker on Redis. Queues, schedule, retries, dead jobs and processes are in the keys of Sidekiq and go-workers.
+The keys that begin with `pyworkers:` are our own."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class RedisPart:
 
 @cache
 def parts() -> tuple[RedisPart, ...]:
-    """That of the engine, then those of the features."""
+    """The part of the engine, then the parts of the features."""
     from goworkers_py.brokers.redis.own_part import part
 
     return part(), *[found for entry in FEATURES if (found := entry.redis()) is not None]

@@ -1,1 +1,1 @@
-"""What is kept in a file of SQLite."""
+"""Storage in a file of SQLite."""

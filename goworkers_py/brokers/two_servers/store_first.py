@@ -62,7 +62,7 @@ class StoreFirst:
                 log.error("the ends of %d jobs cannot be remembered, and they run again: %s", len(lost), error)
 
     def known_ends(self, deliveries: Sequence[Delivery]) -> set[Delivery]:
-        """Those whose end was written, and could not be acknowledged."""
+        """The deliveries whose end was written, and could not be acknowledged."""
         names = {one: _name_of(one) for one in deliveries}
         known = self._store.known_ends([*names.values()])
         return {one for one, name in names.items() if name in known}

@@ -142,7 +142,7 @@ class TwoServerTransport(Transport):
         return (self._take_stored if at_store else self._take_of_service)(pool, identity, asks, limit, wait_s)
 
     def _pool(self, queues: Sequence[str]) -> ServicePool:
-        """That of these queues, or one that has more."""
+        """The pool of these queues, or one that has more."""
         wanted = frozenset(queues)
         pool = next((pool for pool in list(self._pools) if pool.queues >= wanted), None)
         if pool is None:

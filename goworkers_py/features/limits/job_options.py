@@ -10,7 +10,7 @@ from goworkers_py.features.limits.limit import LimitSpec
 
 
 class HasLimit(Protocol):
-    """What `workers.limit` returns."""
+    """A value of `workers.limit`."""
 
     @property
     def spec(self) -> LimitSpec: ...

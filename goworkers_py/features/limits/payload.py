@@ -31,7 +31,7 @@ def slots_field(ties: Iterable[SlotTie]) -> list[dict[str, Any]]:
 
 
 def slots_of(fields: Mapping[str, Any]) -> list[SlotTie]:
-    """Those that this release can read."""
+    """The slots that this release can read."""
     told = part_of(fields, SLOTS)
     if not isinstance(told, list) or len(told) > MOST_SLOTS:
         return []

@@ -95,7 +95,7 @@ class Tracker(BrokerService):
 
 
 class _Mark:
-    """What was written of a running job."""
+    """The state of a running job that was written last."""
 
     done = False  # that it runs
     progress: str | None = None

@@ -41,7 +41,7 @@ BuiltIn = Mapping[str, Callable[..., Any]]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a target may name of this process."""
+    """The properties of this process that a target may name."""
 
     tag: str
     queues: Collection[str]

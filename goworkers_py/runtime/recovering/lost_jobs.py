@@ -10,8 +10,8 @@ from goworkers_py.runtime.alive.lease import Lease
 
 
 def lost_jobs(broker: Broker, lease: Lease, running: Iterable[Delivery]) -> Iterable[Delivery]:
-    """Those that were recovered, after this process was silent for longer than its lease. The broker is asked only
-    about jobs that were fetched under an earlier identity: those of the present one are not recovered."""
+    """The running jobs that were recovered, after this process was silent for longer than its lease. The broker is
+    asked only about jobs that were fetched under an earlier identity: those of the present one are not recovered."""
     now = lease.identity
     earlier = [one for one in running if one.identity != now]
     if not earlier or Capability.LEASES not in broker.capabilities:

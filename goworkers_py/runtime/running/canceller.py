@@ -200,8 +200,8 @@ def _of(message: Message, tombstones: Mapping[str, Tombstone]) -> Tombstone | No
 
 
 def _batch_of(message: Message, tombstones: Mapping[str, Tombstone]) -> Tombstone | None:
-    """That of the chain of the job, of its batch, or of one around it. Their names are never used again, and only their
-    end removes the tombstone. So nobody asks whether it still stands."""
+    """The tombstone of the chain of the job, of its batch, or of one around it. Their names are never used again, and
+    only their end removes the tombstone. So nobody asks whether it still stands."""
     if FIELD not in message.fields:
         return None
     member, link = batch_of(message.fields), chain_of(message.fields)

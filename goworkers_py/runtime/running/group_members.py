@@ -1,4 +1,4 @@
-"""What a worker does with a job of a group: a member that it meets in a queue joins its group, and the job that
+"""The work on a job of a group: a member that it meets in a queue joins its group, and the job that
 aggregates a set gets the set's members."""
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ class Turns(Service):
 
     @property
     def launchers(self) -> list[Launcher]:
-        """That of the last turn, and the earlier ones that count."""
+        """The launcher of the last turn, and the earlier ones that count."""
         last = self.next
         here = [] if last is None or last.launcher in self._earlier else [last.launcher]
         return [*self._earlier, *here]

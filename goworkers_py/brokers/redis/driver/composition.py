@@ -50,7 +50,7 @@ def source_of(path: Path) -> str:
 
 
 def split(source: str) -> tuple[str, list[str], str]:
-    """What stands before the line that says what is given, the names in that line, and what stands behind it."""
+    """The text before the line that says what is given, the names in that line, and the text behind it."""
     found = _GIVEN.search(source)
     if found is None:
         return "", [], source
@@ -178,7 +178,7 @@ _FINISHER = "function() if rawget(made, 'NAME') then made.NAME.finish() end end"
 
 
 def _locals(values: Mapping[str, str]) -> str:
-    """Those that have their names already need none."""
+    """The line that gives the values their names. A value that is written by its own name needs none."""
     others = {name: value for name, value in values.items() if value != name}
     return f"local {', '.join(others)} = {', '.join(others.values())}\n" if others else ""
 

@@ -127,7 +127,7 @@ class PoolConsumer(RedisConsumer):
         return caught
 
     def _unblocked(self, waiting: Sequence[str]) -> Sequence[str]:
-        """Those of these queues whose wait has an answer within a moment."""
+        """The ones of these queues whose wait has an answer within a moment."""
         try:
             self.line.exchange([("CLIENT", "UNBLOCK", self._waits[queue].client_id) for queue in waiting])
         except BrokerRefused:

@@ -63,8 +63,8 @@ _OTHERS = (
 
 @dataclass(frozen=True, slots=True)
 class ProducerRight:
-    """What a producer may do with some keys. No other command may touch these keys, and these commands no others: a
-    command that a lock needs, such as DEL or EXPIRE, would delete a queue."""
+    """The commands that a producer may use on some keys. No other command may touch these keys, and these commands no
+    others: a command that a lock needs, such as DEL or EXPIRE, would delete a queue."""
 
     commands: str
     patterns: str = ""  # without the namespace, as are the channels
