@@ -279,6 +279,17 @@ def test_a_lock_that_was_kept_for_a_retry_has_its_time_though_its_keeper_is_late
     assert end_of(locks) == (1_000.0, "")
 
 
+def test_a_lock_stays_with_the_process_that_runs_its_job_now(
+    me: Process, other: Process, locks: Locks, publish: Any
+) -> None:
+    publish(push(1))
+    assert locks.begin(Begin(NAME, "1", "q", 60, owner=other.identity)) == Begun()
+    locks.own([owned(me)])
+    assert end_of(locks) == (None, other.identity)
+    locks.disown([owned(me)])
+    assert end_of(locks) == (None, other.identity)
+
+
 def test_no_job_owns_the_lock_of_another_one(me: Process, locks: Locks, publish: Any) -> None:
     publish(push(1))
     assert locks.own([owned(me, "2"), owned(me)._replace(name="Job:free")]) == ["1", ""]

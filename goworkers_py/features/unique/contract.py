@@ -35,9 +35,10 @@ class Locks(Protocol):
 
     def own(self, locks: Sequence[OwnedLock]) -> list[str | None]:
         """The locks name the owners that run their jobs now, and have no end of their own until a settlement or a
-        recovery gives them one. Not so of an owner that was declared dead, nor of a lock that has more time than its
-        own: it was kept for a later run, and the run of which the owner knows may have ended just now. Returns for each
-        lock the jid of another job that holds it, or an empty text; None where the server of that lock is away."""
+        recovery gives them one. Not so of an owner that was declared dead. Nor of a lock that names another owner, who
+        lives, or has more time than its own, which was kept for a later run: the run of which this owner knows may have
+        ended just now. Returns for each lock the jid of another job that holds it, or an empty text; None where the
+        server of that lock is away."""
 
     def disown(self, locks: Sequence[OwnedLock]) -> None:
         """The jobs of these locks do not run any more: those that still name the owner get their time back."""

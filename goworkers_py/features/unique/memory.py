@@ -118,7 +118,11 @@ class LockTable(MemoryPart):
         held = self.get(lock.name)
         if held is None or held.holder.jid != lock.jid:
             return "" if held is None else held.holder.jid
-        if held.owner or held.expires_at <= self._clock() + lock.for_s:  # else it was kept for a later run
+        # The run of which the owner knows may have ended just now. Then another process may run the job, or the lock
+        # was kept for a later run.
+        others_run = held.owner not in ("", lock.owner) and not self._state.is_dead(held.owner)
+        waits = not held.owner and held.expires_at > self._clock() + lock.for_s
+        if not others_run and not waits:
             held.end_with(lock.owner)
         return ""
 
