@@ -100,7 +100,7 @@ class LimitReleaser(BrokerService):
         except BaseException:
             self._all = self._all or everything
             raise
-        if waiting and machine.monotonic() >= self._search_at:
+        if waiting and not self.stopping.is_set() and machine.monotonic() >= self._search_at:
             self._search(waiting)
         if due.next_in_s is None and any(slot not in self._refused for slot in due.slots):
             return OFTEN_S
@@ -143,7 +143,8 @@ class LimitReleaser(BrokerService):
         began = machine.monotonic()
         late = ((slot, self._late(slot)) for slot in machine.random.sample(waiting, len(waiting)))
         if self._free_missing([*itertools.islice((pair for pair in late if pair[1]), 1)]):
-            self._search_many()
+            if not self.stopping.is_set():
+                self._search_many()
         else:
             ended = machine.monotonic()
             self._search_at = ended + REST * (ended - began)
