@@ -1,4 +1,5 @@
-"""Tells which of many jobs are in no place any more, in one search. `lock_holders` asks for one job, in fewer reads."""
+"""Tells which of many jobs are in no place any more, in one search. `features.unique.holders` asks for
+one job, in fewer reads."""
 
 from __future__ import annotations
 

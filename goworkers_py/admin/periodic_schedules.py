@@ -11,7 +11,7 @@ from goworkers_py.admin.verbs import Verbs
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.periodic import Periodic
 from goworkers_py.core.errors import ArgumentError, ConfigError
-from goworkers_py.core.periodic import HistoryEntry, Rule, ScheduleRecord
+from goworkers_py.core.periodic import ForeignSchedule, HistoryEntry, Rule, ScheduleRecord
 from goworkers_py.policy.slots import slots_of
 from goworkers_py.wire import payload
 from goworkers_py.wire.schedule import args_of, fields_of, rule_fields, rule_of
@@ -44,6 +44,11 @@ class PeriodicJobStatus:
     asked: int = 0  # firings that people have asked for and that have not happened yet
     rule_of_code: str = ""  # where `set_periodic` has set another one
     args_of_code: list[Any] | None = None
+
+
+def status_of_foreign(one: ForeignSchedule) -> PeriodicJobStatus:
+    state = "foreign" if one.enabled else "disabled"
+    return PeriodicJobStatus(one.program, one.name, one.told, one.job_class, one.queue, one.args, state)
 
 
 class PeriodicSchedules(Verbs):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import click
 import simplejson
 
-from goworkers_py.admin.periodic_schedules import PeriodicJobStatus
+from goworkers_py.admin.periodic_schedules import PeriodicJobStatus, status_of_foreign
 from goworkers_py.api.app import App
 from goworkers_py.cli import schedule_details
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail, json_of
@@ -34,7 +34,7 @@ def periodic() -> None:
 @connected
 def list_(app: App, as_json: bool) -> None:
     """Lists the schedules with their next and last firing. Those of sidekiq-cron and sidekiq-scheduler are in it."""
-    found = [*app.inspector.periodic_jobs(), *map(_of_foreign, app.inspector.neighbours.schedules())]
+    found = [*app.inspector.periodic_jobs(), *map(status_of_foreign, app.inspector.neighbours.schedules())]
     show_all(found, as_json, _show, "periodic jobs")
 
 
@@ -45,7 +45,7 @@ def list_(app: App, as_json: bool) -> None:
 def show(app: App, name: str, as_json: bool) -> None:
     """Shows one schedule with its next slots and its last firings."""
     inspector, slots, last = app.inspector, list[float](), list[HistoryEntry]()
-    foreign = [one for one in map(_of_foreign, inspector.neighbours.schedules()) if _is_named(one, name)]
+    foreign = [one for one in map(status_of_foreign, inspector.neighbours.schedules()) if _is_named(one, name)]
     if len(foreign) == 1 and not any(_is_named(one, name) for one in inspector.periodic_jobs()):
         [found] = foreign
     else:
@@ -199,11 +199,6 @@ def _row(one: HistoryEntry) -> tuple[str, str, str, str, str]:
 
 def _is_named(one: PeriodicJobStatus, name: str) -> bool:
     return name in (one.name, f"{one.source}:{one.name}")
-
-
-def _of_foreign(one: ForeignSchedule) -> PeriodicJobStatus:
-    state = "foreign" if one.enabled else "disabled"
-    return PeriodicJobStatus(one.program, one.name, one.told, one.job_class, one.queue, one.args, state)
 
 
 def _obstacles(one: ForeignSchedule) -> Iterator[str]:

@@ -7,7 +7,7 @@ that cannot be decoded goes to the dead jobs at once: no later try would read it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import simplejson
 
@@ -31,11 +31,7 @@ class JsonCodec:
         return payload.encode(value).encode()
 
     def decode(self, body: bytes) -> Any:
-        return simplejson.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
+        return simplejson.loads(body.decode("utf-8"), parse_constant=payload.refuse_constant)
 
 
 class TextCodec:

@@ -35,7 +35,7 @@ _SPACE = " \t\n\r"
 TOO_DEEP = f"nested deeper than {MAX_NESTING} levels, which Ruby refuses to read"
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
@@ -51,9 +51,9 @@ def _int_of_any_size(digits: str) -> int:
 
 
 # Returns the value that begins at a character, and where it ends. Not `raw_decode`, which accepts a byte order mark.
-_scan = simplejson.JSONDecoder(parse_constant=_refuse_constant).scan_once
+_scan = simplejson.JSONDecoder(parse_constant=refuse_constant).scan_once
 # Accepts integers of more than 4,300 digits, as Ruby does and int() does not. Slower, so only used if `_scan` fails.
-_scan_large_ints = simplejson.JSONDecoder(parse_constant=_refuse_constant, parse_int=_int_of_any_size).scan_once
+_scan_large_ints = simplejson.JSONDecoder(parse_constant=refuse_constant, parse_int=_int_of_any_size).scan_once
 # Writes the types of JSON, and a tuple as a list. Without these options simplejson also writes bytes, decimals and
 # objects with a method `_asdict`. It does not look for circular references, because `check_plain` refuses them.
 _encoder = simplejson.JSONEncoder(

@@ -14,11 +14,12 @@ from typing import Any
 
 import simplejson
 
+from goworkers_py.wire.payload import skip_space
+
 HEAD, TAIL = 4_000, 16_000  # bytes of the beginning and of the end
 MOST_TRIES, MOST_READ = 500, 200_000  # commas that are tried, and characters read behind them
 _scan = simplejson.JSONDecoder().scan_once
 _MEMBER = re.compile(r',\s*"')
-_SPACE = " \t\r\n"
 
 
 def stand_in(head: bytes, tail: bytes, size: int) -> bytes:
@@ -34,15 +35,15 @@ def stand_in_for(payload: bytes) -> bytes:
 
 def _first(text: str) -> dict[str, Any]:
     fields: dict[str, Any] = {}
-    at, sign = _past_space(text, 0), "{"
+    at, sign = skip_space(text, 0), "{"
     try:
         while text[at] == sign:
-            name, at = _scan(text, _past_space(text, at + 1))
-            at = _past_space(text, at)
+            name, at = _scan(text, skip_space(text, at + 1))
+            at = skip_space(text, at)
             if not isinstance(name, str) or text[at] != ":":
                 break
-            value, at = _scan(text, _past_space(text, at + 1))
-            at, sign = _past_space(text, at), ","
+            value, at = _scan(text, skip_space(text, at + 1))
+            at, sign = skip_space(text, at), ","
             if text[at] == sign:  # else a number may go on
                 fields[name] = value
     except (ValueError, IndexError, StopIteration, RecursionError):
@@ -64,12 +65,6 @@ def _last(text: str) -> dict[str, Any]:
             read += len(rest)
         else:
             read += end
-            if isinstance(value, dict) and _past_space(rest, end) == len(rest):
+            if isinstance(value, dict) and skip_space(rest, end) == len(rest):
                 return value
     return {}
-
-
-def _past_space(text: str, at: int) -> int:
-    while at < len(text) and text[at] in _SPACE:
-        at += 1
-    return at

@@ -43,11 +43,10 @@ class TrackingFeature(Feature):
         return None if records is None else records.record
 
     def ties_of_copy(self, fields: Mapping[str, Any]) -> Collection[Tie]:
-        from goworkers_py.features.tracking.record import says_tracked, tracked_of
-        from goworkers_py.features.tracking.tie import RecordTie
+        from goworkers_py.features.tracking.tie import record_tie
 
-        tracked = tracked_of(fields) if says_tracked(fields) else None
-        return () if tracked is None else (RecordTie(tracked),)
+        tie = record_tie(fields)
+        return () if tie is None else (tie,)
 
     def marks_class(self, options: Mapping[str, Any]) -> bool:
         return any(options.get(name) for name in ("track", "retain", "sidekiq_status"))

@@ -13,8 +13,8 @@ from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import DuplicateJob
 from goworkers_py.features.tracking.contract import Records
-from goworkers_py.features.tracking.record import says_tracked, tracked_of
-from goworkers_py.features.tracking.tie import RecordTie
+from goworkers_py.features.tracking.record import says_tracked
+from goworkers_py.features.tracking.tie import RecordTie, record_tie
 
 
 class RecordTies(JobTies):
@@ -70,8 +70,3 @@ class RecordPushes(PushPart):
 
     def begin(self) -> RecordCall:
         return RecordCall(self._broker)
-
-
-def record_tie(fields: Mapping[str, Any]) -> RecordTie | None:
-    job = tracked_of(fields) if says_tracked(fields) else None
-    return None if job is None else RecordTie(job)

@@ -109,7 +109,7 @@ class RedisRecords(Records):
         return found[:limit], len(found) > limit
 
     def _forget(self, key: str, stale: Sequence[_Entry]) -> None:
-        """Who only reads may not be allowed to write."""
+        """A program that only reads may not be allowed to write."""
         if stale:
             with suppress(BrokerRefused, BrokerFull):
                 self._connections.script(_FORGET, [key], [part for entry in stale for part in entry])

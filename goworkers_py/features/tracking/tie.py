@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from goworkers_py.features.tracking.record import says_tracked, tracked_of
 
 if TYPE_CHECKING:
     from goworkers_py.features.tracking.effects import TrackedJob
@@ -18,3 +21,9 @@ class RecordTie(NamedTuple):
     @property
     def word(self) -> str:
         return "record"
+
+
+def record_tie(fields: Mapping[str, Any]) -> RecordTie | None:
+    """The tie of the job with these fields of a payload; None for a job without a record."""
+    job = tracked_of(fields) if says_tracked(fields) else None
+    return None if job is None else RecordTie(job)

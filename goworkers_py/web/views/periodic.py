@@ -6,9 +6,8 @@ from dataclasses import asdict
 
 import simplejson
 
-from goworkers_py.admin.periodic_schedules import PeriodicJobStatus
+from goworkers_py.admin.periodic_schedules import PeriodicJobStatus, status_of_foreign
 from goworkers_py.brokers.broker import Capability
-from goworkers_py.core.periodic import ForeignSchedule
 from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import JSON, Param, whole_from
 from goworkers_py.web.site.hiding import MASK
@@ -30,7 +29,7 @@ def listed(visit: Visit) -> Data:
     gems are among them."""
     inspector = visit.inspector
     found = entries(visit, "periodic jobs", Capability.PERIODIC, inspector.periodic_jobs)
-    foreign = [_of_foreign(one) for one in inspector.neighbours.schedules()][:MOST]
+    foreign = [status_of_foreign(one) for one in inspector.neighbours.schedules()][:MOST]
     return {
         "jobs": [_shown(visit, one) for one in COLUMNS.sorted([*found, *foreign], visit.args["sort"])],
         "offered": inspector.has(Capability.PERIODIC),
@@ -52,11 +51,6 @@ def _shown(visit: Visit, job: PeriodicJobStatus) -> dict[str, object]:
     told["rule"] = visit.hiding.text(job.rule)  # that of a gem may be the whole schedule, as JSON
     told["args"], told["args_of_code"] = visit.hiding.value(job.args), visit.hiding.value(job.args_of_code)
     return told
-
-
-def _of_foreign(one: ForeignSchedule) -> PeriodicJobStatus:
-    state = "foreign" if one.enabled else "disabled"
-    return PeriodicJobStatus(one.program, one.name, one.told, one.job_class, one.queue, one.args, state)
 
 
 def _pause(visit: Visit) -> ActionDone:
