@@ -346,8 +346,8 @@ class App(Producer):
 
     def command(self, name: str) -> Callable[[Command], Command]:
         """Decorator `@workers.command("flush-cache")`: `pyworkers processes call flush-cache` calls the function in the
-        processes that it names, each in a thread of its own, with the JSON values of the call. What it returns, a JSON
-        value, is the answer."""
+        processes that it names, each in a thread of its own, with the JSON values of the call. It returns the
+        answer, a JSON value."""
         if not _NAME.fullmatch(name):
             raise ConfigError(f"command({name!r}): a name is lower-case letters, digits and hyphens: flush-cache")
         if name in BUILT_IN:

@@ -28,7 +28,7 @@ class Delivery:
     receipt: Any = None  # only the broker reads it
     properties: Any = None  # set by the broker: what a message of plain format says beside its body, for its reader
     message: Any = None  # the parsed payload; set by the worker that begins the job
-    # What features keep of the run, by their names. The worker that begins the job replaces it as a whole.
+    # Features keep values of the run here, by their names. The worker that begins the job replaces it as a whole.
     of_features: Mapping[str, Any] = MappingProxyType({})
     # The name of its marks, for a job that came again and again, see `contracts.death_marks`; set by the broker.
     mark = ""

@@ -15,13 +15,10 @@ import pytest
 from servers import RedisServer
 
 import goworkers_py
-from goworkers_py.features import FEATURES
 
 PACKAGE = Path(goworkers_py.__file__).parent
 
 FLOORS = 28  # of imports: a module on the ground floor imports none of ours
-MODULES_OF_PRODUCER = 91
-MODULES_OF_FEATURE = 3  # of these, for each feature: its package, its entry, its options
 # Of one plain push to Redis, after the first one of a program. Instructions are those of CPython 3.11.
 PUSH = {"functions": 50, "modules": 17, "instructions": 1_251}
 # Of the worker's thread: a plain job, and a unique one whose lock it owns at once.
@@ -119,15 +116,6 @@ def test_the_engine_knows_no_word_of_a_feature() -> None:
         if isinstance(node, ast.Constant) and node.value in WORDS
     }
     assert spelling == STILL_SPELL
-
-
-@pytest.mark.server
-def test_a_producer_loads_what_a_push_needs() -> None:
-    program = "import goworkers_py, sys; print(*[one for one in sys.modules if one.startswith('goworkers_py')])"
-    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
-    assert len(loaded) <= MODULES_OF_PRODUCER + MODULES_OF_FEATURE * len(FEATURES)
-    for room in ("runtime.assembly", "web", "cli", "testing"):
-        assert not [name for name in loaded if name.startswith(f"goworkers_py.{room}")]
 
 
 WALK = """

@@ -38,7 +38,7 @@ def noop():
 
 @dataclass
 class Load:
-    """What the nodes did for so many jobs."""
+    """The work of the nodes for so many jobs."""
 
     jobs: int
     took_s: float = 0.0

@@ -273,7 +273,7 @@ class State:
             part.moved(move)
 
     def follow(self, effects: Iterable[Effect]) -> None:
-        """Does what these effects of a move say. Those that only a settlement has are left out."""
+        """Does what these effects of a move say. It leaves out effects that only a settlement has."""
         for effect in effects:
             if (apply := self.effects.get(type(effect))) is not None:
                 apply(effect)
