@@ -1,4 +1,5 @@
-"""The generated files by their paths, each with its text of today.
+"""The generated files by their paths, each with its text of today: documentation, and the modules that fold over
+features for type checkers.
 
 A page is generated as a whole, or has tables between two marks; the text around these is written by hand.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from reference import api, brokers, commands, comparison, http_paths, metrics, options
+from reference import api, brokers, commands, comparison, features, http_paths, metrics, options
 from reference.markdown import filled
 
 
@@ -17,6 +18,7 @@ def generated(root: Path) -> Mapping[str, str]:
         return filled((root / path).read_text("utf-8"), tables, path)
 
     return {
+        **features.modules(),
         "conf/pyworkers.ini": options.sample(),
         "docs/options.md": options.page(),
         "docs/jobs.md": with_tables("docs/jobs.md", {"job options": options.of_jobs()}),

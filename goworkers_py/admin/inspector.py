@@ -1,7 +1,5 @@
 """Reads and changes queues, jobs and processes: one facade for the command line, the HTTP pages and programs.
 
-The class is public, and type checkers must see all of its verbs. So it names the verbs of the features here.
-
 inspector = workers.inspector
 inspector.queues()
 for looked_at, changed in inspector.retry(inspector.DEAD, workers.Filter(error="Timeout")): ...
@@ -37,14 +35,10 @@ from goworkers_py.brokers.contracts.fleet import (
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core.command import Command
 from goworkers_py.core.election import MAIN, Standing
-from goworkers_py.features.limits.admin import LimitVerbs
-from goworkers_py.features.tracking.admin import RecordVerbs
-from goworkers_py.features.unique.admin import LockVerbs
+from goworkers_py.features.verbs import FeatureVerbs
 
 
-class Inspector(
-    Jobs, RecordVerbs, LockVerbs, LimitVerbs, GroupedJobs, PeriodicSchedules, FleetCalls, Audit, ExecutionMetrics
-):
+class Inspector(Jobs, FeatureVerbs, GroupedJobs, PeriodicSchedules, FleetCalls, Audit, ExecutionMetrics):
     """Shows and changes queues, jobs and processes, for programs and for the command line: `workers.inspector`.
 
     Every method asks the broker again, and raises BrokerError if the broker does not answer. A place is SCHEDULED,

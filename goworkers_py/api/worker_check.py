@@ -12,7 +12,6 @@ from goworkers_py.core.errors import ArgumentError, BrokerRefused
 from goworkers_py.core.periodic import generation_order
 from goworkers_py.core.strikes import Lock
 from goworkers_py.core.version import __version__
-from goworkers_py.wire.needs import SINCE
 
 if TYPE_CHECKING:
     from goworkers_py.brokers.contracts.recoverable import LiveProcess
@@ -121,6 +120,8 @@ def _features(needs: frozenset[str]) -> str:
 
 def _since(needs: frozenset[str]) -> str:
     """The first release that knows all of them."""
+    from goworkers_py.policy.known_needs import SINCE
+
     return max((SINCE.get(need, __version__) for need in needs), key=generation_order)
 
 

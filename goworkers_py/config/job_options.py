@@ -5,7 +5,7 @@
     PushOptions    for one push: EnqueueOptions, see `enqueue_options`
     SetOptions     for one push through the job: set()
 
-The options of a feature are in its folder. This is the one place that puts them together.
+The options of a feature are in its folder, and `features.job_options` puts those of all features together.
 
 For a run, a field in the payload overrides the options in the job's code; for a push, the options of `set` or
 EnqueueOptions override them. Editors and type checkers show the same classes as signatures. None: the option is not
@@ -30,9 +30,7 @@ from goworkers_py.config.option_values import (
 from goworkers_py.config.parsers import did_you_mean
 from goworkers_py.config.wire_options import GroupOptions, LifeOptions, RunOptions
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.features.limits.job_options import LimitOptions
-from goworkers_py.features.tracking.job_options import TrackingOptions
-from goworkers_py.features.unique.job_options import UniqueOptions
+from goworkers_py.features.job_options import FeatureOptions, FeatureOptionsOfCode
 from goworkers_py.wire.needs import GROUP
 
 RetryIn = Callable[[int, BaseException], float | str | None] | float | str | None
@@ -43,7 +41,7 @@ _QUEUE = Option(is_name, "a name", "the queue in which the job waits", write=Non
 _PARTITION = Option(is_name, "a name", "the partition whose broker holds the queue, see docs/partitions.md", write=None)
 
 
-class WireOptions(RunOptions, TrackingOptions, LifeOptions, UniqueOptions, GroupOptions, total=False):
+class WireOptions(RunOptions, LifeOptions, GroupOptions, FeatureOptions, total=False):
     """Their order is that of the docs."""
 
 
@@ -91,7 +89,7 @@ class _OfCode(TypedDict, total=False):
     ]
 
 
-class CodeOptions(WireOptions, _OfCode, LimitOptions, total=False):
+class CodeOptions(WireOptions, _OfCode, FeatureOptionsOfCode, total=False):
     atomic: Annotated[
         bool | None,
         Option(is_bool, "a bool", "true: pushes of the job happen when it has ended well, all or none", write=None),

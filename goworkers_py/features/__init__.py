@@ -1,6 +1,7 @@
 """The features, each in its folder. The engine folds over this list, and imports none of them.
 
-Their order is that in which they are asked at a push and at an end. `RUNGS` has the order around a run.
+Their order is that in which they are asked at a push and at an end. `RUNGS` has the order around a run. A feature has
+one line here, in `FEATURES`, unless its rung must stand in a certain place.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from goworkers_py.features.unique.feature import UniqueFeature
 FEATURES: Sequence[Feature] = (TrackingFeature(), UniqueFeature(), LimitsFeature())
 # The order in which people see them: pages, findings of the doctor, metrics.
 BY_NAME: Sequence[Feature] = sorted(FEATURES, key=lambda feature: feature.name)
+OTHERS = "others"
 # The rungs around a run, outermost first, see `runtime.running.rungs`. The chain of links is inside of them.
 RUNGS = (
     "tracking",  # a record says that the job runs
@@ -25,6 +27,7 @@ RUNGS = (
     "expiry",  # a job whose time has passed does not begin
     "quarantine",  # a suspect runs alone
     "expiry again",  # its time may have passed meanwhile
+    OTHERS,  # rungs that are not named here
     "group",  # a member joins its group; a job that aggregates gets its members
     "lock",  # a unique job that must not begin now waits
     "ruby lock",

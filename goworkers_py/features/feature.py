@@ -7,6 +7,7 @@ type checkers see it. A feature overrides the methods of the parts that it has.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -42,6 +43,14 @@ class Feature:
 
     name: ClassVar[str]  # of its folder
 
+    # --- what type checkers must see. `make reference` writes it into `features.job_options` and `features.verbs`.
+
+    options: ClassVar[str] = ""  # the name of the class in its `job_options.py`; empty: it has no such options
+    options_of_code: ClassVar[str] = ""  # of options that only the job's own code may give
+    verbs: ClassVar[str] = ""  # the name of the class of the inspector's verbs in its `admin.py`
+    # What a job may need of its worker, each with the first release that knows it, see `wire.needs`.
+    needs: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
     # --- jobs of a class
 
     def marks_class(self, options: Mapping[str, Any]) -> bool:
@@ -49,7 +58,7 @@ class Feature:
         return False
 
     def needs_of_class(self, options: Mapping[str, Any]) -> Collection[str]:
-        """The needs of the jobs of a class, see `wire.needs`."""
+        """Those of `needs` that the jobs of a class with these options have."""
         return ()
 
     def check(self, registry: Registry, config: Config) -> None:

@@ -44,7 +44,7 @@ class InProcess:
         return {}
 
     def rungs(self) -> Mapping[str, Rung]:
-        """By their names in `features.RUNGS`."""
+        """By their names in `features.RUNGS`. A name that is not there stands in the place of `OTHERS`."""
         return {}
 
     def ended(self, message: Message, outcome: Outcome) -> Outcome:

@@ -15,6 +15,7 @@ from goworkers_py.core import machine
 from goworkers_py.core.errors import NeedsNewerRelease
 from goworkers_py.core.outcome import Dead, Outcome, Reschedule
 from goworkers_py.core.version import __version__
+from goworkers_py.policy import known_needs
 from goworkers_py.wire import needs, payload
 from goworkers_py.wire.failure import failure_fields
 from goworkers_py.wire.message import Message, Timestamps, jid_where_missing, whole_number
@@ -38,7 +39,7 @@ class Needs:
 
     timestamps: Timestamps = field(default_factory=Timestamps)
     wall: Callable[[], float] = lambda: machine.time()
-    speaks: Collection[str] = field(default_factory=lambda: needs.SPEAKS)
+    speaks: Collection[str] = field(default_factory=lambda: known_needs.SPEAKS)
     _warned_of: set[str] = field(default_factory=set)
 
     def unmet(self, message: Message) -> Outcome | None:

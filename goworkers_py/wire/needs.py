@@ -11,24 +11,20 @@ from typing import Any
 
 FIELD = "pyworkers"
 V = 1
-# The features that a job may need and that this release knows:
+# The needs of the engine. Those of the features are in their entries, and `policy.known_needs` has all.
 BATCH = "batch"  # its end is counted in a batch
 CHAIN = "chain"  # its end pushes the next link of a chain
 EXPIRES = "expires"  # not begun after its `expires_at`
 ITERATE = "iterate"  # the code of the job is a generator function
-LIMITS = "limits"  # its class has limits
 KWARGS = "kwargs"  # the job has keyword arguments
 TYPED = "typed"  # the job's code gets values of the types of its hints, not the JSON that stands for them
-RESULT = "result"  # its result is kept
 GROUP = "group"  # it waits in a group, or aggregates one
 ENDED_SET = "ended-set"  # it ends the members of a set that was aggregated before
-UNIQUE = "unique"  # it holds a lock, which is freed at its end
 # Each with the first release that knows it.
-SINCE = {
-    **dict.fromkeys((BATCH, CHAIN, EXPIRES, GROUP, ITERATE, KWARGS, LIMITS, RESULT, TYPED, UNIQUE), "0.4.0"),
+OF_ENGINE = {
+    **dict.fromkeys((BATCH, CHAIN, EXPIRES, GROUP, ITERATE, KWARGS, TYPED), "0.4.0"),
     ENDED_SET: "0.9.0",
 }
-SPEAKS: frozenset[str] = frozenset(SINCE)
 
 # Payloads come from strangers: the text of each need is cut to this length.
 LONGEST_NEED = 100

@@ -24,6 +24,7 @@ from goworkers_py.core.outcome import REQUEUE
 from goworkers_py.links import iterate
 from goworkers_py.links.iterate import begin_iteration
 from goworkers_py.links.perform import perform
+from goworkers_py.policy.known_needs import SPEAKS
 from goworkers_py.testing import Sandbox
 from goworkers_py.wire import needs
 
@@ -541,7 +542,7 @@ def test_a_push_needs_a_worker_that_iterates(app: App, sandbox: Sandbox) -> None
     count_to_three(app).enqueue()
     [push] = sandbox._broker.transport.pushed
     assert b'"needs":["iterate"]' in push.payload
-    assert needs.ITERATE in needs.SPEAKS
+    assert needs.ITERATE in SPEAKS
 
 
 def test_a_push_by_class_name_needs_nothing(app: App, sandbox: Sandbox) -> None:

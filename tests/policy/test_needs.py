@@ -155,12 +155,12 @@ def test_each_need_is_warned_of_once_and_only_so_many_are_remembered(caplog: pyt
 
 
 NEWER = {
-    "wire.needs.SPEAKS": ["locks"],
+    "policy.known_needs.SPEAKS": ["locks"],
     "policy.needs.FIRST_PAUSE_S": 0.05,
     "policy.needs.LONGEST_PAUSE_S": 0.2,
     "policy.needs.MOST_ROUNDS": 400,
 }
-OLDER = {**NEWER, "wire.needs.SPEAKS": []}
+OLDER = {**NEWER, "policy.known_needs.SPEAKS": []}
 
 
 def test_in_a_mixed_fleet_only_workers_that_know_the_need_run_the_job(

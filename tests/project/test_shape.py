@@ -24,8 +24,8 @@ PUSH = {"functions": 50, "modules": 17, "instructions": 1_251}
 # Of the worker's thread: a plain job, and a unique one whose lock it owns at once.
 RUNS = {"plain": {"functions": 20, "modules": 17}, "unique": {"functions": 108, "modules": 35}}
 
-# They compose what users see of all features: the methods of an App and of the inspector, and the options of @job.
-EXEMPT = {"__init__", "admin.inspector", "api.app", "api.producer", "config.job_options"}
+# They compose what users see of all features: the methods of an App.
+EXEMPT = {"__init__", "api.app", "api.producer"}
 # Modules of the engine that import a module of a feature, or spell one of its words, until that is behind a seam.
 STILL_IMPORT = {"api.periodic_plan", "brokers.memory.admin", "brokers.redis.fleet.stats", "wire.sidekiq_status"}
 STILL_SPELL = {

@@ -53,7 +53,7 @@ class Beat:
 class LiveProcess:
     """A live process, as it described itself in its last beat. Release 0.1.0 tells neither version nor features.
 
-    `beat` stores both beside the presence: `__version__` of `core.version`, and `SPEAKS` of `wire.needs`.
+    `beat` stores both beside the presence: `__version__` of `core.version`, and `SPEAKS` of `policy.known_needs`.
     """
 
     identity: str

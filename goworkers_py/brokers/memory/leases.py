@@ -24,9 +24,9 @@ from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.version import __version__
+from goworkers_py.policy import known_needs
 from goworkers_py.policy.deaths import Life, died_together
 from goworkers_py.policy.poison import RecoveryDecision
-from goworkers_py.wire import needs
 
 # Dead identities are remembered for so long: a process that was frozen must not go on under its old identity.
 DEAD_FOR_S = 86_400.0
@@ -74,7 +74,7 @@ class MemoryLeases(Recoverable):
         with self._state.lock:
             now = self._state.clock()
             return [
-                LiveProcess(identity, record.presence.queues, __version__, needs.SPEAKS)
+                LiveProcess(identity, record.presence.queues, __version__, known_needs.SPEAKS)
                 for identity, record in self._state.leases.items()
                 if record.is_alive(now)
             ]

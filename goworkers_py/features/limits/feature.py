@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from goworkers_py.features.feature import Feature, Follow
 
@@ -36,6 +36,8 @@ class LimitsFeature(Feature):
     contract, kept = "Limits", "limits of jobs"
     # A job of the queue service has no place in the store from which it could go into a line.
     kept_beside = False
+    options_of_code, verbs = "LimitOptions", "LimitVerbs"
+    needs: ClassVar = {"limits": "0.4.0"}
     push_marks = frozenset({"limits"})
 
     def push(self, broker: Callable[[], Broker]) -> PushPart:

@@ -15,9 +15,9 @@ from typing import Any
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.features.limits.limit import Slot, SlotClaim, SlotTie, is_limit_name
 from goworkers_py.wire import payload
-from goworkers_py.wire.needs import FIELD, LIMITS, V, part_of
+from goworkers_py.wire.needs import FIELD, V, part_of
 
-SLOTS = "limits"
+SLOTS = NEED = "limits"  # the member of the field, and the need of a job with it
 _MARK = b'"limits"'
 # Of one job. A payload that names more was written by a stranger.
 MOST_SLOTS = 100
@@ -65,9 +65,7 @@ def with_slots(raw: bytes, fields: Mapping[str, Any], ties: Iterable[SlotTie]) -
     """The payload of a job, with these slots."""
     value = fields.get(FIELD)
     known = value.get("needs", []) if isinstance(value, dict) else []
-    needs = (
-        sorted({LIMITS, *(need for need in known if payload.is_name(need))}) if isinstance(known, list) else [LIMITS]
-    )
+    needs = sorted({NEED, *(need for need in known if payload.is_name(need))}) if isinstance(known, list) else [NEED]
     members = {"v": V, "needs": needs, SLOTS: slots_field(ties)}
     if isinstance(value, dict):
         return payload.splice_into(raw, FIELD, members)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from goworkers_py.features.feature import Feature
 
@@ -29,6 +29,8 @@ class TrackingFeature(Feature):
 
     name = "tracking"
     contract, kept = "Records", "records of jobs"
+    options, verbs = "TrackingOptions", "RecordVerbs"
+    needs: ClassVar = {"result": "0.4.0"}
     push_marks = frozenset({"track", "retain"})
 
     def push(self, broker: Callable[[], Broker]) -> PushPart:

@@ -7,7 +7,6 @@ from typing import Annotated, TypedDict
 
 from goworkers_py.config.job_option import Option
 from goworkers_py.config.option_values import is_bool, is_life, whole_seconds
-from goworkers_py.wire.needs import RESULT
 
 
 class TrackingOptions(TypedDict, total=False):
@@ -22,6 +21,6 @@ class TrackingOptions(TypedDict, total=False):
             "seconds from 1 on, or a timedelta",
             "seconds for which the result of the job, or its error, is kept after its end; it is tracked then",
             write=whole_seconds,
-            needs=RESULT,
+            needs="result",
         ),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from goworkers_py.features.feature import Feature, Follow
 
@@ -31,6 +31,8 @@ class UniqueFeature(Feature):
 
     name = "unique"
     contract, kept = "Locks", "locks of unique jobs"
+    options, verbs = "UniqueOptions", "LockVerbs"
+    needs: ClassVar = {"unique": "0.4.0"}
     push_marks = frozenset({"unique_for", "unique_by", "unique_until", "on_conflict"})
 
     def push(self, broker: Callable[[], Broker]) -> PushPart:

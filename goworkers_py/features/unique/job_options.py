@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, TypedDict, get_args
 from goworkers_py.config.job_option import Option
 from goworkers_py.config.option_values import is_life_or_false
 from goworkers_py.features.unique.lock import OnConflict, Until
-from goworkers_py.wire.needs import UNIQUE
 
 
 class UniqueOptions(TypedDict, total=False):
@@ -21,7 +20,7 @@ class UniqueOptions(TypedDict, total=False):
             "the job is not pushed while another one of its class and key holds the lock, which lasts for so many "
             "seconds from the time on at which the job is due, and is freed at its end; see docs/unique-jobs.md",
             write=None,
-            needs=UNIQUE,
+            needs="unique",
         ),
     ]
     unique_by: Annotated[

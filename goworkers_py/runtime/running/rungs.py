@@ -1,7 +1,7 @@
 """The rungs around the chain of a job that is more than its class and arguments.
 
 A rung goes on by calling the run inside of it, or answers an outcome. The engine and the features give rungs by name,
-and `features.RUNGS` has all of them, outermost first. A job is run through the rungs whose fields or marks it has.
+and `features.RUNGS` has their order, outermost first. A job is run through the rungs whose fields or marks it has.
 Which these are is found once for all jobs with the same ones.
 """
 
@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from goworkers_py.core import machine
 from goworkers_py.core.outcome import Outcome, Reschedule
+from goworkers_py.features import OTHERS
 from goworkers_py.links.chain import Run
 from goworkers_py.wire.ruby import ruby_flaw
 
@@ -46,7 +47,12 @@ class Rungs:
 
     def __init__(self, by_name: Mapping[str, Rung], order: Sequence[str], innermost: Run, of_group: Run) -> None:
         """`of_group`: the run inside of all rungs of a job that has to do with a group."""
-        self._order = [by_name[name] for name in order if name in by_name]
+        others = [rung for name, rung in by_name.items() if name not in order]
+        self._order = [
+            rung
+            for name in order
+            for rung in (others if name == OTHERS else [by_name[name]] if name in by_name else [])
+        ]
         self._innermost, self._of_group = innermost, of_group
         self._runs: dict[frozenset[str], Run] = {}
         self.fields: frozenset[str] = frozenset().union(*(rung.fields for rung in self._order))

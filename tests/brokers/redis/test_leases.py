@@ -44,7 +44,7 @@ from goworkers_py.core.outcome import DONE
 from goworkers_py.core.proc import origin
 from goworkers_py.core.timing import Timing
 from goworkers_py.core.version import __version__
-from goworkers_py.wire import needs
+from goworkers_py.policy import known_needs
 
 
 def test_a_beat_tells_the_time_of_the_server(broker: RedisBroker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def test_the_keys_of_dead_owners_and_of_process_names_expire(broker: RedisBroker
 def test_a_live_process_publishes_its_version_and_the_needs_that_it_knows(
     broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(needs, "SPEAKS", frozenset({"locks"}))
+    monkeypatch.setattr(known_needs, "SPEAKS", frozenset({"locks"}))
     for owner in ("lives:1:aaaaaaaaaaaa", "dead:1:aaaaaaaaaaaa", "late:1:aaaaaaaaaaaa"):
         broker.recoverable.beat(Presence(owner, {"q": 1}))
     assert not list(broker.recoverable.leave("dead:1:aaaaaaaaaaaa"))

@@ -51,7 +51,9 @@ def _checked(tree: Path, version: str) -> Release:
     """A process must import the package of its own release and no other."""
     release = Release(version, tree)
     code = (
-        "import goworkers_py as workers, goworkers_py.wire.needs as needs; "
+        "import goworkers_py as workers\n"
+        "try: import goworkers_py.policy.known_needs as needs\n"
+        "except ImportError: import goworkers_py.wire.needs as needs\n"  # until 0.4.0
         "print(workers.__version__, workers.__file__, *needs.SPEAKS, sep='\\n')"
     )
     told = subprocess.run(

@@ -15,7 +15,8 @@ import simplejson
 
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.version import __version__
-from goworkers_py.wire import needs, payload
+from goworkers_py.policy import known_needs
+from goworkers_py.wire import payload
 from goworkers_py.wire.message import epoch, whole_number
 from goworkers_py.wire.needs import is_version
 
@@ -32,7 +33,7 @@ class OwnerEntry:
     began: float = 0.0  # time of the first beat by the server's clock, epoch seconds; 0 in the first beat
     heard: float = 0.0  # time of the beat before this one, likewise; 0 in the first beat, and before release 0.2.0
     version: str = __version__  # empty for release 0.1.0, which wrote none
-    speaks: Collection[str] = field(default_factory=lambda: needs.SPEAKS)
+    speaks: Collection[str] = field(default_factory=lambda: known_needs.SPEAKS)
     # When this process frees places of others in limits. Early builds of 0.4.0, which wrote nothing here, do it when a
     # lease is missing.
     frees: str = DECLARED_DEAD

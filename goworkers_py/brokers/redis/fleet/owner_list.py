@@ -13,7 +13,6 @@ from goworkers_py.brokers.redis.fleet.owner_entry import DECLARED_DEAD, read_ent
 from goworkers_py.brokers.redis.fleet.process_list import number
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.proc import certainly_dead, origin, stopped
-from goworkers_py.wire.needs import LIMITS
 from goworkers_py.wire.stored_job import StoredJob
 
 # An owner is in trouble after this long without a beat: four beats.
@@ -47,7 +46,7 @@ class OwnerList:
                     trouble=_trouble(alive, silent_s, stopped(entry.origin), entry.trouble),
                     alive=alive,
                     dead_for_sure=sure,
-                    frees_by_lease=LIMITS in entry.speaks and entry.frees != DECLARED_DEAD,
+                    frees_by_lease="limits" in entry.speaks and entry.frees != DECLARED_DEAD,
                 )
             )
         return owners

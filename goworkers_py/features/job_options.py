@@ -1,0 +1,15 @@
+"""The options of jobs that features have. `make reference` writes this file out of the entries in `features`."""
+
+from __future__ import annotations
+
+from goworkers_py.features.limits.job_options import LimitOptions
+from goworkers_py.features.tracking.job_options import TrackingOptions
+from goworkers_py.features.unique.job_options import UniqueOptions
+
+
+class FeatureOptions(TrackingOptions, UniqueOptions, total=False):
+    """Anywhere."""
+
+
+class FeatureOptionsOfCode(LimitOptions, total=False):
+    """In the job's own code."""

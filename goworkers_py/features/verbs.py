@@ -1,0 +1,11 @@
+"""The verbs of the inspector that features have. `make reference` writes this file out of the entries in `features`."""
+
+from __future__ import annotations
+
+from goworkers_py.features.limits.admin import LimitVerbs
+from goworkers_py.features.tracking.admin import RecordVerbs
+from goworkers_py.features.unique.admin import LockVerbs
+
+
+class FeatureVerbs(RecordVerbs, LockVerbs, LimitVerbs):
+    pass

@@ -1,0 +1,34 @@
+"""The order of the rungs around a run."""
+
+from __future__ import annotations
+
+from goworkers_py.core.outcome import DONE, Outcome
+from goworkers_py.features import RUNGS
+from goworkers_py.links.chain import Run
+from goworkers_py.runtime.running.rungs import Rung, Rungs
+from goworkers_py.wire.message import Message
+
+MARK = frozenset({"here"})
+
+
+def noting(name: str, called: list[str]) -> Rung:
+    def wrap(run: Run, waits: bool) -> Run:
+        def noted(message: Message) -> Outcome:
+            called.append(name)
+            return run(message)
+
+        return noted
+
+    return Rung(wrap, marks=MARK)
+
+
+def test_a_rung_that_has_no_place_in_the_list_stands_behind_the_quarantine_and_before_the_lock() -> None:
+    called: list[str] = []
+
+    def done(message: Message) -> Outcome:
+        return DONE
+
+    names = ("region", "lock", "limits", "quarantine")
+    rungs = Rungs({name: noting(name, called) for name in names}, RUNGS, done, done)
+    assert rungs.run_of(MARK)(Message(b'{"class":"J","args":[],"jid":"j"}', "q")) is DONE
+    assert called == ["quarantine", "region", "lock", "limits"]
