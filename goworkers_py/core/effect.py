@@ -8,6 +8,7 @@ jid, after it has ended well, has no effects there.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeVar
 
@@ -92,6 +93,18 @@ class Push:
 
     def without_tie(self, kind: type[object]) -> Push:
         return replace(self, ties=tuple([tie for tie in self.ties if type(tie) is not kind]))
+
+
+def by_place(pushes: Iterable[Push]) -> tuple[dict[str, list[bytes]], list[float | bytes]]:
+    """The payloads for each queue, and the times and payloads for the schedule."""
+    now: dict[str, list[bytes]] = {}
+    later: list[float | bytes] = []
+    for push in pushes:
+        if push.at is None:
+            now.setdefault(push.queue, []).append(push.payload)
+        else:
+            later += (push.at, push.payload)
+    return now, later
 
 
 @dataclass(frozen=True, slots=True)

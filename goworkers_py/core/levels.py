@@ -14,7 +14,7 @@ from goworkers_py.core.errors import ArgumentError
 
 Priority = Literal["high", "normal", "low"]
 
-_PLAIN = "@plain:"
+PLAIN = "@plain:"
 _SUFFIXES = ("@high", "@low")
 
 
@@ -25,19 +25,19 @@ def levels_of(queue: str) -> tuple[str, str, str]:
 
 def base_of(queue: str) -> str:
     """The queue of which this one is a level: `mail` for `mail@high`, and for `mail`."""
-    if _PLAIN in queue:
-        return queue.partition(_PLAIN)[0] or queue
+    if PLAIN in queue:
+        return queue.partition(PLAIN)[0] or queue
     return queue.rpartition("@")[0] or queue if queue.endswith(_SUFFIXES) else queue
 
 
 def plain_level(queue: str, name: str) -> str:
     """The level of a queue for the list of this name."""
-    return f"{queue}{_PLAIN}{name}"
+    return f"{queue}{PLAIN}{name}"
 
 
 def plain_list_of(queue: str) -> str:
     """The list whose bodies this level of a queue holds; empty for every other queue."""
-    return queue.partition(_PLAIN)[2] if _PLAIN in queue else ""
+    return queue.partition(PLAIN)[2] if PLAIN in queue else ""
 
 
 def level_of(queue: str, priority: Priority | None) -> str:

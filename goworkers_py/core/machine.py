@@ -13,7 +13,9 @@ from __future__ import annotations
 import ctypes
 import random
 import time as _time
+from collections.abc import Callable
 from functools import partial
+from operator import methodcaller
 from queue import Queue, SimpleQueue
 from secrets import token_hex
 from threading import (
@@ -28,14 +30,11 @@ from threading import (
 from threading import enumerate as threads
 from time import monotonic, perf_counter, process_time, sleep
 
-# Seconds on a clock that goes on while the machine is suspended; Linux's monotonic clock stops then. Not a function of
-# our own, because every job asks it several times.
+# Not functions of our own, because every job asks these clocks several times. `time` is looked up at each call: users'
+# tests set the wall clock by replacing `time.time`.
+time: Callable[[], float] = partial(methodcaller("time"), _time)
+# Seconds on a clock that goes on while the machine is suspended; Linux's monotonic clock stops then.
 awake_and_asleep = partial(_time.clock_gettime, getattr(_time, "CLOCK_BOOTTIME", _time.CLOCK_MONOTONIC))
-
-
-def time() -> float:
-    """Looked up at each call: users' tests set the wall clock by replacing `time.time`."""
-    return _time.time()
 
 
 # Python looks for a thrown exception at each jump back.

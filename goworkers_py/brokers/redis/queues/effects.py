@@ -29,6 +29,7 @@ from goworkers_py.core.effect import (
     StoreCursor,
     StoreValue,
     TakeRubyLock,
+    by_place,
 )
 from goworkers_py.core.tie_effect import EndInBatch, EndLink
 from goworkers_py.wire import sidekiq_status
@@ -53,18 +54,6 @@ def encode_once(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now:
             yield from values
             continue
         yield from ("once", number_of(keys.applied(effect.kind, effect.jid)), ID_LIFE_S, len(values), *values)
-
-
-def by_place(pushes: Iterable[Push]) -> tuple[dict[str, list[bytes]], list[Argument]]:
-    """The payloads for each queue, and the times and payloads for the schedule."""
-    now: dict[str, list[bytes]] = {}
-    later: list[Argument] = []
-    for push in pushes:
-        if push.at is None:
-            now.setdefault(push.queue, []).append(push.payload)
-        else:
-            later += (push.at, push.payload)
-    return now, later
 
 
 def _pushes(pushes: Iterable[Push], keys: Keys, number_of: NumberOf) -> Iterator[Argument]:

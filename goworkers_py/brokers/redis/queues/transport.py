@@ -25,7 +25,6 @@ from goworkers_py.brokers.redis.driver.replies import list_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import tie_kinds
 from goworkers_py.brokers.redis.queues.consumer import QueueConsumer, RedisConsumer
-from goworkers_py.brokers.redis.queues.effects import by_place
 from goworkers_py.brokers.redis.queues.fenced_consumer import FencedConsumer
 from goworkers_py.brokers.redis.queues.places import rows
 from goworkers_py.brokers.redis.queues.pool_consumer import PoolConsumer
@@ -34,7 +33,7 @@ from goworkers_py.brokers.redis.queues.row_effects import row_effect
 from goworkers_py.brokers.redis.queues.settlement import Item, RedisSettlement, target_of
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import Effect, Push
+from goworkers_py.core.effect import Effect, Push, by_place
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.holder import Conflict, How, holder_of
 from goworkers_py.core.levels import plain_list_of
