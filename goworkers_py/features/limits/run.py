@@ -17,7 +17,7 @@ from functools import partial
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
-from goworkers_py.core.outcome import LOST, MOVED, REQUEUE_LAST, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import LOST, MOVED, REQUEUE_LAST, Keep, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.core.strikes import lock_outside_runs
 from goworkers_py.features.in_process import InProcess, WorkerProcess
 from goworkers_py.features.limits.contract import Limits, SlotWish
@@ -88,14 +88,17 @@ class LimitedRuns(InProcess):
         if not limits or not message.jid:
             return run(message)
         ties = self._limiting.ties(message, limits)
+        wish = self._wish(message, ties)
+        # Before the first place is taken: whatever ends this run from here on, its end frees them, see `ended`.
+        message.delivery.of_features = {**message.delivery.of_features, NAME: ties}
         try:
-            answer = self._begin(self._wish(message, ties))
+            answer = self._begin(wish)
         except BrokerUnavailable:
-            return self._ended(message, REQUEUE_LAST, ties)  # the reply may be lost after the place was taken
+            return REQUEUE_LAST  # the reply may be lost after the place was taken
         except BrokerRefused as error:
             log.error("not begun, tried again in %g s: its limits cannot be read: %s", REFUSED_S, error)
             raw = payload.splice(message.raw, {"queue": message.queue}, drop=("at",))
-            return self._ended(message, Reschedule(self._wall() + REFUSED_S, raw), ties)
+            return Reschedule(self._wall() + REFUSED_S, raw)
         match answer:
             case Waits(line):
                 log.debug("waits in line %s", line)
@@ -104,8 +107,7 @@ class LimitedRuns(InProcess):
             case Lost():
                 return LOST
         with self._counted(ties):
-            outcome = run(message)
-        return self._ended(message, outcome, ties)
+            return run(message)
 
     @contextmanager
     def _counted(self, ties: Sequence[SlotTie]) -> Iterator[None]:
@@ -139,13 +141,12 @@ class LimitedRuns(InProcess):
         queues = [message.queue, *self._limiting.queues(slots)]
         return SlotWish(slots, message.jid, message.delivery, parked, queues, tuple(effects))
 
-    def _ended(self, message: Message, outcome: Outcome, ties: Sequence[SlotTie]) -> Outcome:
+    def ended(self, message: Message, outcome: Outcome) -> Outcome:
         """With the effects on the places that the payload does not name. Those that it names follow from it."""
-        if outcome is LOST:
-            return outcome
-        known = slots_of(message.fields)
+        ties: Sequence[SlotTie] = message.delivery.of_features.get(NAME, ())
+        known = slots_of(message.fields) if ties else ()
         new = [tie for tie in ties if tie not in known]
-        if not new:
+        if not new or isinstance(outcome, Keep):
             return outcome
         if isinstance(outcome, Retry | Reschedule | Requeue) and any(tie.holds for tie in new):  # people may delete it
             raw = message.raw if outcome.payload is None else outcome.payload
