@@ -88,12 +88,12 @@ class Client:
 
     def push_all(self, asked: PushRequest) -> list[str | None]:
         """Pushes one job for each row, 1,000 in a round trip. All rows are checked before the first is pushed."""
-        return self._checked(asked if joined_now() is None else self._joining(asked))()
+        return self._checked(asked if joined_now() is None else self._in_its_batch(asked))()
 
     def checked_push(self, asked: PushRequest) -> Callable[[], str | None]:
         """Checks a push, and returns the function that makes it: for several pushes of which none may be made if one of
         them is wrong."""
-        push = self._checked(self._joining(asked))
+        push = self._checked(self._in_its_batch(asked))
         self._check_workers([asked.queue], push.args[1].needs)
         return lambda: push()[0]
 
@@ -109,7 +109,7 @@ class Client:
             require("jid" not in options.said or len(rows) == 1, "one jid cannot name several jobs")
             later = _later(options, now)
         writer = self._writers.writer_of(asked, now if later is None else later)
-        return partial(self._push, asked, writer, writer.owns(asked) if writer.parts else None, now, later)
+        return partial(self._push, asked, writer, writer.own_members(asked) if writer.parts else None, now, later)
 
     def _push(
         self, asked: PushRequest, writer: JobWriter, owns: Owns | None, now: float, later: float | None
@@ -120,7 +120,7 @@ class Client:
         done: list[str | None] = []
         duplicate: DuplicateJob | None = None  # raised when the other slices are pushed
         for start in range(0, len(rows), writer.slice):
-            jids, pushes = self._written(asked, writer, owns, now, later, start)
+            jids, pushes = self._slice_at(asked, writer, owns, now, later, start)
             try:
                 answers = self._sent(pushes, writer.needs, named, calls)
             except DuplicateJob as error:
@@ -135,7 +135,7 @@ class Client:
             raise duplicate
         return done
 
-    def _written(
+    def _slice_at(
         self, asked: PushRequest, writer: JobWriter, owns: Owns | None, now: float, later: float | None, start: int
     ) -> tuple[list[str | None], list[Push]]:
         """The jids of a slice of the jobs, and the pushes of those that no client link has stopped."""
@@ -143,8 +143,8 @@ class Client:
         if len(rows) > writer.slice:
             rows = rows[start : start + writer.slice]
             owns = owns and owns[start : start + writer.slice]
-        written = int(now * 1000) if self.milliseconds else float(now)
-        times = {"created_at": written, "enqueued_at": written} if later is None else {"created_at": written}
+        created = int(now * 1000) if self.milliseconds else float(now)
+        times = {"created_at": created, "enqueued_at": created} if later is None else {"created_at": created}
         if self._links:
             return writer.write_through(self._links, rows, owns, times, later, jid, self._writers.parts_in)
         return writer.write(rows, owns, times, later, jid)
@@ -208,11 +208,12 @@ class Client:
     def draft(self, asked: PushRequest) -> tuple[str, Push] | None:
         """The jid and the push of one job, for a caller that publishes it; None when a client link stopped the push."""
         _, writer, owns, now, later = self._checked(asked).args
-        [jid], pushes = self._written(asked, writer, owns, now, later, 0)
+        [jid], pushes = self._slice_at(asked, writer, owns, now, later, 0)
         return None if jid is None else (jid, pushes[0])
 
-    def written(self, asked: PushRequest) -> Push:
-        """The job, without `enqueued_at`. It joins no batch and takes no lock."""
+    def of_link(self, asked: PushRequest) -> Push:
+        """The push of a link of a chain or a callback of a batch, without `enqueued_at`. It joins no batch and takes
+        no lock."""
         job_class, said = asked.job_class, asked.options.said
         require("at" not in said, f"{job_class}: a link of a chain or a callback of a batch takes no `at`")
         require(
@@ -226,7 +227,7 @@ class Client:
         )
         _, writer, owns, now, later = self._checked(asked).args
         self._check_workers([asked.queue], writer.needs)
-        _, pushes = self._written(asked, writer, owns, now, later, 0)
+        _, pushes = self._slice_at(asked, writer, owns, now, later, 0)
         if not pushes:
             raise ArgumentError(f"a client link stopped the push of {job_class}")
         return Push(pushes[0].queue, payload.splice(pushes[0].payload, {}, drop=("enqueued_at",)))
@@ -238,7 +239,7 @@ class Client:
         """The batch that a push joins now."""
         return joining(self.home, current_message)
 
-    def _joining(self, asked: PushRequest) -> PushRequest:
+    def _in_its_batch(self, asked: PushRequest) -> PushRequest:
         joined = self.joins
         if joined is None:
             return asked

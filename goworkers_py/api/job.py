@@ -174,7 +174,7 @@ class Job(Generic[P, R]):
             kwargs = {name: as_texts(one) for name, one in (asked.kwargs or {}).items()}
             asked = asked._replace(rows=[[as_texts(one) for one in asked.rows[0]]], kwargs=kwargs)
         needs = asked.needs.union(needs)
-        return self.client.written(
+        return self.client.of_link(
             asked._replace(members=members, needs=needs, code=None, by_others=True, is_later=is_later)
         )
 

@@ -66,9 +66,9 @@ class JobWriter:
         # Made at their first use: not by `cached_property`, whose lock another thread may hold in the moment of a fork.
         self._heads = ["", ""]
 
-    def owns(self, asked: PushRequest) -> Owns | None:
+    def own_members(self, asked: PushRequest) -> Owns | None:
         """The members that each job has of its own in the payload's field; None for jobs without such members."""
-        found = [owns for ties in self._ties if (owns := ties.owns(asked)) is not None]
+        found = [owns for ties in self._ties if (owns := ties.own_members(asked)) is not None]
         if not found:
             return None
         shared = self._fields.get(FIELD, {})
@@ -142,11 +142,11 @@ class JobWriter:
         return fields
 
     def _ties_of(self, job: Mapping[str, Any], at: float | None) -> tuple[Tie, ...]:
-        group = None if at else self._joining(job)
+        group = None if at else self._group_of(job)
         ties = [tie for of in self._ties if (tie := of.tie(job, group is not None)) is not None]
         return (*ties, *self._batch, *([] if group is None else [group]))
 
-    def _joining(self, job: Mapping[str, Any]) -> GroupMembership | None:
+    def _group_of(self, job: Mapping[str, Any]) -> GroupMembership | None:
         """The group that the job joins."""
         if self._grouping is None or job.get("kwargs"):  # a link may have added kwargs: it runs by itself
             return None

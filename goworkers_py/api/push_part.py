@@ -45,7 +45,7 @@ class JobTies:
 
     slice: ClassVar[int | None] = None  # so many jobs are pushed in a step at most; None: as many as others
 
-    def owns(self, asked: PushRequest) -> Sequence[Mapping[str, Any]] | None:
+    def own_members(self, asked: PushRequest) -> Sequence[Mapping[str, Any]] | None:
         """For each job the members that it has of its own in the payload's field `pyworkers`."""
         return None
 

@@ -50,10 +50,10 @@ def consequences(fields: Mapping[str, Any], outcome: Outcome, now: float) -> tup
         return ()
     if isinstance(outcome, Dead):
         fields = payload.read(outcome.payload)  # it has the error
-    return _of_all(fields, change_of(jid, outcome, now))
+    return _of_all(fields, move_of(jid, outcome, now))
 
 
-def change_of(jid: str, outcome: Outcome, now: float) -> JobMove:
+def move_of(jid: str, outcome: Outcome, now: float) -> JobMove:
     due = outcome.at if isinstance(outcome, Retry | Reschedule) else None
     result = outcome.result if isinstance(outcome, Done) else None
     error = outcome.why if isinstance(outcome, Discard) else ""
@@ -76,36 +76,36 @@ _WAYS: dict[StateWord, Way] = {
 }  # fmt: skip
 
 
-def _of_batch(fields: Mapping[str, Any], change: JobMove) -> Iterator[Effect]:
-    member, way = batch_of(fields), _WAYS.get(change.state)
+def _of_batch(fields: Mapping[str, Any], move: JobMove) -> Iterator[Effect]:
+    member, way = batch_of(fields), _WAYS.get(move.state)
     if member is None or way is None:
         return
     if is_over(fields):  # its batch knows its death, and it was retried by hand
         if way == "succeeded":
-            yield EndInBatch(change.jid, member, "revived")
+            yield EndInBatch(move.jid, member, "revived")
         return
-    death = death_of(fields, change.error or error_of(fields), change.now) if way == "failed" else b""
-    yield EndInBatch(change.jid, member, way, death, change.discarded)
+    death = death_of(fields, move.error or error_of(fields), move.now) if way == "failed" else b""
+    yield EndInBatch(move.jid, member, way, death, move.discarded)
 
 
-def _of_chain(fields: Mapping[str, Any], change: JobMove) -> Iterator[Effect]:
+def _of_chain(fields: Mapping[str, Any], move: JobMove) -> Iterator[Effect]:
     link = chain_of(fields)
-    if link is None or change.state not in ENDED:
+    if link is None or move.state not in ENDED:
         return
-    if change.state != "completed":
-        why = "discarded" if change.discarded else change.state
-        error = (change.error or error_of(fields))[:LONGEST_ERROR] if change.state == "dead" else ""
-        yield EndLink(change.jid, link, why=why, job_class=shown_class(fields), error=error)
+    if move.state != "completed":
+        why = "discarded" if move.discarded else move.state
+        error = (move.error or error_of(fields))[:LONGEST_ERROR] if move.state == "dead" else ""
+        yield EndLink(move.jid, link, why=why, job_class=shown_class(fields), error=error)
         return
-    member, result = batch_of(fields), payload.encode(change.result).encode() if link.gives else b""
-    yield EndLink(change.jid, link, result, bid="" if member is None else member.bid)
+    member, result = batch_of(fields), payload.encode(move.result).encode() if link.gives else b""
+    yield EndLink(move.jid, link, result, bid="" if member is None else member.bid)
 
 
-def _of_set(fields: Mapping[str, Any], change: JobMove) -> Iterator[Effect]:
+def _of_set(fields: Mapping[str, Any], move: JobMove) -> Iterator[Effect]:
     """The members of a set end with the job that aggregates it. While it is retried or dead, they are safe."""
-    found = group_of(fields, "") if change.state == "cancelled" or change.discarded else None
+    found = group_of(fields, "") if move.state == "cancelled" or move.discarded else None
     if found is not None and found.aggregates:
-        yield EndSet(change.jid, found.group)
+        yield EndSet(move.jid, found.group)
 
 
 @functools.cache
@@ -122,7 +122,7 @@ def taken(raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
     return (*of_features, *moved(raw, "waiting"))
 
 
-def _of_all(fields: Mapping[str, Any], change: JobMove) -> tuple[Effect, ...]:
+def _of_all(fields: Mapping[str, Any], move: JobMove) -> tuple[Effect, ...]:
     ties = fields.get(FIELD)
     if not isinstance(ties, dict):
         return ()
@@ -130,9 +130,9 @@ def _of_all(fields: Mapping[str, Any], change: JobMove) -> tuple[Effect, ...]:
     for word, follow in _followers().items():
         if word in ties:
             try:
-                found += list(follow(fields, change))
+                found += list(follow(fields, move))
             except Exception:  # the other ties of the job, and its move, do not depend on this one
-                log.exception("job %s: its tie %s cannot follow it to %s, and is left", change.jid, word, change.state)
+                log.exception("job %s: its tie %s cannot follow it to %s, and is left", move.jid, word, move.state)
     return tuple(found)
 
 

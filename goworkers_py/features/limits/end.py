@@ -14,15 +14,15 @@ from goworkers_py.policy.consequences import JobMove
 from goworkers_py.wire import payload
 
 
-def of_slots(ties: Iterable[SlotTie], change: JobMove, queues: tuple[str, ...]) -> Iterator[Effect]:
+def of_slots(ties: Iterable[SlotTie], move: JobMove, queues: tuple[str, ...]) -> Iterator[Effect]:
     """A job that goes on keeps its place in a strict slot, so that its line waits for it."""
     for slot, holds in ties:
-        if holds and change.state not in ENDED:
-            yield HoldSlot(change.jid, slot)
+        if holds and move.state not in ENDED:
+            yield HoldSlot(move.jid, slot)
         else:
-            yield LeaveSlot(change.jid, slot, queues)
+            yield LeaveSlot(move.jid, slot, queues)
 
 
-def of_limits(fields: Mapping[str, Any], change: JobMove) -> Iterator[Effect]:
+def of_limits(fields: Mapping[str, Any], move: JobMove) -> Iterator[Effect]:
     queue = fields.get("queue")
-    yield from of_slots(slots_of(fields), change, (queue,) if payload.is_name(queue) else ())
+    yield from of_slots(slots_of(fields), move, (queue,) if payload.is_name(queue) else ())

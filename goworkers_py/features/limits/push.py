@@ -20,7 +20,7 @@ class SlotTies(JobTies):
     def __init__(self, limit: LimitSpec) -> None:
         self._limit = limit
 
-    def owns(self, asked: PushRequest) -> Sequence[Mapping[str, Any]]:
+    def own_members(self, asked: PushRequest) -> Sequence[Mapping[str, Any]]:
         """By the arguments as they were given."""
         limit, job_class = self._limit, asked.job_class
         slots = [SlotTie(slot_for(limit, *given, job_class), limit.holds) for given in asked.arguments()]

@@ -29,7 +29,7 @@ from goworkers_py.features.limits.options import LimitConfig
 from goworkers_py.features.limits.payload import slots_of, with_slots
 from goworkers_py.features.limits.service import LimitReleaser
 from goworkers_py.links.chain import Run
-from goworkers_py.policy.consequences import change_of
+from goworkers_py.policy.consequences import move_of
 from goworkers_py.runtime.running.rungs import Rung
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.wire import payload
@@ -152,5 +152,5 @@ class LimitedRuns(InProcess):
             raw = message.raw if outcome.payload is None else outcome.payload
             outcome = dataclasses.replace(outcome, payload=with_slots(raw, payload.read(raw), ties))
         queues = message.queue, *self._limiting.queues(tie.slot for tie in new)
-        effects: tuple[Effect, ...] = (*of_slots(new, change_of(message.jid, outcome, self._wall()), queues),)
+        effects: tuple[Effect, ...] = (*of_slots(new, move_of(message.jid, outcome, self._wall()), queues),)
         return dataclasses.replace(outcome, effects=(*outcome.effects, *effects))

@@ -14,16 +14,16 @@ from goworkers_py.features.unique.payload import lock_of
 from goworkers_py.policy.consequences import JobMove, moved
 
 
-def of_lock(fields: Mapping[str, Any], change: JobMove) -> Iterator[Effect]:
-    lock, state = lock_of(fields), change.state
+def of_lock(fields: Mapping[str, Any], move: JobMove) -> Iterator[Effect]:
+    lock, state = lock_of(fields), move.state
     if lock is None or (state == "completed" and lock.until == "expiry"):
         return
     # A dead one that reads may be retried by hand, and its newest arguments are in the lock; the next push takes that.
     if state in ENDED and not (state == "dead" and lock.reads):
-        yield FreeLock(change.jid, lock.name)
+        yield FreeLock(move.jid, lock.name)
     else:
-        life_s = lock_life_s(lock.for_s, change.due, change.now)
-        yield KeepLock(change.jid, lock.name, life_s, change.due)
+        life_s = lock_life_s(lock.for_s, move.due, move.now)
+        yield KeepLock(move.jid, lock.name, life_s, move.due)
 
 
 def given_back(delivery: Delivery) -> tuple[Effect, ...]:

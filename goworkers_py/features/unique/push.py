@@ -26,7 +26,7 @@ class LockTies(JobTies):
     def __init__(self, unique: Uniqueness) -> None:
         self._unique = unique
 
-    def owns(self, asked: PushRequest) -> Sequence[Mapping[str, Any]]:
+    def own_members(self, asked: PushRequest) -> Sequence[Mapping[str, Any]]:
         unique = self._unique
         if unique.by is not None:  # it gets the arguments as they were given
             return [unique.field(unique.name(*given)) for given in asked.arguments()]
