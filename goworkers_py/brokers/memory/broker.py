@@ -52,7 +52,11 @@ class MemoryBroker(Broker):
     capabilities = frozenset(Capability) - {Capability.METRICS, Capability.SHARED, Capability.LASTING}
     reliability = Reliability(ALL, "there is no server", ALL, "there is no network")
 
-    def __init__(self, state: State, dead_limits: DeadLimits, lease_s: float = TIMING.lease_s) -> None:
+    def __init__(
+        self, state: State, dead_limits: DeadLimits, lease_s: float = TIMING.lease_s, fence: Fence | None = None
+    ) -> None:
+        if fence is not None:
+            self.fence, state = fence, FencedState(state, fence)
         self.state, self.endings = state, (endings := Endings(state, dead_limits))
         self.transport = MemoryTransport(state, endings)
         self.store = MemoryStore(state, endings, dead_limits)
@@ -76,9 +80,7 @@ class MemoryBroker(Broker):
     @classmethod
     def open_fenced(cls, config: Config, fence: Fence) -> MemoryBroker:
         limits = DeadLimits(config.dead_max_jobs, config.dead_timeout)
-        broker = cls(FencedState(state_at(config.broker), fence), limits, config.timing.lease_s)
-        broker.fence = fence
-        return broker
+        return cls(state_at(config.broker), limits, config.timing.lease_s, fence)
 
     def warn_at_start(self) -> None:
         log.warning(
