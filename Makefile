@@ -61,7 +61,7 @@ newest: ## run the tests with the newest versions (Python, Redis, Valkey, Rabbit
 # Not on a cluster, whose nodes the tests start with an option of 7.0.
 oldest: setup ## run the contract suite with the oldest Redis that is supported, 6.2
 	PATH="`PYTHONPATH=tests/support $(BIN)/python -m oldest_redis`:$$PATH" \
-	    $(BIN)/python -m pytest $(PARALLEL) tests/contract -k redis $(ARGS)
+	    $(BIN)/python -m pytest $(PARALLEL) tests/contract tests/features -k redis $(ARGS)
 
 upgrade: setup ## run the long form of the tests of a fleet with the former release in it, forward and back
 	$(BIN)/python -m pytest -m '' tests/integration/upgrade $(ARGS)

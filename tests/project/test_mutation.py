@@ -60,7 +60,7 @@ def test_a_reason_whose_line_is_gone_is_an_error(tmp_path: Path) -> None:
     ("file", "label", "tests"),
     [
         ("policy/prefetch.py", "self._fixed is not None", "tests/policy/test_prefetch.py"),
-        ("features/tracking/lua/forget_ended.lua", "ZREM", "tests/brokers/redis/test_ended_jobs.py"),
+        ("features/tracking/lua/forget_ended.lua", "ZREM", "tests/features/tracking/test_redis_ended.py"),
     ],
 )
 def test_a_mutant_is_caught(server_program: str, tmp_path: Path, file: str, label: str, tests: str) -> None:

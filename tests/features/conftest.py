@@ -1,0 +1,18 @@
+"""Tests of a feature may run against every broker, and against brokers on Redis."""
+
+from __future__ import annotations
+
+from contract_suite import (  # noqa: F401
+    admin,
+    control,
+    make_harness,
+    me,
+    other,
+    place_of_harness,
+    pytest_generate_tests,
+    records,
+    recoverable,
+    start,
+    store,
+)
+from redis_brokers import broker, denied_server, make, own_broker, proxied  # noqa: F401
