@@ -1,10 +1,17 @@
-"""The modules of the package that put parts of all features together, for type checkers: these read no loop."""
+"""The modules of the package that put parts of all features together, for type checkers: these read no loop.
+
+They are made from the text of the entries. The package itself imports these modules, so it cannot be imported while one
+of them names what is not there any more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-from goworkers_py.features import FEATURES
+from reference.markdown import Missing
 
 _OPTIONS = '''\
 """The options of jobs that features have. `make reference` writes this file out of the entries in `features`."""
@@ -35,19 +42,53 @@ class FeatureVerbs({verbs}):
 '''
 
 
-def _job_options() -> str:
-    anywhere = [(feature.name, feature.options) for feature in FEATURES if feature.options]
-    of_code = [(feature.name, feature.options_of_code) for feature in FEATURES if feature.options_of_code]
-    return _OPTIONS.format(
-        imports=_imports("job_options", [*anywhere, *of_code]),
-        options=_bases([name for _, name in anywhere]),
-        options_of_code=_bases([name for _, name in of_code]),
+def modules(root: Path) -> Mapping[str, str]:
+    """By their paths."""
+    folder = root / "goworkers_py/features"
+    options, of_code, verbs = (
+        [*_named(folder, member, file)]
+        for member, file in (("options", "job_options"), ("options_of_code", "job_options"), ("verbs", "admin"))
     )
+    return {
+        "goworkers_py/features/job_options.py": _OPTIONS.format(
+            imports=_imports("job_options", [*options, *of_code]),
+            options="".join(f"{name}, " for _, name in options),
+            options_of_code="".join(f"{name}, " for _, name in of_code),
+        ),
+        "goworkers_py/features/verbs.py": _VERBS.format(
+            imports=_imports("admin", verbs), verbs=", ".join(name for _, name in verbs)
+        ),
+    }
 
 
-def _verbs() -> str:
-    found = [(feature.name, feature.verbs) for feature in FEATURES if feature.verbs]
-    return _VERBS.format(imports=_imports("admin", found), verbs=", ".join(name for _, name in found))
+def _named(folder: Path, member: str, file: str) -> Iterator[tuple[str, str]]:
+    """Each feature whose entry names a class by this member, with the class, which must be in the file."""
+    names: Sequence[str] = _assigned(_parsed(folder / "__init__.py").body, "NAMES")
+    for feature in names:
+        entry, path = folder / feature / "feature.py", folder / feature / f"{file}.py"
+        for node in _parsed(entry).body:
+            named = _assigned(node.body, member) if isinstance(node, ast.ClassDef) else None
+            if named is None:
+                continue
+            classes = [one.name for one in _parsed(path).body if isinstance(one, ast.ClassDef)]
+            if named not in classes:
+                raise Missing(f"features/{feature}/feature.py: `{member}` names {named}, which {file}.py does not have")
+            yield feature, named
+
+
+def _parsed(path: Path) -> ast.Module:
+    try:
+        return ast.parse(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise Missing(f"there is no {path.relative_to(path.parents[3])}") from None
+
+
+def _assigned(body: Sequence[ast.stmt], member: str) -> Any:
+    """The value that is assigned to this name; None where there is none."""
+    for node in body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == member:
+            return ast.literal_eval(node.value)
+    return None
 
 
 def _imports(file: str, classes: Sequence[tuple[str, str]]) -> str:
@@ -59,12 +100,3 @@ def _imports(file: str, classes: Sequence[tuple[str, str]]) -> str:
         f"from goworkers_py.features.{folder}.{file} import {', '.join(sorted(names))}"
         for folder, names in sorted(by_folder.items())
     )
-
-
-def _bases(names: Sequence[str]) -> str:
-    return "".join(f"{name}, " for name in names)
-
-
-def modules() -> Mapping[str, str]:
-    """By their paths."""
-    return {"goworkers_py/features/job_options.py": _job_options(), "goworkers_py/features/verbs.py": _verbs()}

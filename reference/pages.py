@@ -18,7 +18,7 @@ def generated(root: Path) -> Mapping[str, str]:
         return filled((root / path).read_text("utf-8"), tables, path)
 
     return {
-        **features.modules(),
+        **features.modules(root),
         "conf/pyworkers.ini": options.sample(),
         "docs/options.md": options.page(),
         "docs/jobs.md": with_tables("docs/jobs.md", {"job options": options.of_jobs()}),

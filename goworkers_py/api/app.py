@@ -224,11 +224,7 @@ class App(Producer):
         """Decorator: `@workers.job("Billing::InvoiceJob", queue="billing", retry=5)` runs jobs of this class with this
         function. Without a name, the class is the function's name.
 
-        Options: queue, partition, priority, retry, retry_max, retry_for, retry_in, retry_queue, is_failure, dead,
-        backtrace, tags, timeout, interrupt, atomic, track, retain, expires_in, expires_at, time_slice, checkpoint,
-        sidekiq_status, unique_for, unique_by, unique_until, on_conflict, limits, group_grace, group_max_delay,
-        group_max_size, log_level.
-        docs/jobs.md explains them. The options of a push override them, see `Job.set`.
+        docs/jobs.md lists the options. Those of a push override them, see `Job.set`.
         """
 
         def add(function: Callable[P, R]) -> Job[P, R]:

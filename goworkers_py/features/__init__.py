@@ -1,19 +1,22 @@
 """The features, each in its folder. The engine folds over this list, and imports none of them.
 
 Their order is that in which they are asked at a push and at an end. `RUNGS` has the order around a run. A feature has
-one line here, in `FEATURES`, unless its rung must stand in a certain place.
+one line here, its name, unless its rung must stand in a certain place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 
 from goworkers_py.features.feature import Feature
-from goworkers_py.features.limits.feature import LimitsFeature
-from goworkers_py.features.tracking.feature import TrackingFeature
-from goworkers_py.features.unique.feature import UniqueFeature
 
-FEATURES: Sequence[Feature] = (TrackingFeature(), UniqueFeature(), LimitsFeature())
+NAMES = (
+    "tracking",
+    "unique",
+    "limits",
+)
+FEATURES: Sequence[Feature] = [import_module(f"{__name__}.{name}.feature").FEATURE for name in NAMES]
 # The order in which people see them: pages, findings of the doctor, metrics.
 BY_NAME: Sequence[Feature] = sorted(FEATURES, key=lambda feature: feature.name)
 OTHERS = "others"

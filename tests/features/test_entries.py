@@ -13,8 +13,9 @@ from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import load
-from goworkers_py.features import FEATURES
+from goworkers_py.features import FEATURES, NAMES, job_options
 from goworkers_py.features.feature import Feature
+from goworkers_py.features.verbs import FeatureVerbs
 from goworkers_py.observe.health_report import merged
 from goworkers_py.web.gauges import OfProcesses
 from goworkers_py.web.site.rendering import FEATURES as FOLDERS
@@ -79,7 +80,25 @@ def test_the_gauges_of_a_feature_can_be_read_where_nothing_runs(feature: Feature
 def test_the_docstring_of_the_folder_says_what_each_file_holds(feature: Feature) -> None:
     package = import_module(f"goworkers_py.features.{feature.name}")
     files = {path.stem for path in (FOLDERS / feature.name).glob("*.py")} - {"__init__", "feature"}
-    assert {name for name in files if f"`{name}`" not in str(package.__doc__)} == set()
+    missing = {name for name in files if f"`{name}`" not in str(package.__doc__)}
+    assert missing == set(), "say in the docstring of __init__.py what these files hold, each in backquotes"
+
+
+@names
+def test_each_class_of_an_entry_is_in_the_module_that_type_checkers_read(feature: Feature) -> None:
+    for member, together, bases in (
+        (feature.options, "job_options", job_options.FeatureOptions.__annotations__),
+        (feature.options_of_code, "job_options", job_options.FeatureOptionsOfCode.__annotations__),
+        (feature.verbs, "admin", dir(FeatureVerbs)),
+    ):
+        if member:
+            kind = getattr(import_module(f"goworkers_py.features.{feature.name}.{together}"), member)
+            own = kind.__annotations__ if together == "job_options" else vars(kind)
+            assert {*own} <= {*bases, "__module__", "__firstlineno__"}, "run: make reference"
+
+
+def test_the_name_of_an_entry_is_that_of_its_folder() -> None:
+    assert [feature.name for feature in FEATURES] == [*NAMES]
 
 
 @pytest.mark.parametrize("feature", [one for one in FEATURES if one.contract], ids=lambda feature: feature.name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,8 +12,10 @@ from apps import expiry, fresh_lease, job, net, open_quarantine, special_runs
 
 from goworkers_py.core.batch import Membership
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.outcome import DISCARD, DONE, EXPIRED, Dead, Done, Expired, Outcome, Reschedule, Retry
+from goworkers_py.core.errors import DiscardJob
+from goworkers_py.core.outcome import DISCARD, DONE, EXPIRED, Dead, Discard, Done, Expired, Outcome, Reschedule, Retry
 from goworkers_py.core.tie_effect import EndInBatch, EndLink
+from goworkers_py.features.in_process import InProcess
 from goworkers_py.links.chain import Run
 from goworkers_py.links.expiry import Expiry
 from goworkers_py.links.handlers import Handlers
@@ -22,6 +26,7 @@ from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.retry import RetryPolicy
 from goworkers_py.runtime.running.guard import Guard
 from goworkers_py.runtime.running.quarantine import Quarantine
+from goworkers_py.runtime.running.rungs import Rung
 from goworkers_py.wire import needs
 from goworkers_py.wire.message import Message, current_message
 
@@ -180,6 +185,25 @@ class FailingBehind(Quarantine):
 def test_a_rung_that_fails_behind_the_run_drops_no_consequence_of_its_end() -> None:
     outcome = run(in_batch(recovered={"count": 1, "since": 1}), quarantine=FailingBehind())
     assert outcome.effects == (EndInBatch("j", Membership("b"), "succeeded"),)
+
+
+class Refusing(InProcess):
+    def rungs(self) -> Mapping[str, Rung]:
+        return {
+            "region": Rung(lambda run, waits: lambda message: Discard("of region eu"), fields=frozenset(("region",)))
+        }
+
+
+def test_a_job_that_a_rung_discards_is_logged_counted_and_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    stats, told = RunStats(), []
+    handlers = Handlers(death=[lambda message, error: told.append((message.jid, error))])
+    refusing = dataclasses.replace(net(stats), handlers=handlers)
+    guard = Guard(never, refusing, Needs(), open_quarantine(fresh_lease()), expiry(), special_runs(None, Refusing()))
+    assert guard.run(Delivery(job(jid="j", region="eu"), "q", "me")) == Discard("of region eu")
+    assert caplog.messages == ["discarded, and not run: of region eu"]
+    assert [(jid, type(error), str(error)) for jid, error in told] == [("j", DiscardJob, "of region eu")]
+    assert stats.snapshot()["J"][RESULTS.index("discarded")] == 1
 
 
 def test_only_what_was_recovered_before_is_looked_at_by_the_quarantine() -> None:

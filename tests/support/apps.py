@@ -28,6 +28,7 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.machine import awake_and_asleep
 from goworkers_py.core.timing import TIMING, Timing
+from goworkers_py.features.in_process import InProcess
 from goworkers_py.links.expiry import Expiry
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.observe.counters import Counters
@@ -150,13 +151,13 @@ def net(run_stats: RunStats | None = None) -> Net:
     return Net(RetryPolicy(), Registry(), Handlers(), run_stats or RunStats(), time.time)
 
 
-def special_runs(ruby: Any = None) -> SpecialRuns:
-    """Of a process without tracked classes, on a broker of its own."""
+def special_runs(ruby: Any = None, *more: InProcess) -> SpecialRuns:
+    """Of a process without tracked classes, on a broker of its own. `more`: parts of further features."""
     broker, registry, outage = MemoryBroker(State(), DeadLimits()), Registry(), Outage("memory")
     canceller = Canceller(broker.cancels, registry, Handlers(), tuple, outage)
     groups = GroupMembers(broker, registry, canceller, time.time)
     plan = plan_of(Declarations(), Config())
-    parts = parts_of_features(plan, broker, shared(), tuple, lambda: runs)
+    parts = [*parts_of_features(plan, broker, shared(), tuple, lambda: runs), *more]
     runs = SpecialRuns(registry, canceller, groups, parts, ruby, time.time)
     return runs
 

@@ -36,7 +36,8 @@ class LimitsFeature(Feature):
     contract, kept = "Limits", "limits of jobs"
     # A job of the queue service has no place in the store from which it could go into a line.
     kept_beside = False
-    options_of_code, verbs = "LimitOptions", "LimitVerbs"
+    options_of_code = "LimitOptions"
+    verbs = "LimitVerbs"
     needs: ClassVar = {"limits": "0.4.0"}
     push_marks = frozenset({"limits"})
 
@@ -145,3 +146,6 @@ class LimitsFeature(Feature):
         from goworkers_py.features.limits.views import PAGES
 
         return PAGES
+
+
+FEATURE = LimitsFeature()

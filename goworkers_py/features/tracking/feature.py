@@ -29,7 +29,8 @@ class TrackingFeature(Feature):
 
     name = "tracking"
     contract, kept = "Records", "records of jobs"
-    options, verbs = "TrackingOptions", "RecordVerbs"
+    options = "TrackingOptions"
+    verbs = "RecordVerbs"
     needs: ClassVar = {"result": "0.4.0"}
     push_marks = frozenset({"track", "retain"})
 
@@ -117,3 +118,6 @@ class TrackingFeature(Feature):
         from goworkers_py.features.tracking.views import PAGES
 
         return PAGES
+
+
+FEATURE = TrackingFeature()

@@ -31,7 +31,8 @@ class UniqueFeature(Feature):
 
     name = "unique"
     contract, kept = "Locks", "locks of unique jobs"
-    options, verbs = "UniqueOptions", "LockVerbs"
+    options = "UniqueOptions"
+    verbs = "LockVerbs"
     needs: ClassVar = {"unique": "0.4.0"}
     push_marks = frozenset({"unique_for", "unique_by", "unique_until", "on_conflict"})
 
@@ -110,3 +111,6 @@ class UniqueFeature(Feature):
         from goworkers_py.features.unique.views import PAGES
 
         return PAGES
+
+
+FEATURE = UniqueFeature()

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import UnreadablePayload
-from goworkers_py.core.outcome import Outcome
+from goworkers_py.core.outcome import Discard, Outcome
 from goworkers_py.features import RUNGS
 from goworkers_py.links.chain import Run
 from goworkers_py.links.expiry import Expiry
@@ -142,7 +142,10 @@ class Guard:
                 return self._runs.run_member(message, member, self._sound)
         if delivery.mark:
             marks |= {MARKED}
-        return self._runs.run(message, self._rungs.run_of(marks))
+        outcome = self._rungs.run_of(marks)(message)
+        if type(outcome) is Discard and not hasattr(message, "outcome"):
+            self._net.refused(message, outcome)
+        return self._runs.with_ties(message, outcome)
 
     # --- the rungs, and the run inside of them
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from goworkers_py.core.errors import BrokenOff
-from goworkers_py.core.outcome import Dead, Outcome, Retry
+from goworkers_py.core.errors import BrokenOff, DiscardJob
+from goworkers_py.core.outcome import Dead, Discard, Outcome, Retry
 from goworkers_py.links.chain import Run
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.links.iterate import with_cursor
@@ -61,6 +61,14 @@ class Net:
         except Exception as fault:
             return self.buried(message.raw, fault)
         return outcome
+
+    def refused(self, message: Message, outcome: Discard) -> None:
+        """A rung has discarded the job, whose code was not run. People see it as if the code had raised DiscardJob."""
+        message.failure = DiscardJob.__name__, outcome.why
+        self.run_stats.add_unrun(message.job_class, outcome)
+        with suppress(Exception):  # a log filter of the user's raises
+            log.info("discarded, and not run: %s", outcome.why)
+        self.handlers.tell_of_death(message, DiscardJob(outcome.why))
 
     def _decided(self, message: Message, error: BrokenOff) -> Outcome:
         now = self.wall()

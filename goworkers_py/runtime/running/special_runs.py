@@ -92,10 +92,6 @@ class SpecialRuns:
             marks |= {RUBY}
         return marks
 
-    def run(self, message: Message, through_rungs: Run) -> Outcome:
-        """Runs the job through its rungs and the chain, and adds the effects of its end."""
-        return self.with_ties(message, through_rungs(message))
-
     def run_member(self, message: Message, member: Membership, chain: Run) -> Outcome:
         """Runs a job whose only need is its batch: no rung is for it. The step that settles the job counts its end in
         the batch."""

@@ -91,6 +91,7 @@ class FeaturePages:
     # from anywhere: each field may have any type.
     job_facts: Callable[[Message | None, str], Data] = _no_facts
     job_rows: str = ""  # the template that shows these facts
+    shown_fields: frozenset[str] = frozenset()  # of the payload: they are not among its other fields then
 
 
 class RowTable:

@@ -119,8 +119,10 @@ def other_fields(message: Message | None, hiding: Hiding) -> Sequence[tuple[str,
 
 
 def _others(message: Message | None, hiding: Hiding) -> Iterator[tuple[str, str]]:
+    of_features = [pages.shown_fields for feature in FEATURES if (pages := feature.pages()) is not None]
+    shown_above = _SHOWN.union(*of_features)
     for name, value in {} if message is None else message.fields.items():
-        if name not in _SHOWN:
+        if name not in shown_above:
             shown = hiding.value({name: value})[name]
             yield cut(name, LONGEST_FIELD), compact(shown, LONGEST_FIELD)
 
