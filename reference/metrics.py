@@ -63,7 +63,7 @@ def _example() -> str:
             "queues": {"mail": {"busy": 0, "capacity": 1, "waiting": 0, "stuck": 0}},
             "pools": {"web": {"capacity": 1, "stuck": 0}},
             "jobs": {"mail": RunStats(["Mail"]).snapshot()},
-            "limited": {"stripe": 1},
+            "of_features": {"limits": {"stripe": 1}},
             "elections": {"": {"leads": 1, "epoch": 1, "leader": ""}},
         }
     )

@@ -17,7 +17,6 @@ from goworkers_py.admin.filter import counted
 from goworkers_py.admin.group_findings import group_findings
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.late_queues import late_queues
-from goworkers_py.admin.lines import owner_of
 from goworkers_py.admin.long_runs import long_runs
 from goworkers_py.admin.old_batches import old_batches
 from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, waiting_in
@@ -28,6 +27,7 @@ from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerFull, BrokerRefused, ConfigError, NoSuchDatabase, WrongType
 from goworkers_py.features import BY_NAME
 from goworkers_py.observe.health_report import OF_SUSPECT, QUIET, STARTING, STOPPING
+from goworkers_py.policy.lines import owner_of
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.stored_job import StoredJob

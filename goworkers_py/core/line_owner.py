@@ -9,4 +9,5 @@ class LineOwner(NamedTuple):
     """Lets the next jobs of the line go when there is room."""
 
     name: str  # "limit stripe"
+    of: str  # under which figures count its jobs: "stripe"
     command: str  # shows who has the places: "pyworkers limits show stripe"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from goworkers_py.features.in_process import InProcess, Recovering, WorkerProcess
     from goworkers_py.policy.consequences import JobMove
     from goworkers_py.policy.registry import Registry
+    from goworkers_py.testing.steps import StepKind
     from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
     from goworkers_py.wire.job_record import JobRecord
@@ -128,6 +129,10 @@ class Feature:
         """Makes the part for a broker of this family, such as `redis`, out of that broker. None: there is no part for
         it. The part implements the contract."""
         return None
+
+    def steps(self) -> Mapping[str, StepKind]:
+        """The verbs of that part that are steps of a job's code, for `workers.testing.crash_points`."""
+        return {}
 
     # --- people
 

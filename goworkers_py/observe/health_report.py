@@ -60,7 +60,7 @@ class HealthReport(TypedDict):
     counts: dict[str, float]  # since the start of the process, by the names in COUNTERS
     jobs: dict[str, Rows]  # by queue, since the start of the process
     running: dict[str, list[RunningJob]]  # by queue
-    limited: dict[str, int]  # running jobs by limit
+    of_features: dict[str, dict[str, int]]  # figures of running jobs, by feature
     partitions: dict[str, Any]  # a HealthReport of each partition but the main one, which has none itself
     elections: dict[str, ElectionReport]  # of processes with `standby`, by partition; empty: the main one
 
@@ -81,7 +81,7 @@ def past(report: HealthReport) -> HealthReport:
         "queues": {},
         "pools": {},
         "running": {},
-        "limited": {},
+        "of_features": {},
         "partitions": {name: past(one) for name, one in report["partitions"].items()},
         "elections": {},
     }
@@ -151,7 +151,7 @@ def merged(state: str, reports: Iterable[HealthReport]) -> HealthReport:
             sums["capacity"] += queue["capacity"]
             sums["waiting"] += queue["waiting"]
             sums["stuck"] += queue["stuck"]
-    limits = {name: None for report in reports for name in report["limited"]}
+    features = {name: None for report in reports for name in report["of_features"]}
     all_queues = {name: None for report in reports for name in report["jobs"]}
     partitions = {name: None for report in reports for name in report["partitions"]}
     return HealthReport(
@@ -165,13 +165,21 @@ def merged(state: str, reports: Iterable[HealthReport]) -> HealthReport:
         counts={name: sum(report["counts"].get(name, 0) for report in reports) for name in COUNTERS},
         jobs={name: sum_of(report["jobs"].get(name, {}) for report in reports) for name in all_queues},
         running={name: oldest(report["running"].get(name, []) for report in reports) for name in queues},
-        limited={name: sum(report["limited"].get(name, 0) for report in reports) for name in limits},
+        of_features={name: _summed(report["of_features"].get(name, {}) for report in reports) for name in features},
         partitions={
             name: merged(state, [report["partitions"][name] for report in reports if name in report["partitions"]])
             for name in partitions
         },
         elections=_elections(reports),
     )
+
+
+def _summed(figures: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for one in figures:
+        for name, count in one.items():
+            sums[name] = sums.get(name, 0) + count
+    return sums
 
 
 def _elections(reports: Iterable[HealthReport]) -> dict[str, ElectionReport]:

@@ -110,12 +110,13 @@ class _Assembly:
         self._shared = self._share(clock)
         self._relay = Relay(broker.store, plan.destinations, self._shared.outage)
         self._canceller = self._cancel()
-        self._parts = self._parts_of_features()
+        self._by_feature = self._parts_of_features()
+        self._parts = [*self._by_feature.values()]
         stuck_jobs = StuckJobs(plan.config, self._shared, lambda: self._managers, obey)
         self._watchdog = Watchdog(plan.config.stuck_grace, stuck_jobs.found, look_after=lambda: self.launcher.revive())
         self._runs = self._special_runs()
         self._managers = [self._manager(Pool(config, plan.config.partition)) for config in plan.pools]
-        self._health = Health(self._managers, self._watchdog, self._vital, self._shared, self._running_by_limit)
+        self._health = Health(self._managers, self._watchdog, self._vital, self._shared, self._running_figures)
         reporter = Reporter(broker.control, plan.config, self._health, self._shared, obey)
         if Capability.CALLS in broker.capabilities:
             reporter.commands = [*BUILT_IN, *plan.commands]
@@ -155,12 +156,12 @@ class _Assembly:
         plan, outage = self._plan, self._shared.outage
         return Canceller(self._broker.cancels, plan.registry, plan.handlers, self._running, outage, lost)
 
-    def _parts_of_features(self) -> list[InProcess]:
+    def _parts_of_features(self) -> dict[str, InProcess]:
         plan, broker, look_elsewhere = self._plan, self._broker, self._canceller.look_elsewhere
         return parts_of_features(plan, broker, self._shared, self._running, lambda: self._runs, look_elsewhere)
 
-    def _running_by_limit(self) -> dict[str, int]:
-        return {name: count for part in self._parts for name, count in part.running().items()}
+    def _running_figures(self) -> dict[str, dict[str, int]]:
+        return {name: dict(figures) for name, part in self._by_feature.items() if (figures := part.running())}
 
     def _special_runs(self) -> SpecialRuns:
         broker, wall, registry = self._broker, self._shared.clock.wall, self._plan.registry
@@ -237,14 +238,14 @@ def parts_of_features(
     running: Callable[[], Iterable[Delivery]],
     runs: Callable[[], SpecialRuns],
     shown: Callable[[Iterable[Delivery]], None] = lambda deliveries: None,
-) -> list[InProcess]:
-    """The parts of all features in a process. `runs` is called while jobs run."""
+) -> dict[str, InProcess]:
+    """The parts of all features in a process, by the feature. `runs` is called while jobs run."""
 
     def ended(message: Message, outcome: Outcome) -> Outcome:
         return runs().with_ties(message, outcome)
 
     process = WorkerProcess(plan, broker, shared, running, ended, shown)
-    return [part for feature in FEATURES if (part := feature.in_process(process)) is not None]
+    return {feature.name: part for feature in FEATURES if (part := feature.in_process(process)) is not None}
 
 
 def lane_of(

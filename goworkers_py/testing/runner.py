@@ -75,7 +75,7 @@ class SandboxRunner:
         self._iterate = iterate or begin_iteration(broker.store, lambda: False, app.clock.wall)
         parts = recovering(plan.registry, plan.config, app.clock.wall)
         self._judge = judge_by(PoisonPolicy.of(plan.config), parts, app.clock.wall)
-        self._parts = parts_of_features(plan, broker, shared, tuple, lambda: self._runs)
+        self._parts = [*parts_of_features(plan, broker, shared, tuple, lambda: self._runs).values()]
         groups = GroupMembers(broker, plan.registry, canceller, app.clock.wall)
         self._runs = SpecialRuns(plan.registry, canceller, groups, self._parts, None, app.clock.wall)
         self._flusher = GroupFlusher(broker, plan, app.clock.wall, shared.outage)

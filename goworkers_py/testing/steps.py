@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, cast
@@ -22,6 +22,7 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.core.cancel import CancelRequest
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.features import FEATURES
 from goworkers_py.testing.enqueued_job import EnqueuedJob
 
 
@@ -34,25 +35,43 @@ class ProcessKilled(BaseException):
 class Step:
     """A step that a job has made."""
 
-    kind: str  # push, limit entry, limit exit, checkpoint, yield, batch, cancel, line
+    kind: str  # push, checkpoint, yield, batch, cancel, line, or of a feature
     about: str = ""  # the class that was pushed, the name of the limit, ...
     where: str = ""  # file and line of the program
 
 
-# The calls that are steps: the kind, and what tells whether the call has done something.
-_STEPS: dict[tuple[str, str], tuple[str, Callable[[Any], bool]]] = {
-    ("transport", "publish"): ("push", bool),
-    ("chains", "push"): ("push", bool),
-    ("limits", "take"): ("limit entry", lambda taken: taken is True),
-    ("limits", "leave"): ("limit exit", lambda _: True),
-    ("batches", "open"): ("batch", bool),
-    ("batches", "hold"): ("batch", bool),
-    ("batches", "let_go"): ("batch", lambda _: True),
-    ("batches", "cancel"): ("batch", bool),
-    ("batches", "close"): ("batch", bool),
-    ("chains", "cancel"): ("cancel", bool),
-    ("cancels", "ask"): ("cancel", lambda _: True),
-    ("store", "checkpoint"): ("checkpoint", bool),
+Arguments = Sequence[Any]
+
+
+@dataclass(frozen=True)
+class StepKind:
+    """A call of the broker that is a step."""
+
+    kind: str
+    has_done: Callable[[Any], bool] = lambda _: True  # whether the call with this result has done something
+    about: Callable[[Arguments], str] = lambda _: ""
+    ignored_when_dead: bool = False  # the code of a job that cleans up; any other call raises ProcessKilled again
+
+
+def _pushed(args: Arguments) -> str:
+    jobs = [EnqueuedJob.of(push.payload, push.queue) for push in args[0]]
+    classes = dict.fromkeys(job.job_class for job in jobs if job is not None)
+    return ", ".join(classes) if len(jobs) == 1 else f"{len(jobs)} jobs: {', '.join(classes)}"
+
+
+def _of_batch(verb: str, has_done: Callable[[Any], bool] = bool) -> StepKind:
+    return StepKind("batch", has_done, lambda _: verb.replace("_", " "))
+
+
+# By the part of the broker and its verb.
+_STEPS = {
+    ("transport", "publish"): StepKind("push", bool, _pushed),
+    ("chains", "push"): StepKind("push", bool, lambda _: "chains"),
+    ("chains", "cancel"): StepKind("cancel", bool, lambda _: "chains"),
+    ("cancels", "ask"): StepKind("cancel", about=lambda _: "cancels"),
+    ("store", "checkpoint"): StepKind("checkpoint", bool, lambda args: f"cursor {args[1].value}"),
+    **{("batches", verb): _of_batch(verb) for verb in ("open", "hold", "cancel", "close")},
+    ("batches", "let_go"): _of_batch("let_go", lambda _: True),
 }
 # A line in a loop is a step so often.
 MOST_OF_A_LINE = 2
@@ -106,19 +125,19 @@ class Steps:
         """A call of the broker, by whatever thread."""
         if self._delivery is None:
             return function(*args, **kwargs)
+        step = _steps().get((part, name))
         if self.killed:
-            if name == "leave":  # a dead process frees no place
+            if step is not None and step.ignored_when_dead:
                 return None
             raise ProcessKilled
         self._iterates = self._iterates or name == "begin_iteration"
-        if (part, name) not in _STEPS:
+        if step is None:
             return function(*args, **kwargs)
-        kind, has_done = _STEPS[part, name]
         if len(self.made) == self._kill_before:
             self._kill()
         result = function(*args, **kwargs)
-        if has_done(result):
-            self._make(Step(kind, _about(part, name, args), "" if part == "store" else _where()))
+        if step.has_done(result):
+            self._make(Step(step.kind, step.about(args), "" if part == "store" else _where()))
         return result
 
     def is_stopping(self) -> bool:
@@ -162,7 +181,7 @@ class _Around:
     def part(self, contract: type) -> Any:
         if self._broker.part(contract) is None:
             return None
-        return _Part(contract.__name__.lower(), partial(self._broker.part, contract), self._steps)
+        return _Part(contract.__name__, partial(self._broker.part, contract), self._steps)
 
     require_part: Any = Broker.require_part
 
@@ -185,16 +204,11 @@ class _Part:
         return lambda *args, **kwargs: self._steps.call(self._name, name, value, args, kwargs)
 
 
-def _about(part: str, name: str, args: Sequence[Any]) -> str:
-    if (part, name) == ("transport", "publish"):
-        jobs = [EnqueuedJob.of(push.payload, push.queue) for push in args[0]]
-        classes = dict.fromkeys(job.job_class for job in jobs if job is not None)
-        return ", ".join(classes) if len(jobs) == 1 else f"{len(jobs)} jobs: {', '.join(classes)}"
-    if part == "limits":
-        return str(args[0].limit)
-    if part == "store":
-        return f"cursor {args[1].value}"
-    return name.replace("_", " ") if part == "batches" else part
+@cache
+def _steps() -> Mapping[tuple[str, str], StepKind]:
+    """With those of the features, by their contract and its verb."""
+    of_features = {(entry.contract, verb): step for entry in FEATURES for verb, step in entry.steps().items()}
+    return {**_STEPS, **of_features}
 
 
 def _where() -> str:

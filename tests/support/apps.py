@@ -157,7 +157,7 @@ def special_runs(ruby: Any = None, *more: InProcess) -> SpecialRuns:
     canceller = Canceller(broker.cancels, registry, Handlers(), tuple, outage)
     groups = GroupMembers(broker, registry, canceller, time.time)
     plan = plan_of(Declarations(), Config())
-    parts = [*parts_of_features(plan, broker, shared(), tuple, lambda: runs), *more]
+    parts = [*parts_of_features(plan, broker, shared(), tuple, lambda: runs).values(), *more]
     runs = SpecialRuns(registry, canceller, groups, parts, ruby, time.time)
     return runs
 

@@ -29,7 +29,7 @@ from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.group import GroupFigures
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.levels import is_paused
-from goworkers_py.features.limits.limit import waiting_by_limit
+from goworkers_py.policy.lines import waiting_by_owner
 from goworkers_py.wire.stored_job import StoredJob
 
 # An owner is in trouble after this long without a beat: four beats.
@@ -103,7 +103,7 @@ class MemoryAdmin(Admin):
                 parked=sum(map(len, state.lines.values())),
                 outbox=sum(map(len, state.outboxes.values())),
                 **shape_counts(groups, batches, chains),
-                limits=waiting_by_limit((name, len(jobs)) for name, jobs in state.lines.items()),
+                limits=waiting_by_owner((name, len(jobs)) for name, jobs in state.lines.items()),
             )
 
     def history(self, days: int) -> list[Day]:

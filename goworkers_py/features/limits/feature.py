@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from goworkers_py.features.in_process import InProcess, Recovering, WorkerProcess
     from goworkers_py.features.limits.contract import Limits as LimitsPart
     from goworkers_py.policy.registry import Registry
+    from goworkers_py.testing.steps import StepKind
     from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
 
@@ -87,6 +88,11 @@ class LimitsFeature(Feature):
             return lambda broker: MemoryLimits(broker.state, broker.endings)
         return None
 
+    def steps(self) -> Mapping[str, StepKind]:
+        from goworkers_py.features.limits.testing import STEPS
+
+        return STEPS
+
     # --- brokers
 
     def tie_of_stored(self, payload: bytes, grouped: bool) -> Tie | None:
@@ -125,7 +131,7 @@ class LimitsFeature(Feature):
 
         if (slot := slot_of_line(line)) is None:
             return None
-        return LineOwner(f"limit {slot.limit}", f"pyworkers limits show {slot.limit}")
+        return LineOwner(f"limit {slot.limit}", slot.limit, f"pyworkers limits show {slot.limit}")
 
     def access(self) -> FeatureAccess:
         from goworkers_py.features.limits.access import ACCESS

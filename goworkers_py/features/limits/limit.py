@@ -7,7 +7,7 @@ slot's line while it is full.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -107,15 +107,6 @@ def slot_of_line(line: str) -> Slot | None:
         return None
     limit, _, key = line.removeprefix(LINE).partition(":")
     return Slot(limit, key)
-
-
-def waiting_by_limit(lines: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """How many jobs wait for each limit. `lines`: the names of lines, and how many jobs each holds."""
-    counts: dict[str, int] = {}
-    for line, size in lines:
-        if (slot := slot_of_line(line)) is not None:
-            counts[slot.limit] = counts.get(slot.limit, 0) + size
-    return counts
 
 
 class SlotClaim(NamedTuple):

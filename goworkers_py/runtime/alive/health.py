@@ -35,14 +35,15 @@ class Health:
         watchdog: Watchdog,
         loops: Callable[[], Iterable[BrokerService]],
         shared: Shared,
-        limited: Callable[[], dict[str, int]] = dict,
+        of_features: Callable[[], dict[str, dict[str, int]]] = dict,
     ) -> None:
-        """`loops` returns the services whose loop must not stand still; `limited`, how many jobs of each limit run."""
+        """`loops` returns the services whose loop must not stand still; `of_features`, the figures of the
+        runs that are under way."""
         self.managers = managers
         self._watchdog = watchdog
         self._loops = loops
         self._shared = shared
-        self._limited = limited
+        self._of_features = of_features
 
     @property
     def state(self) -> str:
@@ -102,7 +103,7 @@ class Health:
                 for manager in self.managers
                 for queue in manager.queues
             },
-            limited=self._limited(),
+            of_features=self._of_features(),
             partitions={},
             elections={},
         )

@@ -8,8 +8,8 @@ from typing import Any
 
 import simplejson
 
-from goworkers_py.admin.lines import owner_of
 from goworkers_py.features import FEATURES
+from goworkers_py.policy.lines import owner_of
 from goworkers_py.web.site.filters import compact
 from goworkers_py.web.site.hiding import Hiding
 from goworkers_py.web.site.showing import cut

@@ -577,11 +577,15 @@ def test_running_jobs_are_counted_by_limit(app: App) -> None:
     with working(app):
         assert app.runner.in_background is not None
         try:
-            assert eventually(lambda: app.runner.in_background.report()["limited"] == {"one": 2, "key": 2})
+            assert eventually(
+                lambda: app.runner.in_background.report()["of_features"].get("limits") == {"one": 2, "key": 2}
+            )
             assert 'pyworkers_limit_running_jobs{limit="key"} 2' in exposition(app.runner.in_background.report(), None)
         finally:
             go_on.set()
-        assert eventually(lambda: app.runner.in_background.report()["limited"] == {"one": 0, "key": 0})
+        assert eventually(
+            lambda: app.runner.in_background.report()["of_features"].get("limits") == {"one": 0, "key": 0}
+        )
 
 
 def test_a_worker_must_know_the_limits_of_a_job_that_is_pushed_by_its_function(app: App) -> None:

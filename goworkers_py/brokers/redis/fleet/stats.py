@@ -22,7 +22,7 @@ from goworkers_py.core.batch import MOST_FOR_FIGURES, BatchFigures
 from goworkers_py.core.chain import ChainFigures
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.group import GroupFigures
-from goworkers_py.features.limits.limit import waiting_by_limit
+from goworkers_py.policy.lines import waiting_by_owner
 
 
 def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: Lines, outboxes: Lines) -> Stats:
@@ -56,7 +56,7 @@ def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: L
         outbox=sum(outbox.size for outbox in outboxes.all()),
         **shape_counts(groups, batches, chains),
         queues=queues.look_at(map(text, {*names, *paused}), set(map(text, paused))),
-        limits=waiting_by_limit((line.name, line.size) for line in parked),
+        limits=waiting_by_owner((line.name, line.size) for line in parked),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from goworkers_py.core.line_owner import LineOwner
 from goworkers_py.features import FEATURES
 
@@ -10,3 +12,12 @@ def owner_of(line: str) -> LineOwner | None:
     """None for a line of people, and for no line."""
     owners = (feature.line_owner(line) for feature in FEATURES)
     return next((owner for owner in owners if owner is not None), None) if line else None
+
+
+def waiting_by_owner(lines: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """How many jobs wait for each owner. `lines`: the names of lines, and how many jobs each holds."""
+    counts: dict[str, int] = {}
+    for line, size in lines:
+        if (owner := owner_of(line)) is not None:
+            counts[owner.of] = counts.get(owner.of, 0) + size
+    return counts
