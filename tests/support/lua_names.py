@@ -115,6 +115,18 @@ def most_locals(source: str) -> int:
     return most
 
 
+def functions_made(source: str) -> int:
+    """How many functions a call of the script makes before it calls one of them: those that are in no other one."""
+    count, blocks = 0, list[str]()
+    for token in tokens(source):
+        if token in ("function", "if", "do", "repeat"):
+            count += token == "function" and "function" not in blocks
+            blocks.append(token)
+        elif token in ("end", "until"):
+            blocks.pop()
+    return count
+
+
 def _names_of(found: list[str], at: int) -> int:
     count = 1
     while found[at + 1] == ",":

@@ -8,7 +8,10 @@ from pathlib import Path
 from goworkers_py.brokers.redis.parts import parts, tie_kinds, words_for, words_of_moves
 
 # Scripts that have neither ties nor effects, and are called often.
-_WITHOUT = ("publish_unique", "look", "free_place", "begin_lock", "keep_locks", "mark_running")
+_WITHOUT = (
+    *("publish_unique", "push_unique", "push_tracked", "look", "free_place"),
+    *("begin_lock", "keep_locks", "mark_running"),
+)
 
 
 def word_sets(script: Path) -> list[Collection[str] | None]:

@@ -41,6 +41,7 @@ class TieInRedis(NamedTuple):
     # A single push takes back what this tie has written before a refusal. So nothing is tried before it.
     takes_back: bool = True
     # The call by which pushes are published that have only this tie; None: these pushes are published as any others.
+    # Its script answers as publish_one.lua does for one push, and as publish.lua does for several.
     alone: EncodeAlone | None = None
 
 

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from goworkers_py.brokers.redis.driver.exchange import Argument, NumberOf
+from goworkers_py.brokers.redis.driver.exchange import Argument, NumberOf, Script
 from goworkers_py.brokers.redis.driver.packing import packed_numbers
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import RedisMoved, RedisPart, RowsInRedis, TieInRedis
+from goworkers_py.brokers.redis.queues.push_arguments import RESULT
+from goworkers_py.core import machine
 from goworkers_py.core.effect import Push
 from goworkers_py.core.job_state import INDEXED, StateWord
 from goworkers_py.features.tracking.effects import NoteState
@@ -18,6 +20,7 @@ from goworkers_py.features.tracking.record import ENDED_S, LIVE_S, job_in, live_
 from goworkers_py.features.tracking.tie import RecordTie
 
 LUA = Path(__file__).parent / "lua"
+_PUSH = Script(LUA / "push_tracked.lua", RESULT, words=())
 PIECE = 64  # bytes of a value in a record; see note.lua
 
 
@@ -49,7 +52,7 @@ def _types(keys: Keys) -> dict[str, str]:
 def part() -> RedisPart:
     return RedisPart(
         LUA,
-        ties={RecordTie: TieInRedis("record", "record_tie", "record_check", 1, _tie)},
+        ties={RecordTie: TieInRedis("record", "record_tie", "record_check", 1, _tie, alone=_alone)},
         effects={NoteState: _effect},
         rows={NoteState: RowsInRedis("notes", "record_effects", _rows, fits=lambda note: not note.only_known)},
         handlers={"record_effects": ("note", "renote", "moved")},
@@ -65,6 +68,21 @@ def part() -> RedisPart:
 def _tie(tie: RecordTie, push: Push, keys: Keys, number_of: NumberOf, now: float) -> tuple[int, Sequence[Argument]]:
     job, instead_of = tie
     return number_of(record_key(keys, job.jid)), (live_s(push.at, now), instead_of, job.job_class)
+
+
+def _alone(pushes: Sequence[Push], keys: Keys) -> tuple[Script, Sequence[str], Sequence[Argument]] | None:
+    """For the push of one job that has a record and no other tie."""
+    push = pushes[0]
+    if len(pushes) > 1 or push.id or len(push.ties) > 1 or type(tie := push.ties[0]) is not RecordTie:
+        return None
+    (jid, job_class), instead_of = tie
+    goal, due = (keys.queue(push.queue), "") if push.at is None else (keys.schedule, push.at)
+    life_s = live_s(push.at, machine.time())
+    return (
+        _PUSH,
+        (keys.queues, goal, record_key(keys, jid)),
+        (push.queue, due, push.payload, job_class, life_s, instead_of),
+    )
 
 
 def _effect(effect: NoteState, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from goworkers_py.brokers.redis.driver.exchange import Argument, NumberOf, Script
 from goworkers_py.brokers.redis.driver.packing import packed_numbers
-from goworkers_py.brokers.redis.driver.replies import list_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import RedisPart, RowsInRedis, TieInRedis
+from goworkers_py.brokers.redis.queues.push_arguments import RESULT, RESULTS
 from goworkers_py.brokers.redis.server.key_patterns import literally
 from goworkers_py.core import machine
 from goworkers_py.core.effect import Push
@@ -20,7 +20,8 @@ LUA = Path(__file__).parent / "lua"
 # Of one call of publish_unique.lua, which gives all payloads to one command.
 MOST_UNIQUE = 1_000
 _WAITS_FOR_NOTHING = ("skip", "raise")
-_PUBLISH = Script(LUA / "publish_unique.lua", list_of(int, list), words=())
+_PUSH = Script(LUA / "push_unique.lua", RESULT, words=())
+_PUBLISH = Script(LUA / "publish_unique.lua", RESULTS, words=())
 
 
 # --- keys
@@ -67,21 +68,25 @@ def _tie(claim: LockClaim, push: Push, keys: Keys, number_of: NumberOf, now: flo
 
 
 def _alone(pushes: Sequence[Push], keys: Keys) -> tuple[Script, Sequence[str], Sequence[Argument]] | None:
-    """For publish_unique.lua: pushes that all go to one place, of jobs that have a lock and no other tie."""
+    """For pushes that all go to one place, of jobs that have a lock and no other tie."""
     queue, at = pushes[0].queue, pushes[0].at
     if len(pushes) > MOST_UNIQUE:
         return None
-    now = machine.time()
+    now, is_one = machine.time(), len(pushes) == 1
     names = [keys.queues, keys.queue(queue) if at is None else keys.schedule]
     arguments: list[Argument] = [queue, "" if at is None else at, now]
     for push in pushes:
         if push.id or len(push.ties) != 1 or type(claim := push.ties[0]) is not LockClaim:
             return None
-        if claim.on_conflict not in _WAITS_FOR_NOTHING or push.queue != queue or push.at != at:
+        replaces = is_one and claim.on_conflict == "replace"
+        if not (claim.on_conflict in _WAITS_FOR_NOTHING or replaces) or push.queue != queue or push.at != at:
             return None
         names.append(lock_key(keys, claim.name))
         arguments += (claim.jid, push.payload, lock_life_s(claim.for_s, at, now), claim.instead_of)
-    return _PUBLISH, names, arguments
+        if replaces:
+            names.append(keys.schedule)
+            arguments.append(claim.fields)
+    return _PUSH if is_one else _PUBLISH, names, arguments
 
 
 def _free(effect: FreeLock, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:

@@ -9,21 +9,18 @@ from pathlib import Path
 
 import pytest
 import redis as redis_py
-from lua_names import globals_of, most_locals, tokens
+from lua_names import functions_made, globals_of, most_locals, tokens
 from lua_sets import word_sets
 
 from goworkers_py.brokers.redis.driver.composition import Composition, fragments, scripts, split
 from goworkers_py.brokers.redis.driver.exchange import Script
-from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import effect_kinds, parts, row_kinds, tie_kinds, words_for
-from goworkers_py.brokers.redis.queues.push_arguments import push_arguments
-from goworkers_py.core.effect import Push, PushJobs
-from goworkers_py.features.tracking.effects import NoteState, TrackedJob
-from goworkers_py.features.tracking.tie import RecordTie
+from goworkers_py.core.effect import PushJobs
+from goworkers_py.features.tracking.effects import NoteState
 from goworkers_py.features.unique.effects import FreeLock, KeepLock
 
 FILES = [*scripts(), *fragments().values()]
-MOST_LOCALS = 80  # Lua allows 200
+MOST_LOCALS = 60  # Lua allows 200
 NOW = "1700000000.000001"
 LONG = "x" * 150
 
@@ -98,11 +95,29 @@ def test_the_sets_are_few() -> None:
 
 
 def test_a_frequent_push_is_composed_of_its_tie_alone() -> None:
-    [publish] = [path for path in scripts() if path.stem == "publish_one"]
-    source = Composition({"record"}).compose(publish)
+    source = Composition({"record"}).compose(_script("publish_one"))
     assert "'HLEN'" in source
     assert "'ZCARD'" not in source
-    assert source.count("function") <= 12  # each call makes them anew
+    assert functions_made(source) <= 8  # each call makes them anew
+
+
+@pytest.mark.parametrize(("name", "most"), [("push_tracked", 3), ("push_unique", 2)])
+def test_a_frequent_push_makes_few_functions(name: str, most: int) -> None:
+    assert functions_made(Composition(()).compose(_script(name))) <= most
+
+
+def test_what_few_calls_need_is_made_by_these(tmp_path: Path) -> None:
+    own = tmp_path / "own.lua"
+    own.write_text("local make_lock_conflict = ...\nreturn make_lock_conflict()\n")
+    source = Composition().compose(own)
+    assert functions_made(source) == 1
+    assert "'TIME'" in source
+    assert Composition().compose(own) == source
+
+
+def _script(name: str) -> Path:
+    [path] = [path for path in scripts() if path.stem == name]
+    return path
 
 
 def test_a_name_that_nothing_gives_is_an_error(tmp_path: Path) -> None:
@@ -159,33 +174,24 @@ def test_note_writes_long_values_in_pieces_and_forgets_the_oldest_moves(redis: r
 
 
 @pytest.mark.parametrize("job_class", ["J", LONG])
-@pytest.mark.parametrize("at", [None, 1.5])
-def test_the_first_state_of_a_record_is_that_of_note(redis: redis_py.Redis, job_class: str, at: float | None) -> None:
-    """`record_tie` writes a short record by itself."""
-    keys = list[str]()
-
-    def number_of(key: str) -> int:
-        keys.append(key)
-        return len(keys)
-
-    arguments = push_arguments(
-        Push("q", b"{}", at, ties=(RecordTie(TrackedJob("jid", job_class)),)), Keys(), number_of, 1.0
-    )
-    step, name = ("schedule", "1.5") if at else ("back", "q")
-    job = f"{{step = '{step}', name = '{name}', reason = 'pushed'}}"
+@pytest.mark.parametrize(("state", "field"), [("waiting", "queue"), ("scheduled", "due")])
+def test_the_first_state_of_a_record_is_that_of_note(
+    redis: redis_py.Redis, job_class: str, state: str, field: str
+) -> None:
+    """`new_record` writes a short record by itself."""
     note = split(fragments()["note"].read_text())
     values = ", ".join(STUBS[one] for one in note[1])
     make = f"function() return (function({', '.join(note[1])}) {note[0]}{note[2]} end)({values}) end"
-    words = [str(one) if not isinstance(one, bytes) else one.decode() for one in arguments]
-    alone(redis, "record_tie", f"it.after({job}, 6)", tuple(keys), *words, make_note=make)
-    fields = f"{{'class', ARGV[1], '{'due' if at else 'queue'}', '{name}'}}"
-    state = "scheduled" if at else "waiting"
+    new = f"it(KEYS[1], '60', ARGV[1], '{state}', '{field}', '1.5', 'pushed')"
+    alone(redis, "new_record", new, ("new",), job_class, make_note=make)
+    fields = f"{{'class', ARGV[1], '{field}', '1.5'}}"
     alone(redis, "note", f"it.write(KEYS[1], '60', '{state}', 'pushed', {fields})", ("other",), job_class)
-    assert redis.hgetall(keys[-1]) == redis.hgetall("other")
+    assert redis.hgetall("new") == redis.hgetall("other")
+    assert redis.ttl("new") == 60
 
 
 def test_a_lock_is_taken_and_freed(redis: redis_py.Redis) -> None:
-    alone(redis, "take_lock", "it(KEYS[1], 'a', '60', 'q', '', '', false)", ("l",))
+    alone(redis, "take_lock", f"it(KEYS[1], 'a', '60', 'q', '{NOW}', '', '', false)", ("l",))
     assert redis.hgetall("l") == {b"v": b"1", b"jid": b"a", b"queue": b"q", b"at": NOW.encode()}
     assert redis.ttl("l") == 60
     assert alone(redis, "lock", "it.other_holder(KEYS[1], 'b', '')", ("l",)) == [b"a", b"q", NOW.encode(), b""]
@@ -194,7 +200,7 @@ def test_a_lock_is_taken_and_freed(redis: redis_py.Redis) -> None:
     assert redis.exists("l")
     alone(redis, "lock", "it.free(KEYS[1], 'a')", ("l",))
     assert not redis.exists("l")
-    alone(redis, "take_lock", "it(KEYS[1], 'a', '60', 'q', '5', 'token', true)", ("l",))
+    alone(redis, "take_lock", f"it(KEYS[1], 'a', '60', 'q', '{NOW}', '5', 'token', true)", ("l",))
     assert redis.hmget("l", "due", "token") == [b"5", b"token"]
     assert redis.ttl("l") == 7_776_000
 

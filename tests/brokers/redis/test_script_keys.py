@@ -164,7 +164,7 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         list(inspector.kill(PARKED, Filter()))
         list(inspector.delete(waiting_in("picked"), Filter()))
         list(inspector.kill(RETRIES, Filter()))
-        broker.transport.publish([Push("q", job(jid="unique"), ties=(LockClaim("Order:2", "unique", 60),))])
+        _unique(broker)
         broker.require_part(Locks).begin(Begin("Order:1", "jid", "q", 60, take=True))
         owned = OwnedLock("Order:1", "jid", 90, "limited")
         broker.require_part(Locks).own([owned])
@@ -190,6 +190,14 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         called, undeclared = watch.undeclared()
     assert called == set(SCRIPTS.values())
     assert undeclared == set()
+
+
+def _unique(broker: RedisBroker) -> None:
+    both = [Push("q", job(jid=jid), ties=(LockClaim(f"Order:{jid}", jid, 60),)) for jid in ("2", "3")]
+    broker.transport.publish(both)
+    newest = LockClaim("Order:4", "4", 60, "replace", b"{}")
+    for at in (4e9, None):
+        broker.transport.publish([Push("q", job(jid="4"), at, ties=(newest,))])
 
 
 def _limits(broker: RedisBroker) -> None:

@@ -12,7 +12,8 @@ The lines of a script before that line are its head, whose locals may be given t
 - a table by words, made of the fragments that handle them: `ties` of pushes and their `checks`, `handlers` of effects,
   `row_handlers` of rows, and `finishers`, the last step of those of these fragments that have one;
 - a constant of a part, which Python knows;
-- another fragment, which is made once in a script; `make_NAME` is a function that makes it: for what few calls need.
+- another fragment, which is made once in a script; `make_NAME` is a function that makes it, and the fragments that only
+  it needs: for what few calls need.
 
 A script that knows few words makes its fragments one after the other. One that knows all words makes a fragment when a
 call needs it.
@@ -100,7 +101,7 @@ class Composition:
             made = _RETURN.sub(f"{name} = ", self._body(name))
             self._made.append(f"local {name} do\n{made}end\n")
         elif name.removeprefix("make_") in fragments():
-            self._made.append(f"local function {name}()\n{self._body(name.removeprefix('make_'))}end\n")
+            self._made.append(f"local function {name}()\n{self._made_inside(name.removeprefix('make_'))}end\n")
         else:
             raise ValueError(f"{path.name}: nothing gives it {name}")
         return name
@@ -111,6 +112,13 @@ class Composition:
         head, given, body = split(source_of(path))
         values = {one: self._expression(one, path) for one in given}
         return f"{head}{_locals(values)}{body}"
+
+    def _made_inside(self, name: str) -> str:
+        """The text of a fragment behind all that it needs and that is not made yet."""
+        inside = Composition(self._words)
+        inside._known = dict(self._known)
+        body = inside._body(name)
+        return f"{''.join(inside._made)}{body}"
 
     def _of_words(self, table: str) -> Iterator[tuple[str, str]]:
         """The words of a table that the script is to know, each with its fragment."""

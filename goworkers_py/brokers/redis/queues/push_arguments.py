@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from goworkers_py.brokers.redis.driver.exchange import Argument, NumberOf
+from goworkers_py.brokers.redis.driver.replies import list_of, one_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import tie_kinds
 from goworkers_py.core.effect import ID_LIFE_S, Push, Tie
+
+# The answers of the scripts that publish one job, and several: see lua/fragments/push.lua.
+RESULT, RESULTS = one_of(int, list), list_of(int, list)
 
 
 def push_arguments(push: Push, keys: Keys, number_of: NumberOf, now: float) -> list[Argument]:

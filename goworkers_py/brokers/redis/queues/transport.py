@@ -19,16 +19,15 @@ from goworkers_py.brokers.contracts.transport import (
     Unwritable,
 )
 from goworkers_py.brokers.redis.driver.connection import Connections
-from goworkers_py.brokers.redis.driver.exchange import LUA, RedisCommand, Script, text
+from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, RedisCommand, Script, text
 from goworkers_py.brokers.redis.driver.fencing import FencedConnections
-from goworkers_py.brokers.redis.driver.replies import list_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import tie_kinds
 from goworkers_py.brokers.redis.queues.consumer import QueueConsumer, RedisConsumer
 from goworkers_py.brokers.redis.queues.fenced_consumer import FencedConsumer
 from goworkers_py.brokers.redis.queues.places import rows
 from goworkers_py.brokers.redis.queues.pool_consumer import PoolConsumer
-from goworkers_py.brokers.redis.queues.push_arguments import push_arguments
+from goworkers_py.brokers.redis.queues.push_arguments import RESULT, RESULTS, push_arguments
 from goworkers_py.brokers.redis.queues.row_effects import row_effect
 from goworkers_py.brokers.redis.queues.settlement import Item, RedisSettlement, target_of
 from goworkers_py.core import machine
@@ -44,7 +43,7 @@ from goworkers_py.wire.failure import error_class, error_text
 # A longer in-progress list is counted first, and read only when it holds more jobs than the process knows.
 MOST_READ_UNCOUNTED = 1_000
 
-_PUBLISH = Script(LUA / "publish.lua", list_of(int, list))
+_PUBLISH = Script(LUA / "publish.lua", RESULTS)
 _TOLD = {1: Published.PUSHED, 0: Published.DUPLICATE, -1: Published.REFUSED}
 _HOWS: dict[str, How] = {"held": "held", "replaced": "replaced", "rescheduled": "rescheduled"}
 
@@ -85,8 +84,11 @@ class RedisTransport(Transport):
     def _publish_tied(self, pushes: Sequence[Push]) -> list[PublishResult]:
         ties = pushes[0].ties
         alone = tie_kinds()[type(ties[0])].alone if ties else None
-        if alone is not None and (call := alone(pushes, self._keys)) is not None:
-            return [*map(_result, self._connections.script(*call))]
+        script, keys, arguments = (alone and alone(pushes, self._keys)) or self._call(pushes)
+        told = self._connections.script(script, keys, arguments)
+        return [*map(_result, told)] if script.fits is RESULTS else [_result(told)]
+
+    def _call(self, pushes: Sequence[Push]) -> tuple[Script, Sequence[str], Sequence[Argument]]:
         numbers: dict[str, int] = {}
 
         def number_of(key: str) -> int:
@@ -95,11 +97,7 @@ class RedisTransport(Transport):
         now = machine.time()
         arguments = [*chain.from_iterable(push_arguments(push, self._keys, number_of, now) for push in pushes)]
         script = _script_of_one(pushes[0]) if len(pushes) == 1 else _PUBLISH
-        return [
-            *map(
-                _result, self._connections.script(script, (self._keys.queues, self._keys.nothing, *numbers), arguments)
-            )
-        ]
+        return script, (self._keys.queues, self._keys.nothing, *numbers), arguments
 
     # --- consuming
 
@@ -241,7 +239,7 @@ class RedisTransport(Transport):
 def _publish_one(word: str = "") -> Script:
     """For a push that has a single tie, or several of those that take back what they have written."""
     words = {word} if word else {tie.word for tie in tie_kinds().values() if tie.takes_back}
-    return Script(LUA / "publish_one.lua", list_of(int, list), words=words)
+    return Script(LUA / "publish_one.lua", RESULT, words=words)
 
 
 def _script_of_one(push: Push) -> Script:

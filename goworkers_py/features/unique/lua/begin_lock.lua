@@ -24,7 +24,7 @@ if refused and not string.find(refused, '^WRONGTYPE') then return {err = refused
 if other then return take and {'held', unpack(other)} or {'run', ''} end
 if not lock.holds(LOCK, jid) then
   if free or not take then return {'run', ''} end
-  local failed = take_lock(LOCK, jid, life, queue, '', '', true)
+  local failed = take_lock(LOCK, jid, life, queue, now, '', '', true)
   if failed then return {err = failed} end
   if owner ~= '' then lock_life.own(LOCK, GONE, owner, life) end
   return {'run', ''}

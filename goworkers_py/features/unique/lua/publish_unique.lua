@@ -5,9 +5,8 @@
 -- ARGV: the name of the queue, when the jobs are due ('': now), the time of the push by the producer's clock, then for each
 --       job: jid, payload, life of its lock, and the jid of a holder that does not count
 -- Answer: for each job 1, or how it met the lock, and the holder as {jid, queue, at, due}
-local now = ARGV[3]
 local take_lock, make_lock = ...
-local goal, queue, due = KEYS[2], ARGV[1], ARGV[2]
+local goal, queue, due, now = KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 local answer, entries = {}, {}
 
 -- No job is pushed, so no lock may stay.
@@ -22,7 +21,7 @@ for at = 1, #KEYS - 2 do
   local key, first = KEYS[at + 2], 4 * at
   local other, held, failed
   if redis.pcall('EXISTS', key) ~= 0 then other, held, failed = make_lock().other_holder(key, '', ARGV[first + 3]) end
-  if not other and not failed then failed = take_lock(key, ARGV[first], ARGV[first + 2], queue, due, '', held) end
+  if not other and not failed then failed = take_lock(key, ARGV[first], ARGV[first + 2], queue, now, due, '', held) end
   if failed then return give_up(failed) end
   if other then
     answer[at] = {'held', unpack(other)}

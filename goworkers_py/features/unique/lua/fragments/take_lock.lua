@@ -1,18 +1,19 @@
--- A job takes a lock, see lock.lua. Returns the error, if any. `held`: another job held the lock. The newest fields of a job
--- that has not begun are nowhere else, so the lock with their token lives for KEPT_S at least.
-local now, LOCK_V, KEPT_S = ...
+-- A job takes a lock, see lock.lua. Returns the error, if any. `at`: the time of the push; `held`: another job held the
+-- lock. The newest fields of a job that has not begun are nowhere else, so the lock with their token lives for KEPT_S at
+-- least.
+local LOCK_V, KEPT_S = ...
 
-return function(key, jid, life, queue, due, token, held)
+return function(key, jid, life, queue, at, due, token, held)
   local reply
   if held then redis.pcall('DEL', key) end
   if token ~= '' and tonumber(life) < tonumber(KEPT_S) then life = KEPT_S end -- texts: a number takes long to write
   if due == '' and token == '' then
-    reply = redis.pcall('HSET', key, 'v', LOCK_V, 'jid', jid, 'queue', queue, 'at', now)
+    reply = redis.pcall('HSET', key, 'v', LOCK_V, 'jid', jid, 'queue', queue, 'at', at)
   elseif due == '' then
-    reply = redis.pcall('HSET', key, 'v', LOCK_V, 'jid', jid, 'queue', queue, 'at', now, 'token', token)
+    reply = redis.pcall('HSET', key, 'v', LOCK_V, 'jid', jid, 'queue', queue, 'at', at, 'token', token)
   else
     local more = token == '' and {'due', due} or {'due', due, 'token', token}
-    reply = redis.pcall('HSET', key, 'v', LOCK_V, 'jid', jid, 'queue', queue, 'at', now, unpack(more))
+    reply = redis.pcall('HSET', key, 'v', LOCK_V, 'jid', jid, 'queue', queue, 'at', at, unpack(more))
   end
   if type(reply) == 'table' then return reply.err end
   reply = redis.pcall('EXPIRE', key, life)
