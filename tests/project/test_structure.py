@@ -492,7 +492,7 @@ def test_a_script_is_given_its_keys(script: Path) -> None:
         "groups",
         "registry",
         *({"goal"} if script.name == "publish_unique.lua" else ()),
-        *({"schedule"} if script.name == "lock_conflict.lua" else ()),
+        *({"schedule"} if script.name == "replace.lua" else ()),
         *({"locked", "last", "queued", "primed", "keys[6]", "keys[7]"} if script.name == "ruby_lock.lua" else ()),
         *({"key_of_lease"} if script.name == "holder.lua" else ()),
     }

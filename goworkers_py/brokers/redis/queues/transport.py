@@ -86,6 +86,7 @@ class RedisTransport(Transport):
         alone = tie_kinds()[type(ties[0])].alone if ties else None
         script, keys, arguments = (alone and alone(pushes, self._keys)) or self._call(pushes)
         told = self._connections.script(script, keys, arguments)
+        # A list around one answer would cost the server as much as three commands, see publish_one.lua.
         return [*map(_result, told)] if script.fits is RESULTS else [_result(told)]
 
     def _call(self, pushes: Sequence[Push]) -> tuple[Script, Sequence[str], Sequence[Argument]]:

@@ -5,14 +5,14 @@
 --       life of the lock, the jid of a holder that does not count; for `replace` the fields
 -- Answer: 1, or how it met the lock, and the holder as {jid, queue, at, due}
 local key, queue, due, jid, payload, life, fields = KEYS[3], ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6], ARGV[8]
-local take_lock, make_lock_conflict = ...
+local take_lock, make_lock, make_replace = ...
 local other, held, failed, reply
 if redis.pcall('EXISTS', key) ~= 0 then
-  local conflict, how = make_lock_conflict(), 'held'
-  other, held, failed = conflict.other_holder(key, '', ARGV[7])
+  local how = 'held'
+  other, held, failed = make_lock().other_holder(key, '', ARGV[7])
   if other and fields then
     local replaced
-    replaced, failed = conflict.replace(key, KEYS[4], fields, life, due)
+    replaced, failed = make_replace()(key, KEYS[4], fields, life, due)
     if replaced then how = 'replaced' end
   end
   if failed then return {err = failed} end
@@ -27,7 +27,7 @@ else
   reply = redis.pcall('LPUSH', KEYS[2], payload)
 end
 if type(reply) == 'table' then -- no job is pushed, so no lock may stay
-  make_lock_conflict().free(key, jid)
+  make_lock().free(key, jid)
   return {err = reply.err}
 end
 return 1

@@ -1,21 +1,20 @@
 -- A push takes the lock of its job, or meets that of another job. The values: jid, life of the lock, what to do when another
 -- job holds it, the jid of a holder that does not count, the number of the schedule, seconds until a job without its lock
 -- is tried again, the fields of `replace`, the job's queue.
-local key_at, arguments, now, take_lock, make_lock_conflict = ...
+local key_at, arguments, now, take_lock, make_lock, make_replace = ...
 local TIE_SIZE = 3
 
 local function decide(job, tie)
   local key, at = key_at(tie + 1), tie + TIE_SIZE
   if redis.pcall('EXISTS', key) == 0 then return end
-  local conflict = make_lock_conflict()
-  local other, held, failed = conflict.other_holder(key, '', arguments[at + 3])
+  local other, held, failed = make_lock().other_holder(key, '', arguments[at + 3])
   if failed then return nil, failed end
   job.lock_held = held
   if not other then return end
   local how = arguments[at + 2]
   if how == 'replace' then
     local replaced
-    replaced, failed = conflict.replace(key, key_at(at + 4), arguments[at + 6], arguments[at + 1], job.due)
+    replaced, failed = make_replace()(key, key_at(at + 4), arguments[at + 6], arguments[at + 1], job.due)
     return {replaced and 'replaced' or 'held', unpack(other)}, failed
   end
   if how ~= 'reschedule' then return {'held', unpack(other)} end
@@ -33,7 +32,7 @@ local function take(job, tie)
 end
 
 local function undo(_, tie)
-  make_lock_conflict().free(key_at(tie + 1), arguments[tie + TIE_SIZE])
+  make_lock().free(key_at(tie + 1), arguments[tie + TIE_SIZE])
 end
 
 return {decide = decide, take = take, undo = undo}

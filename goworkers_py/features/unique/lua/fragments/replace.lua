@@ -1,0 +1,16 @@
+-- The holder of a lock gets the newest fields, if it has not begun. Where it waits for a later time than the newest one, it
+-- gets that. (Where it waits for an earlier one, it waits again as it begins.) Returns false for a holder that does not
+-- read them, and the error, if any.
+local make_now, KEPT_S = ...
+
+return function(key, schedule, fields, life, due)
+  local token = redis.pcall('HGET', key, 'token')
+  if type(token) ~= 'string' then return false, token and token.err end
+  local score = due == '' and make_now() or due -- before the first write: TIME may be denied
+  local reply = redis.pcall('HSET', key, 'fields', fields, 'due', due)
+  if type(reply) == 'table' then return false, reply.err end
+  local left, longest = redis.pcall('TTL', key), math.max(life, KEPT_S)
+  if type(left) == 'number' and left < longest then redis.pcall('EXPIRE', key, longest) end
+  redis.pcall('ZADD', schedule, 'XX', 'LT', score, token)
+  return true
+end
