@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from goworkers_py.config.option_values import is_name
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.values import dataclass
 from goworkers_py.features import FEATURES
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import without_batch

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.reliability import Reliability
+from goworkers_py.core.values import dataclass
 from goworkers_py.features import FEATURES
 
 EVENTS = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Literal
 
 from goworkers_py.admin.filter import Wanted
@@ -16,6 +15,7 @@ from goworkers_py.brokers.contracts.fleet import Process
 from goworkers_py.core import machine
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import ENDED
+from goworkers_py.core.values import dataclass
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.stored_job import StoredJob
 

@@ -10,7 +10,6 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 
 from goworkers_py.admin.config_findings import config_findings
 from goworkers_py.admin.filter import counted
@@ -25,6 +24,7 @@ from goworkers_py.brokers.contracts.admin import Advice, Checks, Glance, Place
 from goworkers_py.brokers.contracts.fleet import QueueStats
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerFull, BrokerRefused, ConfigError, NoSuchDatabase, WrongType
+from goworkers_py.core.values import dataclass
 from goworkers_py.features import BY_NAME
 from goworkers_py.observe.health_report import OF_SUSPECT, QUIET, STARTING, STOPPING
 from goworkers_py.policy.lines import owner_of

@@ -7,11 +7,11 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import simplejson
 
+from goworkers_py.core.values import dataclass
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.stored_job import DIGEST, StoredJob

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 from goworkers_py.admin.asker import asker
@@ -15,6 +14,7 @@ from goworkers_py.core import machine
 from goworkers_py.core.call import DUMP, LONGEST_LIFE_S, QUIET, STOP, Answer, Call, Report, Target
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.values import dataclass
 
 # An answer that is told by no message is found by then.
 LOOK_EVERY_S = 0.5

@@ -6,12 +6,12 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from goworkers_py.admin.filter import Wanted
 from goworkers_py.brokers.contracts.admin import PAGE, PlacedJobs
 from goworkers_py.brokers.contracts.span import Span
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.values import dataclass
 from goworkers_py.wire.stored_job import StoredJob
 
 LOOKS = 100

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import simplejson
@@ -11,6 +11,7 @@ import simplejson
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.escaping import one_json_line
 from goworkers_py.core.job_state import JobState, StateWord
+from goworkers_py.core.values import dataclass
 from goworkers_py.wire.job_record import JobRecord, Move, Progress
 from goworkers_py.wire.message import Message, epoch
 from goworkers_py.wire.payload import encodable

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.long_runs import BusyPool
@@ -23,6 +22,7 @@ from goworkers_py.admin.metrics import ClassMetrics
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.brokers.contracts.admin import Glance
 from goworkers_py.brokers.contracts.fleet import Process, QueueStats
+from goworkers_py.core.values import dataclass
 from goworkers_py.wire.process_record import OURS
 from goworkers_py.wire.stored_job import StoredJob
 

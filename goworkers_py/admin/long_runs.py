@@ -6,10 +6,10 @@ This may be normal, for some jobs are long. But a job that hangs and has no time
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from goworkers_py.admin.filter import counted
 from goworkers_py.admin.inspector import Inspector
+from goworkers_py.core.values import dataclass
 
 LONG_RUN_S = 300.0
 

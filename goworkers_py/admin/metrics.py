@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from goworkers_py.admin.verbs import Verbs
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.metrics import CountedSpan, DeployMark, RunCounts
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.values import dataclass
 from goworkers_py.observe.executions import BOUNDS_S, percentile_s
 
 BY_MINUTE, BY_TEN_MINUTES = (1, 2, 4, 8), (24, 72)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from goworkers_py.admin.verbs import Verbs
@@ -12,6 +11,7 @@ from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.periodic import Periodic
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.periodic import ForeignSchedule, HistoryEntry, Rule, ScheduleRecord
+from goworkers_py.core.values import dataclass
 from goworkers_py.policy.slots import slots_of
 from goworkers_py.wire import payload
 from goworkers_py.wire.schedule import args_of, fields_of, rule_fields, rule_of

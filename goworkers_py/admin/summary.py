@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import simplejson
 
 from goworkers_py.brokers.contracts.admin import PlacedJobs
 from goworkers_py.core import machine
+from goworkers_py.core.values import dataclass
 from goworkers_py.wire.message import Message, epoch
 from goworkers_py.wire.stored_job import StoredJob
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from goworkers_py.api.job_writer import check_options
@@ -12,6 +11,7 @@ from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.job_options import SetOptions, checked
 from goworkers_py.config.moments import Delay, Moment, after
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.values import dataclass
 from goworkers_py.policy.registry import JobSpec
 from goworkers_py.wire.chain import CHAIN, as_texts
 from goworkers_py.wire.needs import TYPED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 from zoneinfo import ZoneInfo
@@ -13,6 +13,7 @@ from goworkers_py.api.request import PushRequest
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.periodic import CatchUp, Overlap, Release, Rule
+from goworkers_py.core.values import dataclass
 from goworkers_py.features.unique.uniqueness import NamedLock
 from goworkers_py.policy.grouping import grouping_of
 from goworkers_py.policy.periodic_job import PeriodicJob, PeriodicJobs

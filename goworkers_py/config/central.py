@@ -12,7 +12,6 @@ import configparser
 import dataclasses
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -30,6 +29,7 @@ from goworkers_py.config.partitions import of_partitions
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.escaping import one_line
 from goworkers_py.core.stored_config import LONGEST
+from goworkers_py.core.values import dataclass
 
 # In one process, of all queues and pools of a text together. A slip or a stranger must not fill a machine's memory.
 MOST_THREADS = 1_000

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from goworkers_py.core.values import dataclass
 
 SCHEMES = ("redis+cluster", "rediss+cluster")
 PORT = 6379

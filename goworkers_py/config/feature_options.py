@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -15,6 +14,7 @@ from goworkers_py.config.parsers import (
     whole,
     yes_or_no,
 )
+from goworkers_py.core.values import dataclass
 from goworkers_py.features import BY_NAME
 
 

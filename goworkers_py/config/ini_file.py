@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import configparser
-from dataclasses import dataclass
 from pathlib import Path
 
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.core.values import dataclass
 
 LONGEST_ERROR = 1_000  # characters; it could name each line
 

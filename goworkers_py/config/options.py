@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 from goworkers_py.config.feature_options import EchoConfig as EchoConfig  # sections are imported from here
@@ -41,6 +41,7 @@ from goworkers_py.core.election import MAIN
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.held_pushes import Home
 from goworkers_py.core.timing import TIMING, Timing
+from goworkers_py.core.values import dataclass
 
 SECTION = "pyworkers"
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from goworkers_py.config.option_rows import option
 from goworkers_py.config.parsers import auto_or, one_of, order, shares, text, whole, words, yes_or_no
+from goworkers_py.core.values import dataclass
 
 SERIAL = "serial"  # the mode of a queue
 PLAIN = "plain"  # the format of a queue

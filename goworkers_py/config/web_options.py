@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 
 from goworkers_py.config.option_rows import option
 from goworkers_py.config.parsers import networks, text, whole, words, yes_or_no
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.core.values import dataclass
 
 # Values of arguments with such a name are masked. A part of a name counts too, in any case.
 HIDDEN = (

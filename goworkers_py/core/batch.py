@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, NamedTuple
 
 from goworkers_py.core import machine
+from goworkers_py.core.values import dataclass
 
 Way = Literal["succeeded", "failed", "cancelled", "expired", "revived"]
 Event = Literal["success", "complete", "death"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
+
+from goworkers_py.core.values import dataclass
 
 # The commands that each process knows. `runtime.commands.commands` obeys them.
 QUIET, RESUME, STOP, DUMP, RELOAD = "quiet", "resume", "stop", "dump", "reload"

@@ -9,8 +9,10 @@ jid, after it has ended well, has no effects there.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeVar
+
+from goworkers_py.core.values import dataclass
 
 if TYPE_CHECKING:
     from goworkers_py.core.cursor import Cursor

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from goworkers_py.core.values import dataclass
 
 GRACE_S = 60.0
 MOST_GROUPS_FOR_FIGURES = 10_000

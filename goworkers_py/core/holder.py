@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from goworkers_py.core.values import dataclass
 
 How = Literal["held", "replaced", "rescheduled"]
 

@@ -5,8 +5,10 @@ Outcomes are values: look at the type of one, not at its identity.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
+
+from goworkers_py.core.values import dataclass
 
 if TYPE_CHECKING:
     from goworkers_py.core.effect import Effect

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
+
+from goworkers_py.core.values import dataclass
 
 LONGEST = 256_000  # characters of a text
 

@@ -3,7 +3,7 @@ would recover jobs from each other. Tests use shorter times."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from goworkers_py.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

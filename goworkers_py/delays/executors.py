@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from goworkers_py.config.job_options import NOTHING_SAID, CodeOptions
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.core.values import dataclass
 from goworkers_py.links.perform import perform
 from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.wire import payload

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from goworkers_py.core.clock import Deadline
+from goworkers_py.core.values import dataclass
 from goworkers_py.delays.book import Book
 from goworkers_py.delays.dispatcher import Dispatcher, Pace
 from goworkers_py.delays.ends import Ends

@@ -12,11 +12,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.outcome import Outcome
+from goworkers_py.core.values import dataclass
 from goworkers_py.links.chain import Run, Wrap
 from goworkers_py.wire.message import Message
 

@@ -16,10 +16,11 @@ links the result of `call_next()`. `retry` turns exceptions into outcomes. If th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, runtime_checkable
 
 from goworkers_py.core.outcome import DONE, KEEP, Keep, Outcome
+from goworkers_py.core.values import dataclass
 from goworkers_py.wire.message import Message
 
 Run = Callable[[Message], Outcome]

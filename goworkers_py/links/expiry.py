@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from goworkers_py.core import machine
 from goworkers_py.core.outcome import EXPIRED, Outcome
+from goworkers_py.core.values import dataclass
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats

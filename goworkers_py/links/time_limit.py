@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from goworkers_py.core import machine
@@ -19,6 +19,7 @@ from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import KillJob, TimeLimitExceeded
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.core.strikes import target_of
+from goworkers_py.core.values import dataclass
 from goworkers_py.links.chain import Run, Wrap
 from goworkers_py.policy.registry import Registry
 from goworkers_py.wire.message import Message, epoch

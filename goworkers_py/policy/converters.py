@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Optional
 
 from goworkers_py.core.errors import ArgumentError, ArgumentsDoNotFit
+from goworkers_py.core.values import dataclass
 from goworkers_py.wire.containers import Convert, convert_part
 from goworkers_py.wire.conversion import converter_for
 from goworkers_py.wire.scalars import Converter, Unconvertible, from_json, to_json

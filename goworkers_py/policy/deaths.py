@@ -6,7 +6,7 @@ broker that recovers jobs asks `died_together` before it names the suspect of a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from goworkers_py.core.values import dataclass
 
 # Processes whose deaths are found within this time died together.
 TOGETHER_S = 3.0

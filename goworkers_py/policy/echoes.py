@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from goworkers_py.config.options import EchoConfig
@@ -19,6 +18,7 @@ from goworkers_py.core.effect import PushEcho
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Outcome
+from goworkers_py.core.values import dataclass
 from goworkers_py.wire import payload
 from goworkers_py.wire.echo import BID, LOCK_DIGEST, UNIQUE_FOR, End, echo_of, error_in, may_be_marked
 from goworkers_py.wire.message import Message

@@ -7,7 +7,6 @@ A job with an echo has its lock freed by Ruby. The lock of any other job is free
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from goworkers_py.config.options import EchoConfig
@@ -15,6 +14,7 @@ from goworkers_py.core.effect import Effect, FreeRubyLock, TakeRubyLock
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import ENDED, StateWord
 from goworkers_py.core.outcome import Keep, Outcome
+from goworkers_py.core.values import dataclass
 from goworkers_py.policy.consequences import state_of
 from goworkers_py.policy.echoes import Echoes
 from goworkers_py.wire import payload

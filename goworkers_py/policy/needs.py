@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from goworkers_py.core import machine
 from goworkers_py.core.errors import NeedsNewerRelease
 from goworkers_py.core.outcome import Dead, Outcome, Reschedule
+from goworkers_py.core.values import dataclass
 from goworkers_py.core.version import __version__
 from goworkers_py.policy import known_needs
 from goworkers_py.wire import needs, payload

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from goworkers_py.core.effect import Push
 from goworkers_py.core.periodic import CatchUp, Release, Schedule
+from goworkers_py.core.values import dataclass
 
 # The jid and the push of the job of one slot, whose arguments are those of an override, if there is one. None: a client
 # link has stopped it.

@@ -12,13 +12,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import PoisonPill, UnreadablePayload
 from goworkers_py.core.levels import base_of, plain_list_of
+from goworkers_py.core.values import dataclass
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import failure_fields
 from goworkers_py.wire.message import Message, Timestamps, epoch, jid_where_missing, whole_number

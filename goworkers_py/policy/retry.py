@@ -8,13 +8,14 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from goworkers_py.config.job_options import CodeOptions, RetryIn
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentsDoNotFit, DiscardJob, KillJob, RetryJob
 from goworkers_py.core.outcome import DISCARD, Dead, Outcome, Reschedule, Retry
+from goworkers_py.core.values import dataclass
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import backtrace, failure_fields, next_count, pack_backtrace
 from goworkers_py.wire.message import Message, Timestamps, epoch, jid_where_missing, whole_number

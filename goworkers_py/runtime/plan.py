@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from goworkers_py.config.options import Config, PoolConfig, QueueConfig
 from goworkers_py.core.election import LeaderChange, Term
 from goworkers_py.core.held_pushes import Destination
+from goworkers_py.core.values import dataclass
 from goworkers_py.links.around import Arounds
 from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.handlers import Handlers

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from goworkers_py.core.values import dataclass
 from goworkers_py.runtime.alive.heartbeat import Heartbeat
 from goworkers_py.runtime.commands.commands import Commands
 from goworkers_py.runtime.fetching.pauses import Pauses

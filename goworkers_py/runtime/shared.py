@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from goworkers_py.core.clock import Clock
+from goworkers_py.core.values import dataclass
 from goworkers_py.observe.counters import Counters
 from goworkers_py.runtime.alive.lease import Lease
 from goworkers_py.runtime.outage import Outage

@@ -9,10 +9,11 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from goworkers_py.core.values import dataclass
 from goworkers_py.observe.health_report import STALE_AFTER_S, HealthReport, merged
 from goworkers_py.system.early_signals import blocked
 from goworkers_py.system.parent_link import LINE_VARIABLE

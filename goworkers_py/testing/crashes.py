@@ -7,7 +7,6 @@ import difflib
 import pprint
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,6 +15,7 @@ from goworkers_py.api.block_owner import KEEPER
 from goworkers_py.api.job import Signature
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.values import dataclass
 from goworkers_py.links.iterate import LONGEST_S, begin_iteration
 from goworkers_py.testing.enqueued_job import call_text
 from goworkers_py.testing.runner import SandboxRunner, as_worker

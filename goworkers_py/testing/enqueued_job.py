@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.core.values import dataclass
 from goworkers_py.wire.message import Message, epoch
 
 

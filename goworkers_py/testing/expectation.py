@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any
 
+from goworkers_py.core.values import dataclass
 from goworkers_py.observe.log_format import time_text
 from goworkers_py.testing.enqueued_job import EnqueuedJob, call_text
 

@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from keyword import iskeyword
 from typing import Any, NamedTuple
@@ -32,6 +32,7 @@ from goworkers_py.core.errors import (
     WorkersError,
 )
 from goworkers_py.core.escaping import one_line
+from goworkers_py.core.values import dataclass
 from goworkers_py.observe.log_format import time_text
 from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.wire import payload

@@ -12,7 +12,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from types import FrameType
@@ -22,6 +21,7 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.core.cancel import CancelRequest
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.values import dataclass
 from goworkers_py.features import FEATURES
 from goworkers_py.testing.enqueued_job import EnqueuedJob
 

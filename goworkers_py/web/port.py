@@ -6,7 +6,6 @@ import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from goworkers_py.admin.inspector import Inspector
@@ -14,6 +13,7 @@ from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.options import Config
 from goworkers_py.config.web_options import WebConfig
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.core.values import dataclass
 from goworkers_py.web import application
 from goworkers_py.web.server import WebServer
 from goworkers_py.web.site.by_file import ByFile

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from goworkers_py.core.job_state import StateWord
+from goworkers_py.core.values import dataclass
 from goworkers_py.wire import payload
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import simplejson
 
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.stored_config import ConfigInForce
+from goworkers_py.core.values import dataclass
 from goworkers_py.core.version import __version__
 from goworkers_py.wire.message import whole_number
 from goworkers_py.wire.payload import encodable, read, write

@@ -10,11 +10,12 @@ import base64
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timezone
 from decimal import Decimal
 from typing import Any
 
+from goworkers_py.core.values import dataclass
 from goworkers_py.wire.needs import is_version
 
 FIELD = "plain"  # in the job: {"v": 1, "as": "text" or "base64", "properties": {...}}

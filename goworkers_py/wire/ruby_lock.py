@@ -8,9 +8,9 @@ written that into `lock_digest`. So has its server for a job that it rejected, w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from goworkers_py.core.values import dataclass
 from goworkers_py.wire import payload
 from goworkers_py.wire.echo import LOCK_DIGEST
 

@@ -12,8 +12,9 @@ import pathlib
 import re
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from goworkers_py.core.values import dataclass
 
 # What constructors of standard types, and checks of the user's own types, raise for a wrong value.
 REFUSALS = (TypeError, ValueError, ArithmeticError)

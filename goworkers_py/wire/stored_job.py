@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 import simplejson
 
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.escaping import one_json_line
+from goworkers_py.core.values import dataclass
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.payload import splice

@@ -15,10 +15,10 @@ Every verb may be called again after that.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.values import dataclass
 from goworkers_py.policy.consequences import taken
 from goworkers_py.policy.poison import RecoveryDecision
 

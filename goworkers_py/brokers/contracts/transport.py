@@ -21,7 +21,6 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from goworkers_py.core.delivery import Delivery
@@ -29,6 +28,7 @@ from goworkers_py.core.effect import Push as Push  # brokers import it from here
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.holder import Conflict
 from goworkers_py.core.outcome import Outcome
+from goworkers_py.core.values import dataclass
 from goworkers_py.policy.priorities import Ask
 
 

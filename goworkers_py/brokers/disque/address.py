@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from urllib.parse import parse_qsl
+
+from goworkers_py.core.values import dataclass
 
 PORT = 7711
 # A job whose process is gone comes again after so long. Processes that live ask for more time before.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from goworkers_py.brokers.disque.commands import DisqueCommands
@@ -16,6 +15,7 @@ from goworkers_py.brokers.disque.nodes import Nodes, checked
 from goworkers_py.brokers.redis.driver.blocking_line import BlockingLine
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
+from goworkers_py.core.values import dataclass
 from goworkers_py.policy.priorities import Ask
 
 BLOCK_S = 5.0

@@ -7,7 +7,7 @@ runs twice, or is retried twice. Nothing is lost.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from goworkers_py.brokers.contracts.transport import Finished, Settled, SettlementBatch, refuse_late
@@ -21,6 +21,7 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect, PushEcho, PushJobs
 from goworkers_py.core.errors import BrokerRefused, UnreadablePayload
 from goworkers_py.core.outcome import DONE, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.core.values import dataclass
 from goworkers_py.wire import payload
 
 ALONE = "Disque has no {} for it: push such jobs to a partition on Redis"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from goworkers_py.brokers.memory.tombstones import Tombstones
 from goworkers_py.core.batch import (
@@ -19,6 +19,7 @@ from goworkers_py.core.batch import (
     line_of,
     parent_of,
 )
+from goworkers_py.core.values import dataclass
 from goworkers_py.wire import payload
 
 Fire = Callable[[Callback], object]

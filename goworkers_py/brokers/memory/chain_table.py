@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 
 from goworkers_py.brokers.memory.batch_table import BatchTable
 from goworkers_py.brokers.memory.tombstones import Tombstones
 from goworkers_py.core.chain import GAP, LIFE_S, MOST_AT_WORK, ChainStatus, LinkJob, NewChain
 from goworkers_py.core.tie_effect import EndLink
+from goworkers_py.core.values import dataclass
 from goworkers_py.wire import payload
 from goworkers_py.wire.chain import at_work
 

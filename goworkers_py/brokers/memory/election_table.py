@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import TracebackType
 from typing import Any
 
@@ -12,6 +12,7 @@ from goworkers_py.brokers.memory.state import State
 from goworkers_py.core.effect import Push
 from goworkers_py.core.election import Fence, News
 from goworkers_py.core.errors import Fenced
+from goworkers_py.core.values import dataclass
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from goworkers_py.core.group import (
@@ -17,6 +17,7 @@ from goworkers_py.core.group import (
     GroupSettings,
     OwnSettings,
 )
+from goworkers_py.core.values import dataclass
 
 
 class MemoryMember(NamedTuple):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from goworkers_py.brokers.contracts.fleet import Process, Running
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.core.command import Command
+from goworkers_py.core.values import dataclass
 
 
 @dataclass(slots=True)

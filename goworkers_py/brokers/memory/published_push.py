@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Push
+from goworkers_py.core.values import dataclass
 
 PUSHED = Published.PUSHED
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from goworkers_py.brokers.contracts.periodic import FORGOTTEN_S, MOST_FIRINGS, STALE_S
 from goworkers_py.core.periodic import HistoryEntry, Release, Schedule
+from goworkers_py.core.values import dataclass
 
 
 @dataclass(slots=True)

@@ -19,7 +19,6 @@ import itertools
 import os
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -46,6 +45,7 @@ from goworkers_py.core.effect import ID_LIFE_S, Effect, Push, Tie
 from goworkers_py.core.holder import Holder
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.strikes import Lock
+from goworkers_py.core.values import dataclass
 from goworkers_py.features import FEATURES
 from goworkers_py.policy.consequences import moved
 

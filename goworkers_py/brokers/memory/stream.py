@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from goworkers_py.core.values import dataclass
 
 T = TypeVar("T")
 

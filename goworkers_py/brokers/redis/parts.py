@@ -7,11 +7,12 @@ A part says where its Lua is, which fragments handle its words, and how its valu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from goworkers_py.core.values import dataclass
 from goworkers_py.features import FEATURES
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from goworkers_py.core.values import dataclass
 from goworkers_py.features.limits.limit import Slot
 
 

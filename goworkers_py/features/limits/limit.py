@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from goworkers_py.core.values import dataclass
 
 _UNITS = {"second": 1.0, "minute": 60.0, "hour": 3_600.0, "day": 86_400.0}
 _RATE = re.compile(r"(\d+)\s*/\s*(?:(\d+)\s*)?(second|minute|hour|day|s|m|h|d)s?")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.job_status import JobStatus, as_told, check_jid
@@ -13,6 +12,7 @@ from goworkers_py.admin.verbs import Verbs
 from goworkers_py.brokers.contracts.admin import Glance, Place
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import INDEXED, StateWord
+from goworkers_py.core.values import dataclass
 from goworkers_py.features.tracking.contract import EndedPlace, Records
 from goworkers_py.wire.job_record import JobRecord
 from goworkers_py.wire.payload import encodable

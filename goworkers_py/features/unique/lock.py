@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from goworkers_py.core.holder import Holder
+from goworkers_py.core.values import dataclass
 
 Until = Literal["success", "start", "expiry"]
 OnConflict = Literal["skip", "raise", "replace", "reschedule"]

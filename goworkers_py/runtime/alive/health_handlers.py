@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.strikes import lock_outside_runs
+from goworkers_py.core.values import dataclass
 
 log = logging.getLogger(__name__)
 

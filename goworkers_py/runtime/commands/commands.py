@@ -16,7 +16,6 @@ import queue
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from goworkers_py.brokers.contracts.calls import Calls
@@ -25,6 +24,7 @@ from goworkers_py.core.call import Answer, Call
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerRefused, NotHere, WorkersError
 from goworkers_py.core.escaping import one_line
+from goworkers_py.core.values import dataclass
 from goworkers_py.runtime.commands.own_commands import OwnCommands, check_arguments
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.shared import Shared

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from goworkers_py.brokers.contracts.death_marks import DeathMarks
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.values import dataclass
 
 
 @dataclass(slots=True)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
 from goworkers_py.core.errors import BrokenOff, DiscardJob
 from goworkers_py.core.outcome import Dead, Discard, Outcome, Retry
+from goworkers_py.core.values import dataclass
 from goworkers_py.links.chain import Run
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.links.iterate import with_cursor

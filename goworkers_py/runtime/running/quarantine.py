@@ -24,7 +24,6 @@ import logging
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from goworkers_py.core import machine
 from goworkers_py.core.clock import Clock
@@ -32,6 +31,7 @@ from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.outcome import REQUEUE, REQUEUE_LAST, Outcome, Reschedule
 from goworkers_py.core.strikes import lock_outside_runs
+from goworkers_py.core.values import dataclass
 from goworkers_py.links.chain import Run
 from goworkers_py.observe.health_report import OF_SUSPECT
 from goworkers_py.policy.poison import PoisonPolicy, name_of

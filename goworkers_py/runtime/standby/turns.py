@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.open_broker import open_fenced
 from goworkers_py.core import machine
 from goworkers_py.core.election import Fence, LeaderChange, Term, as_producer
 from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.values import dataclass
 from goworkers_py.observe.health_report import HealthReport, merged, past
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.plan import Plan

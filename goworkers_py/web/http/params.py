@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import simplejson
 
 from goworkers_py.config.spoken_times import HOW, HOW_LONG, spoken_span, spoken_time
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.values import dataclass
 from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.request import Values
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from http import HTTPStatus
 
+from goworkers_py.core.values import dataclass
 from goworkers_py.web.http.request import Request
 
 HTML, JSON_TYPE, TEXT_TYPE = "text/html; charset=utf-8", "application/json; charset=utf-8", "text/plain; charset=utf-8"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
+from goworkers_py.core.values import dataclass
 from goworkers_py.web.http.errors import Refused
 from goworkers_py.web.http.request import Environ
 from goworkers_py.web.http.response import Response

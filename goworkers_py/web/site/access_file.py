@@ -15,10 +15,10 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.core.values import dataclass
 from goworkers_py.web.site.access import ROLES
 
 # One of the equivalents that OWASP's cheat sheet on storing passwords names, and of those the one with which two logins

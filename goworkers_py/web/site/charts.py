@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
+from goworkers_py.core.values import dataclass
 from goworkers_py.web.site.filters import number
 from goworkers_py.web.site.showing import visible
 

@@ -8,8 +8,8 @@ import ipaddress
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from goworkers_py.core.values import dataclass
 from goworkers_py.web.http.errors import Refused
 
 MOST, WITHIN_S = 10, 60.0

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from goworkers_py.config.web_options import HIDDEN
+from goworkers_py.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

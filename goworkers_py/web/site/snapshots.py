@@ -10,8 +10,9 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from goworkers_py.core.values import dataclass
 
 T = TypeVar("T")
 

@@ -7,9 +7,10 @@ made from the same table.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from goworkers_py.core.values import dataclass
 from goworkers_py.web.http.params import Param
 from goworkers_py.web.http.response import Response
 from goworkers_py.web.site.access import ACT

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any
 
 import simplejson
 
+from goworkers_py.core.values import dataclass
 from goworkers_py.web.site.showing import cut, visible
 
 MOST_NODES, MOST_MEMBERS, DEEPEST, LONGEST_TEXT = 1_000, 300, 12, 400

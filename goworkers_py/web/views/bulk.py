@@ -12,7 +12,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from goworkers_py.admin.audit import scope_of
 from goworkers_py.admin.filter import Filter, Refined, Wanted, counted
@@ -20,6 +20,7 @@ from goworkers_py.admin.jobs import Steps
 from goworkers_py.admin.places import DEAD, PARKED, TIMED
 from goworkers_py.brokers.contracts.admin import Changed, Place
 from goworkers_py.brokers.contracts.span import BEGINNING, Reached
+from goworkers_py.core.values import dataclass
 from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import TEXTS, TIME, YES_NO, Param, whole_from
 from goworkers_py.web.site.table import ActionDone, GoOn

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from goworkers_py.admin.places import DEAD, RETRIES
 from goworkers_py.admin.summary import HOURS, LONGEST_TEXT, NAMELESS, OTHERS, UNREADABLE, PlaceKind, Sample
 from goworkers_py.brokers.contracts.admin import Place
+from goworkers_py.core.values import dataclass
 from goworkers_py.web.http.params import Param
 from goworkers_py.web.site.snapshots import PageSnapshot
 from goworkers_py.web.site.sorting import Columns

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.errors import ArgumentError, BrokerError, ConfigError
+from goworkers_py.core.values import dataclass
 from goworkers_py.web.http.params import Param
 from goworkers_py.web.http.response import Response, see_other
 from goworkers_py.web.site.showing import cut

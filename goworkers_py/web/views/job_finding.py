@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from goworkers_py.admin.filter import Filter, Refined, Wanted, is_plain
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import TIMED, waiting_in
 from goworkers_py.brokers.contracts.admin import Glance, Place
 from goworkers_py.core.job_state import JobState
+from goworkers_py.core.values import dataclass
 from goworkers_py.web.http.budget import Budget
 from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import Param

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from goworkers_py.admin import places
 from goworkers_py.admin.filter import counted
 from goworkers_py.brokers.contracts.admin import Glance
 from goworkers_py.brokers.contracts.fleet import Process, QueueStats
 from goworkers_py.core.levels import base_of
+from goworkers_py.core.values import dataclass
 from goworkers_py.web.http.params import COUNT, Param
 from goworkers_py.web.site.sorting import Columns
 from goworkers_py.web.site.table import Action, ActionDone, Data, View

@@ -7,12 +7,12 @@ import hashlib
 import itertools
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from goworkers_py.admin.filter import time_of
 from goworkers_py.admin.jobs import MOST_BYTES
 from goworkers_py.brokers.contracts.admin import Glance
+from goworkers_py.core.values import dataclass
 from goworkers_py.web.http.budget import Budget
 from goworkers_py.web.http.errors import Refused
 from goworkers_py.web.http.request import BEFORE_VALUES, VALUE_BYTES

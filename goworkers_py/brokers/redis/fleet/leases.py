@@ -13,7 +13,6 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from goworkers_py.brokers.contracts.recoverable import (
@@ -40,6 +39,7 @@ from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.identity import is_identity
 from goworkers_py.core.proc import certainly_dead, origin
 from goworkers_py.core.timing import TIMING
+from goworkers_py.core.values import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -8,12 +8,13 @@ job of that owner.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import simplejson
 
 from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.core.values import dataclass
 from goworkers_py.core.version import __version__
 from goworkers_py.policy import known_needs
 from goworkers_py.wire import payload

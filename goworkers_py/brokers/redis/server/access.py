@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -17,6 +16,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.server.key_patterns import literally
 from goworkers_py.config.cluster_address import is_cluster
 from goworkers_py.config.options import Config, QueueConfig
+from goworkers_py.core.values import dataclass
 from goworkers_py.features import FEATURES
 from goworkers_py.wire.sidekiq_status import CHANNEL
 
