@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from goworkers_py.api.destinations import destinations
-from goworkers_py.api.periodic_plan import periodic_jobs
 from goworkers_py.api.planning import check_partitions, plan_of, worked_by
 from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.brokers.open_broker import kind_of_broker
@@ -19,7 +18,7 @@ from goworkers_py.observe.health_report import STARTING, HealthReport, merged
 from goworkers_py.policy.aggregates import Aggregates
 from goworkers_py.runtime.assembly import assemble
 from goworkers_py.runtime.daemon import Daemon
-from goworkers_py.runtime.interpreter import collect_garbage_less_often
+from goworkers_py.runtime.interpreter import AT_START, collect_garbage_less_often, end_start
 
 if TYPE_CHECKING:
     from goworkers_py.admin.doctor import OurWork
@@ -93,6 +92,10 @@ class Runner:
 
     def plan_of(self, partition: Partition) -> Plan:
         plan, declared = self.plan_from(partition.config), self._declared
+        if not declared.periodic and not plan.config.periodic:
+            return plan
+        from goworkers_py.api.periodic_plan import periodic_jobs  # with time zones
+
         jobs = periodic_jobs(declared.periodic, plan.config, declared.registry, lambda: partition.client)
         return dataclasses.replace(plan, periodic=jobs)
 
@@ -189,7 +192,7 @@ class Runner:
             self._app.close()  # the daemon's broker is closed
 
     def _daemon_of_command(self, obey: Obey) -> Daemon:
-        collect_garbage_less_often()  # first: modules of `require` may choose otherwise
+        collect_garbage_less_often(AT_START)  # first: modules of `require` may choose otherwise
         self._is_daemon = True
         daemon = self.daemon(obey)
         if self._app.central is not None:
@@ -200,6 +203,7 @@ class Runner:
             daemon.config_taker = ConfigTaker(self._app.central, broker, self._app.config, daemon.launchers)
         log.info("jobs: %s; %s", ", ".join(self._app.registry.names()) or "none", _brokers(daemon))
         self._warn_of_unworked(daemon)
+        end_start()
         return daemon
 
     def check_code(self, plans: Sequence[Plan]) -> None:

@@ -10,7 +10,6 @@ Without a simulator these are the functions and classes of Python's own modules,
 
 from __future__ import annotations
 
-import ctypes
 import random
 import time as _time
 from collections.abc import Callable
@@ -43,6 +42,8 @@ _JUMPS = 100
 
 def throw(ident: int, error: type[BaseException]) -> None:
     """Python raises the exception in that thread, between two of its instructions."""
+    import ctypes
+
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(error))
 
 

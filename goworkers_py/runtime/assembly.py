@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from goworkers_py.brokers.absent import completed
 from goworkers_py.brokers.broker import Broker, Capability
@@ -66,8 +67,6 @@ from goworkers_py.runtime.running.special_runs import SpecialRuns
 from goworkers_py.runtime.running.stuck_jobs import StuckJobs
 from goworkers_py.runtime.running.watchdog import Watchdog
 from goworkers_py.runtime.scheduling.due_hints import DueHints
-from goworkers_py.runtime.scheduling.firer import Firer
-from goworkers_py.runtime.scheduling.group_flusher import GroupFlusher
 from goworkers_py.runtime.scheduling.relay import Relay
 from goworkers_py.runtime.scheduling.scheduler import Scheduler
 from goworkers_py.runtime.serial_manager import SerialManager
@@ -77,6 +76,10 @@ from goworkers_py.runtime.settling.serial_settler import SerialSettler
 from goworkers_py.runtime.settling.settler import Settler
 from goworkers_py.runtime.shared import Shared
 from goworkers_py.wire.message import Message, Timestamps
+
+if TYPE_CHECKING:
+    from goworkers_py.runtime.scheduling.firer import Firer
+    from goworkers_py.runtime.scheduling.group_flusher import GroupFlusher
 
 NEEDED = (Capability.DELAYS, Capability.STORE, Capability.LEASES, Capability.CONTROL)
 # Of a queue service that delivers jobs again by itself.
@@ -195,9 +198,8 @@ class _Assembly:
         return MarkedRuns(marks, self._poison, shared.quarantine, handlers, shared.counters, shared.clock)
 
     def _services(self) -> Services:
-        plan, broker, outage = self._plan, self._broker, self._shared.outage
+        broker, outage = self._broker, self._shared.outage
         switches = {queue: partial(manager.set_paused, queue) for manager in self._managers for queue in manager.queues}
-        wall = self._shared.clock.wall
         return Services(
             heartbeat=self._heartbeat,
             recoverer=self._recoverer(),
@@ -208,9 +210,24 @@ class _Assembly:
             canceller=self._canceller,
             commands=self._commands(),
             of_features=[service for part in self._parts for service in part.services()],
-            group_flusher=GroupFlusher(broker, plan, wall, outage) if Aggregates(plan.registry).specs() else None,
-            firer=Firer(broker, plan.periodic, self._shared.counters, outage) if plan.periodic.jobs else None,
+            group_flusher=self._group_flusher(),
+            firer=self._firer(),
         )
+
+    def _group_flusher(self) -> GroupFlusher | None:
+        plan, shared = self._plan, self._shared
+        if not Aggregates(plan.registry).specs():
+            return None
+        from goworkers_py.runtime.scheduling.group_flusher import GroupFlusher
+
+        return GroupFlusher(self._broker, plan, shared.clock.wall, shared.outage)
+
+    def _firer(self) -> Firer | None:
+        if not self._plan.periodic.jobs:
+            return None
+        from goworkers_py.runtime.scheduling.firer import Firer
+
+        return Firer(self._broker, self._plan.periodic, self._shared.counters, self._shared.outage)
 
     def _commands(self) -> Commands | None:
         if Capability.CALLS not in self._broker.capabilities:

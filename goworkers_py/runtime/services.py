@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from goworkers_py.core.values import dataclass
 from goworkers_py.runtime.alive.heartbeat import Heartbeat
@@ -11,11 +12,13 @@ from goworkers_py.runtime.fetching.pauses import Pauses
 from goworkers_py.runtime.recovering.recoverer import Recoverer
 from goworkers_py.runtime.running.canceller import Canceller
 from goworkers_py.runtime.running.watchdog import Watchdog
-from goworkers_py.runtime.scheduling.firer import Firer
-from goworkers_py.runtime.scheduling.group_flusher import GroupFlusher
 from goworkers_py.runtime.scheduling.relay import Relay
 from goworkers_py.runtime.scheduling.scheduler import Scheduler
 from goworkers_py.runtime.service import Service
+
+if TYPE_CHECKING:
+    from goworkers_py.runtime.scheduling.firer import Firer
+    from goworkers_py.runtime.scheduling.group_flusher import GroupFlusher
 
 
 @dataclass(frozen=True)

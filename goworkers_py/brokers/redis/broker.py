@@ -7,16 +7,13 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.brokers.redis.configurations import RedisConfigurations
 from goworkers_py.brokers.redis.driver.address import address_of
 from goworkers_py.brokers.redis.driver.begin_calls import BeginCalls
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.fencing import FencedConnections
 from goworkers_py.brokers.redis.driver.listener import Listener
-from goworkers_py.brokers.redis.fleet.leadership import RedisLeadership
 from goworkers_py.brokers.redis.fleet.leases import RedisLeases
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.neighbours import RedisNeighbours
 from goworkers_py.brokers.redis.queues.settlement import RedisSettlement
 from goworkers_py.brokers.redis.queues.store import RedisStore
 from goworkers_py.brokers.redis.queues.transport import RedisTransport
@@ -32,9 +29,12 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.redis.calls import RedisCalls
     from goworkers_py.brokers.redis.cancels import RedisCancels
     from goworkers_py.brokers.redis.chains import RedisChains
+    from goworkers_py.brokers.redis.configurations import RedisConfigurations
     from goworkers_py.brokers.redis.fleet.control import RedisControl
+    from goworkers_py.brokers.redis.fleet.leadership import RedisLeadership
     from goworkers_py.brokers.redis.fleet.metric_reader import MetricReader
     from goworkers_py.brokers.redis.groups import RedisGroups
+    from goworkers_py.brokers.redis.neighbours import RedisNeighbours
     from goworkers_py.brokers.redis.periodic import RedisPeriodic
 
 
@@ -65,15 +65,11 @@ class RedisBroker(Broker):
         self.transport = self._transport = transport
         self.store = RedisStore(connections, keys, settlement, dead_limits)
         self.recoverable = RedisLeases(connections, keys, settlement, transport.end_lines, config.timing.lease_s)
-        self.configurations = RedisConfigurations(connections, keys, self.listener)
-        self.neighbours = RedisNeighbours(connections, keys)
-        # A leader must know that a renewal fails while there is still time for another one.
-        self._of_elections = self._connect(address, timeout_s=config.leader_lease / 4)
-        self.leadership = RedisLeadership(self._of_elections, keys, self.listener)
+        self._address = address
 
     def __getattr__(self, part: str) -> Any:
-        """Makes a part that a push does without, when it is first used. Two threads at once may each make it: one
-        stays. Without a lock, which another thread may hold in the moment of a fork."""
+        """Makes a part that a push or a plain worker does without, when it is first used. Two threads at once may each
+        make it: one stays. Without a lock, which another thread may hold in the moment of a fork."""
         make = _LATE_PARTS.get(part)
         return super().__getattr__(part) if make is None else self.__dict__.setdefault(part, make(self))
 
@@ -100,7 +96,12 @@ class RedisBroker(Broker):
         self.listener.close()
         self._transport.close()
         self.connections.close()
-        self._of_elections.close()
+        if (made := self.__dict__.get("leadership")) is not None:
+            made.close()
+
+    def connections_of_elections(self) -> Connections:
+        """A leader must know that a renewal fails while there is still time for another one."""
+        return self._connect(self._address, timeout_s=self.config.leader_lease / 4)
 
 
 def _admin(broker: RedisBroker) -> RedisAdmin:
@@ -134,6 +135,12 @@ def _chains(broker: RedisBroker) -> RedisChains:
     return RedisChains(broker.connections, broker.keys)
 
 
+def _configurations(broker: RedisBroker) -> RedisConfigurations:
+    from goworkers_py.brokers.redis.configurations import RedisConfigurations
+
+    return RedisConfigurations(broker.connections, broker.keys, broker.listener)
+
+
 def _control(broker: RedisBroker) -> RedisControl:
     from goworkers_py.brokers.redis.fleet.control import RedisControl
 
@@ -146,10 +153,22 @@ def _groups(broker: RedisBroker) -> RedisGroups:
     return RedisGroups(broker.connections, broker.keys)
 
 
+def _leadership(broker: RedisBroker) -> RedisLeadership:
+    from goworkers_py.brokers.redis.fleet.leadership import RedisLeadership
+
+    return RedisLeadership(broker.connections_of_elections(), broker.keys, broker.listener)
+
+
 def _metrics(broker: RedisBroker) -> MetricReader:
     from goworkers_py.brokers.redis.fleet.metric_reader import MetricReader
 
     return MetricReader(broker.connections, broker.keys)
+
+
+def _neighbours(broker: RedisBroker) -> RedisNeighbours:
+    from goworkers_py.brokers.redis.neighbours import RedisNeighbours
+
+    return RedisNeighbours(broker.connections, broker.keys)
 
 
 def _periodic(broker: RedisBroker) -> RedisPeriodic:
@@ -164,8 +183,11 @@ _LATE_PARTS: Mapping[str, Callable[[RedisBroker], object]] = {
     "calls": _calls,
     "cancels": _cancels,
     "chains": _chains,
+    "configurations": _configurations,
     "control": _control,
     "groups": _groups,
+    "leadership": _leadership,
     "metrics": _metrics,
+    "neighbours": _neighbours,
     "periodic": _periodic,
 }

@@ -14,7 +14,6 @@ import queue
 from collections.abc import Sequence
 from contextlib import suppress
 
-from goworkers_py.admin.missing_jobs import MissingJobs
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused
@@ -52,7 +51,7 @@ class LimitReleaser(BrokerService):
         super().__init__("limit releaser", outage)
         self._limits = broker.require_part(Limits)
         self._limiting = limiting
-        self._jobs = MissingJobs(broker)
+        self._broker = broker
         self._undeclared = machine.Event()  # set by any thread, cleared by this one before it declares
         self._undeclared.set()
         self._all = False
@@ -157,7 +156,11 @@ class LimitReleaser(BrokerService):
     def _free_missing(self, late: Sequence[tuple[Slot, Sequence[SlotHolder]]]) -> bool:
         """Frees the places whose jobs are in no place any more. Whether there were any."""
         holders = [one for _, several in late for one in several]
-        missing = self._jobs.among([one.jid for one in holders], parked=any(map(_is_parked, holders)))
+        if not holders:
+            return False
+        from goworkers_py.admin.missing_jobs import MissingJobs  # most processes never search
+
+        missing = MissingJobs(self._broker).among([one.jid for one in holders], parked=any(map(_is_parked, holders)))
         for slot, several in late:
             gone = [one for one in several if one.jid in missing]
             if gone:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
@@ -21,7 +22,6 @@ from goworkers_py.core.outcome import REQUEUE_LAST, Outcome, Reschedule
 from goworkers_py.features.in_process import InProcess, WorkerProcess
 from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.end import given_back
-from goworkers_py.features.unique.holders import LockHolders
 from goworkers_py.features.unique.lock import RESCHEDULED_S, Begin, Begun, TooEarly
 from goworkers_py.features.unique.payload import LOCK, JobLock, lock_of, renewed
 from goworkers_py.features.unique.service import LockKeeper
@@ -30,6 +30,9 @@ from goworkers_py.runtime.running.rungs import Rung, pause_where_ruby_cannot_rea
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
+
+if TYPE_CHECKING:
+    from goworkers_py.features.unique.holders import LockHolders
 
 log = logging.getLogger("goworkers_py.job")
 
@@ -43,7 +46,8 @@ NEWEST, ASKS, BEGINS_LATE = "newest", "asks", "begins late"
 class UniqueRuns(InProcess):
     def __init__(self, process: WorkerProcess, locks: Locks) -> None:
         self._locks = locks
-        self._holders = LockHolders(process.broker)
+        self._broker = process.broker
+        self._holders: LockHolders | None = None  # two threads may each make one
         self._wall = process.shared.clock.wall
         self._keeper = LockKeeper(locks, process.running, self._wall, process.shared.outage)
 
@@ -114,9 +118,16 @@ class UniqueRuns(InProcess):
 
     def _asked(self, asked: Begin, lock: JobLock) -> Begun | TooEarly | Holder:
         answer = self._locks.begin(asked)
-        if isinstance(answer, Holder) and lock.until != "expiry" and self._holders.is_gone(asked.name, answer):
+        if isinstance(answer, Holder) and lock.until != "expiry" and self._is_gone(asked.name, answer):
             answer = self._locks.begin(asked._replace(instead_of=answer.jid))
         return answer
+
+    def _is_gone(self, lock: str, holder: Holder) -> bool:
+        if self._holders is None:
+            from goworkers_py.features.unique.holders import LockHolders  # most processes never search
+
+            self._holders = LockHolders(self._broker)
+        return self._holders.is_gone(lock, holder)
 
     def _renew(self, message: Message, fields: bytes, looks: bool) -> None:
         """Gives the message the newest fields. It says that it has them: its retries do not read the lock again."""

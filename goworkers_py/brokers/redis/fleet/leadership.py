@@ -34,6 +34,9 @@ class RedisLeadership(Leadership):
         self._keys = keys
         self._listener = listener
 
+    def close(self) -> None:
+        self._connections.close()
+
     def look(self, election: str) -> Standing:
         lease = self._keys.leader(election)
         told, left_ms, record = self._connections.exchange(
