@@ -97,7 +97,7 @@ class Launcher:
             raise
         try:
             forks.watch()
-            for part in (*self._services, *self.managers):
+            for part in (*self.managers, *self._services):  # the first look of a service may take long
                 part.start()
             self.state.started = True
             self._heartbeat.beat_now()  # tells the fleet that this process works
