@@ -97,7 +97,7 @@ class Runner:
         from goworkers_py.api.periodic_plan import periodic_jobs  # with time zones
 
         jobs = periodic_jobs(declared.periodic, plan.config, declared.registry, lambda: partition.client)
-        return dataclasses.replace(plan, periodic=jobs)
+        return dataclasses.replace(plan, periodic=jobs if jobs.jobs else None)
 
     def plan_from(self, config: Config) -> Plan:
         """The plan of any configuration, without periodic jobs."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError, BrokerRefused
-from goworkers_py.core.periodic import generation_order
 from goworkers_py.core.strikes import Lock
 from goworkers_py.core.version import __version__
 
@@ -120,6 +119,7 @@ def _features(needs: frozenset[str]) -> str:
 
 def _since(needs: frozenset[str]) -> str:
     """The first release that knows all of them."""
+    from goworkers_py.core.periodic import generation_order
     from goworkers_py.policy.known_needs import SINCE
 
     return max((SINCE.get(need, __version__) for need in needs), key=generation_order)

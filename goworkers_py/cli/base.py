@@ -13,15 +13,13 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 import simplejson
-from click.shell_completion import CompletionItem
 
 import goworkers_py
 from goworkers_py.api.app import App
-from goworkers_py.config.central import CentralSource, ignored
 from goworkers_py.config.ini_file import ConfigText, text_of
 from goworkers_py.config.loader import flag, load, variable
 from goworkers_py.config.options import Config, help_of, names_of, options_by_any_name, options_of
@@ -37,6 +35,9 @@ from goworkers_py.core.errors import (
     WorkersError,
 )
 from goworkers_py.core.escaping import one_line
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 FAILED, USAGE, TEMPORARY = 1, 2, 75
 
@@ -221,6 +222,8 @@ def _central(
 ) -> Config:
     """The local configuration, and over it the newest version of a central one, on the broker of the local one. A
     version that cannot be used does not keep processes from starting, because a stranger could have written it."""
+    from goworkers_py.config.central import CentralSource, ignored
+
     app = _app()
     home = load(local, environment=of_connection(os.environ, variable), flags=of_connection(flags))
     app.use(home, by_command=True)

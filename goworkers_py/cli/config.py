@@ -60,7 +60,7 @@ def check(app: App) -> None:
             click.echo(f"{of}{title}: {pool.concurrency} threads")
     names = app.registry.names()
     click.echo(f"jobs: {', '.join(names) or 'none registered'}")
-    if periodic := [one.schedule for plan in plans for one in plan.periodic.jobs]:
+    if periodic := [one.schedule for plan in plans if plan.periodic for one in plan.periodic.jobs]:
         click.echo(f"periodic jobs: {', '.join(f'{one.name} ({one.rule})' for one in periodic)}")
     for told in Aggregates(app.registry).lacking():
         click.echo(f"warning: {told}")

@@ -165,6 +165,8 @@ def options_of(table: Any) -> dict[str, Option]:
 def checked(given: Mapping[str, Any], table: Any) -> dict[str, Any]:
     """The given options, without None. Raises ArgumentError for an option that is not in the table, for a wrong value,
     and for two options that exclude each other."""
+    if not given:
+        return {}  # NO_OPTIONS: a worker needs no table of pushes
     known = options_of(table)
     for name, value in given.items():
         if name not in known:

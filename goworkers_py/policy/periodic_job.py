@@ -27,6 +27,3 @@ class PeriodicJobs:
 
     release: Release
     jobs: Sequence[PeriodicJob]
-
-
-NO_PERIODIC_JOBS = PeriodicJobs(Release(""), ())

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from goworkers_py.brokers.absent import completed
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.config.partitions import MAIN
 from goworkers_py.core.call import BUILT_IN
@@ -58,26 +57,23 @@ from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.running.canceller import Canceller
 from goworkers_py.runtime.running.group_members import GroupMembers
 from goworkers_py.runtime.running.guard import Guard
-from goworkers_py.runtime.running.marked_runs import MarkedRuns
 from goworkers_py.runtime.running.net import Net
-from goworkers_py.runtime.running.plain_reader import PlainReader
 from goworkers_py.runtime.running.quarantine import Quarantine
-from goworkers_py.runtime.running.ruby_jobs import RubyJobs
 from goworkers_py.runtime.running.special_runs import SpecialRuns
 from goworkers_py.runtime.running.stuck_jobs import StuckJobs
 from goworkers_py.runtime.running.watchdog import Watchdog
 from goworkers_py.runtime.scheduling.due_hints import DueHints
 from goworkers_py.runtime.scheduling.relay import Relay
 from goworkers_py.runtime.scheduling.scheduler import Scheduler
-from goworkers_py.runtime.serial_manager import SerialManager
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.services import Services
-from goworkers_py.runtime.settling.serial_settler import SerialSettler
 from goworkers_py.runtime.settling.settler import Settler
 from goworkers_py.runtime.shared import Shared
 from goworkers_py.wire.message import Message, Timestamps
 
 if TYPE_CHECKING:
+    from goworkers_py.runtime.running.marked_runs import MarkedRuns
+    from goworkers_py.runtime.running.ruby_jobs import RubyJobs
     from goworkers_py.runtime.scheduling.firer import Firer
     from goworkers_py.runtime.scheduling.group_flusher import GroupFlusher
 
@@ -88,7 +84,7 @@ NEEDED_OF_SERVICE = (Capability.DELAYS,)
 
 def _needed(plan: Plan, broker: Broker) -> list[Capability]:
     config = plan.config
-    for_periodic = [Capability.PERIODIC] if plan.periodic.jobs else []
+    for_periodic = [Capability.PERIODIC] if plan.periodic else []
     for_several = [Capability.SHARED] if config.needs_a_parent else []
     for_pages = [Capability.ADMIN] if config.stats_port else []
     needed = NEEDED_OF_SERVICE if broker.redelivers else NEEDED
@@ -99,7 +95,11 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     """`obey` receives the commands of the fleet, and of this process to itself. None where the process is part of
     another program."""
     broker.require(*_needed(plan, broker))
-    return _Assembly(plan, completed(broker), clock, hints, obey).launcher
+    if broker.redelivers:  # and lacks some parts
+        from goworkers_py.brokers.absent import completed
+
+        broker = completed(broker)
+    return _Assembly(plan, broker, clock, hints, obey).launcher
 
 
 class _Assembly:
@@ -167,18 +167,22 @@ class _Assembly:
         return {name: dict(figures) for name, part in self._by_feature.items() if (figures := part.running())}
 
     def _special_runs(self) -> SpecialRuns:
-        broker, wall, registry = self._broker, self._shared.clock.wall, self._plan.registry
+        wall, registry = self._shared.clock.wall, self._plan.registry
+        members = GroupMembers(self._broker, registry, self._canceller, wall)
+        return SpecialRuns(registry, self._canceller, members, self._parts, self._ruby_jobs(), wall)
+
+    def _ruby_jobs(self) -> RubyJobs | None:
+        if self._for_ruby is None:
+            return None
+        from goworkers_py.runtime.running.ruby_jobs import RubyJobs
+
         timestamps = Timestamps(self._config.timestamps)
-        ruby = RubyJobs(self._for_ruby, broker.neighbours, timestamps, wall) if self._for_ruby else None
-        members = GroupMembers(broker, registry, self._canceller, wall)
-        return SpecialRuns(registry, self._canceller, members, self._parts, ruby, wall)
+        return RubyJobs(self._for_ruby, self._broker.neighbours, timestamps, self._shared.clock.wall)
 
     def _manager(self, pool: Pool) -> Manager:
         transport, shared = self._broker.transport, self._shared
         on_later, on_posted = self._hints.scheduled, self._relay.wake
-        settles = SerialSettler if pool.serial else Settler
         settled = [part.settled for part in self._parts if type(part).settled is not InProcess.settled]
-        settler = settles(transport, pool, shared, on_later, on_posted, settled)
         plan = self._plan
         if (fence := self._broker.fence) is not None:
             plan = replace(plan, term=Term(fence, self._broker))
@@ -187,13 +191,19 @@ class _Assembly:
         if (marked_runs := self._marked_runs()) is not None:
             for lane in lanes:
                 lane.guard.run_suspect = marked_runs.run
-        if isinstance(settler, SerialSettler):
-            return SerialManager(pool, lanes, settler, transport, shared, self._parts)
-        return Manager(pool, lanes, settler, transport, shared, self._parts)
+        of_settler = (transport, pool, shared, on_later, on_posted, settled)
+        if pool.serial:
+            from goworkers_py.runtime.serial_manager import SerialManager
+            from goworkers_py.runtime.settling.serial_settler import SerialSettler
+
+            return SerialManager(pool, lanes, SerialSettler(*of_settler), transport, shared, self._parts)
+        return Manager(pool, lanes, Settler(*of_settler), transport, shared, self._parts)
 
     def _marked_runs(self) -> MarkedRuns | None:
         if (marks := self._broker.death_marks) is None:
             return None
+        from goworkers_py.runtime.running.marked_runs import MarkedRuns
+
         shared, handlers = self._shared, self._plan.handlers
         return MarkedRuns(marks, self._poison, shared.quarantine, handlers, shared.counters, shared.clock)
 
@@ -223,11 +233,11 @@ class _Assembly:
         return GroupFlusher(self._broker, plan, shared.clock.wall, shared.outage)
 
     def _firer(self) -> Firer | None:
-        if not self._plan.periodic.jobs:
+        if (periodic := self._plan.periodic) is None:
             return None
         from goworkers_py.runtime.scheduling.firer import Firer
 
-        return Firer(self._broker, self._plan.periodic, self._shared.counters, self._shared.outage)
+        return Firer(self._broker, periodic, self._shared.counters, self._shared.outage)
 
     def _commands(self) -> Commands | None:
         if Capability.CALLS not in self._broker.capabilities:
@@ -277,6 +287,8 @@ def lane_of(
     net = Net(_retry_policy(plan), plan.registry, plan.handlers, run_stats, shared.clock.at_latest)
     guard = Guard(chain, net, needs, shared.quarantine, expiry, runs, aggregation)
     if plain_list_of(queue):
+        from goworkers_py.runtime.running.plain_reader import PlainReader
+
         guard.read = PlainReader(shared.clock.wall, Timestamps(plan.config.timestamps))
     return Lane(queue, guard, run_stats, plan.config.home)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goworkers_py.config.options import Config, PoolConfig, QueueConfig
 from goworkers_py.core.election import LeaderChange, Term
@@ -13,9 +13,11 @@ from goworkers_py.core.values import dataclass
 from goworkers_py.links.around import Arounds
 from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.handlers import Handlers
-from goworkers_py.policy.periodic_job import NO_PERIODIC_JOBS, PeriodicJobs
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.alive.health_handlers import HealthHandler
+
+if TYPE_CHECKING:
+    from goworkers_py.policy.periodic_job import PeriodicJobs
 
 
 @dataclass(frozen=True)
@@ -36,5 +38,5 @@ class Plan:
     on_lead: Sequence[Callable[[LeaderChange], object]] = ()
     on_follow: Sequence[Callable[[LeaderChange], object]] = ()
     term: Term | None = None  # in which the jobs run; None without `standby`
-    periodic: PeriodicJobs = NO_PERIODIC_JOBS
+    periodic: PeriodicJobs | None = None  # None: there are no periodic jobs
     commands: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # of the program, by name

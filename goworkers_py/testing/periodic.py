@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from goworkers_py.api.app import App
+from goworkers_py.core.periodic import Release
 from goworkers_py.observe.counters import Counters
+from goworkers_py.policy.periodic_job import PeriodicJobs
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.scheduling.firer import SHORTEST_SLEEP_S, Firer
 from goworkers_py.testing.fake_broker import FakeBroker
@@ -13,7 +15,7 @@ from goworkers_py.testing.fake_broker import FakeBroker
 
 def periodic_firer(app: App, broker: FakeBroker) -> Firer:
     """Its slots are those from now on. It fires all of them, also where a daemon would catch up with the latest."""
-    periodic = app.runner.plan().periodic
+    periodic = app.runner.plan().periodic or PeriodicJobs(Release(""), ())
     jobs = [dataclasses.replace(job, catch_up="all") for job in periodic.jobs]
     firer = Firer(broker, dataclasses.replace(periodic, jobs=jobs), Counters(), Outage(broker.name))
     fire_all(firer)

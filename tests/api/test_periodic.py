@@ -131,12 +131,22 @@ def test_a_job_that_must_not_overlap_has_the_lock_of_its_schedule(app: App, over
 
 
 def test_the_source_is_the_first_package_of_require_or_what_the_configuration_says(app: App, tmp_path: Path) -> None:
-    assert app.runner.plan().periodic.release == Release("default")
-    text = "[pyworkers]\nsource = shop\ngeneration = 2.10.1\n"
-    assert configured(app, tmp_path, text).runner.plan().periodic.release == Release("shop", "2.10.1")
-    assert configured(app, tmp_path, "[pyworkers]\nrequire = json.tool\n").runner.plan().periodic.release == Release(
-        "json"
-    )
+    @app.periodic(every=5)
+    @app.job
+    def report() -> None: ...
+
+    def release(text: str = "[pyworkers]\n") -> Release:
+        periodic = configured(app, tmp_path, text).runner.plan().periodic
+        assert periodic is not None
+        return periodic.release
+
+    assert release() == Release("default")
+    assert release("[pyworkers]\nsource = shop\ngeneration = 2.10.1\n") == Release("shop", "2.10.1")
+    assert release("[pyworkers]\nrequire = json.tool\n") == Release("json")
+
+
+def test_a_plan_without_periodic_jobs_has_none(app: App) -> None:
+    assert app.runner.plan().periodic is None
 
 
 def test_a_module_that_is_imported_twice_declares_the_same_periodic_job(app: App) -> None:

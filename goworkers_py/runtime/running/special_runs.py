@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 from goworkers_py.core.batch import Membership
 from goworkers_py.core.effect import Effect
@@ -20,13 +21,15 @@ from goworkers_py.policy.consequences import consequences, moved
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.running.canceller import Canceller
 from goworkers_py.runtime.running.group_members import GroupMembers
-from goworkers_py.runtime.running.ruby_jobs import RubyJobs
 from goworkers_py.runtime.running.rungs import GROUPED, Rung, Rungs, pause_where_ruby_cannot_read
 from goworkers_py.wire.batch import buried
 from goworkers_py.wire.chain import CHAIN, chain_of
 from goworkers_py.wire.group import group_of
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.needs import FIELD, GROUP
+
+if TYPE_CHECKING:
+    from goworkers_py.runtime.running.ruby_jobs import RubyJobs
 
 log = logging.getLogger("goworkers_py.job")
 

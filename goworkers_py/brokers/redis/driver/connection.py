@@ -19,7 +19,6 @@ from redis.connection import ConnectionPool, SSLConnection
 from redis.retry import Retry
 
 from goworkers_py.brokers.redis.driver.blocking_line import BlockingLine
-from goworkers_py.brokers.redis.driver.cluster import cluster_pool
 from goworkers_py.brokers.redis.driver.exchange import Argument, Driver, Exchanges, RedisCommand, converse, keys_of
 from goworkers_py.brokers.redis.driver.sentinel import close_sentinels, options_in, sentinel_pool
 from goworkers_py.brokers.redis.driver.translation import check_files, is_of_another_type, translated
@@ -188,6 +187,8 @@ def _pool(url: str, **options: Any) -> ConnectionPool:
         if url.startswith("sentinel://"):
             pool = sentinel_pool(url, **options)
         elif is_cluster(url):
+            from goworkers_py.brokers.redis.driver.cluster import cluster_pool
+
             pool = cluster_pool(url, **options)
         else:
             pool = ConnectionPool(**{**options, **options_in(url)})

@@ -24,9 +24,7 @@ from goworkers_py.brokers.redis.driver.fencing import FencedConnections
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import tie_kinds
 from goworkers_py.brokers.redis.queues.consumer import QueueConsumer, RedisConsumer
-from goworkers_py.brokers.redis.queues.fenced_consumer import FencedConsumer
 from goworkers_py.brokers.redis.queues.places import rows
-from goworkers_py.brokers.redis.queues.pool_consumer import PoolConsumer
 from goworkers_py.brokers.redis.queues.push_arguments import RESULT, RESULTS, push_arguments
 from goworkers_py.brokers.redis.queues.row_effects import row_effect
 from goworkers_py.brokers.redis.queues.settlement import Item, RedisSettlement, target_of
@@ -130,9 +128,14 @@ class RedisTransport(Transport):
     def _new_consumer(self, queues: Sequence[str]) -> RedisConsumer:
         made = (self._connections, self._keys, self.block_s)
         if isinstance(self._connections, FencedConnections):
+            from goworkers_py.brokers.redis.queues.fenced_consumer import FencedConsumer
+
             return FencedConsumer(*made)
-        alone = len(queues) == 1 and not self.leaves_waits
-        return QueueConsumer(*made, *queues) if alone else PoolConsumer(*made, queues)
+        if len(queues) == 1 and not self.leaves_waits:
+            return QueueConsumer(*made, *queues)
+        from goworkers_py.brokers.redis.queues.pool_consumer import PoolConsumer
+
+        return PoolConsumer(*made, queues)
 
     def _take_up(self, queue: str) -> None:
         """Names a list of another program among the queues. A release before 0.4.0, which knows no such lists, recovers

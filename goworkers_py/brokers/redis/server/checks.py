@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
 
 from goworkers_py.brokers.contracts.admin import Advice, Checks
-from goworkers_py.brokers.redis.admin.queue_list import QueueList
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.server_info import info_of
 from goworkers_py.brokers.redis.fleet.owner_entry import read_entries
@@ -17,6 +17,9 @@ from goworkers_py.brokers.redis.server.access import probes
 from goworkers_py.brokers.redis.server.damage import counters_without_number, of_another_type
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, BrokerRefused
+
+if TYPE_CHECKING:
+    from goworkers_py.brokers.redis.admin.queue_list import QueueList
 
 log = logging.getLogger(__name__)
 
