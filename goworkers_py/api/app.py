@@ -58,7 +58,7 @@ LeaderHandler = Callable[["LeaderChange"], object]
 Factory = TypeVar("Factory", bound="ContextFactory")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+_NAME = r"[a-z0-9][a-z0-9-]*"
 
 
 class Clients(dict[str, "Client"]):
@@ -344,7 +344,7 @@ class App(Producer):
         """Decorator `@workers.command("flush-cache")`: `pyworkers processes call flush-cache` calls the function in the
         processes that it names, each in a thread of its own, with the JSON values of the call. It returns the
         answer, a JSON value."""
-        if not _NAME.fullmatch(name):
+        if not re.fullmatch(_NAME, name):
             raise ConfigError(f"command({name!r}): a name is lower-case letters, digits and hyphens: flush-cache")
         if name in BUILT_IN:
             raise ConfigError(f"command({name!r}): every process has a command of this name; take another one")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError, BrokerRefused
 from goworkers_py.core.strikes import Lock
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.core.version import __version__
 
 if TYPE_CHECKING:

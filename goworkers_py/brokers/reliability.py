@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from goworkers_py.core.values import NamedTuple
 
 
 class Reliability(NamedTuple):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import click
 import simplejson
 
@@ -20,6 +18,7 @@ from goworkers_py.config.options import Config
 from goworkers_py.config.partitions import of_partition
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.election import Leader, Standing
+from goworkers_py.core.values import NamedTuple
 
 
 @click.group(cls=CommandGroup)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from goworkers_py.config.option_values import as_it_is
+from goworkers_py.core.values import NamedTuple
 
 
 class Option(NamedTuple):

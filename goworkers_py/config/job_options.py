@@ -166,7 +166,7 @@ def checked(given: Mapping[str, Any], table: Any) -> dict[str, Any]:
     """The given options, without None. Raises ArgumentError for an option that is not in the table, for a wrong value,
     and for two options that exclude each other."""
     if not given:
-        return {}  # NO_OPTIONS: a worker needs no table of pushes
+        return {}  # those of NO_OPTIONS: the table is made when an option is given
     known = options_of(table)
     for name, value in given.items():
         if name not in known:
@@ -200,6 +200,8 @@ def _elsewhere(name: str, table: Any) -> str:
 
 def fields_of(said: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of the payload for these options."""
+    if not said:
+        return {}
     rows = options_of(CodeOptions) | options_of(SetOptions)
     written = {name: write(value) for name, value in said.items() if (write := rows[name].write) is not None}
     return {name: value for name, value in written.items() if value is not None}

@@ -9,10 +9,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from goworkers_py.core import machine
-from goworkers_py.core.values import dataclass
+from goworkers_py.core.values import NamedTuple, dataclass
 
 Way = Literal["succeeded", "failed", "cancelled", "expired", "revived"]
 Event = Literal["success", "complete", "death"]

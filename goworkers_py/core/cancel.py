@@ -3,9 +3,8 @@ process."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from goworkers_py.core.errors import JobCancelled, LeaseLost
+from goworkers_py.core.values import NamedTuple
 
 # Between the clock of the program that pushes a job and that of the program that cancels it.
 CLOCKS_APART_S = 60.0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from goworkers_py.core import machine
 from goworkers_py.core.batch import MOST_FOR_FIGURES
-from goworkers_py.core.values import dataclass
+from goworkers_py.core.values import NamedTuple, dataclass
 
 # In the payload of a link as a broker keeps it, this stands for the result of the link before. It is in no JSON.
 GAP: Final = b"\x01"

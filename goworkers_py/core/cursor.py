@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from goworkers_py.core.values import NamedTuple
 
 # Sidekiq keeps its cursors as long.
 CURSOR_LIFE_S = 30 * 86_400

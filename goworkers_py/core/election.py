@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
 
 from goworkers_py.core import machine
 from goworkers_py.core.errors import Fenced
+from goworkers_py.core.values import NamedTuple
 
 MAIN = "main"  # the election of a daemon without partitions
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from goworkers_py.core import machine
 from goworkers_py.core.errors import TooManyHeld
+from goworkers_py.core.values import NamedTuple
 
 if TYPE_CHECKING:
     from goworkers_py.core.effect import Push

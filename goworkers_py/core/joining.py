@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from goworkers_py.core.values import NamedTuple
 
 if TYPE_CHECKING:
     from goworkers_py.core.batch import Membership

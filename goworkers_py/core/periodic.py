@@ -6,9 +6,9 @@ A schedule fires at its slots: the times that its rule names. Each slot fires on
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
-from goworkers_py.core.values import dataclass
+from goworkers_py.core.values import NamedTuple, dataclass
 
 if TYPE_CHECKING:
     from goworkers_py.core.effect import Push

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from goworkers_py.core.values import NamedTuple
 
 if TYPE_CHECKING:
     from goworkers_py.core.held_pushes import Home

@@ -7,7 +7,7 @@ write to the persistence first and change the timers second, so a kill between t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from goworkers_py.brokers.contracts.persistence import (
     BulkPersistence,
@@ -18,6 +18,7 @@ from goworkers_py.brokers.contracts.persistence import (
 from goworkers_py.core import machine
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.strikes import Lock
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.delays.timers import Timers
 from goworkers_py.wire.delay_task import DEAD_AT, HELD, DelayTask
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from goworkers_py.core.values import NamedTuple
 
 if TYPE_CHECKING:
     from goworkers_py.brokers.broker import Broker

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+
+from goworkers_py.core.values import NamedTuple
 
 # Sidekiq's upper bounds of the buckets, in seconds. One more bucket counts longer runs.
 BOUNDS_S = (

@@ -10,13 +10,14 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from goworkers_py.core.batch import Way
 from goworkers_py.core.effect import Effect, EndSet
 from goworkers_py.core.job_state import ENDED, StateWord
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Joined, Keep, Outcome, Reschedule, Retry
 from goworkers_py.core.tie_effect import EndInBatch, EndLink
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.features import FEATURES
 from goworkers_py.features.feature import Follow
 from goworkers_py.wire import deep, payload

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from goworkers_py.config.option_values import in_seconds
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.wire.group import member_field
 from goworkers_py.wire.needs import GROUP
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.periodic import CatchUp, Rule
+from goworkers_py.core.values import NamedTuple
 
 # With catch_up = none, a slot is fired when it is at most so late: threads and clocks are never exact.
 GRACE_S = 60.0

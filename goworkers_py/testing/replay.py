@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import field
 from itertools import chain
 from keyword import iskeyword
-from typing import Any, NamedTuple
+from typing import Any
 
 import goworkers_py
 from goworkers_py.api.job import Job
@@ -32,7 +32,7 @@ from goworkers_py.core.errors import (
     WorkersError,
 )
 from goworkers_py.core.escaping import one_line
-from goworkers_py.core.values import dataclass
+from goworkers_py.core.values import NamedTuple, dataclass
 from goworkers_py.observe.log_format import time_text
 from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.wire import payload

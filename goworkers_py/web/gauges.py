@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from goworkers_py.brokers.contracts.fleet import Stats
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.observe.health_report import HealthReport
 
 

@@ -17,13 +17,14 @@ import logging
 import socket
 from collections.abc import Callable, Collection, Iterable, Mapping
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any
 
 import simplejson
 
 from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.observe.health_report import HealthReport, in_words, not_live, not_ready
 from goworkers_py.observe.running_jobs import RunningJob
 from goworkers_py.web.http.request import name_in

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import simplejson
 
 from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.wire import payload
 
 V = 1

@@ -14,10 +14,11 @@ set           the members' set
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings, OwnSettings
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.wire import payload
 from goworkers_py.wire.needs import ENDED_SET, GROUP, field_of, part_of
 

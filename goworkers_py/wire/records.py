@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple, Optional, get_args, get_origin
+from typing import Any, Optional, get_args, get_origin
 
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.wire import payload
 from goworkers_py.wire.containers import Convert, convert_part
 from goworkers_py.wire.hints import hints_of

@@ -1,4 +1,4 @@
-"""The decorator `dataclass` of `core.values` does what Python's does."""
+"""The decorator `dataclass` of `core.values`, and its `NamedTuple`, do what Python's do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from goworkers_py.core.values import dataclass
+from goworkers_py.core.values import NamedTuple, dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +71,24 @@ class Own:
 
     def __hash__(self) -> int:
         return 7
+
+
+class Rate(NamedTuple):
+    """So many in so many seconds."""
+
+    amount: int
+    per_s: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.amount}/{self.per_s:g}" if self.per_s else str(self.amount)
+
+    @property
+    def is_any(self) -> bool:
+        return not self.amount
+
+    @classmethod
+    def read(cls, told: str) -> Rate:
+        return cls(int(told))
 
 
 def test_fields_are_given_by_place_or_by_name() -> None:
@@ -172,3 +190,18 @@ def test_two_threads_may_make_the_first_objects_of_a_class() -> None:
         for thread in threads:
             thread.join()
         assert found == [1, 1, 1, 1]
+
+
+def test_a_named_tuple_is_that_of_python() -> None:
+    rate = Rate(5, per_s=2.0)
+    assert rate == (5, 2.0)
+    assert (rate.amount, rate.per_s, str(rate), rate.is_any) == (5, 2.0, "5/2", False)
+    assert repr(Rate(5)) == "Rate(amount=5, per_s=None)"
+    assert rate._replace(amount=6)._asdict() == {"amount": 6, "per_s": 2.0}
+    assert (Rate.read("7"), Rate._fields, Rate._field_defaults["per_s"]) == (Rate(7), ("amount", "per_s"), None)
+    assert (Rate.__module__, Rate.__qualname__, Rate.__doc__) == (__name__, "Rate", "So many in so many seconds.")
+    assert Rate.__annotations__["amount"] == "int"
+    assert pickle.loads(pickle.dumps(rate)) == rate
+    assert isinstance(rate, tuple)
+    with pytest.raises(AttributeError):
+        rate.amount = 6  # type: ignore[misc]

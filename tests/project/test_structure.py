@@ -368,7 +368,7 @@ PARTS_OF_FEATURES = {"admin", "api", "commands", "end", "memory", "push", "redis
 # The first notes the signals of a daemon that is importing. A push hints the second.
 OF_EVERY_PROGRAM = {"system.early_signals", "runtime.scheduling.due_hints"}
 # For each feature its package, its entry and its options.
-MOST_MODULES = 91 + 3 * len(features.FEATURES)
+MOST_MODULES = 90 + 3 * len(features.FEATURES)
 
 
 @pytest.mark.server

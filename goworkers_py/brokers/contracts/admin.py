@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from goworkers_py.brokers.contracts.fleet import (
     Day,
@@ -30,7 +30,7 @@ from goworkers_py.brokers.contracts.fleet import (
 from goworkers_py.brokers.contracts.span import BEGINNING, EVERY_JOB, Reached, Span
 from goworkers_py.core.command import Command
 from goworkers_py.core.job_state import JobState
-from goworkers_py.core.values import dataclass
+from goworkers_py.core.values import NamedTuple, dataclass
 from goworkers_py.wire.stand_in import stand_in_for
 from goworkers_py.wire.stored_job import StoredJob
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import simplejson
 
@@ -13,7 +13,7 @@ from goworkers_py.core.batch import BatchFigures
 from goworkers_py.core.chain import ChainFigures
 from goworkers_py.core.group import GroupFigures
 from goworkers_py.core.stored_config import ConfigInForce
-from goworkers_py.core.values import dataclass
+from goworkers_py.core.values import NamedTuple, dataclass
 from goworkers_py.wire.stored_job import StoredJob
 
 

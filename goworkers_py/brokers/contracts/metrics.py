@@ -7,7 +7,9 @@ are epoch seconds. A span goes from the minute of `since` to the minute of `unti
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from goworkers_py.core.values import NamedTuple
 
 
 class RunCounts(NamedTuple):

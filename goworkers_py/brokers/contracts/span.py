@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.core.values import dataclass
+from goworkers_py.core.values import NamedTuple, dataclass
 from goworkers_py.wire.stored_job import StoredJob
 
 MOST_JOBS = 2**53  # more than a place can hold

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import field
-from typing import NamedTuple
 
 from goworkers_py.core.group import (
     DEFAULT_SETTINGS,
@@ -17,7 +16,7 @@ from goworkers_py.core.group import (
     GroupSettings,
     OwnSettings,
 )
-from goworkers_py.core.values import dataclass
+from goworkers_py.core.values import NamedTuple, dataclass
 
 
 class MemoryMember(NamedTuple):

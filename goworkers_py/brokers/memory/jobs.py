@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import NamedTuple
 
 from goworkers_py.brokers.contracts.admin import (
     DELETED,
@@ -29,6 +28,7 @@ from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
 from goworkers_py.brokers.memory.timed_jobs import TimedJob
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState, StateWord
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.wire.batch import buried
 from goworkers_py.wire.stored_job import StoredJob
 

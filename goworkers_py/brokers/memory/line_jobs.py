@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from goworkers_py.core.effect import Push
+from goworkers_py.core.values import NamedTuple
 
 
 class ParkedJob(NamedTuple):

@@ -9,7 +9,9 @@ the start: so both answer and do the same for one push, which is known by its nu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from goworkers_py.core.values import NamedTuple
 
 if TYPE_CHECKING:
     from goworkers_py.brokers.contracts.transport import PublishResult

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from goworkers_py.core.values import NamedTuple
 
 
 class TimedJob(NamedTuple):

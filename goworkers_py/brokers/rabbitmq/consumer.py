@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from queue import Empty
-from typing import Any, NamedTuple
+from typing import Any
 
 from goworkers_py.brokers.rabbitmq.consuming_link import LONGEST_RUN_MS, TIMEOUT_SINCE, ConsumingLink, Flow
 from goworkers_py.brokers.rabbitmq.names import Names, RabbitMessage
@@ -17,6 +17,7 @@ from goworkers_py.brokers.rabbitmq.returns import Returns
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.policy.priorities import Ask
 
 log = logging.getLogger(__name__)

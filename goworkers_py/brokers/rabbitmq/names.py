@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.levels import plain_list_of
+from goworkers_py.core.values import NamedTuple
 
 # AMQP writes the length of a name into one byte.
 LONGEST_NAME = 255

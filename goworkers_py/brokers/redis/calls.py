@@ -34,7 +34,7 @@ REPORTS_KEPT = 5_000
 ENTRY = "entry"
 ACTIONS_KEPT = 10_000
 AT_ONCE = 1_000  # entries that are read in one step
-_POSITION = re.compile(r"[0-9]{1,19}(-[0-9]{1,19})?")
+_POSITION = r"[0-9]{1,19}(-[0-9]{1,19})?"
 
 
 class RedisCalls(Calls):
@@ -113,7 +113,7 @@ class RedisCalls(Calls):
 
 
 def _check(parameter: str, position: str) -> None:
-    if position and not _POSITION.fullmatch(position):
+    if position and not re.fullmatch(_POSITION, position):
         raise ArgumentError(f"{parameter}: {position[:100]!r} is not the position of an entry")
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from goworkers_py.core.values import dataclass
+from goworkers_py.core.values import NamedTuple, dataclass
 from goworkers_py.features import FEATURES
 
 if TYPE_CHECKING:

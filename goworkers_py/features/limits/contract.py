@@ -16,10 +16,11 @@ Every verb may be called again after that.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.features.limits.limit import (
     Begins,
     DueSlots,

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from goworkers_py.core.values import dataclass
+from goworkers_py.core.values import NamedTuple, dataclass
 
 _UNITS = {"second": 1.0, "minute": 60.0, "hour": 3_600.0, "day": 86_400.0}
-_RATE = re.compile(r"(\d+)\s*/\s*(?:(\d+)\s*)?(second|minute|hour|day|s|m|h|d)s?")
+_RATE = r"(\d+)\s*/\s*(?:(\d+)\s*)?(second|minute|hour|day|s|m|h|d)s?"
 # Without half of a surrogate pair, which no key can hold.
-_NAME = re.compile(r"[^\s:\ud800-\udfff]{1,100}")
+_NAME = r"[^\s:\ud800-\udfff]{1,100}"
 MOST = 1_000_000_000
 # The line of a slot is named so.
 LINE = "limit:"
@@ -40,7 +40,7 @@ ANY_RATE = Rate(0, 0.0)  # set by people: the rate that the code declares does n
 
 def rate_of(told: str, burst: int = 1) -> Rate:
     """`100/minute`, `5/s` or `1/10 seconds`. Raises ValueError."""
-    found = _RATE.fullmatch(told.strip().lower())
+    found = re.fullmatch(_RATE, told.strip().lower())
     amount = int(found[1]) if found else 0
     if found is None or not 0 < amount <= MOST or (found[2] is not None and not 0 < int(found[2]) <= MOST):
         raise ValueError(f"must be a number of jobs per time, such as 100/minute, 5/s or 1/10 seconds, is {told!r}")
@@ -51,7 +51,7 @@ def rate_of(told: str, burst: int = 1) -> Rate:
 
 
 def is_limit_name(name: object) -> bool:
-    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+    return isinstance(name, str) and re.fullmatch(_NAME, name) is not None
 
 
 class LimitSettings(NamedTuple):

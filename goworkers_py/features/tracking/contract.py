@@ -8,11 +8,11 @@ Every verb may be called again after that.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.job_state import StateWord
-from goworkers_py.core.values import dataclass
+from goworkers_py.core.values import NamedTuple, dataclass
 from goworkers_py.features.tracking.effects import TrackedJob
 from goworkers_py.wire.job_record import JobRecord
 

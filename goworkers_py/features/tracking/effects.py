@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from goworkers_py.core.job_state import StateWord
+from goworkers_py.core.values import NamedTuple
 
 
 class TrackedJob(NamedTuple):

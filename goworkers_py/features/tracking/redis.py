@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import Argument, Script, text
@@ -15,6 +14,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerFull, BrokerRefused
 from goworkers_py.core.job_state import StateWord
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.features.tracking.contract import EndedPage, EndedPlace, Records, RunningMark
 from goworkers_py.features.tracking.record import LIVE_S, read
 from goworkers_py.features.tracking.redis_part import LUA, PIECE, ended_key, record_key

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.features.tracking.record import says_tracked, tracked_of
 
 if TYPE_CHECKING:

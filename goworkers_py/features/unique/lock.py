@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from goworkers_py.core.holder import Holder
-from goworkers_py.core.values import dataclass
+from goworkers_py.core.values import NamedTuple, dataclass
 
 Until = Literal["success", "start", "expiry"]
 OnConflict = Literal["skip", "raise", "replace", "reschedule"]

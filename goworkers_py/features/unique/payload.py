@@ -10,9 +10,10 @@ begun     true: the payload has the newest fields, and the lock is not to be rea
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.features.unique.lock import LockClaim, Until
 from goworkers_py.wire import payload
 from goworkers_py.wire.needs import FIELD, part_of

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import simplejson
 
 from goworkers_py.config.option_values import whole_seconds
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.features.unique.lock import LockClaim, OnConflict, Until
 from goworkers_py.features.unique.payload import LOCK, lock_field, newest_of
 from goworkers_py.wire import payload

@@ -8,10 +8,10 @@ Which these are is found once for all jobs with the same ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from goworkers_py.core import machine
 from goworkers_py.core.outcome import Outcome, Reschedule
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.features import OTHERS
 from goworkers_py.links.chain import Run
 from goworkers_py.wire.ruby import ruby_flaw

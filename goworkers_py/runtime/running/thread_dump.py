@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.wire.message import describe_job
 
 

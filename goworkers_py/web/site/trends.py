@@ -6,9 +6,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
 
 from goworkers_py.brokers.contracts.fleet import Stats
+from goworkers_py.core.values import NamedTuple
 
 KEPT_S, RATE_S, MOST_POINTS = 600.0, 15.0, 150
 EVERY_S = KEPT_S / MOST_POINTS

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError
-from goworkers_py.core.values import dataclass
+from goworkers_py.core.values import NamedTuple, dataclass
 from goworkers_py.web.http.errors import Refused, bad_request
 from goworkers_py.web.http.request import Request
 from goworkers_py.web.site.access import Grant

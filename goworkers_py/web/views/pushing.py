@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from goworkers_py.admin.filter import counted
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.job_options import PushOptions, options_of
 from goworkers_py.config.parsers import did_you_mean
 from goworkers_py.core.errors import ArgumentError, BrokerError, DuplicateJob
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.web.http.errors import Refused, bad_request
 from goworkers_py.web.http.params import ARRAY, OBJECT, TIME, Param, ParamKind
 from goworkers_py.web.site.access import PUSH

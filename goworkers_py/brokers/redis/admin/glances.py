@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from goworkers_py.brokers.contracts.admin import PAGE, Glance
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import LUA, Script
 from goworkers_py.brokers.redis.driver.replies import list_of
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.wire.stand_in import HEAD, TAIL, stand_in
 
 _GLANCE = Script(LUA / "glance.lua", list_of(bytes, int))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from goworkers_py.brokers.contracts.admin import (
     DELETED,
@@ -29,6 +28,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState, StateWord
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.policy.for_ruby import ForRuby
 from goworkers_py.wire import enclosure, payload
 from goworkers_py.wire.batch import buried

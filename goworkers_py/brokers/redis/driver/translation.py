@@ -22,28 +22,30 @@ from goworkers_py.core.errors import (
     NoSuchDatabase,
 )
 
+# `re` compiles these texts when the first error comes.
+
 # Error replies of a server that cannot serve now but will again: it is a replica after a failover, loads its data, is
 # out of memory, has too few replicas, runs a long script, or cannot write its disk.
-_TEMPORARY = re.compile(
+_TEMPORARY = (
     r"\b(READONLY|LOADING|MASTERDOWN|NOREPLICAS|OOM|BUSY|TRYAGAIN|CLUSTERDOWN|MISCONF|UNBLOCKED|"
     # redis-py has classes for some of these errors and removes the word from the text
     r"ReadOnlyError|BusyLoadingError|MasterDownError|OutOfMemoryError|TryAgainError|ClusterDownError)\b"
 )
-_FULL = re.compile(r"\b(OOM|OutOfMemoryError)\b")
+_FULL = r"\b(OOM|OutOfMemoryError)\b"
 # After these the connection is closed, because the next one may lead to another server. A primary without replicas may
 # have been replaced after an interruption, and not know it yet; so may a node that is cut off from its cluster.
-_ELSEWHERE = re.compile(
+_ELSEWHERE = (
     r"\b(READONLY|LOADING|MASTERDOWN|NOREPLICAS|UNBLOCKED|CLUSTERDOWN|ReadOnlyError|BusyLoadingError|MasterDownError|"
     r"ClusterDownError|MovedError)\b"
 )
 # Of a node of a cluster, to a program that takes it for a single server.
-_OF_A_CLUSTER = re.compile(r"\b(MovedError|AskError|ClusterCrossSlotError)\b")
+_OF_A_CLUSTER = r"\b(MovedError|AskError|ClusterCrossSlotError)\b"
 
 # The texts of redis-py, and of `sentinel` and `cluster`, when no connection can be made.
-_CONNECTING = re.compile(r"(Error|Timeout)( -?\d+)? connecting to |0 of \d+ (sentinels|nodes) ")
+_CONNECTING = r"(Error|Timeout)( -?\d+)? connecting to |0 of \d+ (sentinels|nodes) "
 
 # A server's alert about a client certificate that it does not accept or that is missing.
-_ALERT = re.compile(r"ALERT_(\w*CERTIFICATE\w*|UNKNOWN_CA|HANDSHAKE_FAILURE)")
+_ALERT = r"ALERT_(\w*CERTIFICATE\w*|UNKNOWN_CA|HANDSHAKE_FAILURE)"
 _THEIR_CERTIFICATE = (
     "in the address, write the host name of the certificate, and in ?ssl_ca_certs=FILE the authority that signed it"
 )
@@ -65,7 +67,7 @@ def translated(error: BaseException, keys: Sequence[Any] = ()) -> BaseException:
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return _at_login(f"the server's certificate is not accepted: {cause.verify_message}; {_THEIR_CERTIFICATE}")
-        if isinstance(cause, ssl.SSLError) and _ALERT.search(str(cause)):
+        if isinstance(cause, ssl.SSLError) and re.search(_ALERT, str(cause)):
             return _at_login(f"the server does not accept our certificate: {cause.reason}; {_OUR_CERTIFICATE}")
     if isinstance(error, redis.ResponseError):
         return _error_reply(error, keys)
@@ -96,7 +98,7 @@ def unreachable(error: redis.RedisError | OSError) -> BaseException:
         reached = BrokerUnreachable(f"{ours}; {_NO_TLS}")
         reached.advised = True  # the server runs
         return reached
-    no_connection = _CONNECTING.match(str(error)) and not any(isinstance(e, ssl.SSLError) for e in _causes(error))
+    no_connection = re.match(_CONNECTING, str(error)) and not any(isinstance(e, ssl.SSLError) for e in _causes(error))
     return BrokerUnreachable(str(ours).rstrip(".")) if no_connection else ours
 
 
@@ -118,11 +120,11 @@ def _error_reply(error: redis.ResponseError, keys: Sequence[Any]) -> BrokerError
     told = _told(error)
     if is_fenced(error):
         return Fenced("another process leads by now, or the lease of this leader has ended: nothing was written")
-    if _FULL.search(told):
+    if re.search(_FULL, told):
         return BrokerFull(str(error))
-    if _TEMPORARY.search(told):
+    if re.search(_TEMPORARY, told):
         return BrokerUnavailable(str(error) or type(error).__name__)
-    if _OF_A_CLUSTER.search(told):
+    if re.search(_OF_A_CLUSTER, told):
         return BrokerRefused("the server is a node of a Redis Cluster: write redis+cluster://host:port/NAMESPACE")
     if "DB index is out of range" in told:
         return NoSuchDatabase(
@@ -145,7 +147,7 @@ def _told(error: BaseException) -> str:
 
 
 def is_better_elsewhere(reply: Any) -> bool:
-    return isinstance(reply, redis.ResponseError) and bool(_ELSEWHERE.search(_told(reply)))
+    return isinstance(reply, redis.ResponseError) and bool(re.search(_ELSEWHERE, _told(reply)))
 
 
 def is_fenced(reply: Any) -> bool:

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import NamedTuple
 
 import simplejson
 
 from goworkers_py.core.batch import BatchTie
 from goworkers_py.core.effect import Push, ties_of
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.features import FEATURES
 from goworkers_py.wire.batch import bid_in
 from goworkers_py.wire.group import membership_in

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 from goworkers_py.brokers.contracts.admin import Glance
 from goworkers_py.brokers.contracts.fleet import LineStats
@@ -17,6 +16,7 @@ from goworkers_py.brokers.redis.queues.line_entry import LineEntry, read
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import StateWord
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.policy.for_ruby import ForRuby
 
 PAGE = 500  # lines that are read in one step

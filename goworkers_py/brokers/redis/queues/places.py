@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress
-from typing import NamedTuple
 
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.values import NamedTuple
 
 # Deliveries that leave are looked for among so many more of the oldest than leave.
 NEAR = 16

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from goworkers_py.brokers.contracts.transport import Settled
 from goworkers_py.brokers.redis.driver.connection import Connections
@@ -37,6 +37,7 @@ from goworkers_py.core.outcome import (
     Reschedule,
     Retry,
 )
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.failure import error_class, error_text
 

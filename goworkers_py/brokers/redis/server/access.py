@@ -237,11 +237,9 @@ def probes(keys: Keys) -> list[Probe]:
 
 # --- the error replies of the server when a rule is missing, in all versions since 6.2
 
-_COMMAND = re.compile(r"no permissions to run the '([^']+)'")
-_KEY = re.compile(
-    r"(?i)permissions to access (one of the keys|a key|the '[^']*' key)|can't access at least one of the keys"
-)
-_IN_A_SCRIPT = re.compile(r"can't run this command or subcommand")
+_COMMAND = r"no permissions to run the '([^']+)'"
+_KEY = r"(?i)permissions to access (one of the keys|a key|the '[^']*' key)|can't access at least one of the keys"
+_IN_A_SCRIPT = r"can't run this command or subcommand"
 _ALL = "`pyworkers doctor --acl` prints all that are needed"
 _MOST_KEYS = 5
 
@@ -253,11 +251,11 @@ def _of_the_daemon() -> frozenset[str]:
 
 def refusal(reply: str, keys: Sequence[object] = ()) -> str | None:
     """The server's error reply with the missing rule named; None when the reply is about something else."""
-    if named := _COMMAND.search(reply):
+    if named := re.search(_COMMAND, reply):
         command = named[1].lower()
         missing = f"the server's access rules do not allow {command.upper().replace('|', ' ')}: add +{command}"
         return f"{missing} ({_ALL})" if command in _of_the_daemon() else missing
-    if _KEY.search(reply):
+    if re.search(_KEY, reply):
         names = [f"~{key.decode('utf-8', 'replace') if isinstance(key, bytes) else key}" for key in keys[:_MOST_KEYS]]
         which = f"one of these keys: add a pattern for {', '.join(names)}" if names else "a key"
         return f"the server's access rules do not allow {which} ({_ALL})"
@@ -268,8 +266,8 @@ def refusal(reply: str, keys: Sequence[object] = ()) -> str | None:
 
 def is_refused_in_script(reply: str) -> bool:
     """True when the server refused a command of a script and did not say which."""
-    return bool(_IN_A_SCRIPT.search(reply))
+    return bool(re.search(_IN_A_SCRIPT, reply))
 
 
 def names_command(reply: str) -> bool:
-    return bool(_COMMAND.search(reply))
+    return bool(re.search(_COMMAND, reply))

@@ -40,7 +40,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
 from urllib.parse import quote
 
 from goworkers_py.brokers.redis.server.server_guardian import (
@@ -63,6 +62,7 @@ from goworkers_py.brokers.redis.server.server_guardian import (
 )
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError, WorkersError
+from goworkers_py.core.values import NamedTuple
 
 SILENCE_S = 30.0  # a server that answers nothing for so long, not even LOADING, has failed
 
