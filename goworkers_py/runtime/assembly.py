@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.config.options import EchoConfig
 from goworkers_py.config.partitions import MAIN
 from goworkers_py.core.call import BUILT_IN
 from goworkers_py.core.clock import Clock
@@ -32,7 +33,6 @@ from goworkers_py.links.time_limit import Watch, time_limit
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.aggregates import Aggregates
-from goworkers_py.policy.for_ruby import ForRuby
 from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.retry import RetryPolicy
@@ -72,6 +72,7 @@ from goworkers_py.runtime.shared import Shared
 from goworkers_py.wire.message import Message, Timestamps
 
 if TYPE_CHECKING:
+    from goworkers_py.policy.for_ruby import ForRuby
     from goworkers_py.runtime.running.marked_runs import MarkedRuns
     from goworkers_py.runtime.running.ruby_jobs import RubyJobs
     from goworkers_py.runtime.scheduling.firer import Firer
@@ -102,6 +103,14 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     return _Assembly(plan, broker, clock, hints, obey).launcher
 
 
+def _for_ruby(config: EchoConfig) -> ForRuby | None:
+    if config == EchoConfig():  # does nothing for Ruby
+        return None
+    from goworkers_py.policy.for_ruby import ForRuby
+
+    return ForRuby.of(config)
+
+
 class _Assembly:
     """The parts of one daemon, in the order in which they are built. A part that needs a later one gets a function that
     asks for it, and calls it only when all parts are there."""
@@ -109,7 +118,7 @@ class _Assembly:
     def __init__(self, plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Obey | None) -> None:
         self._plan, self._config, self._broker, self._hints = plan, plan.config, broker, hints
         self._obey = obey
-        self._poison, self._for_ruby = PoisonPolicy.of(plan.config), ForRuby.of(plan.config.echo)
+        self._poison, self._for_ruby = PoisonPolicy.of(plan.config), _for_ruby(plan.config.echo)
         self._shared = self._share(clock)
         self._relay = Relay(broker.store, plan.destinations, self._shared.outage)
         self._canceller = self._cancel()

@@ -3,6 +3,7 @@ The keys that begin with `pyworkers:` are our own."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +13,16 @@ from goworkers_py.brokers.redis.driver.begin_calls import BeginCalls
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.fencing import FencedConnections
 from goworkers_py.brokers.redis.driver.listener import Listener
+from goworkers_py.brokers.redis.driver.server_info import eviction_policy
 from goworkers_py.brokers.redis.fleet.leases import RedisLeases
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.queues.settlement import RedisSettlement
 from goworkers_py.brokers.redis.queues.store import RedisStore
 from goworkers_py.brokers.redis.queues.transport import RedisTransport
-from goworkers_py.brokers.redis.server import access
-from goworkers_py.brokers.redis.server.checks import warn_of_eviction
 from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.options import Config
 from goworkers_py.core.election import Fence
+from goworkers_py.core.errors import BrokerError
 
 if TYPE_CHECKING:
     from goworkers_py.brokers.redis.admin.admin import RedisAdmin
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.redis.groups import RedisGroups
     from goworkers_py.brokers.redis.neighbours import RedisNeighbours
     from goworkers_py.brokers.redis.periodic import RedisPeriodic
+
+log = logging.getLogger(__name__)
 
 
 class RedisBroker(Broker):
@@ -87,10 +90,20 @@ class RedisBroker(Broker):
 
     @classmethod
     def access_rules(cls, config: Config, producer: bool = False) -> list[str]:
+        from goworkers_py.brokers.redis.server import access
+
         return list(access.lines(config, producer))
 
     def warn_at_start(self) -> None:
-        warn_of_eviction(self.connections)
+        try:
+            policy = eviction_policy(self.connections)
+        except BrokerError:  # the server does not say
+            return
+        if policy != "noeviction":
+            log.warning(
+                "the server may evict jobs when its memory is full (maxmemory-policy %s): "
+                "set maxmemory-policy noeviction", policy
+            )  # fmt: skip
 
     def close(self) -> None:
         self.listener.close()

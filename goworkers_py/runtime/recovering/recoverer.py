@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import FoundJob, Judge, Recoverable, Recovered
@@ -19,7 +20,6 @@ from goworkers_py.features import FEATURES
 from goworkers_py.features.in_process import Recovering
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.policy.consequences import moved
-from goworkers_py.policy.for_ruby import ForRuby
 from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.alive.heartbeat import Heartbeat
@@ -27,6 +27,9 @@ from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.shared import Shared
 from goworkers_py.wire.batch import buried
 from goworkers_py.wire.message import Message, describe_job
+
+if TYPE_CHECKING:
+    from goworkers_py.policy.for_ruby import ForRuby
 
 log = logging.getLogger(__name__)
 

@@ -38,10 +38,14 @@ class GroupMembers:
     """Shared by all workers of a process."""
 
     def __init__(self, broker: Broker, registry: Registry, canceller: Canceller, wall: Callable[[], float]) -> None:
-        self._groups = groups_of(broker)
+        self._broker = broker
         self._registry = registry
         self._canceller = canceller
         self._wall = wall
+
+    @property
+    def _groups(self) -> Groups | None:
+        return groups_of(self._broker)  # the broker makes them when they are first used
 
     def begin(self, message: Message, found: JobGroup) -> Outcome | None:
         """The outcome of a job that is not run. None for one that aggregates a set: the message has its members."""

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from goworkers_py.brokers.contracts.admin import PAGE
 from goworkers_py.brokers.redis.driver.connection import Connections
 
 T = TypeVar("T")
+
+PIECE = 500  # entries that are read by one command
 
 
 def ranges(start: int, count: int, size: Callable[[], int]) -> list[tuple[int, int]]:
     """The first and the last place of each piece of `count` entries from `start` on. `size` tells how many entries
     there are, and is called only for more than one piece."""
-    if count > PAGE:
+    if count > PIECE:
         count = min(count, size() - start)
-    return [(first, min(first + PAGE, start + count) - 1) for first in range(start, start + count, PAGE)]
+    return [(first, min(first + PIECE, start + count) - 1) for first in range(start, start + count, PIECE)]
 
 
 def pages_of_list(connections: Connections, key: str, at_once: int, start: int = 0) -> Iterator[list[bytes]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from goworkers_py.brokers.redis.driver.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import RedisMoved, moves
@@ -9,7 +11,9 @@ from goworkers_py.brokers.redis.queues.effects import encode
 from goworkers_py.core import machine
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.policy.consequences import moved
-from goworkers_py.policy.for_ruby import ForRuby
+
+if TYPE_CHECKING:
+    from goworkers_py.policy.for_ruby import ForRuby
 
 
 class MovedJobs:

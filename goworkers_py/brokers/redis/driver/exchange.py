@@ -29,7 +29,7 @@ from goworkers_py.brokers.redis.driver.translation import (
     unreachable,
 )
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.server.access import is_refused_in_script, names_command, probes, refusal
+from goworkers_py.brokers.redis.server.refusals import is_refused_in_script, names_command, refusal
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, WrongType
 
@@ -129,6 +129,8 @@ class Exchanges:
         """
         if isinstance(self._exchange_raw([("MULTI",), ("TIME",), ("EXEC",)])[0], redis.ResponseError):
             return None
+        from goworkers_py.brokers.redis.server.access import probes
+
         commands = [command for command in probes(Keys(_NOBODYS)) if command[0] in script.commands]
         replies = self._exchange_raw([("MULTI",), *commands, ("GET",), ("EXEC",)])[1:-2]
         refused = (reply for reply in replies if isinstance(reply, redis.ResponseError))

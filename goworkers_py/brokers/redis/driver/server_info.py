@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from goworkers_py.brokers.contracts.fleet import ServerFacts
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import text
 from goworkers_py.core.errors import BrokerRefused
+
+if TYPE_CHECKING:
+    from goworkers_py.brokers.contracts.fleet import ServerFacts
 
 _ROLES = {"slave": "replica"}
 
@@ -16,9 +19,15 @@ def info_of(connections: Connections, section: str) -> dict[str, str]:
     return _fields(connections.call("INFO", section))
 
 
+def eviction_policy(connections: Connections) -> str:
+    return info_of(connections, "memory").get("maxmemory_policy", "noeviction")
+
+
 def facts_of(connections: Connections) -> list[ServerFacts]:
     """The facts of the server that has our keys: of a cluster that of our slot, behind sentinels the primary. Empty
     where the access rules do not allow INFO."""
+    from goworkers_py.brokers.contracts.fleet import ServerFacts
+
     try:
         address, told = connections.call_at("INFO")  # without names of sections: Redis 6.2 takes one of them only
     except BrokerRefused:

@@ -10,7 +10,7 @@ from typing import Any
 
 import redis
 
-from goworkers_py.brokers.redis.server.access import refusal
+from goworkers_py.brokers.redis.server.refusals import refusal
 from goworkers_py.core.errors import (
     BrokerError,
     BrokerFull,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from goworkers_py.brokers.contracts.admin import Glance
 from goworkers_py.brokers.contracts.fleet import LineStats
-from goworkers_py.brokers.redis.admin.glances import glances
 from goworkers_py.brokers.redis.admin.list_pages import pages_of_list, ranges
 from goworkers_py.brokers.redis.admin.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.driver.connection import Connections
@@ -17,7 +16,10 @@ from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.values import NamedTuple
-from goworkers_py.policy.for_ruby import ForRuby
+
+if TYPE_CHECKING:
+    from goworkers_py.brokers.contracts.admin import Glance
+    from goworkers_py.policy.for_ruby import ForRuby
 
 PAGE = 500  # lines that are read in one step
 _STATES: dict[str, StateWord] = {"dead": "dead", "delete": "cancelled"}
@@ -105,6 +107,8 @@ class Lines:
 
     def glances(self, line: str, glance: Glance, start: int, count: int) -> Iterator[list[tuple[LineEntry, int]]]:
         """Each entry with the bytes of a large payload, for which something stands in; 0 for another one."""
+        from goworkers_py.brokers.redis.admin.glances import glances  # for people
+
         for page in glances(self._connections, glance, "list", self._key(line), start, count, headed=True):
             yield [(read(one.raw), one.whole) for one in page]
 

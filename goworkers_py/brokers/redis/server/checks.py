@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from goworkers_py.brokers.contracts.admin import Advice, Checks
 from goworkers_py.brokers.redis.driver.connection import Connections
-from goworkers_py.brokers.redis.driver.server_info import info_of
+from goworkers_py.brokers.redis.driver.server_info import eviction_policy, info_of
 from goworkers_py.brokers.redis.fleet.owner_entry import read_entries
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import types_of_shared
 from goworkers_py.brokers.redis.server.access import probes
 from goworkers_py.brokers.redis.server.damage import counters_without_number, of_another_type
 from goworkers_py.core import machine
-from goworkers_py.core.errors import BrokerError, BrokerRefused
+from goworkers_py.core.errors import BrokerRefused
 
 if TYPE_CHECKING:
     from goworkers_py.brokers.redis.admin.queue_list import QueueList
@@ -60,7 +60,7 @@ class ServerChecks:
             yield Advice(_PROBLEM, f"the server has version {told}", "upgrade it to 6.2 or later")
 
     def _eviction(self) -> Iterator[Advice]:
-        policy = _eviction_policy(self._connections)
+        policy = eviction_policy(self._connections)
         if policy != "noeviction":
             what = f"the server evicts jobs when its memory is full (maxmemory-policy {policy})"
             yield Advice(_PROBLEM, what, "set maxmemory-policy noeviction")
@@ -136,20 +136,3 @@ class ServerChecks:
             what = f"this release cannot read the entry of {identity} in {owners}, and recovers no job of that process"
             todo = f"upgrade this release; if that process has ended for good: redis-cli HDEL {owners} {identity}"
             yield Advice(_PROBLEM, what, todo)
-
-
-def warn_of_eviction(connections: Connections) -> None:
-    """At the start of a daemon. Logs nothing when the server does not say its policy."""
-    try:
-        policy = _eviction_policy(connections)
-    except BrokerError:
-        return
-    if policy != "noeviction":
-        log.warning(
-            "the server may evict jobs when its memory is full (maxmemory-policy %s): "
-            "set maxmemory-policy noeviction", policy
-        )  # fmt: skip
-
-
-def _eviction_policy(connections: Connections) -> str:
-    return info_of(connections, "memory").get("maxmemory_policy", "noeviction")
