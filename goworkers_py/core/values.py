@@ -53,7 +53,7 @@ def _decorated(cls: type[Any], frozen: bool, slots: bool, eq: bool, shown: bool,
         if name not in vars(cls) or (name == "__hash__" and cls.__hash__ is None):
             setattr(cls, name, function)
     if cls.__doc__ is None:
-        cls.__doc__ = cls.__name__  # Python's would ask `inspect` for the signature
+        cls.__doc__ = f"{cls.__name__}()"  # Python's would ask `inspect` for the signature
     made: type[Any] = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
     made.__init__ = _init_at_first_use(made)
     made._compared = attrgetter(*[one.name for one in dataclasses.fields(made) if one.compare] or ["__class__"])
