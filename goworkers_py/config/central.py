@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from goworkers_py.config.feature_options import feature_sections
-from goworkers_py.config.ini_file import ConfigText, read
+from goworkers_py.config.ini_file import ConfigText, kind_and_name, read
 from goworkers_py.config.options import (
     SECTION,
     Config,
@@ -63,11 +63,6 @@ class CentralSource:
     read: Callable[[ConfigText], Config]  # as at the start: over the same file, under the same environment and flags
     fault: str = ""  # why the newest version could not be used at the start
     ignored: str = ""  # the warning about what was ignored at the start
-
-
-def kind_and_name(section: str) -> tuple[str, str]:
-    kind, _, name = section.partition(":")
-    return kind, name.strip()
 
 
 def check_form(stored: ConfigText) -> None:

@@ -33,6 +33,11 @@ def read(source: str | Path | ConfigText) -> configparser.ConfigParser:
     return parser
 
 
+def kind_and_name(section: str) -> tuple[str, str]:
+    kind, _, name = section.partition(":")
+    return kind, name.strip()
+
+
 def text_of(path: str | Path) -> str:
     try:
         return Path(path).read_text("utf-8-sig")

@@ -13,10 +13,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from goworkers_py.config.central import central_part, check_threads_of, kind_and_name, write_over
 from goworkers_py.config.feature_options import feature_sections
 from goworkers_py.config.go_workers import of_go_workers
-from goworkers_py.config.ini_file import ConfigText, read
+from goworkers_py.config.ini_file import ConfigText, kind_and_name, read
 from goworkers_py.config.options import (
     SECTION,
     Config,
@@ -74,6 +73,8 @@ def load(
     file = read(path or ConfigText("", ""))
     where = str(path) if path else ""
     if central is not None:
+        from goworkers_py.config.central import central_part, check_threads_of, write_over
+
         stored = central_part(central)
         check_threads_of(_config_of(stored, str(central), {}, {}, (), name_of), str(central))
         write_over(file, stored)
