@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import inspect
     from dataclasses import dataclass as dataclass
     from typing import NamedTuple as NamedTuple
 else:
@@ -56,8 +57,19 @@ def _decorated(cls: type[Any], frozen: bool, slots: bool, eq: bool, shown: bool,
         cls.__doc__ = f"{cls.__name__}()"  # Python's would ask `inspect` for the signature
     made: type[Any] = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
     made.__init__ = _init_at_first_use(made)
+    made.__signature__ = _Signature()
     made._compared = attrgetter(*[one.name for one in dataclasses.fields(made) if one.compare] or ["__class__"])
     return made
+
+
+class _Signature:
+    """For editors and `help`: the signature of the class, whose `__init__` may not be compiled yet."""
+
+    def __get__(self, _: object, cls: type[Any]) -> inspect.Signature:
+        import inspect
+
+        signature = inspect.signature(_compiled_init(cls))
+        return signature.replace(parameters=[*signature.parameters.values()][1:])
 
 
 def _init_at_first_use(cls: type[Any]) -> Callable[..., None]:

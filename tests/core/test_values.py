@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import pickle
 import threading
 from collections.abc import Callable
@@ -205,3 +206,14 @@ def test_a_named_tuple_is_that_of_python() -> None:
     assert isinstance(rate, tuple)
     with pytest.raises(AttributeError):
         rate.amount = 6  # type: ignore[misc]
+
+
+def test_the_signature_is_that_of_the_fields_before_the_first_object() -> None:
+    @dataclass(frozen=True)
+    class Point:
+        x: int
+        y: int = 2
+
+    assert str(inspect.signature(Point)) == "(x, y=2)"
+    assert Point(1) == Point(1, 2)
+    assert str(inspect.signature(Point)) == "(x, y=2)"
