@@ -80,14 +80,17 @@ def _parsed(path: Path) -> ast.Module:
     try:
         return ast.parse(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise Missing(f"there is no {path.relative_to(path.parents[3])}") from None
+        name = path.relative_to(path.parents[3])
+        raise Missing(f"there is no {name}: see NAMES in goworkers_py/features/__init__.py") from None
 
 
 def _assigned(body: Sequence[ast.stmt], member: str) -> Any:
     """The value that is assigned to this name; None where there is none."""
     for node in body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == member:
-            return ast.literal_eval(node.value)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+            if ast.unparse(target) == member:
+                return ast.literal_eval(node.value)
     return None
 
 

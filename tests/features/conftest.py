@@ -15,4 +15,5 @@ from contract_suite import (  # noqa: F401
     start,
     store,
 )
+from patient_pages import patient_pages  # noqa: F401
 from redis_brokers import broker, denied_server, make, own_broker, proxied  # noqa: F401

@@ -39,6 +39,13 @@ def test_each_template_of_a_feature_is_in_its_folder(feature: Feature) -> None:
     assert {name for name in templates if name and not (FOLDERS / feature.name / "templates" / name).is_file()} == set()
 
 
+def test_no_two_templates_have_the_same_name() -> None:
+    """They are found by their names alone, and those of the engine first."""
+    folders = [FOLDERS.parent / "web" / "templates", *(FOLDERS / name / "templates" for name in NAMES)]
+    found = [path.name for folder in folders for path in folder.glob("*.html")]
+    assert sorted(found) == sorted({*found})
+
+
 @names
 def test_a_line_of_nobody_is_owned_by_no_feature(feature: Feature) -> None:
     assert feature.line_owner("people's") is None

@@ -216,8 +216,8 @@ REVERTS = [
         (
             Edit(
                 "features/limits/limit.py",
-                r'_NAME = re.compile(r"[^\s:\ud800-\udfff]{1,100}")',
-                r'_NAME = re.compile(r"[^\s:]{1,100}")',
+                r'_NAME = r"[^\s:\ud800-\udfff]{1,100}"',
+                r'_NAME = r"[^\s:]{1,100}"',
             ),
             # A driver encodes the whole batch before it sends the first command.
             Edit(
