@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import calendar
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import simplejson
@@ -254,7 +253,7 @@ def epoch(value: Any) -> float | None:
 
 def _epoch_from_go(text: str) -> float | None:
     try:
-        return float(calendar.timegm(time.strptime(text.removesuffix(" UTC"), "%Y-%m-%d %H:%M:%S")))
+        return datetime.strptime(f"{text.removesuffix(' UTC')}+0000", "%Y-%m-%d %H:%M:%S%z").timestamp()
     except ValueError:
         return None
 
