@@ -92,30 +92,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(180))
         elif "has_sidekiq" in fixtures:
             item.add_marker(pytest.mark.timeout(180))  # it may start Ruby ten times, each for seconds
-    items[:] = _spread(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
-
-
-def _spread(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
-    """Each parallel worker begins with its share of the tests that wait for long: begun among the last, they would be
-    all that still runs. pytest-xdist gives each worker an equal part of the list; the tests of a file stay together."""
-    files: dict[str, list[pytest.Item]] = {}
-    others: list[pytest.Item] = []
-    for item in items:
-        longest = next((name for name in LONGEST if item.nodeid.startswith(name)), "")
-        if longest or str(item.path).startswith(INTEGRATION):
-            files.setdefault(longest or str(item.path), []).append(item)
-        else:
-            others.append(item)
-    shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
-    for at, name in enumerate(sorted(files, key=lambda name: name not in LONGEST)):
-        shares[at % workers] += files[name]
-    spread: list[pytest.Item] = []
-    for at, share in enumerate(shares):
-        most = (len(items) - len(spread)) // (workers - at)
-        room = max(0, most - len(share))
-        spread += share + others[:room]
-        del others[:room]
-    return spread + others
+    # Each takes more than half a minute of waiting: begun among the last, they would be all that still runs.
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
 def pytest_collection_finish() -> None:
