@@ -1,7 +1,6 @@
-"""The modules of the package that put parts of all features together, for type checkers: these read no loop.
-
-They are made from the text of the entries. The package itself imports these modules, so it cannot be imported while one
-of them names what is not there any more.
+"""Writes the two modules that name the classes of all features one by one, because type checkers cannot follow the loop
+over `FEATURES`. It reads the entries as text: the package imports these modules, and cannot be imported while one of
+them names a class that is gone.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from __future__ import annotations
 
 
 class FeatureOptions({options}total=False):
-    """Anywhere."""
+    """Options that `@job`, `set()` and a push accept."""
 
 
 class FeatureOptionsOfCode({options_of_code}total=False):
-    """In the job's own code."""
+    """Options that only `@job` accepts."""
 '''
 
 _VERBS = '''\

@@ -115,7 +115,7 @@ class Client:
         self, asked: PushRequest, writer: JobWriter, owns: Owns | None, now: float, later: float | None
     ) -> list[str | None]:
         rows, named = asked.rows, "jid" in asked.options.said
-        # A client link may give a job what makes it the business of any feature.
+        # A client link may add a field or an option that any feature acts on, so all parts take part.
         calls = [part.begin() for part in (self._writers.parts() if self._links else writer.parts)]
         done: list[str | None] = []
         duplicate: DuplicateJob | None = None  # raised when the other slices are pushed

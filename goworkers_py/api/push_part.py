@@ -69,8 +69,8 @@ class PushPart:
         return None
 
     def past(self, push: Push, holder: Holder) -> Push:
-        """The push that goes before this holder of what it asks for, if the job of the holder is in no place any more;
-        else the same push."""
+        """Returns the push with a claim that ignores `holder`, if the job of `holder` is in no place any more. Else
+        returns the push unchanged."""
         return push
 
     def begin(self) -> PushCall:

@@ -2,8 +2,9 @@
 
 Python's `dataclass` compiles up to eight functions for each class, which was a fifth of the time from the start of a
 worker to its first job. Here all classes share these functions, except `__init__`, which is compiled when the first
-object is made. All else is Python's: `fields`, `replace`, `asdict`, patterns and slots. Only the parameters below are
-known. `typing.NamedTuple` compiles the type of each field, which nobody asks for.
+object is made. `fields`, `replace`, `asdict`, patterns and slots work. Not known: `order`, `InitVar`, other state than
+fields in copies, and `super()` in a named tuple. `typing.NamedTuple` compiles the type of each field, which nobody asks
+for. A module that uses `NamedTuple` begins with `from __future__ import annotations`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ else:
         def __new__(cls, name, bases, body):
             if not bases:
                 return super().__new__(cls, name, bases, body)
-            fields = body.get("__annotations__", ())
+            if "__annotations__" not in body:
+                raise TypeError(f"{name} has no fields, or its module no `from __future__ import annotations`")
+            fields = list(body["__annotations__"])
             defaults = [body.pop(field) for field in fields if field in body]
             made = collections.namedtuple(name, fields, defaults=defaults, module=body["__module__"])  # noqa: PYI024
             for key, value in body.items():
@@ -41,9 +44,9 @@ else:
         """Only the base of classes."""
 
 
-def _decorated(cls: type[Any], frozen: bool, slots: bool, eq: bool, shown: bool, kw_only: bool) -> type[Any]:
+def _decorated(cls: type[Any], frozen: bool, slots: bool, eq: bool, with_repr: bool, kw_only: bool) -> type[Any]:
     shared: dict[str, Any] = {}
-    if shown:
+    if with_repr:
         shared["__repr__"] = _repr
     if eq:
         shared |= {"__eq__": _eq, "__hash__": _hash if frozen else None}
@@ -58,16 +61,21 @@ def _decorated(cls: type[Any], frozen: bool, slots: bool, eq: bool, shown: bool,
     made: type[Any] = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
     made.__init__ = _init_at_first_use(made)
     made.__signature__ = _Signature()
-    made._compared = attrgetter(*[one.name for one in dataclasses.fields(made) if one.compare] or ["__class__"])
+    # With the class, so that there are two at least: then the values are compared as those of a tuple are.
+    compared = [one.name for one in dataclasses.fields(made) if one.compare]
+    made._compared = attrgetter("__class__", *(compared or ["__class__"]))
     return made
 
 
 class _Signature:
     """For editors and `help`: the signature of the class, whose `__init__` may not be compiled yet."""
 
-    def __get__(self, _: object, cls: type[Any]) -> inspect.Signature:
+    def __get__(self, made: object, cls: type[Any]) -> inspect.Signature:
         import inspect
 
+        of = next(one for one in cls.__mro__ if "__init__" in vars(one))
+        if made is not None or "_compared" not in vars(of):
+            raise AttributeError("__signature__")  # of an object, or of a subclass with an `__init__` of its own
         signature = inspect.signature(_compiled_init(cls))
         return signature.replace(parameters=[*signature.parameters.values()][1:])
 

@@ -8,8 +8,8 @@ from goworkers_py.features.unique.job_options import UniqueOptions
 
 
 class FeatureOptions(TrackingOptions, UniqueOptions, total=False):
-    """Anywhere."""
+    """Options that `@job`, `set()` and a push accept."""
 
 
 class FeatureOptionsOfCode(LimitOptions, total=False):
-    """In the job's own code."""
+    """Options that only `@job` accepts."""

@@ -294,11 +294,12 @@ def lane_of(
     needs = Needs(Timestamps(plan.config.timestamps), shared.clock.wall)
     expiry = Expiry(plan.handlers, run_stats, shared.counters, shared.clock.wall)
     net = Net(_retry_policy(plan), plan.registry, plan.handlers, run_stats, shared.clock.at_latest)
-    guard = Guard(chain, net, needs, shared.quarantine, expiry, runs, aggregation)
+    read = None
     if plain_list_of(queue):
         from goworkers_py.runtime.running.plain_reader import PlainReader
 
-        guard.read = PlainReader(shared.clock.wall, Timestamps(plan.config.timestamps))
+        read = PlainReader(shared.clock.wall, Timestamps(plan.config.timestamps))
+    guard = Guard(chain, net, needs, shared.quarantine, expiry, runs, aggregation, read)
     return Lane(queue, guard, run_stats, plan.config.home)
 
 

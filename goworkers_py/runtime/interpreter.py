@@ -13,8 +13,6 @@ log = logging.getLogger(__name__)
 # of the time of short jobs.
 _DEFAULTS = (700, 2_000)
 GARBAGE_EVERY = 10_000
-# The imports of a start make half as many objects, of which none is garbage.
-AT_START = 100_000
 
 
 def warn_where_unsupported() -> None:
@@ -26,16 +24,8 @@ def warn_where_unsupported() -> None:
         )
 
 
-def collect_garbage_less_often(every: int = GARBAGE_EVERY) -> None:
+def collect_garbage_less_often() -> None:
     """Leaves a program alone that has chosen for itself."""
     youngest, *older = gc.get_threshold()
-    if youngest in (*_DEFAULTS, AT_START):
-        gc.set_threshold(every, *older)
-
-
-def end_start() -> None:
-    """After a start that began with `collect_garbage_less_often(AT_START)`. What was imported stays until the process
-    ends: the collector does not look at it any more."""
-    if gc.get_threshold()[0] == AT_START:
-        gc.freeze()
-    collect_garbage_less_often()
+    if youngest in _DEFAULTS:
+        gc.set_threshold(GARBAGE_EVERY, *older)

@@ -101,9 +101,9 @@ def begin_if_working() -> None:
     if is_working_command():
         begin()
         os.register_at_fork(after_in_child=_forget_in_fork)
-        from goworkers_py.runtime.interpreter import AT_START, collect_garbage_less_often
+        from goworkers_py.runtime.interpreter import collect_garbage_less_often
 
-        collect_garbage_less_often(AT_START)  # as early as the signals: the next imports make most of the objects
+        collect_garbage_less_often()  # now: the next imports make many objects, and leave no garbage
 
 
 begin_if_working()

@@ -73,7 +73,7 @@ _STEPS = {
     **{("batches", verb): _of_batch(verb) for verb in ("open", "hold", "cancel", "close")},
     ("batches", "let_go"): _of_batch("let_go", lambda _: True),
 }
-# A line in a loop is a step so often.
+# A line counts as a step at most this often in one run.
 MOST_OF_A_LINE = 2
 # All that the code of a job may ask, beside the parts of features. Not the beats of its blocks, which a thread of ours
 # sends.

@@ -6,13 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from goworkers_py.runtime.interpreter import (
-    AT_START,
-    GARBAGE_EVERY,
-    collect_garbage_less_often,
-    end_start,
-    warn_where_unsupported,
-)
+from goworkers_py.runtime.interpreter import GARBAGE_EVERY, collect_garbage_less_often, warn_where_unsupported
 
 
 @pytest.mark.parametrize(("locked", "warned"), [(True, False), (False, True)])
@@ -54,25 +48,3 @@ def test_garbage_is_collected_less_often_where_the_program_has_not_chosen(chosen
     gc.set_threshold(chosen, 7, 5)
     collect_garbage_less_often()
     assert gc.get_threshold()[:2] == (then, 7)
-
-
-@pytest.fixture
-def frozen() -> Iterator[None]:
-    before = gc.get_freeze_count()
-    yield
-    if before == 0:
-        gc.unfreeze()
-
-
-@pytest.mark.usefixtures("thresholds", "frozen")
-@pytest.mark.parametrize("chosen", [None, 50_000, 0])
-def test_garbage_is_collected_more_often_after_the_start(chosen: int | None) -> None:
-    before = gc.get_freeze_count()
-    gc.set_threshold(700, 7, 5)
-    collect_garbage_less_often(AT_START)
-    assert gc.get_threshold() == (AT_START, 7, 5)
-    if chosen is not None:  # by a module of the user's
-        gc.set_threshold(chosen, 7, 5)
-    end_start()
-    assert gc.get_threshold() == (GARBAGE_EVERY if chosen is None else chosen, 7, 5)
-    assert (gc.get_freeze_count() > before) is (chosen is None)

@@ -37,7 +37,7 @@ class Cancels(Protocol):
 
     def watch(self, jid: str, changed: Callable[[str], None]) -> Callable[[], None]:
         """Calls `changed` soon when the tombstone of this job was met, with the word of MeetTombstone; with an empty
-        word when it may have been. Otherwise as `Store.watch`."""
+        word when it may have been. Otherwise as `Records.watch`."""
 
     def stands(self, jid: str) -> bool:
         """Whether there is a tombstone of this job now."""

@@ -1,5 +1,5 @@
-"""Groups: jobs that wait to be aggregated. A push puts its job into a group, see `Push.group`; so does the effect of a
-worker that meets a member in a queue.
+"""Groups: jobs that wait to be aggregated. A push puts its job into a group, see `GroupMembership`; so does the effect
+of a worker that meets a member in a queue.
 
 A member is at every instant in one place. It waits in its open group. When the group is due, `flush` makes the members
 a set and pushes the job that aggregates the set, in one step. The end of that job deletes the set and pushes the job

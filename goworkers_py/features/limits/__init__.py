@@ -10,7 +10,7 @@ joins the line, at its push already (`push`). Places are freed when their job en
 - `job_options`: `limits=` of `@job`.
 - `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`: brokers that do it.
 - `api`: `workers.limit`. `admin`: verbs of the inspector. `commands`, `views`, `findings`, `metrics`, `access`: people.
-- `testing`: blocks under a limit in `crash_points`.
+- `steps`: blocks under a limit in `crash_points`.
 
 For users: docs/limits.md, docs/not-too-many-at-once.md and docs/one-after-the-other.md.
 """

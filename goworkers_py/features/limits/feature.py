@@ -89,7 +89,7 @@ class LimitsFeature(Feature):
         return None
 
     def steps(self) -> Mapping[str, StepKind]:
-        from goworkers_py.features.limits.testing import STEPS
+        from goworkers_py.features.limits.steps import STEPS
 
         return STEPS
 

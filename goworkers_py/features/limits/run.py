@@ -48,7 +48,7 @@ class LimitedRuns(InProcess):
         self._limiting = Limiting(plan.registry, plan.config)
         self._of_any_class = bool(limits_of_classes(plan.registry))
         self._releaser = LimitReleaser(process.broker, self._limiting, shared.outage)
-        self._moved = process.ended
+        self._with_effects = process.ended
         self._wall = shared.clock.wall
         self._running: Counter[str] = Counter()  # by the name of the limit; under the lock
         self._lock = lock_outside_runs()
@@ -133,7 +133,7 @@ class LimitedRuns(InProcess):
         slots = [tie.slot for tie in ties]
         raw, known = message.raw, slots_of(message.fields)
         parked = raw if known == ties else with_slots(raw, message.fields, ties)
-        parking = self._moved(message, Park(slots[0].line, parked))
+        parking = self._with_effects(message, Park(slots[0].line, parked))
         # Its places are kept or freed by the broker itself.
         effects = [effect for effect in parking.effects if not isinstance(effect, LeaveSlot | HoldSlot)]
         if isinstance(parking, Park) and parking.payload is not None:

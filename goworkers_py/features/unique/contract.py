@@ -2,7 +2,8 @@
 
 A lock belongs to a job, by its jid, wherever the job is: it lasts through retries and goes on with the job when the
 process dies. While the job waits, the lock ends with its time too, so that a job which another program has deleted does
-not hold it for ever. While the job runs, the lock names its owner and ends only with him.
+not hold it for ever. While the job runs, the lock names its owner, and ends only when that
+owner's run ends or is recovered.
 
 Every verb here raises BrokerUnavailable when the broker cannot serve now, and BrokerRefused when the broker says no.
 Every verb may be called again after that.
@@ -21,7 +22,7 @@ class Locks(Protocol):
     """Threads share it."""
 
     def begin(self, begin: Begin) -> Begun | TooEarly | Holder:
-        """Called before a run of a job with `start`, `replace` or `reschedule`. In one step, with
+        """Called before a run of a job whose `JobLock.asks` is true. In one step, with
 
         take    the job takes the lock, if it is free or that of `instead_of`. A Holder is the answer when another job
                 holds it

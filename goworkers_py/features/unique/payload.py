@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.core.timing import TIMING
 from goworkers_py.core.values import NamedTuple
 from goworkers_py.features.unique.lock import LockClaim, Until
 from goworkers_py.wire import payload
@@ -21,7 +22,7 @@ from goworkers_py.wire.needs import FIELD, part_of
 LOCK, BEGUN = "lock", "begun"
 _UNTIL: dict[Any, Until] = {"start": "start", "expiry": "expiry"}
 _MARK = b'"lock"'
-SHORT_S = 60  # the life of a lease
+SHORT_S = TIMING.lease_s
 # The longest time for which an option asks.
 LONGEST_S = 1_000_000_000
 # What a holder takes over from a later push with `replace`.

@@ -1,6 +1,6 @@
 """Asks for the lock of a unique job before the job begins, where its options want that: `unique_until="start"`,
-`on_conflict="replace"` and `"reschedule"`. Other unique jobs hold their lock from the push to the end, and need not
-ask.
+`on_conflict="replace"`, `on_conflict="reschedule"`, or a `unique_for` of at most SHORT_S seconds. Other unique jobs
+hold their lock from the push to the end and do not ask.
 
 A job with limits asks twice. The first time it only looks, because it may have to wait in the line of a limit: it has
 not begun while it waits there. It asks again when it has its places.
@@ -124,7 +124,7 @@ class UniqueRuns(InProcess):
 
     def _is_gone(self, lock: str, holder: Holder) -> bool:
         if self._holders is None:
-            from goworkers_py.features.unique.holders import LockHolders  # most processes never search
+            from goworkers_py.features.unique.holders import LockHolders  # by then `LockKeeper` has loaded it
 
             self._holders = LockHolders(self._broker)
         return self._holders.is_gone(lock, holder)

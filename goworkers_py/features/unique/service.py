@@ -42,6 +42,12 @@ class LockKeeper(BrokerService):
         self._wall = wall
         self._owned = dict[OwnedLock, float]()  # when they are written again; this thread only
 
+    def run(self) -> None:
+        # Here and not in the run of a job: an exception may be thrown into the thread of a worker while it imports.
+        from goworkers_py.features.unique import holders  # noqa: F401
+
+        super().run()
+
     def run_once(self) -> float:
         held = set(self._held())
         self._own([lock for lock in held if self._owned.get(lock, 0.0) <= self._wall()])

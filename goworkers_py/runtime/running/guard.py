@@ -21,14 +21,14 @@ from goworkers_py.runtime.running.net import Net
 from goworkers_py.runtime.running.quarantine import Quarantine
 from goworkers_py.runtime.running.rungs import Rung, Rungs
 from goworkers_py.runtime.running.special_runs import SpecialRuns, followed
-from goworkers_py.wire import needs
 from goworkers_py.wire.message import EXPIRES_AT, EXPIRY, Message, reset_current, set_current
+from goworkers_py.wire.needs import FIELD as NEEDS
 
 log = logging.getLogger(__name__)
 
 # The mark of a delivery that came again and again.
 MARKED = "marked delivery"
-_OF_TIES = frozenset((needs.FIELD,))
+_OF_TIES = frozenset((NEEDS,))  # the marks of a job that has only the field `pyworkers`
 
 
 class RunSuspect(Protocol):
@@ -47,10 +47,11 @@ class Guard:
         expiry: Expiry,
         runs: SpecialRuns,
         aggregation: Run | None = None,
+        read: Callable[[Delivery], Message] | None = None,
     ) -> None:
-        """`aggregation` is the chain around a function that aggregates a group; None: that of all jobs."""
-        # Makes the message of a body that is no payload. Set before the start for the bodies of other programs.
-        self.read: Callable[[Delivery], Message] | None = None
+        """`aggregation` is the chain around a function that aggregates a group; None: that of all jobs. `read` makes
+        the message of a body of other programs, which is no payload."""
+        self._read = read
         self._chain = chain
         self._net = net
         self._sound = sound = net.around(chain)  # for jobs with ties
@@ -73,7 +74,7 @@ class Guard:
         marked, poisoned = frozenset((MARKED,)), frozenset((poison.FIELD,))
         return {
             "cancelling": Rung(lambda run, waits: partial(self._uncancelled, run), always=True),
-            "needs": Rung(lambda run, waits: partial(self._met, run), fields=frozenset((needs.FIELD,))),
+            "needs": Rung(lambda run, waits: partial(self._met, run), fields=frozenset((NEEDS,))),
             "expiry": timely,
             "quarantine": Rung(lambda run, waits: partial(self._alone, run), marked, poisoned),
             "expiry again": Rung(timely.wrap, marked, poisoned),
@@ -81,7 +82,7 @@ class Guard:
 
     def run(self, delivery: Delivery) -> Outcome:
         try:
-            read = self.read
+            read = self._read
             message = Message(delivery.payload, delivery.queue) if read is None else read(delivery)
         except UnreadablePayload as error:
             return self._unreadable(delivery, error)
@@ -126,7 +127,7 @@ class Guard:
         the job got is not known. It counts as failed: else it would run again and again."""
         error = RuntimeError("an exception was thrown into its thread; how far it got is not known")
         try:
-            read = self.read
+            read = self._read
             message = Message(delivery.payload, delivery.queue) if read is None else read(delivery)
             message.delivery = delivery
         except Exception:

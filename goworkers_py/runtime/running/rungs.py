@@ -26,9 +26,9 @@ class Rung(NamedTuple):
     """`wrap` gets the run inside, and whether a rung inside may make the job wait after it was asked here."""
 
     wrap: Callable[[Run, bool], Run]
-    # It is for jobs with one of these fields in their payload, or one of these marks. A member of the payload's field
-    # `pyworkers` gives marks, and the class of a job has the name of each of its features as one. A field that another
-    # program writes may have the name of a mark, such as `group`, and is none.
+    # For jobs that have one of these `fields` in the payload, or one of these `marks`. Marks come from our code only:
+    # from the members of the field `pyworkers` (`InProcess.markers`), and from the job's class (the names of its
+    # features). A foreign field that is named like a mark is no mark.
     marks: frozenset[str] = frozenset()
     fields: frozenset[str] = frozenset()
     always: bool = False  # for every job that has any mark

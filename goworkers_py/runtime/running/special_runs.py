@@ -60,9 +60,9 @@ class SpecialRuns:
         self._markers: dict[str, Marker] = {GROUP: _mark_of_group, CHAIN: lambda message: (CHAIN,)}
         for part in parts:
             self._markers.update(part.markers())
-        # `alert`: whether every job must come to `run`, because single jobs were cancelled. `alert_for_ties`: whether
-        # those of batches and chains must, because one of these was, or for the same reason. Set by the thread that
-        # starts the process, and by the canceller's; every worker reads them.
+        # `alert`: a single job was cancelled, so `Guard.run` sends every job through `_run_special`. `alert_for_ties`:
+        # a job, a batch or a chain was cancelled, so `Guard._run_special` takes no short cut for members of batches.
+        # Written by the thread that starts the process and by the canceller's (`_look`); every worker reads both.
         self.alert = self.alert_for_ties = False
         self._look()
         canceller.on_look = self._look

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 LARGEST_BATCH = 250
 # The broker does nothing else while it reads and does a batch.
 LARGEST_BATCH_BYTES = 1_000_000
-# How many of the oldest deliveries in progress the broker gets with a batch, see `Batch.held`.
+# How many of the oldest deliveries in progress the broker gets with a batch, see `SettlementBatch.held`.
 OLDEST_HELD = 4 * LARGEST_BATCH
 # The settler lingers for jobs that are about to end: an exchange costs nearly as much for one job as for ten. For very
 # short jobs it does not linger: many of them end while the exchange before is on its way.

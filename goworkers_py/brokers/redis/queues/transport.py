@@ -66,8 +66,8 @@ class RedisTransport(Transport):
                 return self._publish_tied(pushes)
         commands = list(_push_commands(self._keys, pushes))
         if len(commands) <= 2:
-            # Jobs of one queue are pushed by one command, which needs no transaction. That the queue is named before
-            # without it, or is not named after it because only SADD was refused, does no harm: the next push names it.
+            # One queue needs no transaction. If LPUSH fails, SADD has named an empty queue, which does no harm. If only
+            # SADD fails, the next push names the queue.
             self._connections.only_last(commands)
         else:
             try:

@@ -1,6 +1,5 @@
 -- Publishes unique jobs to one place, of pushes that do not happen while another job holds the lock: what publish.lua
--- does, without the parts that other ties need. Nearly every push of a unique job is such, and Redis takes half of its
--- time to make functions that are not called.
+-- does, without the parts that other ties need. It is for several pushes; push_unique.lua is for one.
 -- KEYS: queues, the queue or the schedule, then the lock of each job
 -- ARGV: the name of the queue, when the jobs are due ('': now), the time of the push by the producer's clock, then for each
 --       job: jid, payload, life of its lock, and the jid of a holder that does not count
