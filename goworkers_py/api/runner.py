@@ -18,7 +18,7 @@ from goworkers_py.observe.health_report import STARTING, HealthReport, merged
 from goworkers_py.policy.aggregates import Aggregates
 from goworkers_py.runtime.assembly import assemble
 from goworkers_py.runtime.daemon import Daemon
-from goworkers_py.runtime.interpreter import collect_garbage_less_often
+from goworkers_py.runtime.interpreter import AT_START, collect_garbage_less_often
 
 if TYPE_CHECKING:
     from goworkers_py.admin.doctor import OurWork
@@ -192,7 +192,13 @@ class Runner:
             self._app.close()  # the daemon's broker is closed
 
     def _daemon_of_command(self, obey: Obey) -> Daemon:
-        collect_garbage_less_often()  # first: modules of `require` may choose otherwise
+        collect_garbage_less_often(AT_START)  # first: modules of `require` may choose otherwise
+        try:
+            return self._started(obey)
+        finally:
+            collect_garbage_less_often()
+
+    def _started(self, obey: Obey) -> Daemon:
         self._is_daemon = True
         daemon = self.daemon(obey)
         if self._app.central is not None:

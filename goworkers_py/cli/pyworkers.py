@@ -13,6 +13,7 @@ from goworkers_py.core.version import __version__
 from goworkers_py.features import FEATURES
 from goworkers_py.features.feature import Feature
 from goworkers_py.runtime.interpreter import collect_garbage_less_often
+from goworkers_py.system import early_signals
 
 # The module of each command of the engine; the features have more. It is imported when the command is called: `run`
 # must not wait for imports that only other commands need.
@@ -62,7 +63,8 @@ class _Main(RootGroup):
     def main(self, args: Any = None, *others: Any, **extra: Any) -> Any:
         if args is None:  # called from the command line, not by another program
             hide_password()
-            collect_garbage_less_often()  # imports make many objects, and leave no garbage
+            if not early_signals.is_working_command():  # that has begun with more
+                collect_garbage_less_often()  # imports make many objects, and leave no garbage
         return super().main(args, *others, **extra)
 
     def list_commands(self, ctx: click.Context) -> list[str]:

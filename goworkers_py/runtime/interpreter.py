@@ -13,6 +13,9 @@ log = logging.getLogger(__name__)
 # of the time of short jobs.
 _DEFAULTS = (700, 2_000)
 GARBAGE_EVERY = 10_000
+# While a working command starts: its imports make half as many objects, of which none is garbage. No program chooses
+# this number.
+AT_START = 99_991
 
 
 def warn_where_unsupported() -> None:
@@ -24,8 +27,8 @@ def warn_where_unsupported() -> None:
         )
 
 
-def collect_garbage_less_often() -> None:
-    """Leaves a program alone that has chosen for itself."""
+def collect_garbage_less_often(every: int = GARBAGE_EVERY) -> None:
+    """Leaves a program alone that has chosen for itself. With AT_START until the start has ended, and then without."""
     youngest, *older = gc.get_threshold()
-    if youngest in _DEFAULTS:
-        gc.set_threshold(GARBAGE_EVERY, *older)
+    if youngest in (*_DEFAULTS, AT_START):
+        gc.set_threshold(every, *older)

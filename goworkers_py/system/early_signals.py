@@ -33,7 +33,10 @@ def _note(number: int, frame: FrameType | None) -> None:
 
 
 def is_working_command() -> bool:
-    """Whether this program is a command `pyworkers` that becomes a working process."""
+    """Whether this program is a command `pyworkers` that becomes a working process. Not so a process that a job starts
+    by multiprocessing: it has the arguments of that command."""
+    if any(word.startswith("from multiprocessing.") for word in sys.orig_argv):
+        return False
     module = sys.argv[:1] == ["-m"] and any(word.endswith("goworkers_py.cli") for word in sys.orig_argv)
     return (module or sys.argv[0].rpartition("/")[2] == "pyworkers") and sys.argv[1:2] in [[word] for word in _WORKING]
 
@@ -93,17 +96,20 @@ def _let_go() -> set[int]:
 
 def _forget_in_fork() -> None:
     """A child that the user's modules fork during their import is a program of its own."""
+    from goworkers_py.runtime.interpreter import collect_garbage_less_often
+
     _came.clear()
     _let_go()
+    collect_garbage_less_often()
 
 
 def begin_if_working() -> None:
     if is_working_command():
         begin()
         os.register_at_fork(after_in_child=_forget_in_fork)
-        from goworkers_py.runtime.interpreter import collect_garbage_less_often
+        from goworkers_py.runtime.interpreter import AT_START, collect_garbage_less_often
 
-        collect_garbage_less_often()  # now: the next imports make many objects, and leave no garbage
+        collect_garbage_less_often(AT_START)  # as early as the signals: the next imports make most of the objects
 
 
 begin_if_working()

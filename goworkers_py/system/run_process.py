@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from goworkers_py.core.errors import WorkersError
 from goworkers_py.observe.health_report import STARTING, merged
 from goworkers_py.runtime import forks
+from goworkers_py.runtime.interpreter import collect_garbage_less_often
 from goworkers_py.system.child_process import own_command
 from goworkers_py.system.daemon import change_directory, daemon_context
 from goworkers_py.system.early_signals import noted
@@ -76,6 +77,7 @@ def _run_main(
     if config.needs_a_parent:
         from goworkers_py.system.supervisor import Supervisor
 
+        collect_garbage_less_often()
         supervisor = Supervisor(config.processes, command, notifier)
         with ports.probes(supervisor.report, supervisor.stats), ports.pages(knows_code=False):
             _tell_of_root()

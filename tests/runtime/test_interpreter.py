@@ -6,7 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from goworkers_py.runtime.interpreter import GARBAGE_EVERY, collect_garbage_less_often, warn_where_unsupported
+from goworkers_py.runtime.interpreter import (
+    AT_START,
+    GARBAGE_EVERY,
+    collect_garbage_less_often,
+    warn_where_unsupported,
+)
 
 
 @pytest.mark.parametrize(("locked", "warned"), [(True, False), (False, True)])
@@ -46,5 +51,15 @@ def thresholds() -> Iterator[None]:
 )
 def test_garbage_is_collected_less_often_where_the_program_has_not_chosen(chosen: int, then: int) -> None:
     gc.set_threshold(chosen, 7, 5)
+    collect_garbage_less_often()
+    assert gc.get_threshold()[:2] == (then, 7)
+
+
+@pytest.mark.usefixtures("thresholds")
+@pytest.mark.parametrize(("chosen", "then"), [(700, GARBAGE_EVERY), (100_000, 100_000)])
+def test_a_start_collects_less_often_still_and_ends(chosen: int, then: int) -> None:
+    gc.set_threshold(chosen, 7, 5)
+    collect_garbage_less_often(AT_START)
+    assert gc.get_threshold()[0] == (AT_START if then == GARBAGE_EVERY else chosen)
     collect_garbage_less_often()
     assert gc.get_threshold()[:2] == (then, 7)

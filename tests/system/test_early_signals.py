@@ -52,6 +52,13 @@ def test_another_module_of_that_command_notes_none(monkeypatch: pytest.MonkeyPat
     assert not early_signals.is_working_command()
 
 
+def test_a_process_that_a_job_has_spawned_notes_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/srv/venv/bin/pyworkers", "run"])
+    words = ["python", "-c", "from multiprocessing.spawn import spawn_main; spawn_main()", "--multiprocessing-fork"]
+    monkeypatch.setattr(sys, "orig_argv", words)
+    assert not early_signals.is_working_command()
+
+
 def test_signals_are_noted_before_anything_else_is_imported() -> None:
     program = """
 import signal, sys
