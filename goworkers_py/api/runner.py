@@ -18,7 +18,7 @@ from goworkers_py.observe.health_report import STARTING, HealthReport, merged
 from goworkers_py.policy.aggregates import Aggregates
 from goworkers_py.runtime.assembly import assemble
 from goworkers_py.runtime.daemon import Daemon
-from goworkers_py.runtime.interpreter import AT_START, collect_garbage_less_often
+from goworkers_py.runtime.interpreter import AT_START, collect_garbage_less_often, keep_what_a_start_has_imported
 
 if TYPE_CHECKING:
     from goworkers_py.admin.doctor import OurWork
@@ -192,6 +192,7 @@ class Runner:
             self._app.close()  # the daemon's broker is closed
 
     def _daemon_of_command(self, obey: Obey) -> Daemon:
+        keep_what_a_start_has_imported()
         collect_garbage_less_often(AT_START)  # first: modules of `require` may choose otherwise
         try:
             return self._started(obey)

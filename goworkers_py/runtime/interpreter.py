@@ -27,6 +27,13 @@ def warn_where_unsupported() -> None:
         )
 
 
+def keep_what_a_start_has_imported() -> None:
+    """Before modules of the user are imported. What the command has imported until now stays until the process ends:
+    the collector does not look at it any more. Not in another program, whose own objects are among these."""
+    if gc.get_threshold()[0] == AT_START:
+        gc.freeze()
+
+
 def collect_garbage_less_often(every: int = GARBAGE_EVERY) -> None:
     """Leaves a program alone that has chosen for itself. With AT_START until the start has ended, and then without."""
     youngest, *older = gc.get_threshold()
