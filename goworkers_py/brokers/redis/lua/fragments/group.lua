@@ -28,7 +28,7 @@ local function forget_group(hash, groups, entry)
   redis.pcall('HDEL', hash, 'first', 'last', 'grace', 'delay', 'size')
   local fields = redis.pcall('HLEN', hash)
   if type(fields) == 'number' and fields <= 1 then
-    redis.pcall('DEL', hash)
+    redis.pcall('HDEL', hash, 'v') -- the last field, and with it the hash; not DEL, which may be denied where HDEL is not
     redis.pcall('ZREM', groups, entry)
   else
     redis.pcall('ZADD', groups, INF, entry)
