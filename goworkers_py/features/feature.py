@@ -49,7 +49,7 @@ class Feature:
     options: ClassVar[str] = ""  # the name of the class in its `job_options.py`; empty: it has no such options
     options_of_code: ClassVar[str] = ""  # of options that only the job's own code may give
     verbs: ClassVar[str] = ""  # the name of the class of the inspector's verbs in its `admin.py`
-    # What a job may need of its worker, each with the first release that knows it, see `wire.needs`.
+    # The needs that this feature gives to jobs, each with the first release that knows it, see `wire.needs`.
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     # --- jobs of a class

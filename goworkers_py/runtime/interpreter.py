@@ -28,8 +28,8 @@ def warn_where_unsupported() -> None:
 
 
 def keep_what_a_start_has_imported() -> None:
-    """Before modules of the user are imported. What the command has imported until now stays until the process ends:
-    the collector does not look at it any more. Not in another program, whose own objects are among these."""
+    """Called before modules of the user are imported. The modules of the command stay until the process ends, so the
+    collector need not look at them again. In another program nothing is kept: its own objects are among these."""
     if gc.get_threshold()[0] == AT_START:
         gc.freeze()
 

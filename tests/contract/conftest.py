@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from contract_suite import (  # noqa: F401
-    admin,
-    control,
-    make_harness,
-    me,
-    other,
-    place_of_harness,
-    pytest_generate_tests,
-    records,
-    recoverable,
-    start,
-    store,
-)
+from contract_suite import *  # noqa: F403
 from harness import VARIABLE, foreign
 
 

@@ -2,18 +2,6 @@
 
 from __future__ import annotations
 
-from contract_suite import (  # noqa: F401
-    admin,
-    control,
-    make_harness,
-    me,
-    other,
-    place_of_harness,
-    pytest_generate_tests,
-    records,
-    recoverable,
-    start,
-    store,
-)
+from contract_suite import *  # noqa: F403
 from patient_pages import patient_pages  # noqa: F401
 from redis_brokers import broker, denied_server, make, own_broker, proxied  # noqa: F401

@@ -30,6 +30,11 @@ from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.tracking.contract import Records
 from goworkers_py.features.unique.contract import Locks
 
+__all__ = [
+    "admin", "control", "make_harness", "me", "other", "place_of_harness", "pytest_generate_tests", "records",
+    "recoverable", "start", "store",
+]  # fmt: skip
+
 MakeHarness = Callable[[Path], Harness]
 
 
