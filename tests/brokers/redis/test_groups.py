@@ -135,3 +135,14 @@ def test_the_entry_of_a_group_or_a_set_names_it(name: str) -> None:
 @pytest.mark.parametrize("entry", ["", "x", "[]", "[1, 2]", '{"a": 1}', '["q"]', "null"])
 def test_an_entry_that_this_release_cannot_read_is_no_group(entry: str) -> None:
     assert group_in(entry, "J") is None
+
+
+def test_a_group_without_members_is_forgotten_where_del_is_denied(own_redis: RedisServer) -> None:
+    admin = own_redis.client()
+    commands = [*COMMANDS, "-del"]
+    admin.execute_command("ACL", "SETUSER", "some", "reset", "on", f">{PASSWORD}", *PATTERNS, "&*", *commands)
+    with own_broker(own_redis.url.replace("://", f"://some:{PASSWORD}@")) as broker:
+        broker.transport.publish([member("1")])
+        broker.groups.make_due(GROUP)
+        assert broker.groups.flush(GROUP, SET, job()) == 1
+    assert [key for key in admin.keys("pyworkers:group:*") if admin.type(key) == b"hash"] == []
