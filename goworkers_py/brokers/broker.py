@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.core.errors import ConfigError
@@ -99,8 +99,8 @@ class Broker:
     leadership: Leadership
     admin: Admin
     metrics: Metrics
-    neighbours: Neighbours | None
-    configurations: Configurations | None
+    neighbours: Neighbours | None = None
+    configurations: Configurations | None = None
     # Of a broker that delivers jobs again by itself. Without them it buries no job that kills its processes.
     death_marks: DeathMarks | None = None
     # Those of features that were made. Any thread sets it, in one step; two threads may make the same part.
@@ -167,8 +167,5 @@ class Broker:
         """Closes all connections. It may be called again. After it only `admin` may still be called, for a page that
         somebody opens just then: that answers, or raises BrokerUnavailable."""
 
-    def __getattr__(self, part: str) -> None:
-        """Of a broker without these two parts, they are None."""
-        if part in ("neighbours", "configurations"):
-            return
+    def __getattr__(self, part: str) -> NoReturn:
         raise AttributeError(f"the broker {type(self).__name__} has no {part}")

@@ -4,8 +4,8 @@ The keys that begin with `pyworkers:` are our own."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.redis.driver.address import address_of
@@ -40,81 +40,25 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 
-class RedisBroker(Broker):
-    name = "Redis"
-    family = "redis"
-    capabilities: Collection[Capability] = frozenset(Capability)
-    reliability = Reliability(
-        "nothing: other processes recover its jobs",
-        "nothing with appendonly yes; without, what came since the last snapshot",
-        "the last second with appendfsync everysec; nothing with always",
-        "nothing; behind Sentinel, a failover loses what its replica had not got",
-    )
 
-    _connect: type[Connections] = Connections
-    _connect_fenced: type[FencedConnections] = FencedConnections
+class _LatePart:
+    """A part that a push or a plain worker does without, made when it is first used. Two threads at once may each make
+    it: one stays. Without a lock, which another thread may hold in the moment of a fork."""
 
-    def __init__(self, address: str, config: Config, fence: Fence | None = None) -> None:
-        keys, dead_limits = Keys(config.namespace), (config.dead_max_jobs, float(config.dead_timeout))
-        self.config, self.dead_limits = config, dead_limits
-        connections = self._connect(address)
-        if fence is not None:
-            connections = self._connect_fenced(address, fence, keys.leader(fence.election))
-        self.connections, self.keys, self.fence = connections, keys, fence
-        self.begins, self.listener = BeginCalls(connections, keys), Listener(connections)
-        settlement = RedisSettlement(connections, keys, dead_limits)
-        transport = RedisTransport(connections, keys, settlement)
-        self.transport = self._transport = transport
-        self.store = RedisStore(connections, keys, settlement, dead_limits)
-        self.recoverable = RedisLeases(connections, keys, settlement, transport.end_lines, config.timing.lease_s)
-        self._address = address
+    def __init__(self, make: Callable[[RedisBroker], object]) -> None:
+        self._make = make
 
-    def __getattr__(self, part: str) -> Any:
-        """Makes a part that a push or a plain worker does without, when it is first used. Two threads at once may each
-        make it: one stays. Without a lock, which another thread may hold in the moment of a fork."""
-        make = _LATE_PARTS.get(part)
-        return super().__getattr__(part) if make is None else self.__dict__.setdefault(part, make(self))
+    def __set_name__(self, kind: type[object], name: str) -> None:
+        self._name = name
 
-    @classmethod
-    def open(cls, config: Config) -> RedisBroker:
-        return cls(address_of(config), config)
+    def __get__(self, broker: RedisBroker | None, kind: type[object]) -> Any:
+        return self if broker is None else broker.__dict__.setdefault(self._name, self._make(broker))
 
-    @classmethod
-    def open_fenced(cls, config: Config, fence: Fence) -> RedisBroker:
-        return cls(address_of(config), config, fence)
 
-    @classmethod
-    def check(cls, config: Config) -> None:
-        Connections(address_of(config)).close()  # checks the address; only an exchange would connect
-
-    @classmethod
-    def access_rules(cls, config: Config, producer: bool = False) -> list[str]:
-        from goworkers_py.brokers.redis.server import access
-
-        return list(access.lines(config, producer))
-
-    def warn_at_start(self) -> None:
-        try:
-            policy = eviction_policy(self.connections)
-        except BrokerError:  # the server does not say
-            return
-        if policy != "noeviction":
-            log.warning(
-                "the server may evict jobs when its memory is full (maxmemory-policy %s): "
-                "set maxmemory-policy noeviction", policy
-            )  # fmt: skip
-
-    def close(self) -> None:
-        self.listener.close()
-        self._transport.close()
-        self.connections.close()
-        if (made := self.__dict__.get("leadership")) is not None:
-            made.close()
-
-    def connections_of_elections(self) -> Connections:
-        """A leader must know that a renewal fails while there is still time for another one."""
-        return self._connect(self._address, timeout_s=self.config.leader_lease / 4)
+def _late(make: Callable[[RedisBroker], T]) -> T:
+    return cast(T, _LatePart(make))
 
 
 def _admin(broker: RedisBroker) -> RedisAdmin:
@@ -190,17 +134,84 @@ def _periodic(broker: RedisBroker) -> RedisPeriodic:
     return RedisPeriodic(broker.connections, broker.keys)
 
 
-_LATE_PARTS: Mapping[str, Callable[[RedisBroker], object]] = {
-    "admin": _admin,
-    "batches": _batches,
-    "calls": _calls,
-    "cancels": _cancels,
-    "chains": _chains,
-    "configurations": _configurations,
-    "control": _control,
-    "groups": _groups,
-    "leadership": _leadership,
-    "metrics": _metrics,
-    "neighbours": _neighbours,
-    "periodic": _periodic,
-}
+class RedisBroker(Broker):
+    name = "Redis"
+    family = "redis"
+    capabilities: Collection[Capability] = frozenset(Capability)
+    reliability = Reliability(
+        "nothing: other processes recover its jobs",
+        "nothing with appendonly yes; without, what came since the last snapshot",
+        "the last second with appendfsync everysec; nothing with always",
+        "nothing; behind Sentinel, a failover loses what its replica had not got",
+    )
+
+    admin = _late(_admin)
+    batches = _late(_batches)
+    calls = _late(_calls)
+    cancels = _late(_cancels)
+    chains = _late(_chains)
+    configurations = _late(_configurations)
+    control = _late(_control)
+    groups = _late(_groups)
+    leadership = _late(_leadership)
+    metrics = _late(_metrics)
+    neighbours = _late(_neighbours)
+    periodic = _late(_periodic)
+
+    _connect: type[Connections] = Connections
+    _connect_fenced: type[FencedConnections] = FencedConnections
+
+    def __init__(self, address: str, config: Config, fence: Fence | None = None) -> None:
+        keys, dead_limits = Keys(config.namespace), (config.dead_max_jobs, float(config.dead_timeout))
+        self.config, self.dead_limits = config, dead_limits
+        connections = self._connect(address)
+        if fence is not None:
+            connections = self._connect_fenced(address, fence, keys.leader(fence.election))
+        self.connections, self.keys, self.fence = connections, keys, fence
+        self.begins, self.listener = BeginCalls(connections, keys), Listener(connections)
+        settlement = RedisSettlement(connections, keys, dead_limits)
+        transport = RedisTransport(connections, keys, settlement)
+        self.transport = self._transport = transport
+        self.store = RedisStore(connections, keys, settlement, dead_limits)
+        self.recoverable = RedisLeases(connections, keys, settlement, transport.end_lines, config.timing.lease_s)
+        self._address = address
+
+    @classmethod
+    def open(cls, config: Config) -> RedisBroker:
+        return cls(address_of(config), config)
+
+    @classmethod
+    def open_fenced(cls, config: Config, fence: Fence) -> RedisBroker:
+        return cls(address_of(config), config, fence)
+
+    @classmethod
+    def check(cls, config: Config) -> None:
+        Connections(address_of(config)).close()  # checks the address; only an exchange would connect
+
+    @classmethod
+    def access_rules(cls, config: Config, producer: bool = False) -> list[str]:
+        from goworkers_py.brokers.redis.server import access
+
+        return list(access.lines(config, producer))
+
+    def warn_at_start(self) -> None:
+        try:
+            policy = eviction_policy(self.connections)
+        except BrokerError:  # the server does not say
+            return
+        if policy != "noeviction":
+            log.warning(
+                "the server may evict jobs when its memory is full (maxmemory-policy %s): "
+                "set maxmemory-policy noeviction", policy
+            )  # fmt: skip
+
+    def close(self) -> None:
+        self.listener.close()
+        self._transport.close()
+        self.connections.close()
+        if (made := self.__dict__.get("leadership")) is not None:
+            made.close()
+
+    def connections_of_elections(self) -> Connections:
+        """A leader must know that a renewal fails while there is still time for another one."""
+        return self._connect(self._address, timeout_s=self.config.leader_lease / 4)

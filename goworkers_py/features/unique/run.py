@@ -124,7 +124,8 @@ class UniqueRuns(InProcess):
 
     def _is_gone(self, lock: str, holder: Holder) -> bool:
         if self._holders is None:
-            from goworkers_py.features.unique.holders import LockHolders  # by then `LockKeeper` has loaded it
+            # Most processes never search. Nothing is thrown into the thread here: that strikes the code of a job alone.
+            from goworkers_py.features.unique.holders import LockHolders
 
             self._holders = LockHolders(self._broker)
         return self._holders.is_gone(lock, holder)

@@ -23,7 +23,6 @@ log = logging.getLogger(__name__)
 # How often the running jobs are looked at. A job that is shorter costs nothing here. A lock of a short time is owned as
 # its job begins, see `JobLock.owns_at_once`.
 LOOK_EVERY_S = 0.25
-LOOKS_OF_A_START = 20  # then the first jobs have begun
 # An owner is written again when this part of the time of the lock has passed: where the access rules do not allow a
 # lock without an end, it is prolonged so.
 PART = 3
@@ -41,14 +40,9 @@ class LockKeeper(BrokerService):
         self._locks = locks
         self._running = running
         self._wall = wall
-        self._looks = 0  # this thread only
         self._owned = dict[OwnedLock, float]()  # when they are written again; this thread only
 
     def run_once(self) -> float:
-        self._looks += 1
-        if self._looks == LOOKS_OF_A_START:
-            # Here and not in the run of a job: an exception may be thrown into the thread of a worker while it imports.
-            from goworkers_py.features.unique import holders  # noqa: F401
         held = set(self._held())
         self._own([lock for lock in held if self._owned.get(lock, 0.0) <= self._wall()])
         ended = [lock for lock in self._owned if lock not in held]
