@@ -12,8 +12,8 @@ def joined_place(bid: str, keys: Keys, number_of: NumberOf) -> list[Argument]:
     """Of a batch that a job joins."""
     levels = line_of(bid)
     place: list[Argument] = [number_of(keys.batches), len(levels)]
-    for one in levels:
-        place += (one, number_of(keys.batch(one)), number_of(keys.deaths(one)))
+    for level in levels:
+        place += (level, number_of(keys.batch(level)), number_of(keys.deaths(level)))
     return place
 
 

@@ -69,13 +69,13 @@ class RedisBatches(Batches):
             start += len(page)
             bids = [bid for bid in map(text, page) if bid not in seen]  # one that moves ahead moves the others back
             seen.update(bids)
-            yield from (one for one in self._read(bids) if one is not None)
+            yield from (status for status in self._read(bids) if status is not None)
 
     def idle(self, count: int, now: float) -> list[BatchStatus]:
         """The batches that go on or have failed, first those to which nothing has happened for the longest time. The
         broker forgets those that have ended well before."""
         asked = "ZRANGEBYSCORE", self._keys.batches, now + RETAIN_S, "+inf", "LIMIT", 0, count
-        return [one for one in self._read([*map(text, self._connections.call(*asked))]) if one is not None]
+        return [status for status in self._read([*map(text, self._connections.call(*asked))]) if status is not None]
 
     def _read(self, bids: Sequence[str]) -> list[BatchStatus | None]:
         replies = self._connections.answers([("HMGET", self._keys.batch(bid), *_FIELDS) for bid in bids])
@@ -83,19 +83,19 @@ class RedisBatches(Batches):
 
 
 def _status(bid: str, values: Sequence[bytes | None]) -> BatchStatus | None:
-    told = {name: value for name, value in zip(_FIELDS, values, strict=False) if value is not None}
-    if told.get("v") != b"1":
+    fields = {name: value for name, value in zip(_FIELDS, values, strict=False) if value is not None}
+    if fields.get("v") != b"1":
         return None
 
     def number(name: str) -> int:
-        return int(_number(told.get(name)))
+        return int(_number(fields.get(name)))
 
-    stopped, ended_at = "stopped" in told, _number(told.get("ended"))
-    waiting_for = [] if stopped else [event for event in EVENTS if event in told]
+    stopped, ended_at = "stopped" in fields, _number(fields.get("ended"))
+    waiting_for = [] if stopped else [event for event in EVENTS if event in fields]
     return BatchStatus(
         bid,
-        text(told.get("name", b"")),
-        _number(told.get("at")),
+        text(fields.get("name", b"")),
+        _number(fields.get("at")),
         number("total"),
         number("succeeded"),
         number("failed"),
@@ -105,7 +105,7 @@ def _status(bid: str, values: Sequence[bytes | None]) -> BatchStatus | None:
         ended_at or None,
         stopped,
         waiting_for,
-        _names(told.get("to", b"[]")),
+        _names(fields.get("to", b"[]")),
     )
 
 

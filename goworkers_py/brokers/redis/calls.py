@@ -62,7 +62,7 @@ class RedisCalls(Calls):
         return (text(entries[-1][0]) if entries else position), [call for call in calls if call is not None]
 
     def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
-        return self._listener.listen(self._keys.calls, lambda told: changed())
+        return self._listener.listen(self._keys.calls, lambda message: changed())
 
     def answer(self, call_id: str, answer: Answer) -> None:
         key = self._keys.answers(call_id)
@@ -72,11 +72,11 @@ class RedisCalls(Calls):
 
     def answers(self, call_id: str) -> Sequence[Answer]:
         raw = self._connections.call("LRANGE", self._keys.answers(call_id), 0, -1)
-        return first_of_each([read_answer(one) for one in raw])
+        return first_of_each([read_answer(record) for record in raw])
 
     def report(self, name: str, identity: str, body: str) -> None:
-        told = written_report(name, identity, body)
-        self._connections.call("XADD", self._keys.reports, "MAXLEN", "~", REPORTS_KEPT, "*", REPORT, told)
+        record = written_report(name, identity, body)
+        self._connections.call("XADD", self._keys.reports, "MAXLEN", "~", REPORTS_KEPT, "*", REPORT, record)
 
     def reports(self, after: str, limit: int) -> Sequence[Report]:
         _check("after", after)
@@ -85,7 +85,7 @@ class RedisCalls(Calls):
         else:
             entries = self._listed("XREVRANGE", self._keys.reports, "+", "-", limit)[::-1]
         found = [read_report(_field(fields, REPORT), text(name), given_at(name)) for name, fields in entries]
-        return [one for one in found if one is not None]
+        return [report for report in found if report is not None]
 
     def note_action(self, entry: str) -> None:
         self._connections.call("XADD", self._keys.audit, "MAXLEN", "~", ACTIONS_KEPT, "*", ENTRY, entry)
@@ -95,7 +95,7 @@ class RedisCalls(Calls):
         end = f"({before}" if before else "+"
         entries = self._listed("XREVRANGE", self._keys.audit, end, "-", limit)
         found = [read_entry(_field(fields, ENTRY), text(name), given_at(name)) for name, fields in entries]
-        return [one for one in found if one is not None]
+        return [entry for entry in found if entry is not None]
 
     def _listed(self, command: str, stream: str, begin: str, end: str, limit: int) -> list[Any]:
         """Up to `limit` entries, from `begin` on."""
@@ -109,7 +109,7 @@ class RedisCalls(Calls):
         return found
 
     def watch(self, call_id: str, changed: Callable[[], None]) -> Callable[[], None]:
-        return self._listener.listen(self._keys.answers(call_id), lambda told: changed())
+        return self._listener.listen(self._keys.answers(call_id), lambda message: changed())
 
 
 def _check(parameter: str, position: str) -> None:

@@ -33,9 +33,9 @@ class RedisCancels(Cancels):
         self._try = BestEffort("jobs that Sidekiq has cancelled cannot be read")
 
     def ask(self, jid: str, retry: bool) -> object:
-        told = written_tombstone(jid, retry)
-        laid = self._connections.script(_TOMBSTONE, self._names(jid), ("ask", jid, told, int(retry), KEPT_S))
-        return told if laid else None
+        tombstone = written_tombstone(jid, retry)
+        laid = self._connections.script(_TOMBSTONE, self._names(jid), ("ask", jid, tombstone, int(retry), KEPT_S))
+        return tombstone if laid else None
 
     def withdraw(self, jid: str, asked: object) -> None:
         if isinstance(asked, str):
@@ -46,11 +46,11 @@ class RedisCancels(Cancels):
         return [keys.tombstones, keys.tombstones_version, keys.cancelled(jid)]
 
     def answer(self, jid: str) -> str | None:
-        told = self._connections.call("GET", self._keys.cancelled(jid))
-        return None if told is None else text(told)
+        answer = self._connections.call("GET", self._keys.cancelled(jid))
+        return None if answer is None else text(answer)
 
     def watch(self, jid: str, changed: Callable[[str], None]) -> Callable[[], None]:
-        return self._listener.listen(self._keys.cancelled(jid), lambda told: changed(text(told)))
+        return self._listener.listen(self._keys.cancelled(jid), lambda message: changed(text(message)))
 
     def stands(self, jid: str) -> bool:
         return bool(self._connections.call("HEXISTS", self._keys.tombstones, jid))
@@ -61,22 +61,27 @@ class RedisCancels(Cancels):
             return None
         # Read after the version: a tombstone that comes in between is read twice, and none is missed.
         flat = self._connections.call("HGETALL", self._keys.tombstones)
-        told = {name: one for name, raw in zip(flat[::2], flat[1::2], strict=True) if (one := _read(raw)) is not None}
-        self._forget([name for name, one in told.items() if one["at"] < machine.time() - KEPT_S])
-        return now, {one["jid"]: Tombstone(one["retry"], one["at"], one.get("many") is True) for one in told.values()}
+        records = {
+            name: record for name, raw in zip(flat[::2], flat[1::2], strict=True) if (record := _read(raw)) is not None
+        }
+        self._forget([name for name, record in records.items() if record["at"] < machine.time() - KEPT_S])
+        return now, {
+            record["jid"]: Tombstone(record["retry"], record["at"], record.get("many") is True)
+            for record in records.values()
+        }
 
     def _forget(self, old: Sequence[bytes]) -> None:
         if old:
             self._connections.call("HDEL", self._keys.tombstones, *old)
 
     def listen(self, changed: Changed) -> Callable[[], None]:
-        return self._listener.listen(self._keys.tombstones, lambda told: changed())
+        return self._listener.listen(self._keys.tombstones, lambda message: changed())
 
     def elsewhere(self, jids: Collection[str], shown: Collection[str] = ()) -> set[str]:
         """Sidekiq cancels a job in the hash in which an iterable job keeps its place, sidekiq-status in its own."""
         cancelled = self._holding([(jid, self._keys.iteration(jid)) for jid in jids], "cancelled")
         stopped = self._holding([(jid, self._keys.status(jid)) for jid in shown], "stop")
-        return {*cancelled, *(jid for jid, told in stopped.items() if told == b"true")}
+        return {*cancelled, *(jid for jid, flag in stopped.items() if flag == b"true")}
 
     def ask_sidekiq(self, jid: str) -> bool:
         """Sidekiq stumbles over a hash with `cancelled` alone, so the other fields are written where it has not written
@@ -99,7 +104,7 @@ class RedisCancels(Cancels):
         replies: list[bytes | None] = []
         if keys:
             self._try(lambda: replies.extend(self._connections.answers([("HGET", key, field) for _, key in keys])))
-        return {jid: told for (jid, _), told in zip(keys, replies, strict=False) if told is not None}
+        return {jid: reply for (jid, _), reply in zip(keys, replies, strict=False) if reply is not None}
 
 
 def tombstone_of_many(name: str) -> str:
@@ -108,15 +113,15 @@ def tombstone_of_many(name: str) -> str:
 
 
 def written_tombstone(jid: str, retry: bool, **more: bool) -> str:
-    told = {"v": V, "jid": jid, "retry": retry, "at": machine.time(), "by": machine.token_hex(4), **more}
-    return simplejson.dumps(told)
+    record = {"v": V, "jid": jid, "retry": retry, "at": machine.time(), "by": machine.token_hex(4), **more}
+    return simplejson.dumps(record)
 
 
 def _read(raw: bytes) -> dict[str, Any] | None:
     """None for what is no tombstone that this release can read."""
     with suppress(Exception):  # other programs write here too
-        told: dict[str, Any] = simplejson.loads(raw)
-        kinds = isinstance(told["jid"], str), isinstance(told["retry"], bool), isinstance(told["at"], float)
-        if is_version(told["v"], V) and all(kinds):
-            return told
+        record: dict[str, Any] = simplejson.loads(raw)
+        kinds = isinstance(record["jid"], str), isinstance(record["retry"], bool), isinstance(record["at"], float)
+        if is_version(record["v"], V) and all(kinds):
+            return record
     return None

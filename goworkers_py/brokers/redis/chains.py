@@ -43,10 +43,10 @@ class RedisChains(Chains):
     def cancel(self, cid: str) -> bool:
         return self._step(cid, (), "", "cancel", tombstone_of_many(cid), KEPT_S)
 
-    def _step(self, cid: str, to: Sequence[str], bid: str, *told: Argument) -> bool:
+    def _step(self, cid: str, to: Sequence[str], bid: str, *arguments: Argument) -> bool:
         numbers: dict[str, int] = {}
         place = chain_place(cid, to, bid, self._keys, lambda key: numbers.setdefault(key, len(numbers) + 1))
-        return bool(self._connections.script(_STEP, (self._keys.queues, *numbers), (*place, *told)))
+        return bool(self._connections.script(_STEP, (self._keys.queues, *numbers), (*place, *arguments)))
 
     def status(self, cid: str) -> ChainStatus | None:
         status = self._read([cid])[0]
@@ -56,16 +56,16 @@ class RedisChains(Chains):
         key = self._keys.chain(status.cid)
         parts = range(1, 1 + int(self._connections.call("HGET", key, "parts") or 1))
         pages = (parts[start : start + PAGE] for start in range(0, len(parts), PAGE))
-        waiting = (one for page in pages for one in self._waiting(key, status.link, page))
-        for one in islice(waiting, MOST_AT_WORK):
-            raw, _, queue = one.partition(b"\n")
+        waiting = (job for page in pages for job in self._waiting(key, status.link, page))
+        for job in islice(waiting, MOST_AT_WORK):
+            raw, _, queue = job.partition(b"\n")
             yield at_work(LinkJob(text(queue), raw))
 
     def _waiting(self, key: str, link: int, parts: Sequence[int]) -> list[bytes]:
         """The jobs of these parts that have not ended."""
         names = [f"link:{link}:{part}" for part in parts], [f"result:{part}" for part in parts]
-        texts, results = self._connections.answers([("HMGET", key, *one) for one in names])
-        return [one for one, result in zip(texts or (), results or (), strict=True) if one and result is None]
+        texts, results = self._connections.answers([("HMGET", key, *fields) for fields in names])
+        return [job for job, result in zip(texts or (), results or (), strict=True) if job and result is None]
 
     def entries(self) -> Iterator[ChainStatus]:
         start, seen = 0, set[str]()
@@ -73,21 +73,21 @@ class RedisChains(Chains):
             start += len(page)
             cids = [cid for cid in map(text, page) if cid not in seen]  # one that moves ahead moves the others back
             seen.update(cids)
-            yield from (one for one in self._read(cids) if one is not None)
+            yield from (status for status in self._read(cids) if status is not None)
 
     def idle(self, count: int, now: float) -> list[ChainStatus]:
         """The chains that go on or have failed, first those to which nothing has happened for the longest time. The
         broker forgets those that have ended well before."""
         asked = "ZRANGEBYSCORE", self._keys.chains, now + RETAIN_S, "+inf", "LIMIT", 0, count
-        return [one for one in self._read([*map(text, self._connections.call(*asked))]) if one is not None]
+        return [status for status in self._read([*map(text, self._connections.call(*asked))]) if status is not None]
 
     def _read(self, cids: Sequence[str]) -> list[ChainStatus | None]:
         replies = self._connections.answers([("HMGET", self._keys.chain(cid), *_FIELDS) for cid in cids])
-        return [_status(cid, told or [None] * len(_FIELDS)) for cid, told in zip(cids, replies, strict=True)]
+        return [_status(cid, reply or [None] * len(_FIELDS)) for cid, reply in zip(cids, replies, strict=True)]
 
 
-def _status(cid: str, told: Sequence[bytes | None]) -> ChainStatus | None:
-    v, links, link, state, at, ended, why, jid, job_class, error, since = (text(one or b"") for one in told)
+def _status(cid: str, values: Sequence[bytes | None]) -> ChainStatus | None:
+    v, links, link, state, at, ended, why, jid, job_class, error, since = (text(value or b"") for value in values)
     if v != "1":
         return None
     ended_at = float(ended) if ended else None

@@ -43,14 +43,14 @@ class RedisConfigurations(Configurations):
         return self._changed(_DELETE, name, (name, V)) == 1
 
     def _changed(self, script: Script, name: str, arguments: Sequence[Argument]) -> int:
-        told: int = self._connections.script(script, (self._keys.configs, self._keys.config(name)), arguments)
-        if told < 0:
+        version: int = self._connections.script(script, (self._keys.configs, self._keys.config(name)), arguments)
+        if version < 0:
             raise BrokerRefused(f"a later release has written the configuration {name}: upgrade this program")
-        return told
+        return version
 
     def newest(self) -> Mapping[str, int]:
-        told = self._connections.call("HGETALL", self._keys.configs)
-        numbers = {text(name): text(number) for name, number in zip(told[::2], told[1::2], strict=True)}
+        reply = self._connections.call("HGETALL", self._keys.configs)
+        numbers = {text(name): text(number) for name, number in zip(reply[::2], reply[1::2], strict=True)}
         return {name: int(number) for name, number in numbers.items() if _NUMBER.fullmatch(number)}
 
     def read(self, name: str, version: int = 0) -> StoredConfig | None:
@@ -67,15 +67,17 @@ class RedisConfigurations(Configurations):
         return _read(record[0], name, number)
 
     def versions(self, name: str) -> Sequence[StoredConfig]:
-        told = self._connections.call("HGETALL", self._keys.config(name))
-        fields = {text(field): raw for field, raw in zip(told[::2], told[1::2], strict=True)}
+        reply = self._connections.call("HGETALL", self._keys.config(name))
+        fields = {text(field): raw for field, raw in zip(reply[::2], reply[1::2], strict=True)}
         # Another program may have written others.
         numbers = sorted(int(field) for field in fields if _NUMBER.fullmatch(field))
-        found = [read_config(fields[str(one)], name, one) for one in numbers if len(fields[str(one)]) <= LARGEST]
-        return [one for one in found if one is not None]
+        found = [
+            read_config(fields[str(number)], name, number) for number in numbers if len(fields[str(number)]) <= LARGEST
+        ]
+        return [config for config in found if config is not None]
 
     def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
-        return self._listener.listen(self._keys.configs, lambda told: changed())
+        return self._listener.listen(self._keys.configs, lambda message: changed())
 
 
 def _read(raw: bytes, name: str, version: int) -> StoredConfig:

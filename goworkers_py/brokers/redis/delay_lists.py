@@ -49,10 +49,10 @@ class DelayLists:
         # All or none of them: one call, however many they are.
         keys = [self._keys.delay_task(task.id) for task in tasks]
         counted = self._server.now() if now is None else now
-        told = [part for task in tasks for part in (task.id, score(task.due), _without_due(task, counted))]
-        if not told:
+        arguments = [part for task in tasks for part in (task.id, score(task.due), _without_due(task, counted))]
+        if not arguments:
             return []
-        dues = self._server.call(_SAVE, [self._list, *keys], [counted_from(now), *told])
+        dues = self._server.call(_SAVE, [self._list, *keys], [counted_from(now), *arguments])
         return [task._replace(due=float(due)) for task, due in zip(tasks, dues, strict=True)]
 
     def delete_many(self, ids: Sequence[str]) -> int:

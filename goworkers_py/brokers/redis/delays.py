@@ -99,10 +99,10 @@ class _Records:
 
     def save_many(self, tasks: Sequence[DelayTask], now: float | None) -> Sequence[DelayTask]:
         # All or none of them: one call, however many they are.
-        told = [part for task in tasks for part in (task.id, score(task.due), task.to_json_without_due())]
-        if not told:
+        arguments = [part for task in tasks for part in (task.id, score(task.due), task.to_json_without_due())]
+        if not arguments:
             return []
-        dues = self._server.call(_SAVE, self._keys[:3], [counted_from(now), *told])
+        dues = self._server.call(_SAVE, self._keys[:3], [counted_from(now), *arguments])
         return [task._replace(due=float(due)) for task, due in zip(tasks, dues, strict=True)]
 
     def delete_many(self, ids: Sequence[str]) -> int:
@@ -139,16 +139,16 @@ class _Records:
         free: Collection[str],
         now: float | None = None,
     ) -> Sequence[DelayTask]:
-        told: list[str] = []
+        arguments: list[str] = []
         for task in again:
-            told += (task.id, score(task.due), task.to_json_without_due())
+            arguments += (task.id, score(task.due), task.to_json_without_due())
         for task_id in done:
-            told += (task_id, "", "")
+            arguments += (task_id, "", "")
         for task_id in free:
-            told += (task_id, "0", "")
-        if not told:
+            arguments += (task_id, "0", "")
+        if not arguments:
             return []
-        dues = self._server.call(_END, self._keys[:3], [_claim(owner, claim), counted_from(now), *told])
+        dues = self._server.call(_END, self._keys[:3], [_claim(owner, claim), counted_from(now), *arguments])
         return [task._replace(due=float(due)) for task, due in zip(again, dues, strict=False) if due]
 
     def cancel(self, owner: str, task_id: str) -> bool:

@@ -79,8 +79,10 @@ class RedisGroups(Groups):
         """The class, the entry and the time of each group. Most classes have few: the first pages are read at once."""
         for at in range(0, len(classes), CLASSES):
             some = classes[at : at + CLASSES]
-            for one, page in zip(some, self._connections.exchange([self._page(one) for one in some]), strict=True):
-                yield from self._listed_of(one, page)
+            for job_class, page in zip(
+                some, self._connections.exchange([self._page(job_class) for job_class in some]), strict=True
+            ):
+                yield from self._listed_of(job_class, page)
 
     def _listed_of(self, job_class: str, page: Sequence[bytes]) -> Iterator[tuple[str, str, float]]:
         start, known = 0, set[str]()
@@ -99,12 +101,12 @@ class RedisGroups(Groups):
         return "ZRANGEBYSCORE", key, "-inf", "inf", "WITHSCORES", "LIMIT", start, PAGE
 
     def _read(self, listed: Iterable[tuple[str, str, float]]) -> Iterator[GroupEntry]:
-        groups = [(group, due) for one, entry, due in listed if (group := group_in(entry, one)) is not None]
+        groups = [(group, due) for job_class, entry, due in listed if (group := group_in(entry, job_class)) is not None]
         commands: list[tuple[str, ...]] = []
         for group, _ in groups:
             commands += [("LLEN", self._keys.members(group)), ("HMGET", self._keys.group(group), *_FIELDS)]
-        told = self._connections.answers(commands)
-        for (group, due), size, fields in zip(groups, told[::2], told[1::2], strict=True):
+        replies = self._connections.answers(commands)
+        for (group, due), size, fields in zip(groups, replies[::2], replies[1::2], strict=True):
             yield _entry(group, due, size or 0, fields or [None] * len(_FIELDS))
 
     def entry(self, group: Group) -> GroupEntry | None:
@@ -134,17 +136,17 @@ class RedisGroups(Groups):
         return bool(self._leave(group, [member], reason)[0])
 
     def _leave(self, group: Group, members: Sequence[bytes], reason: str) -> list[int]:
-        jobs, told = MovedJobs(self._keys), list[Argument]()
+        jobs, arguments = MovedJobs(self._keys), list[Argument]()
         for member in members:
-            told += (member, *jobs.effects(member, "cancelled", reason))
+            arguments += (member, *jobs.effects(member, "cancelled", reason))
         fixed = (entry_of(group), group.job_class, int(bool(group.set)))
         keys = (*self._four(group), self._keys.queues, *jobs.names)
-        answer: list[int] = self._connections.script(_LEAVE, keys, (*fixed, *told))
+        answer: list[int] = self._connections.script(_LEAVE, keys, (*fixed, *arguments))
         return answer
 
 
 def _entry(group: Group, due: float, size: int, fields: Sequence[Any]) -> GroupEntry:
-    first, grace, delay, most, *own = (None if one is None else float(one) for one in fields)
+    first, grace, delay, most, *own = (None if field is None else float(field) for field in fields)
     due_at = None if math.isinf(due) else due
     if group.set:
         return GroupEntry(group, size, due=due_at)

@@ -40,8 +40,8 @@ def _read(fields: Mapping[str, str]) -> Iteration:
     return Iteration(cursor, cancelled)
 
 
-def _seconds(told: str) -> float:
+def _seconds(runtime: str) -> float:
     try:
-        return float(told)
+        return float(runtime)
     except ValueError:
         return 0.0

@@ -172,8 +172,8 @@ class Keys(SidekiqMetricKeys):
 
     def group(self, group: Group) -> str:
         """Holds when an open group has begun, and its settings. The names in it may hold any character."""
-        told = f"{len(group.queue)} {len(group.job_class)} {group.queue}{group.job_class}{group.name}"
-        return f"{self.prefix}pyworkers:group:{hashlib.sha256(told.encode()).hexdigest()[:32]}"
+        names = f"{len(group.queue)} {len(group.job_class)} {group.queue}{group.job_class}{group.name}"
+        return f"{self.prefix}pyworkers:group:{hashlib.sha256(names.encode()).hexdigest()[:32]}"
 
     def members(self, group: Group) -> str:
         """Holds the members of a group, or of a set."""

@@ -85,10 +85,10 @@ class RedisNeighbours(Neighbours):
     def lives(self, process: str) -> bool:
         """From the heartbeat of go-workers2; a process without one is not known to live."""
         keys, now = self._keys, machine.time()
-        entries = [keys.member(one) for one in members(self._connections, keys)]
-        told = self._connections.exchange([("HMGET", entry, "beat", "worker_heartbeats") for entry in entries])
+        entries = [keys.member(identity) for identity in members(self._connections, keys)]
+        replies = self._connections.exchange([("HMGET", entry, "beat", "worker_heartbeats") for entry in entries])
         name = keys.inprogress_of(process).encode()
-        return any(beat and name in (lists or b"") and now - float(beat) < HEARD_OF_S for beat, lists in told)
+        return any(beat and name in (lists or b"") and now - float(beat) < HEARD_OF_S for beat, lists in replies)
 
     # --- Sidekiq
 
@@ -96,23 +96,25 @@ class RedisNeighbours(Neighbours):
         needed = lock.needed or lock.digest
         keys = *self._keys.ruby_lock(lock.digest), *self._keys.ruby_lock(needed)
         flags = int(lock.freed_at_start and lock.digest != lock.needed), int(lock.needed != "")
-        told = lock.jid, lock.digest, needed, *flags, lock.limit, lock.ttl_s
-        return bool(self._connections.script(_BEGIN_LOCK, keys, told) == 1)
+        arguments = lock.jid, lock.digest, needed, *flags, lock.limit, lock.ttl_s
+        return bool(self._connections.script(_BEGIN_LOCK, keys, arguments) == 1)
 
     def schedules(self) -> list[ForeignSchedule]:
         """Finds the sets of sidekiq-cron with SCAN: each of its namespaces has one."""
         sets = sorted(self._scan(self._keys.any_cron_jobs))
         members = {
-            text(one) for names in self._connections.answers([("SMEMBERS", key) for key in sets]) for one in names or ()
+            text(name)
+            for names in self._connections.answers([("SMEMBERS", key) for key in sets])
+            for name in names or ()
         }
         jobs = self._connections.answers([("HGETALL", self._keys.cron_job(member)) for member in sorted(members)])
-        told = (_by_name(job) for job in jobs if job)
+        cron_jobs = (_by_name(job) for job in jobs if job)
         others, states = map(
             _by_name,
             self._connections.answers([("HGETALL", self._keys.schedules), ("HGETALL", self._keys.schedule_states)]),
         )
         return [
-            *map(of_sidekiq_cron, told),
+            *map(of_sidekiq_cron, cron_jobs),
             *(of_sidekiq_scheduler(name, job, states.get(name, "")) for name, job in sorted(others.items())),
         ]
 

@@ -47,12 +47,12 @@ class RedisPeriodic(Periodic):
         self._keys = keys
 
     def register(self, release: Release, schedules: Sequence[Schedule]) -> Registered:
-        names = [key for one in schedules for key in self._keys_of(release.source, one.name)]
-        told: list[Argument] = [*release, release.order, STALE_S, FORGOTTEN_S, LIFE_S, BACK_S]
-        for one in schedules:
-            told += (one.name, one.digest, str(one.rule), one.text)
+        names = [key for schedule in schedules for key in self._keys_of(release.source, schedule.name)]
+        arguments: list[Argument] = [*release, release.order, STALE_S, FORGOTTEN_S, LIFE_S, BACK_S]
+        for schedule in schedules:
+            arguments += (schedule.name, schedule.digest, str(schedule.rule), schedule.text)
         keys = (self._keys.periodics, self._keys.periodic_source(release.source), *names)
-        now, *states = self._connections.script(_REGISTER, keys, told)
+        now, *states = self._connections.script(_REGISTER, keys, arguments)
         if len(states) < len(schedules):
             return Registered(machine.time(), newer=text(now))
         return Registered(float(now), tuple(map(_state, states)))
@@ -68,8 +68,8 @@ class RedisPeriodic(Periodic):
         keys = (self._keys.queues, source, *record_and_history, self._keys.nothing, *numbers)
         missed_from = "" if firing.missed_from is None else firing.missed_from
         flags = int(firing.asked), int(firing.skips)
-        told = (firing.number, firing.slot, firing.word, firing.jid, missed_from, *flags)
-        arguments = (release.order, *told, MOST_FIRINGS, LIFE_S, *push)
+        firing_arguments = (firing.number, firing.slot, firing.word, firing.jid, missed_from, *flags)
+        arguments = (release.order, *firing_arguments, MOST_FIRINGS, LIFE_S, *push)
         how, *more = map(text, self._connections.script(_FIRE, keys, arguments))
         if how == "done":
             return FiringResult(Fired.DONE, _WORDS[more[0]])
@@ -86,8 +86,8 @@ class RedisPeriodic(Periodic):
         for source, name in names:
             record, history = self._keys_of(source, name)
             asks += [("HGETALL", record), ("LRANGE", history, 0, 0), ("HGETALL", self._keys.periodic_source(source))]
-        told = self._connections.answers(asks)
-        records = zip(names, told[::3], told[1::3], told[2::3], strict=True)
+        replies = self._connections.answers(asks)
+        records = zip(names, replies[::3], replies[1::3], replies[2::3], strict=True)
         return [_record(*name, *parts) for name, *parts in records if parts[0] != []]  # an expired one is empty
 
     def history(self, source: str, name: str) -> list[HistoryEntry]:
@@ -119,8 +119,8 @@ class RedisPeriodic(Periodic):
         return self._keys.periodic(source, name), self._keys.periodic_history(source, name)
 
 
-def _state(told: Sequence[Any]) -> ScheduleState:
-    number, in_force, since, paused, asked, override = told
+def _state(fields: Sequence[Any]) -> ScheduleState:
+    number, in_force, since, paused, asked, override = fields
     return ScheduleState(number, bool(in_force), float(since), bool(paused), asked, override)
 
 
@@ -132,12 +132,12 @@ def _entry(line: str) -> HistoryEntry:
 def _record(
     source: str,
     name: str,
-    told: Sequence[bytes] | None,
+    record: Sequence[bytes] | None,
     history: Sequence[bytes] | None,
     newest: Sequence[bytes] | None,
 ) -> ScheduleRecord:
-    """`told` is None for a damaged record. A number that is none is shown as 0."""
-    fields = _pairs(told or ())
+    """`record` is None when the record is damaged. A number that is none is shown as 0."""
+    fields = _pairs(record or ())
     known = {field: text(value) for field, value in fields.items()}
     of_source = {field: text(value) for field, value in _pairs(newest or ()).items()}
     return ScheduleRecord(
@@ -165,5 +165,5 @@ def _number(fields: Mapping[str, str], name: str) -> float:
     return number if math.isfinite(number) else 0.0
 
 
-def _pairs(told: Sequence[bytes]) -> dict[str, bytes]:
-    return dict(zip(map(text, told[::2]), told[1::2], strict=True))
+def _pairs(flat: Sequence[bytes]) -> dict[str, bytes]:
+    return dict(zip(map(text, flat[::2]), flat[1::2], strict=True))

@@ -128,11 +128,11 @@ class RedisAdmin(Admin):
 
     def damage(self) -> list[str]:
         counters = counters_without_number(self._connections, self._keys)
-        told = [f"key {key} holds no number" for key in counters]
+        problems = [f"key {key} holds no number" for key in counters]
         try:
-            return of_another_type(self._connections, types_of_shared(self._keys)) + told
+            return of_another_type(self._connections, types_of_shared(self._keys)) + problems
         except BrokerRefused:  # the access rules do not allow TYPE
-            return told
+            return problems
 
     def damaged_queues(self) -> list[str]:
         return self._queues.damaged()

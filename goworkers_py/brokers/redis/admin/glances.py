@@ -34,8 +34,8 @@ def glances(
     while count > 0:
         size = min(count, PAGE)
         rules = (glance.longest, glance.jid, glance.longest_of_jid, HEAD, TAIL, MOST_ANSWERED, MOST_LOOKED_AT)
-        told = connections.script(_GLANCE, [key], (order, start, size, *rules))
-        page = [_seen(told[at : at + 4], headed) for at in range(0, len(told), 4)]
+        reply = connections.script(_GLANCE, [key], (order, start, size, *rules))
+        page = [_seen(reply[at : at + 4], headed) for at in range(0, len(reply), 4)]
         if not page:
             return
         yield page
@@ -47,14 +47,14 @@ def oldest_of(connections: Connections, lists: Iterable[str]) -> Iterator[tuple[
     """Of each list its size, -1 for a key of another type, and its oldest job, or what stands in for that."""
     keys = list(lists)
     for first in range(0, len(keys), LISTS):
-        told = connections.script(_OLDEST, keys[first : first + LISTS], (Glance().longest, HEAD, TAIL))
-        for at in range(0, len(told), 4):
-            size, job, whole, tail = told[at : at + 4]
+        reply = connections.script(_OLDEST, keys[first : first + LISTS], (Glance().longest, HEAD, TAIL))
+        for at in range(0, len(reply), 4):
+            size, job, whole, tail = reply[at : at + 4]
             yield size, stand_in(job, tail, whole) if tail else job
 
 
-def _seen(told: list[Any], headed: bool) -> Seen:
-    head, score, size, tail = told
+def _seen(fields: list[Any], headed: bool) -> Seen:
+    head, score, size, tail = fields
     at = float(score) if score else None
     if not tail:
         return Seen(head, at, 0)

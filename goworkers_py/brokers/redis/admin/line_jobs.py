@@ -35,9 +35,11 @@ class LineJobs(PlacedJobs):
                 break
             if start < line.size and self._glance is not None:
                 pages = self._lines.glances(line.name, self._glance, -start - 1, limit - len(found))
-                found += [_stored(one, line.name, whole) for page in pages for one, whole in page]
+                found += [_stored(entry, line.name, whole) for page in pages for entry, whole in page]
             elif start < line.size:
-                found += [_stored(one, line.name) for one in self._lines.oldest(line.name, limit - len(found), start)]
+                found += [
+                    _stored(entry, line.name) for entry in self._lines.oldest(line.name, limit - len(found), start)
+                ]
             start = max(0, start - line.size)
         return found
 
@@ -54,9 +56,9 @@ class LineJobs(PlacedJobs):
         if self._state is not JobState.PARKED:
             raise ArgumentError(f"no queue and no time: {self._state.value}")
         for page in self._lines.pages(job.line, PAGE):
-            for one in page:
-                if _stored(one, job.line) == job:
-                    return self._lines.move(job.line, [LineMove(one, "delete", payload=reason.encode())]) == [1]
+            for entry in page:
+                if _stored(entry, job.line) == job:
+                    return self._lines.move(job.line, [LineMove(entry, "delete", payload=reason.encode())]) == [1]
         return False
 
     def pages(self, newest_first: bool = True, start: int = 0) -> Iterator[list[StoredJob]]:
@@ -65,13 +67,13 @@ class LineJobs(PlacedJobs):
                 yield from self._glanced(line.name, glance, start)
             elif start < line.size:
                 for page in self._lines.pages(line.name, PAGE, start):
-                    yield [_stored(one, line.name) for one in page]
+                    yield [_stored(entry, line.name) for entry in page]
             start = max(0, start - line.size)
 
     def _glanced(self, line: str, glance: Glance, start: int) -> Iterator[list[StoredJob]]:
         def read(first: int) -> list[StoredJob]:
             page = next(self._lines.glances(line, glance, first, PAGE), [])
-            return [_stored(one, line, whole) for one, whole in page]
+            return [_stored(entry, line, whole) for entry, whole in page]
 
         return fresh_pages(read, start)
 
@@ -81,9 +83,9 @@ class LineJobs(PlacedJobs):
             place = start
             while page := self._lines.from_newest(name, place, PAGE):
                 entries = defaultdict(list)  # by job: equal jobs cannot be told apart, so a change takes any of them
-                for one in page:
-                    entries[_stored(one, name)].append(one)
-                changes = decide([_stored(one, name) for one in page])
+                for entry in page:
+                    entries[_stored(entry, name)].append(entry)
+                changes = decide([_stored(entry, name) for entry in page])
                 moves = [
                     (change.job, self._move(entries[change.job].pop(), change))
                     for change in changes
@@ -94,29 +96,31 @@ class LineJobs(PlacedJobs):
                 yield len(page), changed
             start = max(0, start - size)
 
-    def _move(self, one: LineEntry, change: Change) -> LineMove:
+    def _move(self, entry: LineEntry, change: Change) -> LineMove:
         goal = None if change.to is None else change.to.state
         if goal is None and change.at is None:
-            return LineMove(one, "delete", payload=change.reason.encode())
+            return LineMove(entry, "delete", payload=change.reason.encode())
         if self._state is JobState.PARKED and goal is JobState.DEAD:
-            return LineMove(one, "dead", payload=enclosure.readable(buried(change.payload), one.queue, machine.time()))
+            return LineMove(
+                entry, "dead", payload=enclosure.readable(buried(change.payload), entry.queue, machine.time())
+            )
         if self._state is JobState.PARKED and goal is JobState.WAITING and change.to is not None:
-            return LineMove(one, "back", change.to.queue, change.payload)
+            return LineMove(entry, "back", change.to.queue, change.payload)
         raise ArgumentError(f"no jobs are moved from {self._state.value} to {goal.value if goal else 'another time'}")
 
     def clear(self) -> int:
         return self._lines.clear()
 
 
-def _stored(one: LineEntry, line: str, whole: int = 0) -> StoredJob:
-    return StoredJob(one.payload, one.queue, one.at, line, whole)
+def _stored(entry: LineEntry, line: str, whole: int = 0) -> StoredJob:
+    return StoredJob(entry.payload, entry.queue, entry.at, line, whole)
 
 
 def _changed(moves: Sequence[tuple[StoredJob, LineMove]], answer: Sequence[int | str]) -> Changed:
     problems = [
-        f"not moved: {describe_job(move.entry.payload, move.entry.queue)}: {told}"
-        for (_, move), told in zip(moves, answer, strict=True)
-        if isinstance(told, str)
+        f"not moved: {describe_job(move.entry.payload, move.entry.queue)}: {result}"
+        for (_, move), result in zip(moves, answer, strict=True)
+        if isinstance(result, str)
     ]
-    moved = [job for (job, _), told in zip(moves, answer, strict=True) if told == 1]
+    moved = [job for (job, _), result in zip(moves, answer, strict=True) if result == 1]
     return Changed(len(moved), problems, moved)

@@ -92,7 +92,7 @@ class QueueJobs(PlacedJobs):
 
     def _glances(self, glance: Glance, start: int, count: int) -> Iterator[list[StoredJob]]:
         for page in glances(self._connections, glance, "list", self._key, start, count):
-            yield [StoredJob(one.raw, self._queue, whole=one.whole) for one in page]
+            yield [StoredJob(entry.raw, self._queue, whole=entry.whole) for entry in page]
 
     def change(self, decide: Decide, span: Span = EVERY_JOB) -> Iterator[tuple[int, Changed]]:
         yield from self._from_next(decide, span) if span.next_first else self._from_newest(decide, span)

@@ -120,16 +120,16 @@ class SetJobs(PlacedJobs):
     def _glances(self, glance: Glance, newest_first: bool, start: int, count: int) -> Iterator[list[StoredJob]]:
         order: Order = "falling" if newest_first else "rising"
         for page in glances(self._connections, glance, order, self._key, start, count):
-            yield [StoredJob(one.raw, at=one.at, whole=one.whole) for one in page]
+            yield [StoredJob(entry.raw, at=entry.at, whole=entry.whole) for entry in page]
 
     def _ranks(self, page: Sequence[StoredJob], reverse: str) -> list[int]:
         """The ranks of those entries that are still in the set, and have the time that they had."""
-        members = [one.payload for one in page]
+        members = [job.payload for job in page]
         times, *ranks = self._connections.exchange(
             [("ZMSCORE", self._key, *members), *((f"Z{reverse}RANK", self._key, member) for member in members)]
         )
         looked_up = zip(page, times, ranks, strict=True)
-        return [rank for one, time, rank in looked_up if None not in (time, rank) and float(time) == one.at]
+        return [rank for job, time, rank in looked_up if None not in (time, rank) and float(time) == job.at]
 
     def change(self, decide: Decide, span: Span = EVERY_JOB) -> Iterator[tuple[int, Changed]]:
         for page in self.pages(start=span.start(self.before)):
@@ -187,11 +187,11 @@ class SetJobs(PlacedJobs):
         shared = (*self._dead_limits, len(queues))
         answer = self._connections.script(_MOVE, keys, [*shared, *entries])
         problems = [
-            f"not moved: {describe_job(step.entry, step.name)}: {self._connections.explained(_MOVE, text(told))}"
-            for step, told in zip(steps, answer, strict=True)
-            if isinstance(told, bytes)
+            f"not moved: {describe_job(step.entry, step.name)}: {self._connections.explained(_MOVE, text(result))}"
+            for step, result in zip(steps, answer, strict=True)
+            if isinstance(result, bytes)
         ]
-        moved = [told == 1 for told in answer]
+        moved = [result == 1 for result in answer]
         return Changed(sum(moved), problems), moved
 
 

@@ -74,8 +74,8 @@ class ClusterNodes:
         try:
             connection.connect()
             connection.send_command("CLUSTER", "SLOTS")
-            told: Sequence[Any] = connection.read_response()
-            return told
+            ranges: Sequence[Any] = connection.read_response()
+            return ranges
         except redis.ResponseError as error:
             if "cluster support disabled" not in str(error):
                 raise
@@ -87,7 +87,7 @@ class ClusterNodes:
             connection.disconnect()
 
     def _learn(self, asked: Address, ranges: Sequence[Any]) -> Address:
-        found = {(first, last): [_address(one, asked) for one in nodes] for first, last, *nodes in ranges}
+        found = {(first, last): [_address(node, asked) for node in nodes] for first, last, *nodes in ranges}
         others = [node for nodes in found.values() for node in nodes]
         self._nodes = [*dict.fromkeys([asked, *others, *self._seeds])]
         for (first, last), nodes in found.items():
@@ -132,15 +132,15 @@ class _LeadsToMaster:
             raise
         self._leads_to = wanted
 
-    def disconnect(self, *args: Any, **told: Any) -> None:
+    def disconnect(self, *args: Any, **options: Any) -> None:
         """By the driver or by us, after an error or at the end: who connects next asks where the master is."""
         if self._leads_to is not None and self._leads_to == self.nodes.known:
             self.nodes.doubt()
-        self._end(*args, **told)
+        self._end(*args, **options)
 
-    def _end(self, *args: Any, **told: Any) -> None:
+    def _end(self, *args: Any, **options: Any) -> None:
         self._leads_to = None
-        super().disconnect(*args, **told)  # type: ignore[misc]
+        super().disconnect(*args, **options)  # type: ignore[misc]
 
 
 class _ClusterConnection(_LeadsToMaster, Connection):

@@ -110,7 +110,7 @@ class Composition:
         """The text of a fragment, with what it is given. Fragments and tables have their names already."""
         path = fragments()[name]
         head, given, body = split(source_of(path))
-        values = {one: self._expression(one, path) for one in given}
+        values = {given_name: self._expression(given_name, path) for given_name in given}
         return f"{head}{_locals(values)}{body}"
 
     def _made_inside(self, name: str) -> str:
@@ -150,7 +150,7 @@ class Composition:
     def _maker(self, name: str, makers: dict[str, str]) -> str:
         path = fragments()[name]
         head, given, body = split(source_of(path))
-        values = {one: self._lazily(one, path, makers) for one in given}
+        values = {given_name: self._lazily(given_name, path, makers) for given_name in given}
         return f"{head}{_locals(values)}{body}"
 
     def _table(self, name: str, path: Path, makers: dict[str, str]) -> str:

@@ -115,11 +115,11 @@ class Exchanges:
         self._raise_error(reply, keys)
         return reply
 
-    def explained(self, script: Script, told: str) -> str:
+    def explained(self, script: Script, error: str) -> str:
         """The text of an error that the script caught and returned, in our words."""
-        if is_refused_in_script(told) and (named := self._refused_command(script)) is not None:
-            told = str(named)
-        return refusal(told) or told
+        if is_refused_in_script(error) and (named := self._refused_command(script)) is not None:
+            error = str(named)
+        return refusal(error) or error
 
     def _refused_command(self, script: Script) -> redis.ResponseError | None:
         """The error reply for the command of a script that the access rules refuse.
@@ -146,16 +146,18 @@ class Exchanges:
         if not isinstance(reply, redis.ResponseError):
             return
         if is_of_another_type(reply) and keys:
-            told = f"WRONGTYPE: {self._types(keys)}; rename or delete what some other program wrote there"
-            raise WrongType(told) from reply
+            reason = f"WRONGTYPE: {self._types(keys)}; rename or delete what some other program wrote there"
+            raise WrongType(reason) from reply
         raise translated(reply, keys) from reply
 
     def _types(self, keys: Sequence[Any]) -> str:
         """The types of the keys. The error reply does not say which key has a wrong type, so TYPE asks for each."""
         replies = self._exchange_raw([("TYPE", key) for key in keys])
         types = zip(keys, replies, strict=True)
-        told = [f"{key} is a {kind.decode()}" for key, kind in types if isinstance(kind, bytes) and kind != b"none"]
-        return " and ".join(told) or " or ".join(map(str, keys))
+        descriptions = [
+            f"{key} is a {kind.decode()}" for key, kind in types if isinstance(kind, bytes) and kind != b"none"
+        ]
+        return " and ".join(descriptions) or " or ".join(map(str, keys))
 
 
 def converse(connection: Driver, commands: Sequence[RedisCommand]) -> list[Any]:
@@ -199,8 +201,8 @@ def connect(connection: Driver) -> None:
     try:
         connection.connect()
     except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
-        told = hung_up(error) if isinstance(connection, SSLConnection) else reset_at_first(error)
-        raise told or unreachable(error) from error
+        broker_error = hung_up(error) if isinstance(connection, SSLConnection) else reset_at_first(error)
+        raise broker_error or unreachable(error) from error
     except redis.ResponseError as error:
         raise refused_connection(error) from error
 

@@ -29,10 +29,10 @@ def facts_of(connections: Connections) -> list[ServerFacts]:
     from goworkers_py.brokers.contracts.fleet import ServerFacts
 
     try:
-        address, told = connections.call_at("INFO")  # without names of sections: Redis 6.2 takes one of them only
+        address, reply = connections.call_at("INFO")  # without names of sections: Redis 6.2 takes one of them only
     except BrokerRefused:
         return []
-    info = _fields(told)
+    info = _fields(reply)
     product = "Valkey" if "valkey_version" in info else "Redis"
     return [
         ServerFacts(
@@ -49,11 +49,11 @@ def facts_of(connections: Connections) -> list[ServerFacts]:
     ]
 
 
-def _fields(told: bytes) -> dict[str, str]:
-    return dict(line.split(":", 1) for line in text(told).splitlines() if ":" in line)
+def _fields(reply: bytes) -> dict[str, str]:
+    return dict(line.split(":", 1) for line in text(reply).splitlines() if ":" in line)
 
 
 def _number(info: Mapping[str, str], name: str) -> int | None:
     """A hosted server may leave fields out."""
-    told = info.get(name, "")
-    return int(told) if told.isdecimal() else None
+    field = info.get(name, "")
+    return int(field) if field.isdecimal() else None

@@ -62,8 +62,8 @@ def translated(error: BaseException, keys: Sequence[Any] = ()) -> BaseException:
     if isinstance(error, BrokerError) or not isinstance(error, redis.RedisError | OSError):
         return error
     if isinstance(error, redis.AuthenticationError | redis.exceptions.AuthorizationError):
-        told = f"the server refused the login: {str(error).rstrip('.')}"
-        return _at_login(f"{told}; check user and password of the address, or broker_password_file")
+        problem = f"the server refused the login: {str(error).rstrip('.')}"
+        return _at_login(f"{problem}; check user and password of the address, or broker_password_file")
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return _at_login(f"the server's certificate is not accepted: {cause.verify_message}; {_THEIR_CERTIFICATE}")
@@ -117,21 +117,21 @@ def reset_at_first(error: redis.RedisError | OSError) -> BrokerUnavailable | Non
 
 
 def _error_reply(error: redis.ResponseError, keys: Sequence[Any]) -> BrokerError:
-    told = _told(error)
+    error_text = _error_text(error)
     if is_fenced(error):
         return Fenced("another process leads by now, or the lease of this leader has ended: nothing was written")
-    if re.search(_FULL, told):
+    if re.search(_FULL, error_text):
         return BrokerFull(str(error))
-    if re.search(_TEMPORARY, told):
+    if re.search(_TEMPORARY, error_text):
         return BrokerUnavailable(str(error) or type(error).__name__)
-    if re.search(_OF_A_CLUSTER, told):
+    if re.search(_OF_A_CLUSTER, error_text):
         return BrokerRefused("the server is a node of a Redis Cluster: write redis+cluster://host:port/NAMESPACE")
-    if "DB index is out of range" in told:
+    if "DB index is out of range" in error_text:
         return NoSuchDatabase(
             "the server has no database with the number at the end of the address: "
             "write another number, or raise `databases` in the server's configuration"
         )
-    return BrokerRefused(refusal(told, keys) or str(error))
+    return BrokerRefused(refusal(error_text, keys) or str(error))
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -141,13 +141,13 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """Class and text of the error. Redis 6 wraps an error inside a script into a longer text."""
     return f"{type(error).__name__} {error}"
 
 
 def is_better_elsewhere(reply: Any) -> bool:
-    return isinstance(reply, redis.ResponseError) and bool(re.search(_ELSEWHERE, _told(reply)))
+    return isinstance(reply, redis.ResponseError) and bool(re.search(_ELSEWHERE, _error_text(reply)))
 
 
 def is_fenced(reply: Any) -> bool:

@@ -30,8 +30,11 @@ class DayCounts:
     def write(self, total: ByQueue, at: float) -> None:
         """Adds what is new since the last call to the day of `at`. `total` counts all since the start."""
         now = {
-            queue: Counts(sum(one.runs for one in told.values()), sum(one.failures for one in told.values()))
-            for queue, told in total.items()
+            queue: Counts(
+                sum(executions.runs for executions in classes.values()),
+                sum(executions.failures for executions in classes.values()),
+            )
+            for queue, classes in total.items()
             if encodable(queue)
         }
         if now != self._written:
@@ -65,8 +68,8 @@ def read_days(connections: Connections, keys: Keys, days: Sequence[datetime.date
 
 def _of_queues(key: str, flat: Sequence[bytes]) -> Mapping[str, Counts]:
     queues: dict[str, Counts] = {}
-    for field, told in zip(flat[::2], flat[1::2], strict=True):
+    for field, raw in zip(flat[::2], flat[1::2], strict=True):
         queue, _, what = text(field).rpartition("|")
         if what in Counts._fields:
-            queues[queue] = queues.get(queue, Counts())._replace(**{what: count_in(f"{key} {text(field)}", told)})
+            queues[queue] = queues.get(queue, Counts())._replace(**{what: count_in(f"{key} {text(field)}", raw)})
     return dict(sorted(queues.items()))

@@ -39,11 +39,11 @@ class RedisLeadership(Leadership):
 
     def look(self, election: str) -> Standing:
         lease = self._keys.leader(election)
-        told, left_ms, record = self._connections.exchange(
+        lease_record, left_ms, record = self._connections.exchange(
             [("HGETALL", lease), ("PTTL", lease), ("HGETALL", self._keys.election(election))]
         )
         won = _fields(record)
-        leader = _leader(_fields(told), max(0, left_ms) / 1000) if told else None
+        leader = _leader(_fields(lease_record), max(0, left_ms) / 1000) if lease_record else None
         return Standing(leader, _number(won.get("epoch", "")), won.get("identity", ""))
 
     def win(self, election: str, bid: Bid, lease_s: float) -> int:
@@ -62,26 +62,26 @@ class RedisLeadership(Leadership):
         return epoch
 
     def renew(self, election: str, fence: Fence, identity: str, lease_s: float) -> str:
-        told = _message("beat", fence.epoch, identity)
-        asked = self._connections.script(_RENEW, (self._keys.leader(election),), (fence.token, _ms(lease_s), told))
+        message = _message("beat", fence.epoch, identity)
+        asked = self._connections.script(_RENEW, (self._keys.leader(election),), (fence.token, _ms(lease_s), message))
         if asked is None:
             raise Fenced("another process leads by now, or the lease of this leader has ended")
         return text(asked)
 
     def resign(self, election: str, fence: Fence, identity: str, successor: str = "") -> bool:
         names = self._keys.leader(election), self._keys.election(election)
-        told = _message("farewell", fence.epoch, identity, successor)
-        return bool(self._connections.script(_RESIGN, names, (fence.token, identity, told)))
+        message = _message("farewell", fence.epoch, identity, successor)
+        return bool(self._connections.script(_RESIGN, names, (fence.token, identity, message)))
 
     def ask_to_step_down(self, election: str, epoch: int, by: str) -> bool:
-        told = _message("step-down", epoch, "", by)
-        return bool(self._connections.script(_ASK, (self._keys.leader(election),), (epoch, by, told)))
+        message = _message("step-down", epoch, "", by)
+        return bool(self._connections.script(_ASK, (self._keys.leader(election),), (epoch, by, message)))
 
     def shorten(self, election: str, epoch: int) -> bool:
         return bool(self._connections.script(_SHORTEN, (self._keys.leader(election),), (epoch,)))
 
     def listen(self, election: str, heard: Callable[[News], None]) -> Callable[[], None]:
-        return self._listener.listen(self._keys.leader(election), lambda told: heard(_news(told)))
+        return self._listener.listen(self._keys.leader(election), lambda message: heard(_news(message)))
 
 
 def _ms(seconds: float) -> int:
@@ -92,27 +92,27 @@ def _fields(flat: list[bytes]) -> dict[str, str]:
     return {text(name): text(value) for name, value in zip(flat[::2], flat[1::2], strict=True)}
 
 
-def _leader(told: Mapping[str, str], left_s: float) -> Leader:
-    epoch, since = _number(told.get("epoch", "")), told.get("since", "")
+def _leader(fields: Mapping[str, str], left_s: float) -> Leader:
+    epoch, since = _number(fields.get("epoch", "")), fields.get("since", "")
     at = float(since) if since.replace(".", "", 1).isdecimal() else 0.0
-    life_s = _number(told.get("life", "")) / 1000 or math.inf  # a leader of 0.4.0 does not tell it
+    life_s = _number(fields.get("life", "")) / 1000 or math.inf  # a leader of 0.4.0 does not tell it
     return Leader(
-        told.get("identity", ""), epoch, told.get("prefers") == "1", at, left_s, told.get("asked", ""), life_s
+        fields.get("identity", ""), epoch, fields.get("prefers") == "1", at, left_s, fields.get("asked", ""), life_s
     )
 
 
-def _number(told: str) -> int:
-    return int(told) if told.isdecimal() else 0
+def _number(digits: str) -> int:
+    return int(digits) if digits.isdecimal() else 0
 
 
 def _message(what: str, epoch: int, identity: str, successor: str = "") -> str:
     return simplejson.dumps({"v": V, "what": what, "epoch": epoch, "identity": identity, "successor": successor})
 
 
-def _news(told: bytes) -> News:
+def _news(message: bytes) -> News:
     """A message that cannot be read counts as one that was missed: the listener looks at the lease then."""
     try:
-        fields = simplejson.loads(told or b"{}")
+        fields = simplejson.loads(message or b"{}")
         return News(fields["what"], int(fields["epoch"]), fields["identity"], fields["successor"])
     except (ValueError, TypeError, KeyError):
         return News()

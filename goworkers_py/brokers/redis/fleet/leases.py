@@ -125,8 +125,8 @@ class RedisLeases(Recoverable):
         return answer
 
     def live_processes(self) -> list[LiveProcess]:
-        told, gone = self._connections.exchange([("HGETALL", self._keys.owners), ("HGETALL", self._keys.gone)])
-        entries, _ = read_entries(told)
+        owners, gone = self._connections.exchange([("HGETALL", self._keys.owners), ("HGETALL", self._keys.gone)])
+        entries, _ = read_entries(owners)
         for owner in _pairs(gone):
             entries.pop(owner, None)
         leased = self._leased(entries)
@@ -168,8 +168,10 @@ class RedisLeases(Recoverable):
         names = [*owners]
         registries = self._keys.owners, self._keys.blocks
         replies = self._connections.exchange([("HMGET", key, *names) for key in registries]) if names else []
-        told = [(name, raw) for reply in replies for name, raw in zip(names, reply, strict=True) if raw is not None]
-        entries = {name: entry for name, raw in told if (entry := OwnerEntry.read(raw)) is not None}
+        raw_entries = [
+            (name, raw) for reply in replies for name, raw in zip(names, reply, strict=True) if raw is not None
+        ]
+        entries = {name: entry for name, raw in raw_entries if (entry := OwnerEntry.read(raw)) is not None}
         for _ in self._find_dead(identity, entries, proof):
             pass
 
@@ -187,24 +189,24 @@ class RedisLeases(Recoverable):
             )  # fmt: skip
 
     def lost(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        lists = [*dict.fromkeys(self._keys.inprogress(one.queue, one.identity) for one in deliveries)]
+        lists = [*dict.fromkeys(self._keys.inprogress(delivery.queue, delivery.identity) for delivery in deliveries)]
         replies = self._connections.answers([("LRANGE", key, 0, -1) for key in lists])
         held = {key: Counter(listed) for key, listed in zip(lists, replies, strict=True) if listed is not None}
         lost = []
-        for one in deliveries:
-            there = held.get(self._keys.inprogress(one.queue, one.identity))
+        for delivery in deliveries:
+            there = held.get(self._keys.inprogress(delivery.queue, delivery.identity))
             if there is not None:  # None: the key is damaged, which proves nothing
-                there[one.payload] -= 1
-                if there[one.payload] < 0:
-                    lost.append(one)
+                there[delivery.payload] -= 1
+                if there[delivery.payload] < 0:
+                    lost.append(delivery)
         return lost
 
     def leave(self, identity: str, silent: bool = True) -> Iterator[Recovered]:
         # A BRPOPLPUSH that this process has sent may still arrive and put a job into its list. Then the entry of this
         # identity stays, and recoveries look at its lists for as long as at those of a dead process.
         ended = self._end_lines() and silent
-        told = self._connections.call("HGET", self._keys.owners, identity)
-        entry = None if told is None else OwnerEntry.read(told)
+        raw = self._connections.call("HGET", self._keys.owners, identity)
+        entry = None if raw is None else OwnerEntry.read(raw)
         if entry is None:
             return
         self._declare_dead("", identity, "certain", "")
@@ -252,9 +254,9 @@ class RedisLeases(Recoverable):
         return answer == 1
 
 
-def _number(told: bytes) -> float:
+def _number(moment: bytes) -> float:
     try:
-        return float(told)
+        return float(moment)
     except ValueError:
         return math.inf
 

@@ -58,20 +58,20 @@ class MetricReader(Metrics):
         starts = _starts(since, until, MINUTE_S, MINUTE_LIFE_S)
         seven = [self._keys.minute_of_seven(at) for at in starts]
         eight = [self._keys.minute_of_eight(at) for at in starts]
-        told = self._counts([*seven, *eight], job_class)
+        counts = self._counts([*seven, *eight], job_class)
         return [
-            CountedSpan(at.timestamp(), _larger(told.get(one, {}), told.get(other, {})))
-            for at, one, other in zip(starts, seven, eight, strict=True)
+            CountedSpan(at.timestamp(), _larger(counts.get(key_of_seven, {}), counts.get(key_of_eight, {})))
+            for at, key_of_seven, key_of_eight in zip(starts, seven, eight, strict=True)
         ]
 
     def ten_minutes(self, since: float, until: float, job_class: str | None = None) -> Sequence[CountedSpan]:
         starts = _starts(since, until, TEN_MINUTES_S, TEN_MINUTES_LIFE_S)
         eight = [self._keys.ten_minutes_of_eight(at) for at in starts]
         seven = {at: self._minutes_of_seven(at) for at in starts[-_STEPS_OF_SEVEN:]}
-        told = self._counts([*eight, *(key for keys in seven.values() for key in keys)], job_class)
-        sums = {at: _sum(told.get(key, {}) for key in keys) for at, keys in seven.items()}
+        counts = self._counts([*eight, *(key for keys in seven.values() for key in keys)], job_class)
+        sums = {at: _sum(counts.get(key, {}) for key in keys) for at, keys in seven.items()}
         return [
-            CountedSpan(at.timestamp(), _larger(sums.get(at, {}), told.get(key, {})))
+            CountedSpan(at.timestamp(), _larger(sums.get(at, {}), counts.get(key, {})))
             for at, key in zip(starts, eight, strict=True)
         ]
 
@@ -173,10 +173,10 @@ def _pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:
 
 def _classes(key: str, fields: Mapping[bytes, bytes | None]) -> Classes:
     found: Classes = {}
-    for field, told in fields.items():
+    for field, raw in fields.items():
         name, _, what = text(field).rpartition("|")
         if what in _FIELDS:
-            count = count_in(f"{key} {text(field)}", told)
+            count = count_in(f"{key} {text(field)}", raw)
             found[name] = found.get(name, RunCounts())._replace(**{_FIELDS[what]: count})
     return found
 

@@ -59,24 +59,24 @@ class OwnerEntry:
     def read(cls, raw: bytes) -> OwnerEntry | None:
         """None for an entry of an unknown shape or version."""
         try:
-            told = payload.read(raw)
+            record = payload.read(raw)
         except UnreadablePayload:
             return None
-        queues, version = told.get("queues"), told.get("v")
+        queues, version = record.get("queues"), record.get("v")
         ours = is_version(version, V)
         if not isinstance(queues, dict) or not all(map(payload.encodable, queues)) or not (ours or version is None):
             return None
         return cls(
             queues={name: max(0, whole_number(begun) or 0) for name, begun in queues.items()},
             # In release 0.1.0, which wrote no `v`, other jobs ran beside the suspect. Its death proves nothing then.
-            alone=_text(told.get("trial")) if ours else "",
-            trouble=_text(told.get("trouble")),
-            origin=_origin(told.get("origin")),
-            began=epoch(told.get("began")) or 0.0,
-            heard=epoch(told.get("heard")) or 0.0,
-            version=_text(told.get("version")),
-            frees=_text(told.get("frees")),
-            speaks=frozenset(word for word in _list(told.get("speaks")) if isinstance(word, str)),
+            alone=_text(record.get("trial")) if ours else "",
+            trouble=_text(record.get("trouble")),
+            origin=_origin(record.get("origin")),
+            began=epoch(record.get("began")) or 0.0,
+            heard=epoch(record.get("heard")) or 0.0,
+            version=_text(record.get("version")),
+            frees=_text(record.get("frees")),
+            speaks=frozenset(word for word in _list(record.get("speaks")) if isinstance(word, str)),
         )
 
 
@@ -84,9 +84,9 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _origin(told: Any) -> dict[str, Any]:
+def _origin(record: Any) -> dict[str, Any]:
     """An origin whose `pid` and `started` are whole numbers or None: other values cannot be given to system calls."""
-    origin = told if isinstance(told, dict) else {}
+    origin = record if isinstance(record, dict) else {}
     numbers = {name: whole_number(origin.get(name)) for name in ("pid", "started")}
     return {**origin, **{name: value for name, value in numbers.items() if name in origin}}
 
@@ -95,11 +95,11 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def read_entries(told: Sequence[bytes]) -> tuple[dict[str, OwnerEntry], list[str]]:
+def read_entries(reply: Sequence[bytes]) -> tuple[dict[str, OwnerEntry], list[str]]:
     """The entries by identity, and the identities whose entries cannot be read, from the reply to HGETALL."""
     entries: dict[str, OwnerEntry] = {}
     unreadable: list[str] = []
-    for name, raw in zip(told[::2], told[1::2], strict=True):
+    for name, raw in zip(reply[::2], reply[1::2], strict=True):
         identity, entry = name.decode("utf-8", "replace"), OwnerEntry.read(raw)
         if entry is None:
             unreadable.append(identity)

@@ -28,9 +28,11 @@ class OwnerList:
     def all(self) -> list[LeaseOwner]:
         """Every identity in `pyworkers:owners`, also dead ones, which stay there for up to a day."""
         keys = self._keys
-        told, gone, (now, _) = self._connections.exchange([("HGETALL", keys.owners), ("HGETALL", keys.gone), ("TIME",)])
+        raw_entries, gone, (now, _) = self._connections.exchange(
+            [("HGETALL", keys.owners), ("HGETALL", keys.gone), ("TIME",)]
+        )
         declared_dead, machine = {text(identity) for identity in gone[::2]}, origin()["machine"]
-        entries = sorted(read_entries(told)[0].items())
+        entries = sorted(read_entries(raw_entries)[0].items())
         leases = self._connections.exchange([("EXISTS", keys.lease(identity)) for identity, _ in entries])
         beats = self._connections.answers([("HGET", keys.member(identity), "beat") for identity, _ in entries])
         owners = []
@@ -64,13 +66,13 @@ class OwnerList:
                 ("EXISTS", keys.lease(owner)),
             )
         ]
-        told = self._connections.exchange(questions) if questions else []
-        return {owner for at, owner in enumerate(asked) if told[4 * at] or not any(told[4 * at + 1 : 4 * at + 4])}
+        replies = self._connections.exchange(questions) if questions else []
+        return {owner for at, owner in enumerate(asked) if replies[4 * at] or not any(replies[4 * at + 1 : 4 * at + 4])}
 
     def in_progress(self, running: Collection[Running], only: str, identity: str) -> Iterator[InProgressJob]:
         """`running`: the jobs that processes report as running. `only`: one queue; `identity`: one owner."""
-        since = {(one.identity, one.job.payload): one.since for one in running}
-        owners = self.all() if not identity else [one for one in self.all() if one.identity == identity]
+        since = {(run.identity, run.job.payload): run.since for run in running}
+        owners = self.all() if not identity else [owner for owner in self.all() if owner.identity == identity]
         held = {
             self._keys.inprogress(queue, owner.identity): (owner, queue)
             for owner in owners
@@ -101,10 +103,10 @@ class OwnerList:
         return sum(lengths(self._connections, lists).values())
 
 
-def _trouble(alive: bool, silent_s: float, suspended: bool, told: str) -> str:
+def _trouble(alive: bool, silent_s: float, suspended: bool, trouble: str) -> str:
     if suspended and not alive:
         return "is suspended (SIGSTOP), and its lease has expired"
     if alive and silent_s > SILENT_AFTER_S:
         why = "it is suspended (SIGSTOP)" if suspended else "it hangs, or cannot reach Redis"
         return f"sent no beat for {silent_s:.0f} s: {why}"
-    return told if alive else ""
+    return trouble if alive else ""

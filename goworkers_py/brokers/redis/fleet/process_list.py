@@ -43,14 +43,17 @@ class ProcessList:
         replies = self._connections.answers(
             [
                 command
-                for one in identities
-                for command in (("HMGET", self._keys.member(one), *_FIELDS), ("EXISTS", self._keys.lease(one)))
+                for identity in identities
+                for command in (
+                    ("HMGET", self._keys.member(identity), *_FIELDS),
+                    ("EXISTS", self._keys.lease(identity)),
+                )
             ]
         )
         found = [
-            (_process(identity, dict(zip(_FIELDS, told, strict=True))), lease)
-            for identity, told, lease in zip(identities, replies[::2], replies[1::2], strict=True)
-            if told is not None and told[0] is not None  # else its hash has expired
+            (_process(identity, dict(zip(_FIELDS, values, strict=True))), lease)
+            for identity, values, lease in zip(identities, replies[::2], replies[1::2], strict=True)
+            if values is not None and values[0] is not None  # else its hash has expired
         ]
         # The hash of our own killed process exists for some minutes; its lease is gone earlier.
         now = machine.time()
@@ -63,20 +66,20 @@ class ProcessList:
         replies = self._connections.answers(
             [
                 command
-                for one in identities
+                for identity in identities
                 for command in (
-                    *(("HVALS", key) for key in self._keys.works(one)),
-                    ("HMGET", self._keys.member(one), "beat", "worker_heartbeats"),
+                    *(("HVALS", key) for key in self._keys.works(identity)),
+                    ("HMGET", self._keys.member(identity), "beat", "worker_heartbeats"),
                 )
             ]
         )
         found = [
-            _running(identity, told)
+            _running(identity, raw)
             for identity, new, old in zip(identities, replies[::3], replies[1::3], strict=True)
-            for told in new or old or ()
+            for raw in new or old or ()
         ]
         found += self._in_go(dict(zip(identities, replies[2::3], strict=True)))
-        return sorted(found, key=lambda one: one.order)
+        return sorted(found, key=lambda run: run.order)
 
     def _in_go(self, beats: Mapping[str, Sequence[bytes | None] | None]) -> list[Running]:
         """The jobs that living processes of go-workers2 have fetched: it tells the names of its lists, and neither
@@ -84,9 +87,9 @@ class ProcessList:
         now = machine.time()
         held = {
             self._keys.own_queue(name): (identity, queue)
-            for identity, told in beats.items()
-            if told is not None and now - number(told[0]) < HEARD_OF_S
-            for queue, name in _lists_of_go(told[1])
+            for identity, fields in beats.items()
+            if fields is not None and now - number(fields[0]) < HEARD_OF_S
+            for queue, name in _lists_of_go(fields[1])
         }
         listed = self._connections.answers([("LRANGE", key, -MOST_OF_A_LIST, -1) for key in held])
         return [
@@ -102,8 +105,8 @@ class ProcessList:
             self._connections.transaction([("LPUSH", key, _WORDS[command]), ("EXPIRE", key, ASKED_FOR_S)])
 
 
-def _process(identity: str, told: Mapping[str, bytes | None]) -> Process:
-    info = _object(told["info"])
+def _process(identity: str, fields: Mapping[str, bytes | None]) -> Process:
+    info = _object(fields["info"])
     queues, version = info.get("queues"), _text(info.get("version"))
     return Process(
         identity=identity,
@@ -111,19 +114,19 @@ def _process(identity: str, told: Mapping[str, bytes | None]) -> Process:
         tag=_text(info.get("tag")),
         queues=[str(queue) for queue in queues] if isinstance(queues, list) else [],
         # Sidekiq 8.1.2 and later have it in a field of its own, earlier versions in `info`.
-        concurrency=int(number(told["concurrency"])) or whole_number(info.get("concurrency")) or 0,
+        concurrency=int(number(fields["concurrency"])) or whole_number(info.get("concurrency")) or 0,
         pools=_pools(info.get("capsules")),
-        busy=int(number(told["busy"])),
-        quiet=told["quiet"] in (b"true", b"1"),
+        busy=int(number(fields["busy"])),
+        quiet=fields["quiet"] in (b"true", b"1"),
         embedded=info.get("embedded") is True,
-        standby=_text((told["standby"] or b"").decode("utf-8", "replace")),
-        rss_kb=int(number(told["rss"])),
+        standby=_text((fields["standby"] or b"").decode("utf-8", "replace")),
+        rss_kb=int(number(fields["rss"])),
         started_at=number(info.get("started_at")),
-        beat=number(told["beat"]),
+        beat=number(fields["beat"]),
         commands=_commands(info.get("pyworkers")),
         config=config_of(info.get("pyworkers")),
         partition=_partition(info.get("pyworkers")),
-        cpu_share=_share(told["cpu_share"]),
+        cpu_share=_share(fields["cpu_share"]),
         language=_language(version, info),
     )
 
@@ -145,20 +148,20 @@ def _is_shown_without_lease(process: Process, now: float) -> bool:
     return bool(process.standby) and now - process.beat < STANDBY_SHOWN_FOR_S
 
 
-def _running(identity: str, told: bytes) -> Running:
-    work = _object(told)
+def _running(identity: str, raw: bytes) -> Running:
+    work = _object(raw)
     payload, queue = work.get("payload"), _text(work.get("queue"))
     # Before Sidekiq 6.0.2 the payload was a JSON object, not a text.
     text = payload if isinstance(payload, str) else simplejson.dumps(payload, allow_nan=True)
     return Running(identity, queue, StoredJob(text.encode("utf-8", "replace"), queue), number(work.get("run_at")))
 
 
-def _lists_of_go(told: bytes | None) -> Iterator[tuple[str, str]]:
+def _lists_of_go(heartbeats: bytes | None) -> Iterator[tuple[str, str]]:
     """Each queue that a process of go-workers2 works, and the name of its list without the part before. The texts in
     there are JSON once more. Every other program writes no list, or an empty one."""
     with suppress(ValueError, KeyError, TypeError, RecursionError):  # other programs write there too
-        for one in simplejson.loads(told or b"[]"):
-            queue, name = simplejson.loads(one["queue"]), simplejson.loads(one["in_progress_queue"])
+        for heartbeat in simplejson.loads(heartbeats or b"[]"):
+            queue, name = simplejson.loads(heartbeat["queue"]), simplejson.loads(heartbeat["in_progress_queue"])
             if is_name(queue) and is_name(name) and name.startswith(f"{queue}:"):
                 yield queue, name
 
@@ -172,9 +175,9 @@ def _pools(capsules: object) -> list[ThreadPool]:
     ]
 
 
-def _share(told: bytes | None) -> float | None:
+def _share(raw: bytes | None) -> float | None:
     try:
-        share = float(told or b"")
+        share = float(raw or b"")
     except ValueError:
         return None
     return share if 0 <= share < MOST_CORES else None  # also for NaN
@@ -190,9 +193,9 @@ def _partition(ours: object) -> str:
     return _text(ours.get("partition")) if isinstance(ours, dict) and is_version(ours.get("v"), 1) else ""
 
 
-def _object(told: bytes | None) -> dict[str, Any]:
+def _object(raw: bytes | None) -> dict[str, Any]:
     try:
-        value = simplejson.loads(told or b"{}", allow_nan=True)
+        value = simplejson.loads(raw or b"{}", allow_nan=True)
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

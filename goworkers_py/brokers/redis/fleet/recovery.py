@@ -56,7 +56,7 @@ class Recovery:
                 FoundJob(queue, owner, payload, position < begun, entry.alone)
                 for position, payload in enumerate(reversed(listed))
             ]
-            jobs = [Recovered(queue, owner, one.payload, judge(one)) for one in found]
+            jobs = [Recovered(queue, owner, job.payload, judge(job)) for job in found]
             not_moved = self._settle(mover, numbers, jobs)
             yield from [job for at, job in enumerate(jobs) if at not in not_moved]
             errors = [result for result in not_moved.values() if isinstance(result, str)]

@@ -63,7 +63,7 @@ class SidekiqMetrics:
 
     def _versions(self) -> list[str]:
         """The versions in the entries of the fleet's processes."""
-        entries = [("HGET", self._keys.member(one), "info") for one in members(self._connections, self._keys)]
+        entries = [("HGET", self._keys.member(identity), "info") for identity in members(self._connections, self._keys)]
         return [_version(info) for info in self._connections.answers(entries) if info]
 
 
@@ -89,17 +89,17 @@ def commands(
     keys: Keys, layouts: Collection[int], at: datetime, news: Mapping[str, Executions]
 ) -> Iterator[list[Word]]:
     """The commands that add `news`, by class, to the minute of `at`, in UTC."""
-    told = {name: executions for name, executions in news.items() if executions.runs and _fits_a_field(name)}
-    if not told:
+    by_class = {name: executions for name, executions in news.items() if executions.runs and _fits_a_field(name)}
+    if not by_class:
         return
     for layout in layouts:
         if layout == SEVEN:
-            yield from _counts(keys.minute_of_seven(at), MINUTE_LIFE_S, told)
+            yield from _counts(keys.minute_of_seven(at), MINUTE_LIFE_S, by_class)
         else:
-            yield from _counts(keys.minute_of_eight(at), MINUTE_LIFE_S, told)
-            yield from _counts(keys.ten_minutes_of_eight(at), TEN_MINUTES_LIFE_S, told)
+            yield from _counts(keys.minute_of_eight(at), MINUTE_LIFE_S, by_class)
+            yield from _counts(keys.ten_minutes_of_eight(at), TEN_MINUTES_LIFE_S, by_class)
         histogram_of = keys.histogram_of_seven if layout == SEVEN else keys.histogram_of_eight
-        for name, executions in told.items():
+        for name, executions in by_class.items():
             yield from _histogram(histogram_of(name, at), executions.histogram)
 
 
@@ -108,8 +108,8 @@ def _fits_a_field(name: str) -> bool:
     return name != "" and "|" not in name and encodable(name)
 
 
-def _counts(key: str, life_s: int, told: Mapping[str, Executions]) -> Iterator[list[Word]]:
-    for name, (runs, failures, milliseconds, _) in told.items():
+def _counts(key: str, life_s: int, by_class: Mapping[str, Executions]) -> Iterator[list[Word]]:
+    for name, (runs, failures, milliseconds, _) in by_class.items():
         for field, amount in (("p", runs), ("f", failures), ("ms", milliseconds)):
             if amount:
                 yield ["HINCRBY", key, f"{name}|{field}", amount]

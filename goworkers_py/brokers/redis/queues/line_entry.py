@@ -46,9 +46,9 @@ def written(payload: bytes, queue: str, at: float, **more: object) -> bytes:
 def read(raw: bytes, place: int | None = None) -> LineEntry:
     header, _, payload = raw.partition(b"\n")
     with suppress(Exception):  # other programs write here too: anything may be in a header
-        told = simplejson.loads(header)
-        if is_version(told["v"], VERSION) and isinstance(told["queue"], str) and encodable(told["queue"]):
-            due = told.get("due")
-            more = str(told.get("id") or ""), None if due is None else float(due)
-            return LineEntry(raw, told["queue"], payload, float(told["at"]), *more, place)
+        fields = simplejson.loads(header)
+        if is_version(fields["v"], VERSION) and isinstance(fields["queue"], str) and encodable(fields["queue"]):
+            due = fields.get("due")
+            more = str(fields.get("id") or ""), None if due is None else float(due)
+            return LineEntry(raw, fields["queue"], payload, float(fields["at"]), *more, place)
     return LineEntry(raw, "", raw, None, place=place)

@@ -83,7 +83,9 @@ class Lines:
         key = self._key(line)
         pieces = ranges(passed, count, lambda: int(self._connections.call("LLEN", key)))
         listed = self._connections.exchange([("LRANGE", key, -last - 1, -first - 1) for first, last in pieces])
-        return [read(raw, place) for place, raw in enumerate((raw for one in listed for raw in reversed(one)), passed)]
+        return [
+            read(raw, place) for place, raw in enumerate((raw for piece in listed for raw in reversed(piece)), passed)
+        ]
 
     def readable(self, line: str, count: int, passed: int = 0) -> list[LineEntry]:
         """Like `oldest`, without the entries that nobody can read, which do not count as passed either."""
@@ -110,7 +112,7 @@ class Lines:
         from goworkers_py.brokers.redis.admin.glances import glances  # for people
 
         for page in glances(self._connections, glance, "list", self._key(line), start, count, headed=True):
-            yield [(read(one.raw), one.whole) for one in page]
+            yield [(read(entry.raw), entry.whole) for entry in page]
 
     def move(self, line: str, moves: Sequence[LineMove]) -> list[int | str]:
         """For each move 1, 0 when the entry had left the line, or the text of the error for which it stays there."""
@@ -132,7 +134,8 @@ class Lines:
         shared = (line, near, *self._dead_limits, len(queues))
         answer = self._connections.script(_LEAVE_LINE, names, [*shared, *entries])
         return [
-            self._connections.explained(_LEAVE_LINE, text(told)) if isinstance(told, bytes) else told for told in answer
+            self._connections.explained(_LEAVE_LINE, text(result)) if isinstance(result, bytes) else result
+            for result in answer
         ]
 
     def clear(self) -> int:

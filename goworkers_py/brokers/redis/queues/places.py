@@ -44,7 +44,7 @@ def rows(leaving: Deliveries, held: Sequence[Delivery]) -> Iterator[SettledRow]:
     """`held`: the oldest deliveries that are in progress, the oldest first. Equal calls give equal rows: a batch may be
     sent again, and its results are told by numbers."""
     oldest = held[: 2 * len(leaving) + NEAR]
-    lists = {(one.queue, one.identity) for one in leaving}
+    lists = {(delivery.queue, delivery.identity) for delivery in leaving}
     if len(lists) == 1:
         yield from _of_one_list(*lists.pop(), leaving, oldest)
         return
@@ -55,13 +55,13 @@ def rows(leaving: Deliveries, held: Sequence[Delivery]) -> Iterator[SettledRow]:
 
 def _by_list(deliveries: Iterable[Delivery]) -> dict[tuple[str, str], list[Delivery]]:
     found: defaultdict[tuple[str, str], list[Delivery]] = defaultdict(list)
-    for one in deliveries:
-        found[one.queue, one.identity].append(one)
+    for delivery in deliveries:
+        found[delivery.queue, delivery.identity].append(delivery)
     return found
 
 
 def _of_one_list(queue: str, owner: str, leaving: Deliveries, oldest: Sequence[Delivery]) -> Iterator[SettledRow]:
-    leaves = bytes([one in leaving for one in oldest]).rstrip(b"\0")
+    leaves = bytes([delivery in leaving for delivery in oldest]).rstrip(b"\0")
     staying = list(compress(oldest, leaves.translate(_INVERTED)))
     if len(_only(queue, owner, staying)) < len(staying):  # some are in another list, and have no place in this one
         yield from _of_one_list(queue, owner, leaving, _only(queue, owner, oldest))
@@ -74,13 +74,13 @@ def _of_one_list(queue: str, owner: str, leaving: Deliveries, oldest: Sequence[D
         by_place = []
     if len(by_place) < len(leaving):
         found = set(by_place)
-        rest = [one for one in leaving if one not in found]
+        rest = [delivery for delivery in leaving if delivery not in found]
         newest_first = leaves.find(1) > len(oldest) / 2 or (bool(oldest) and not leaves)
         yield SettledRow(queue, owner, rest, _payloads(rest), newest_first=newest_first)
 
 
 def _only(queue: str, owner: str, deliveries: Iterable[Delivery]) -> list[Delivery]:
-    return [one for one in deliveries if one.queue == queue and one.identity == owner]
+    return [delivery for delivery in deliveries if delivery.queue == queue and delivery.identity == owner]
 
 
 def _are_worth_it(leaving: Sequence[bytes], staying: Sequence[bytes]) -> bool:
@@ -90,7 +90,7 @@ def _are_worth_it(leaving: Sequence[bytes], staying: Sequence[bytes]) -> bool:
 
 
 def _payloads(deliveries: Iterable[Delivery]) -> list[bytes]:
-    return [one.payload for one in deliveries]
+    return [delivery.payload for delivery in deliveries]
 
 
 def _size(payloads: Sequence[bytes]) -> int:

@@ -33,7 +33,7 @@ def encode_rows(
 ) -> tuple[list[Argument], list[Argument]]:
     """The arguments before the rows, and those behind them. The deliveries are numbered from 1 on, in the order of the
     rows."""
-    numbered = [(number, effects[one]) for number, one in enumerate(deliveries, 1) if one in effects]
+    numbered = [(number, effects[delivery]) for number, delivery in enumerate(deliveries, 1) if delivery in effects]
     before, behind = list[Argument](), list[Argument]()
     for kind, rows in row_kinds().items():
         if of_kind := [pair for pair in numbered if type(pair[1]) is kind]:

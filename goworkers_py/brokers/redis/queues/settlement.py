@@ -153,10 +153,12 @@ class RedisSettlement:
     def _encoded(self, item: Item, number_of: NumberOf, now: float) -> list[Argument]:
         keys, (what, payload, at, line) = self._keys, _readable(item, now)
         of_list = number_of(keys.inprogress(item.queue, item.owner)) if item.owner else 0
-        goal, name, told = self._goal(what, line or item.queue), line or item.queue, item.effects
+        goal, name, item_effects = self._goal(what, line or item.queue), line or item.queue, item.effects
         if what != item.target.what:
-            told = tuple(elsewhere(one, what == "dead", max(1, int(self._dead_limits[1]))) for one in told)
-        effects = list((encode if item.owner else encode_once)(told, keys, number_of, now))
+            item_effects = tuple(
+                elsewhere(effect, what == "dead", max(1, int(self._dead_limits[1]))) for effect in item_effects
+            )
+        effects = list((encode if item.owner else encode_once)(item_effects, keys, number_of, now))
         end = 1 if item.newest_first else -1
         place = what, of_list, end, item.payload, number_of(goal) if goal else 0, name, at, payload
         return [*place, len(effects), *effects]
@@ -171,7 +173,9 @@ class RedisSettlement:
 
     def _explained(self, script: Script, results: Sequence[int | bytes]) -> dict[int | bytes, str]:
         """The error texts among the results of the script, each with its text in our words."""
-        return {told: self._connections.explained(script, text(told)) for told in results if isinstance(told, bytes)}
+        return {
+            result: self._connections.explained(script, text(result)) for result in results if isinstance(result, bytes)
+        }
 
 
 # The steps that only remove a job differ in what they count.

@@ -71,37 +71,42 @@ class RedisStore(Store):
             oldest = self._lines.readable(line, min(count - released, step.count), passed)
             if not oldest:
                 break
-            step.moved(len(oldest), sum(len(one.raw) for one in oldest))
+            step.moved(len(oldest), sum(len(entry.raw) for entry in oldest))
             # The newest comes first: each goes to the front of its queue, so the oldest of them is consumed next.
-            moves = [LineMove(one, "front", one.queue, one.payload) for one in reversed(oldest)]
+            moves = [LineMove(entry, "front", entry.queue, entry.payload) for entry in reversed(oldest)]
             answer = self._lines.move(line, moves)
             released += answer.count(1)
-            for move, told in zip(moves, answer, strict=True):
-                if isinstance(told, str):
+            for move, result in zip(moves, answer, strict=True):
+                if isinstance(result, str):
                     passed += 1
                     job = describe_job(move.payload, move.queue)
-                    log.error("not released from line %s: %s: %s", line, job, told)
+                    log.error("not released from line %s: %s: %s", line, job, result)
         return released
 
     def posted(self, to: str, limit: int, passed: int = 0) -> list[Posted]:
-        return [Posted(one.push, one) for one in self._outboxes.readable(to, limit, passed)]
+        return [Posted(entry.push, entry) for entry in self._outboxes.readable(to, limit, passed)]
 
     def sent(self, to: str, posted: Sequence[Posted]) -> None:
-        answer = self._outboxes.move(to, [LineMove(one.receipt, "delete") for one in posted])
-        if errors := [told for told in answer if isinstance(told, str)]:
+        answer = self._outboxes.move(to, [LineMove(post.receipt, "delete") for post in posted])
+        if errors := [result for result in answer if isinstance(result, str)]:
             raise BrokerRefused(f"pushes that were sent cannot be removed from the outbox: {errors[0]}")
 
     def apply(self, batch: SettlementBatch) -> list[Settled]:
-        items = [Item(one.queue, "", one.payload, _stored(outcome), outcome.effects) for one, outcome in batch.finished]
+        items = [
+            Item(delivery.queue, "", delivery.payload, _stored(outcome), outcome.effects)
+            for delivery, outcome in batch.finished
+        ]
         failed = self._settlement.settle(f"{batch.settler}:store", batch.number, (), items)
         return [failed.get(at, True) for at in range(len(items))]
 
     def note_ends(self, messages: Sequence[str]) -> None:
-        self._connections.exchange([("SET", self._keys.ended_message(one), "", "EX", ID_LIFE_S) for one in messages])
+        self._connections.exchange(
+            [("SET", self._keys.ended_message(message), "", "EX", ID_LIFE_S) for message in messages]
+        )
 
     def known_ends(self, messages: Sequence[str]) -> set[str]:
-        there = self._connections.exchange([("EXISTS", self._keys.ended_message(one)) for one in messages])
-        return {one for one, found in zip(messages, there, strict=True) if found}
+        there = self._connections.exchange([("EXISTS", self._keys.ended_message(message)) for message in messages])
+        return {message for message, found in zip(messages, there, strict=True) if found}
 
     def begin_iteration(self, jid: str, of: str) -> Iteration:
         return self._iterations.begin(jid, of)
@@ -130,9 +135,9 @@ class RedisStore(Store):
         keys = [*fixed, *map(self._keys.queue, queues), *jobs.names]
         arguments = (repr(now), skip, *self._dead_limits, len(queues), *queues, *moves)
         script = _promote(bool(jobs.names))
-        told = self._connections.script(script, keys, arguments)
-        errors = {one: self._connections.explained(script, text(one)) for one in set(told)}
-        return [errors[one] for one in told]
+        reply = self._connections.script(script, keys, arguments)
+        errors = {error: self._connections.explained(script, text(error)) for error in set(reply)}
+        return [errors[error] for error in reply]
 
 
 def _stored(outcome: Outcome) -> SettleTarget:

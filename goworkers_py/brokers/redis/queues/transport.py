@@ -83,9 +83,9 @@ class RedisTransport(Transport):
         ties = pushes[0].ties
         alone = tie_kinds()[type(ties[0])].alone if ties else None
         script, keys, arguments = (alone and alone(pushes, self._keys)) or self._call(pushes)
-        told = self._connections.script(script, keys, arguments)
+        reply = self._connections.script(script, keys, arguments)
         # A list around one answer would cost the server as much as three commands, see publish_one.lua.
-        return [*map(_result, told)] if script.fits is RESULTS else [_result(told)]
+        return [*map(_result, reply)] if script.fits is RESULTS else [_result(reply)]
 
     def _call(self, pushes: Sequence[Push]) -> tuple[Script, Sequence[str], Sequence[Argument]]:
         numbers: dict[str, int] = {}
@@ -181,51 +181,51 @@ class RedisTransport(Transport):
             flaws = {} if any(type(outcome) is Keep for _, outcome in batch.finished) else self._flaws(batch)
             if not flaws:
                 raise
-        others = [one for one in batch.finished if one[0] not in flaws]
+        others = [pair for pair in batch.finished if pair[0] not in flaws]
         results: Iterator[Settled] = iter(self._settle(replace(batch, finished=others)) if others else ())
-        return [flaws[one] if one in flaws else next(results) for one, _ in batch.finished]
+        return [flaws[delivery] if delivery in flaws else next(results) for delivery, _ in batch.finished]
 
     def _flaws(self, batch: SettlementBatch) -> dict[Delivery, Unwritable]:
         found = {}
-        for one, outcome in batch.finished:
+        for delivery, outcome in batch.finished:
             try:
-                item = Item(one.queue, one.identity, one.payload, target_of(outcome), outcome.effects)
+                item = Item(delivery.queue, delivery.identity, delivery.payload, target_of(outcome), outcome.effects)
                 flaw = self._settlement.flaw(item)
             except Exception as error:  # it is no outcome
                 flaw = f"{error_class(error)}: {error_text(error)}"
             if flaw:
-                found[one] = Unwritable(flaw)
+                found[delivery] = Unwritable(flaw)
         return found
 
     def _settle(self, batch: SettlementBatch) -> list[Settled]:
         leaving, others = dict(batch.finished), list[Finished]()
         effects: dict[Delivery, Effect] = {}
-        for one in [one for one in batch.finished if one[1] is not DONE]:
-            delivery, outcome = one
+        for pair in [pair for pair in batch.finished if pair[1] is not DONE]:
+            delivery, outcome = pair
             if (effect := row_effect(outcome)) is not None:
                 effects[delivery] = effect
             elif type(outcome) is not Done or outcome.effects:
-                others.append(one)
+                others.append(pair)
                 del leaving[delivery]
         removed = list(rows(leaving, batch.held))
         old = set(batch.held[: len(batch.held) // 2 + 1]) if others else ()
         items = [
             Item(
-                one.queue,
-                one.identity,
-                one.payload,
+                delivery.queue,
+                delivery.identity,
+                delivery.payload,
                 target_of(outcome),
                 outcome.effects,
-                bool(batch.held) and one not in old,
+                bool(batch.held) and delivery not in old,
             )
-            for one, outcome in others
+            for delivery, outcome in others
         ]
         not_settled = self._settlement.settle(batch.settler, batch.number, removed, items, effects)
         if not not_settled:
             return [True] * len(batch.finished)
-        sent = [*chain.from_iterable(row.deliveries for row in removed), *(one for one, _ in others)]
-        results = {one: not_settled.get(at, True) for at, one in enumerate(sent)}
-        return [results[one] for one, _ in batch.finished]
+        sent = [*chain.from_iterable(row.deliveries for row in removed), *(delivery for delivery, _ in others)]
+        results = {delivery: not_settled.get(at, True) for at, delivery in enumerate(sent)}
+        return [results[delivery] for delivery, _ in batch.finished]
 
     # --- the end
 
@@ -255,10 +255,10 @@ def _script_of_one(push: Push) -> Script:
     return _publish_one(kinds[type(ties[0])].word) if len(ties) == 1 and not push.id else _publish_one()
 
 
-def _result(told: int | Sequence[bytes]) -> PublishResult:
-    if isinstance(told, int):
-        return _TOLD[told]
-    how, *holder = map(text, told)
+def _result(reply: int | Sequence[bytes]) -> PublishResult:
+    if isinstance(reply, int):
+        return _TOLD[reply]
+    how, *holder = map(text, reply)
     return Conflict(holder_of(*holder), _HOWS[how])
 
 

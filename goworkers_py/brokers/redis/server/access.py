@@ -144,10 +144,10 @@ def producer_rules(config: Config) -> list[str]:
 
 def _selector(right: ProducerRight, prefix: str) -> str:
     patterns = [
-        *(f"~{prefix}{one}" for one in right.patterns.split()),
-        *(f"&{prefix}{one}" for one in right.channels.split()),
+        *(f"~{prefix}{pattern}" for pattern in right.patterns.split()),
+        *(f"&{prefix}{channel}" for channel in right.channels.split()),
     ]
-    return f"({' '.join([*patterns, *(f'+{one}' for one in right.commands.split())])})"
+    return f"({' '.join([*patterns, *(f'+{command}' for command in right.commands.split())])})"
 
 
 def rules(config: Config) -> list[str]:
@@ -197,8 +197,8 @@ def _database(address: str) -> str:
     if "://" not in address or is_cluster(address):
         return ""
     parts = urlsplit(address)
-    told = parse_qs(parts.query).get("db", [""])[0]  # goes before that in the path
-    return told or ("" if parts.scheme == "unix" else parts.path.rpartition("/")[2])
+    database = parse_qs(parts.query).get("db", [""])[0]  # goes before that in the path
+    return database or ("" if parts.scheme == "unix" else parts.path.rpartition("/")[2])
 
 
 # A day and an hour of one digit: Sidekiq 7 and 8 write them in different ways.

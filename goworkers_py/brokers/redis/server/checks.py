@@ -54,10 +54,10 @@ class ServerChecks:
 
     def _version(self) -> Iterator[Advice]:
         info = info_of(self._connections, "server")
-        told = info.get("valkey_version") or info.get("redis_version", "")
-        version = tuple(int(part) for part in re.findall(r"\d+", told)[:2])
+        version_string = info.get("valkey_version") or info.get("redis_version", "")
+        version = tuple(int(part) for part in re.findall(r"\d+", version_string)[:2])
         if version and version < OLDEST_SERVER:
-            yield Advice(_PROBLEM, f"the server has version {told}", "upgrade it to 6.2 or later")
+            yield Advice(_PROBLEM, f"the server has version {version_string}", "upgrade it to 6.2 or later")
 
     def _eviction(self) -> Iterator[Advice]:
         policy = eviction_policy(self._connections)

@@ -30,20 +30,20 @@ def counters_without_number(connections: Connections, keys: Keys) -> list[str]:
     """The keys of the counters whose value is no number."""
     counters = (keys.processed, keys.failed)
     counts = connections.answers([("GET", key) for key in counters])
-    found = [key for key, told in zip(counters, counts, strict=True) if told is not None and _number(told) is None]
+    found = [key for key, count in zip(counters, counts, strict=True) if count is not None and _number(count) is None]
     _told.update(found)
     return found
 
 
-def count_in(key: str, told: bytes | None) -> int:
+def count_in(key: str, value: bytes | None) -> int:
     """The value of a counter; 0 when it is no number."""
-    count = _number(told or b"0")
+    count = _number(value or b"0")
     if count is None and key not in _told:
         _told.add(key)
         log.warning("key %s holds no number, and is shown as 0: delete it, or set it to a number", key)
     return count or 0
 
 
-def _number(told: bytes) -> int | None:
+def _number(value: bytes) -> int | None:
     """As the server's INCRBY reads a number; None when it would refuse the value."""
-    return int(told) if re.fullmatch(rb"-?\d{1,19}", told) else None
+    return int(value) if re.fullmatch(rb"-?\d{1,19}", value) else None
