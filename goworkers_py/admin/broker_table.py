@@ -33,12 +33,17 @@ class BrokerRow:
 
     def can(self) -> dict[str, bool]:
         """An ability of a broker, in words, and whether this kind can."""
-        engine = {one.value: one in self.kind.capabilities for one in Capability}
-        return engine | {one.kept: self.kind.part_maker(one) is not None for one in FEATURES if one.contract}
+        engine = {capability.value: capability in self.kind.capabilities for capability in Capability}
+        return engine | {
+            feature.kept: self.kind.part_maker(feature) is not None for feature in FEATURES if feature.contract
+        }
 
     def _features(self) -> dict[str, bool]:
         """By short names, for programs."""
-        names = [*(one.name for one in Capability), *(one.contract for one in FEATURES if one.contract)]
+        names = [
+            *(capability.name for capability in Capability),
+            *(feature.contract for feature in FEATURES if feature.contract),
+        ]
         return {name.lower(): can for name, can in zip(names, self.can().values(), strict=True)}
 
     def as_dict(self) -> dict[str, Any]:

@@ -93,7 +93,7 @@ class PeopleCancel:
     def _others(self) -> dict[str, Process]:
         """The processes of other programs, by identity."""
         found = self._broker.admin.processes()
-        return {one.identity: one for one in found if one.language in ("Ruby", "Go")}
+        return {process.identity: process for process in found if process.language in ("Ruby", "Go")}
 
     def _ask_other(self, jid: str, process: Process, retry: bool = False) -> CancelAnswer:
         """No tombstone: these processes would not meet it."""
@@ -133,9 +133,9 @@ class PeopleCancel:
         stop = self._cancels.watch(jid, hear)
         try:
             while True:
-                told = next(iter(words), None) or self._cancels.answer(jid)
-                if told:
-                    return _ANSWERS.get(told, "too late")
+                answer = next(iter(words), None) or self._cancels.answer(jid)
+                if answer:
+                    return _ANSWERS.get(answer, "too late")
                 left_s = give_up_at - machine.monotonic()
                 if left_s <= 0:
                     return None
@@ -146,17 +146,17 @@ class PeopleCancel:
 
     def running(self, wanted: Wanted) -> list[str]:
         """The jids of the wanted jobs in progress."""
-        held = [one.job for one in self._broker.admin.in_progress() if wanted.fits(one.job)]
-        return [job.jid for job in held if job.message is not None and job.message.jid]
+        jobs = [held.job for held in self._broker.admin.in_progress() if wanted.fits(held.job)]
+        return [job.jid for job in jobs if job.message is not None and job.message.jid]
 
     def cancel_foreign(self, wanted: Wanted, counts: CancelCounts, dry_run: bool) -> None:
         """Counts the wanted jobs that run in Ruby and Go, and asks those that may obey."""
         if not (others := self._others()):
             return
-        for one in self._broker.admin.running():
-            if one.identity in others and wanted.fits(one.job):
-                jid = "" if dry_run else one.job.jid
-                answer = self._ask_other(jid, others[one.identity]) if jid else "runs in Ruby"
+        for run in self._broker.admin.running():
+            if run.identity in others and wanted.fits(run.job):
+                jid = "" if dry_run else run.job.jid
+                answer = self._ask_other(jid, others[run.identity]) if jid else "runs in Ruby"
                 if answer == "requested":
                     counts.requested += 1
                 else:

@@ -60,7 +60,7 @@ class CentralConfiguration:
 
     def version(self, name: str, version: int | None = None) -> StoredConfig:
         """One version, or the newest one."""
-        found = {one.version: one for one in self.versions(name)}
+        found = {config.version: config for config in self.versions(name)}
         if version is not None and version not in found:
             raise ArgumentError(f"{name} has no version {version}; it has {', '.join(map(str, found))}")
         return found[max(found) if version is None else version]
@@ -74,7 +74,7 @@ class CentralConfiguration:
 
     def before_newest(self, name: str) -> StoredConfig:
         newest = self._stored.newest().get(name, 0)
-        older = [one for one in self.versions(name) if one.version < newest]
+        older = [config for config in self.versions(name) if config.version < newest]
         if not older:
             raise ArgumentError(f"{name} has one version only: there is none before it")
         return older[-1]
@@ -92,8 +92,8 @@ def configurations_of(broker: Broker) -> Configurations:
 
 def unknown(name: str, stored: Configurations) -> str:
     known = ", ".join(sorted(stored.newest())) or "none"
-    told = f"there is no central configuration {name!r}; there are: {known}"
-    return f"{told}; `pyworkers config push FILE --name {name}` stores one"
+    reason = f"there is no central configuration {name!r}; there are: {known}"
+    return f"{reason}; `pyworkers config push FILE --name {name}` stores one"
 
 
 def check(name: str, text: str, where: str) -> None:

@@ -16,7 +16,7 @@ PROBLEM, NOTE = True, False
 
 
 def config_findings(inspector: Inspector) -> Iterator[Advice]:
-    having = [(one.identity, one.config) for one in inspector.processes() if one.config is not None]
+    having = [(process.identity, process.config) for process in inspector.processes() if process.config is not None]
     stored = _stored(inspector) if having else {}
     now = inspector.now() if having else 0.0
     for identity, config in having:
@@ -29,7 +29,7 @@ def config_findings(inspector: Inspector) -> Iterator[Advice]:
             )
             yield Advice(PROBLEM, what, f"its log says why, at `{config.name} version`; then push a corrected text")
         if config.waiting:
-            yield Advice(NOTE, f"process {identity} {_told(config)}", "restart it when that suits")
+            yield Advice(NOTE, f"process {identity} {_difference(config)}", "restart it when that suits")
 
 
 def _stored(inspector: Inspector) -> dict[str, StoredConfig]:
@@ -37,9 +37,9 @@ def _stored(inspector: Inspector) -> dict[str, StoredConfig]:
         found: CentralConfiguration = inspector.configurations
     except ConfigError:  # another broker has them
         return {}
-    return {one.name: one for one in found.newest()}
+    return {config.name: config for config in found.newest()}
 
 
-def _told(config: ConfigInForce) -> str:
+def _difference(config: ConfigInForce) -> str:
     waiting = ", ".join(config.waiting)
     return f"has {config.name} version {config.applied}, but this waits for its next start: {waiting}"

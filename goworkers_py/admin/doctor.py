@@ -215,24 +215,24 @@ class Doctor:
         jobs = []
         with suppress(ConfigError):  # a broker without periodic jobs
             jobs = self._inspector.periodic_jobs()
-        fetched = {queue for one in self._inspector.processes() for queue in one.queues} if jobs else set()
+        fetched = {queue for process in self._inspector.processes() for queue in process.queues} if jobs else set()
         now = self._inspector.now()
-        for one in [job for job in jobs if job.state != "gone"]:
-            what, name = f"periodic job {one.name} of {one.source}", shlex.quote(f"{one.source}:{one.name}")
-            if one.state == "no process":
+        for job in [job for job in jobs if job.state != "gone"]:
+            what, name = f"periodic job {job.name} of {job.source}", shlex.quote(f"{job.source}:{job.name}")
+            if job.state == "no process":
                 todo = f"start one, or delete it: pyworkers periodic forget {name}"
                 yield Advice(PROBLEM, f"{what} is in the code of no live process", todo)
-            elif one.next_at is not None and now - one.next_at > LATE_FIRING_S:
-                told = f"{what} has not fired at its slot {now - one.next_at:.0f} s ago"
-                yield Advice(PROBLEM, told, "the log of its processes, at `periodic job`, says why")
-            if one.state == "paused":
+            elif job.next_at is not None and now - job.next_at > LATE_FIRING_S:
+                finding = f"{what} has not fired at its slot {now - job.next_at:.0f} s ago"
+                yield Advice(PROBLEM, finding, "the log of its processes, at `periodic job`, says why")
+            if job.state == "paused":
                 yield Advice(NOTE, f"{what} is paused", f"pyworkers periodic resume {name}")
-            if self._is_ours_without_code(one.job_class, one.queue):
-                told = f"{what} pushes class {one.job_class} to queue {one.queue}, and no code is registered for it"
-                yield Advice(PROBLEM, told, "add its module to `require`, or push this class to another queue")
-            if one.state != "no process" and one.queue not in fetched:
-                told = f"{what} pushes to queue {one.queue}, but no live process fetches from it"
-                yield Advice(PROBLEM, told, "start a process for this queue")
+            if self._is_ours_without_code(job.job_class, job.queue):
+                finding = f"{what} pushes class {job.job_class} to queue {job.queue}, and no code is registered for it"
+                yield Advice(PROBLEM, finding, "add its module to `require`, or push this class to another queue")
+            if job.state != "no process" and job.queue not in fetched:
+                finding = f"{what} pushes to queue {job.queue}, but no live process fetches from it"
+                yield Advice(PROBLEM, finding, "start a process for this queue")
 
     def _is_ours_without_code(self, job_class: str, queue: str) -> bool:
         if self._work is None or queue not in self._work.queues:

@@ -111,7 +111,7 @@ class Filter:
             message is not None
             and self.queue in ("", job.queue or message.get("queue"))
             and self.job_class in ("", message.job_class, message.get("class"), _shown_class(message))
-            and (not self.error or any(self.error in told for told in _errors(message)))
+            and (not self.error or any(self.error in text for text in _errors(message)))
             and (not self.tag or self.tag in message.tags)
             and (not self.argument or any(_is(self.argument, value) for value in _arguments(message)))
         )
@@ -159,8 +159,8 @@ def _shown_class(message: Message) -> object:
 
 
 def _errors(message: Message) -> Iterator[str]:
-    told = (message.get("error_class"), message.get("error_message"))
-    return (text for text in told if isinstance(text, str))
+    fields = (message.get("error_class"), message.get("error_message"))
+    return (text for text in fields if isinstance(text, str))
 
 
 def _arguments(message: Message) -> Iterator[Any]:
@@ -197,5 +197,5 @@ is_plain = re.compile(r"[A-Za-z0-9_.:-]+").fullmatch
 _FRACTION = re.compile(r"-?[0-9]+[.eE][0-9.eE+-]*").fullmatch
 
 
-def counted(number: int, one: str = "job", many: str = "jobs") -> str:
-    return f"{number} {one if number == 1 else many}"
+def counted(number: int, singular: str = "job", plural: str = "jobs") -> str:
+    return f"{number} {singular if number == 1 else plural}"

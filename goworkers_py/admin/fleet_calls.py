@@ -54,7 +54,7 @@ class FleetCalls(Verbs):
         if not 0 < timeout_s <= LONGEST_LIFE_S:
             raise ArgumentError(f"a command waits for up to {LONGEST_LIFE_S:.0f} s, not {timeout_s:g} s")
         wanted = target or Target()
-        asked = {one.identity for one in self.processes() if one.commands and fits(wanted, one)}
+        asked = {process.identity for process in self.processes() if process.commands and fits(wanted, process)}
         call = Call(machine.token_hex(8), name, arguments, wanted, asker(by), timeout_s)
         answers = _collected(self._broker.calls, call, asked, timeout_s)
         return CallResult(answers, sorted(asked - {answer.identity for answer in answers}))
@@ -65,7 +65,7 @@ class FleetCalls(Verbs):
         """
         self._broker.require(Capability.CALLS)
         found = self._broker.calls.reports(after, limit if after or not name else MOST_SEARCHED)
-        chosen = [one for one in found if name in ("", one.name)]
+        chosen = [report for report in found if name in ("", report.name)]
         return chosen if after else chosen[-limit:]
 
 
@@ -94,17 +94,17 @@ def why_not_asked(process: Process, name: str) -> str:
 
 
 def _collected(calls: Calls, call: Call, asked: Collection[str], timeout_s: float) -> list[Answer]:
-    told = machine.Event()
-    end = calls.watch(call.id, told.set)
+    answered = machine.Event()
+    end = calls.watch(call.id, answered.set)
     try:
         calls.give(call)
         until = machine.monotonic() + timeout_s
         while True:
-            told.clear()  # before the look: an answer that comes after it sets it again
+            answered.clear()  # before the look: an answer that comes after it sets it again
             answers = list(calls.answers(call.id))
             left_s = until - machine.monotonic()
-            if left_s <= 0 or {one.identity for one in answers} >= set(asked):
-                return sorted(answers, key=lambda one: one.identity)
-            told.wait(min(left_s, LOOK_EVERY_S))
+            if left_s <= 0 or {answer.identity for answer in answers} >= set(asked):
+                return sorted(answers, key=lambda answer: answer.identity)
+            answered.wait(min(left_s, LOOK_EVERY_S))
     finally:
         end()

@@ -184,49 +184,50 @@ class JobLookup:
 
     def _verified(self, record: JobRecord) -> JobStatus | None:
         """None when the job is not where its record says."""
-        told = as_told(record)
+        status = as_told(record)
         if record.state == "waiting":
-            return self._waiting(record, told)
+            return self._waiting(record, status)
         if record.state == "grouped":
             group = Group(record.queue, record.job_class, record.group)
-            return None if self._members.find(record.jid, group) is None else replace(told, verified=True)
+            return None if self._members.find(record.jid, group) is None else replace(status, verified=True)
         if record.state == "running":
             held = _first(self._held(record))
-            return None if held is None or not held.owner.alive else replace(told, verified=True)
+            return None if held is None or not held.owner.alive else replace(status, verified=True)
         if record.due and record.state in PLACES:
             place = self._admin.jobs_in(Place(PLACES[record.state]))
             return (
-                replace(told, verified=True)
+                replace(status, verified=True)
                 if any(is_job(job, record.jid) for job in place.at(float(record.due)))
                 else None
             )
-        return replace(told, verified=record.state in ENDED)
+        return replace(status, verified=record.state in ENDED)
 
-    def _waiting(self, record: JobRecord, told: JobStatus) -> JobStatus | None:
+    def _waiting(self, record: JobRecord, status: JobStatus) -> JobStatus | None:
         if not record.queue:
             return None
         for place, job in self._admin.jobs_in(Place(JobState.WAITING, record.queue)).around(record.at):
             if is_job(job, record.jid):
-                return replace(told, verified=True, place=place)
+                return replace(status, verified=True, place=place)
         held = _first(self._held(record))  # fetched
         if held is None:
             return None
         if held.running_since is not None:  # begun, and its record could not be written
-            return replace(told, state="running", verified=True, owner=held.owner.identity, since=held.running_since)
-        return replace(told, verified=True, place=0, owner=held.owner.identity)
+            return replace(status, state="running", verified=True, owner=held.owner.identity, since=held.running_since)
+        return replace(status, verified=True, place=0, owner=held.owner.identity)
 
     def _held(self, record: JobRecord) -> Iterator[InProgressJob]:
-        held = self._admin.in_progress(record.queue, record.owner)
-        return (one for one in itertools.islice(held, MOST_SEARCHED) if is_job(one.job, record.jid))
+        in_progress = self._admin.in_progress(record.queue, record.owner)
+        return (held for held in itertools.islice(in_progress, MOST_SEARCHED) if is_job(held.job, record.jid))
 
     def _elsewhere(self, record: JobRecord) -> JobStatus:
         """Another program has moved it, or somebody has deleted it."""
-        (found, complete), told = self._searched(record.jid), as_told(record)
+        (found, complete), status = self._searched(record.jid), as_told(record)
         if found is None:
-            return replace(told, absent=complete)
+            return replace(status, absent=complete)
         return replace(
-            found, tracked=True, progress=told.progress, timeline=told.timeline,
-            error_class=found.error_class or told.error_class, error_message=found.error_message or told.error_message,
+            found, tracked=True, progress=status.progress, timeline=status.timeline,
+            error_class=found.error_class or status.error_class,
+            error_message=found.error_message or status.error_message,
         )  # fmt: skip
 
     def _searched(self, jid: str) -> tuple[JobStatus | None, bool]:
@@ -263,9 +264,9 @@ class JobLookup:
                 seen = as_seen(held.job, state, held.queue)
                 return replace(seen, owner=held.owner.identity, since=held.running_since)
         ours = {owner.identity for owner in self._admin.owners()}
-        for one in self._admin.running():  # Sidekiq's processes hold their jobs nowhere else
-            if one.identity not in ours and is_job(one.job, jid):
-                return replace(as_seen(one.job, "running", one.queue), owner=one.identity, since=one.since)
+        for run in self._admin.running():  # Sidekiq's processes hold their jobs nowhere else
+            if run.identity not in ours and is_job(run.job, jid):
+                return replace(as_seen(run.job, "running", run.queue), owner=run.identity, since=run.since)
         return None
 
     def _look(self, place: Place, jid: str) -> Iterator[StoredJob]:

@@ -64,8 +64,8 @@ def _place_after(jobs: PlacedJobs, mark: str, newest_first: bool) -> int:
     """The place of the job behind the one that the mark names, which may have moved on. Where that has left: the place
     of the jobs of its time, or in a queue the place itself."""
     try:
-        told, digest, at = mark.split("-", 2)
-        place, time = int(told), float(at) if at else None
+        position, digest, at = mark.split("-", 2)
+        place, time = int(position), float(at) if at else None
     except ValueError:
         raise ArgumentError(f"after: {mark!r} is not what `next` of a page was") from None
     for start in (max(0, place - 1), max(0, place - PAGE)):

@@ -112,12 +112,12 @@ def _past(message: Message, at: float | None, state: str) -> list[Move]:
     """The moves of a job without a record, as its payload tells them."""
     error = message.get("error_class")
     failed = f"failed: {error}" if isinstance(error, str) else "failed"
-    told = [
+    steps = [
         ("created", message.created_at, "of the payload"),
         ("waiting", message.enqueued_at, "of the payload"),
         ("retry", message.failed_at, "first failure"),
         ("retry", epoch(message.get("retried_at")), failed),
         ("dead", at if state == "dead" else None, failed),
     ]
-    moves = [Move(word, when, reason) for word, when, reason in told if when is not None]
+    moves = [Move(word, when, reason) for word, when, reason in steps if when is not None]
     return sorted(moves, key=lambda move: move.at)

@@ -61,10 +61,10 @@ class LateQueue:
     @property
     def todo(self) -> str:
         several = len(self.processes)
-        if all((one.cpu_share or 0) >= WHOLE_CORE for one in self.processes):
+        if all((process.cpu_share or 0) >= WHOLE_CORE for process in self.processes):
             more = math.ceil(self.needed / self.threads * several) - several
             return f"start {more} more of its processes: these use a whole core each, so more threads do not help"
-        ours = all(one.version.startswith(OURS) for one in self.processes)
+        ours = all(process.version.startswith(OURS) for process in self.processes)
         each = f"concurrency = {math.ceil(self.needed / several)}"
         each += f" in each of its {several} processes" if several > 1 else ""
         if self.shares or not ours:
@@ -73,13 +73,13 @@ class LateQueue:
 
 
 def late_queues(inspector: Inspector) -> Iterator[LateQueue]:
-    late = [one for one in inspector.queues() if one.latency_s >= LATE_S and not one.paused]
+    late = [queue for queue in inspector.queues() if queue.latency_s >= LATE_S and not queue.paused]
     if not late or not inspector.knows_metrics:
         return
-    working = [one for one in inspector.processes() if one.state == "working"]
-    pools = [BusyPool(one.identity, pool.queues, pool.threads) for one in working for pool in one.pools]
-    running = Counter((one.identity, one.queue) for one in inspector.running())
-    runs = {one.job_class: one for one in inspector.metrics(1)}
+    working = [process for process in inspector.processes() if process.state == "working"]
+    pools = [BusyPool(process.identity, pool.queues, pool.threads) for process in working for pool in process.pools]
+    running = Counter((run.identity, run.queue) for run in inspector.running())
+    runs = {metrics.job_class: metrics for metrics in inspector.metrics(1)}
     now = inspector.now()
     for queue in late:
         serving = [pool for pool in pools if queue.name in pool.queues and pool.threads > 0]
@@ -94,7 +94,8 @@ def late_queues(inspector: Inspector) -> Iterator[LateQueue]:
         identities = {pool.identity for pool in serving}
         found = LateQueue(
             queue.name, queue.latency_s, rate, run_s, threads, min(of_others, threads),
-            [one for one in working if one.identity in identities], any(len(pool.queues) > 1 for pool in serving),
+            [process for process in working if process.identity in identities],
+            any(len(pool.queues) > 1 for pool in serving),
         )  # fmt: skip
         if rate * run_s > threads - found.of_others:
             yield found
@@ -120,8 +121,8 @@ def _mean_s(jobs: Sequence[StoredJob], runs: Mapping[str, ClassMetrics]) -> floa
     return total_ms / waiting / 1000 if total_ms else None
 
 
-def _mean_ms(one: ClassMetrics | None) -> float | None:
-    return None if one is None else one.mean_ms
+def _mean_ms(metrics: ClassMetrics | None) -> float | None:
+    return None if metrics is None else metrics.mean_ms
 
 
 def _a_minute(rate: float) -> str:

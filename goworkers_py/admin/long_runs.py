@@ -42,11 +42,15 @@ class BusyPool:
 
 
 def long_runs(inspector: Inspector, long_run_s: float = LONG_RUN_S) -> Iterator[LongRuns]:
-    pools = [BusyPool(one.identity, pool.queues, pool.threads) for one in inspector.processes() for pool in one.pools]
+    pools = [
+        BusyPool(process.identity, pool.queues, pool.threads)
+        for process in inspector.processes()
+        for pool in process.pools
+    ]
     running: dict[tuple[str, str], list[float]] = {}
-    for one in inspector.running():
-        if one.since is not None:
-            running.setdefault((one.identity, one.queue), []).append(one.since)
+    for run in inspector.running():
+        if run.since is not None:
+            running.setdefault((run.identity, run.queue), []).append(run.since)
     now = inspector.now()
     live = [owner for owner in inspector.owners() if owner.alive]
     for queue in inspector.queues():

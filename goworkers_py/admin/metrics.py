@@ -85,7 +85,7 @@ class ExecutionMetrics(Verbs):
         spans = self._spans(hours, self._now())
         names = {name for span in spans for name in span.classes}
         found = [_of_class(name, spans, _step_s(hours)) for name in names]
-        return sorted(found, key=lambda one: (-one.total_ms, -one.runs, one.job_class))
+        return sorted(found, key=lambda metrics: (-metrics.total_ms, -metrics.runs, metrics.job_class))
 
     def metrics_of(self, job_class: str, hours: int = 1) -> ClassRunTimes:
         """The runs of one class, with the histogram and percentiles of their run times:
@@ -94,12 +94,12 @@ class ExecutionMetrics(Verbs):
         The broker keeps histograms for 8 hours: with more `hours`, they are those of the last 8.
         """
         now = self._now()
-        told = _of_class(job_class, self._spans(hours, now, job_class), _step_s(hours))
+        metrics = _of_class(job_class, self._spans(hours, now, job_class), _step_s(hours))
         since = _first(now, min(hours, BY_MINUTE[-1]), MINUTE_S)
         histogram = self._broker.metrics.histogram(job_class, since, now)
         p50, p95, p99 = (_percentile_ms(histogram, percent) for percent in (50, 95, 99))
         return ClassRunTimes(
-            job_class, told.runs, told.failures, told.total_ms, told.series, histogram, since, p50, p95, p99
+            job_class, metrics.runs, metrics.failures, metrics.total_ms, metrics.series, histogram, since, p50, p95, p99
         )
 
     def deploy_marks(self, hours: int = 1) -> list[DeployMark]:
@@ -135,9 +135,9 @@ def _first(now: float, hours: int, step_s: int) -> float:
 
 def _of_class(job_class: str, spans: Sequence[CountedSpan], step_s: int) -> ClassMetrics:
     counts = [span.classes.get(job_class, RunCounts()) for span in spans]
-    runs, failures = [one.runs for one in counts], [one.failures for one in counts]
+    runs, failures = [count.runs for count in counts], [count.failures for count in counts]
     series = RunSeries(step_s, [span.at for span in spans], runs, failures)
-    return ClassMetrics(job_class, sum(runs), sum(failures), sum(one.total_ms for one in counts), series)
+    return ClassMetrics(job_class, sum(runs), sum(failures), sum(count.total_ms for count in counts), series)
 
 
 def _percentile_ms(histogram: Sequence[int], percent: float) -> float | None:

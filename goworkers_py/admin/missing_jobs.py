@@ -49,15 +49,15 @@ def _all_jobs(admin: Admin, parked: bool) -> Iterator[Iterator[StoredJob]]:
     if parked:
         yield _jobs_in(admin, PARKED)
     yield from _in_queues(admin)
-    yield (one.job for one in admin.running())  # Sidekiq's processes hold their jobs nowhere else
+    yield (run.job for run in admin.running())  # Sidekiq's processes hold their jobs nowhere else
 
 
 def _in_queues(admin: Admin) -> Iterator[Iterator[StoredJob]]:
     """With those in progress: a job that fails may have come back before the look at its queue."""
-    yield (one.job for one in admin.in_progress())
+    yield (held.job for held in admin.in_progress())
     for queue in admin.queues():
         yield _jobs_in(admin, waiting_in(queue.name))
-    yield (one.job for one in admin.in_progress())
+    yield (held.job for held in admin.in_progress())
 
 
 def _jobs_in(admin: Admin, place: Place) -> Iterator[StoredJob]:

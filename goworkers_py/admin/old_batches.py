@@ -16,12 +16,12 @@ MOST_READ = 1_000
 
 
 def old_batches(batches: Iterable[BatchStatus], now: float) -> Iterator[Advice]:
-    for one in itertools.islice(batches, MOST_READ):
-        if one.ended_at is not None or now - one.at < LONG_OPEN_S:
+    for batch in itertools.islice(batches, MOST_READ):
+        if batch.ended_at is not None or now - batch.at < LONG_OPEN_S:
             continue
-        days, shown = int((now - one.at) // 86_400), f"batch {one.bid}{f' ({one.name})' if one.name else ''}"
-        if one.pending:
-            what = f"{shown} is open for {days} days, and {counted(one.pending)} of it have not ended"
+        days, shown = int((now - batch.at) // 86_400), f"batch {batch.bid}{f' ({batch.name})' if batch.name else ''}"
+        if batch.pending:
+            what = f"{shown} is open for {days} days, and {counted(batch.pending)} of it have not ended"
             todo = "if another program has deleted them: `pyworkers batches close --force` ends it"
         else:
             what = f"{shown} is open for {days} days, and all its jobs have ended"

@@ -46,9 +46,11 @@ class PeriodicJobStatus:
     args_of_code: list[Any] | None = None
 
 
-def status_of_foreign(one: ForeignSchedule) -> PeriodicJobStatus:
-    state = "foreign" if one.enabled else "disabled"
-    return PeriodicJobStatus(one.program, one.name, one.told, one.job_class, one.queue, one.args, state)
+def status_of_foreign(schedule: ForeignSchedule) -> PeriodicJobStatus:
+    state = "foreign" if schedule.enabled else "disabled"
+    return PeriodicJobStatus(
+        schedule.program, schedule.name, schedule.told, schedule.job_class, schedule.queue, schedule.args, state
+    )
 
 
 class PeriodicSchedules(Verbs):
@@ -140,18 +142,18 @@ class PeriodicSchedules(Verbs):
             )
 
     def _record(self, source: str, name: str) -> ScheduleRecord:
-        return next(one for one in self._periodic.records() if (one.source, one.name) == (source, name))
+        return next(record for record in self._periodic.records() if (record.source, record.name) == (source, name))
 
     def _named(self, name: str) -> tuple[str, str]:
         """The source and the name for a name, or for SOURCE:NAME."""
         records = self._periodic.records()
-        found = [one for one in records if name in (one.name, f"{one.source}:{one.name}")]
+        found = [record for record in records if name in (record.name, f"{record.source}:{record.name}")]
         if len(found) == 1:
             return found[0].source, found[0].name
         if found:
-            names = ", ".join(f"{one.source}:{one.name}" for one in found)
+            names = ", ".join(f"{record.source}:{record.name}" for record in found)
             raise ArgumentError(f"several applications have a periodic job {name!r}: name one of {names}")
-        known = ", ".join(one.name for one in records) or "none"
+        known = ", ".join(record.name for record in records) or "none"
         raise ArgumentError(f"there is no periodic job {name!r}; there are {known}")
 
 

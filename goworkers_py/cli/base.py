@@ -109,7 +109,12 @@ def _one_line_for_usage() -> Iterator[None]:
         raise
     except click.UsageError as error:
         if isinstance(error, click.NoSuchOption) and error.ctx and error.possibilities:
-            shown = {name for one in error.ctx.command.params if not getattr(one, "hidden", False) for name in one.opts}
+            shown = {
+                name
+                for parameter in error.ctx.command.params
+                if not getattr(parameter, "hidden", False)
+                for name in parameter.opts
+            }
             error.possibilities = [name for name in error.possibilities if name in shown]  # type: ignore[misc]
         command = error.ctx.command_path if error.ctx else "pyworkers"
         fail(f"{error.format_message().rstrip('.')}; see '{command} --help'", USAGE)
@@ -179,7 +184,7 @@ def configured(command: Function, in_help: Container[str] = options_of(Config)) 
         stored = arguments.pop("config_from", None)
         config = _central(stored, local, flags, read) if stored else read(None)
         if (partition := arguments.pop("partition", None)) == ALL:
-            return _on_each(config, lambda one: called(one, **arguments))
+            return _on_each(config, lambda part_config: called(part_config, **arguments))
         config = of_partition(config, _own_name(partition))
         if config.directory and config.needs_a_parent and config_file and not Path(config_file).is_absolute():
             raise ConfigError("directory: with `processes`, -c must give the full path of the configuration file")
@@ -242,7 +247,7 @@ def _central(
 def _on_each(config: Config, call: Callable[[Config], Any]) -> NoReturn:
     """Calls the command for each partition, with a heading on stderr, and exits with the worst code."""
     worst = 0
-    for name in ("", *(one.name for one in config.partitions)):
+    for name in ("", *(partition.name for partition in config.partitions)):
         if config.partitions:
             click.echo(f"partition {name or MAIN}:", err=True)
         try:

@@ -31,7 +31,7 @@ def batches() -> None:
 @connected
 def list_(app: App, only_open: bool, limit: int, as_json: bool) -> None:
     """Lists batches, the last changed first. Batches that ended without failed jobs come last."""
-    found = (one for one in app.inspector.batches.all() if not (only_open and one.ended_at))
+    found = (batch for batch in app.inspector.batches.all() if not (only_open and batch.ended_at))
     show_all([*itertools.islice(found, limit or None)], as_json, _show, "batches", _fields)
 
 
@@ -46,8 +46,8 @@ def show(app: App, bid: str, as_json: bool) -> None:
         fail(f"there is no batch {bid}, or not any more", FAILED)
     deaths = app.inspector.batches.deaths(bid)
     if as_json:
-        told = [death._asdict() for death in deaths]
-        click.echo(simplejson.dumps({**_fields(status), "deaths": told}))
+        records = [death._asdict() for death in deaths]
+        click.echo(simplejson.dumps({**_fields(status), "deaths": records}))
         return
     _show([status])
     click.echo(_why(status))
@@ -110,12 +110,17 @@ def _show(found: Sequence[BatchStatus]) -> None:
     table = TextTable(
         "batch", "name", "state", "since", "jobs>", "pending>", "succeeded>", "failed>", "cancelled>", "expired>"
     )
-    table.add([(one.bid, one.name or "-", _state(one), when(one.at or None), *map(str, _counts(one))) for one in found])
+    table.add(
+        [
+            (batch.bid, batch.name or "-", _state(batch), when(batch.at or None), *map(str, _counts(batch)))
+            for batch in found
+        ]
+    )
 
 
-def _state(one: BatchStatus) -> str:
-    return f"{one.state} (held by a program)" if one.holds and one.ended_at is None else one.state
+def _state(batch: BatchStatus) -> str:
+    return f"{batch.state} (held by a program)" if batch.holds and batch.ended_at is None else batch.state
 
 
-def _counts(one: BatchStatus) -> tuple[int, ...]:
-    return one.total, one.pending, one.succeeded, one.failed, one.cancelled, one.expired
+def _counts(batch: BatchStatus) -> tuple[int, ...]:
+    return batch.total, batch.pending, batch.succeeded, batch.failed, batch.cancelled, batch.expired

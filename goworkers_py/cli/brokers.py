@@ -25,8 +25,8 @@ def brokers(as_json: bool) -> None:
 
 
 def _show(row: BrokerRow) -> None:
-    can = sorted(row.can().items(), key=lambda one: not one[1])  # first what it has
+    can = sorted(row.can().items(), key=lambda ability: not ability[1])  # first what it has
     lines = [["has" if has else "lacks", words] for words, has in can]
-    lines += [["loses when " + event, told] for event, told in zip(EVENTS.values(), row.reliability, strict=True)]
+    lines += [["loses when " + event, loss] for event, loss in zip(EVENTS.values(), row.reliability, strict=True)]
     TextTable(row.title, "").add(lines)
     click.echo()

@@ -64,7 +64,7 @@ def reached(app: App, target: Target) -> list[Process]:
     """The processes of the fleet that fit. A process that does not say its partition is chosen by its queues."""
     pools = (pool.queues for pool in app.config.pools)
     queues = {queue.name for queue in app.config.queues}.union(*pools) if target.partition else ()
-    return [one for one in app.inspector.processes() if fits(target, one, queues)]
+    return [process for process in app.inspector.processes() if fits(target, process, queues)]
 
 
 class Caller:
@@ -97,40 +97,44 @@ class Caller:
                 obeyed += answer.ok
                 lacking += not answer.here
         if lacking == len(self._chosen):
-            why = "all of them stand by" if all(one.standby for one in self._chosen) else "none has this pool or queue"
+            why = (
+                "all of them stand by"
+                if all(process.standby for process in self._chosen)
+                else "none has this pool or queue"
+            )
             fail(f"no process has obeyed: {why}", FAILED)
         sys.exit(0 if obeyed + lacking == len(self._chosen) else FAILED)
 
     def _named(self, name: str) -> str:
         """Without the arguments of a command of the program: they may be anything."""
-        whom = ", ".join(one.identity for one in self._chosen)
+        whom = ", ".join(process.identity for process in self._chosen)
         return f"{name}: {whom}"
 
     def _give(self, name: str, arguments: Sequence[Any]) -> Iterator[Answer]:
-        yield from self._ask_by_signal(name, [one for one in self._chosen if not one.commands])
+        yield from self._ask_by_signal(name, [process for process in self._chosen if not process.commands])
         yield from self._answers(name, arguments)
 
     def _answers(self, name: str, arguments: Sequence[Any]) -> list[Answer]:
         """Also of the processes that did not answer: then it is an error."""
-        speaking = [one for one in self._chosen if one.commands]
+        speaking = [process for process in self._chosen if process.commands]
         if not speaking:
             return []
         # Only the processes that were shown and confirmed. A release that does not say its partition does not obey a
         # command to one.
-        partition = self._target.partition if all(one.partition for one in speaking) else ""
-        target = Target([one.identity for one in speaking], partition=partition)
+        partition = self._target.partition if all(process.partition for process in speaking) else ""
+        target = Target([process.identity for process in speaking], partition=partition)
         done = self._app.inspector.call(name, *arguments, target=target, timeout_s=self._within_s, by=self._said)
         error = f"no answer within {self._within_s:g} s"
         return [*done.answers, *(Answer(identity, error=error) for identity in done.silent)]
 
     def _ask_by_signal(self, name: str, others: Sequence[Process]) -> Iterator[Answer]:
-        able = [one for one in others if not why_not_asked(one, name)]
+        able = [process for process in others if not why_not_asked(process, name)]
         asked = self._app.inspector.ask(able, SIGNALS[name]) if able else []
-        for one in others:
-            if one in asked:
-                yield Answer(one.identity, "asked; this program does not answer")
+        for process in others:
+            if process in asked:
+                yield Answer(process.identity, "asked; this program does not answer")
             else:
-                yield Answer(one.identity, error=why_not_asked(one, name), here=not one.standby)
+                yield Answer(process.identity, error=why_not_asked(process, name), here=not process.standby)
 
     def _print(self, answer: Answer) -> None:
         if self._json:
@@ -140,6 +144,6 @@ class Caller:
             click.echo(one_line(f"pyworkers: {answer.identity}: {answer.error}"), err=True)
             return
         value = answer.value if answer.here else answer.error
-        told = value if isinstance(value, str) else simplejson.dumps(value, ensure_ascii=False)
-        lines = [one_line(line) for line in told.split("\n")]
+        text = value if isinstance(value, str) else simplejson.dumps(value, ensure_ascii=False)
+        lines = [one_line(line) for line in text.split("\n")]
         click.echo("\n".join([f"{answer.identity}: {lines[0]}", *lines[1:]]))

@@ -30,7 +30,7 @@ def chains() -> None:
 @connected
 def list_(app: App, stopped: bool, limit: int, as_json: bool) -> None:
     """Lists chains, the last changed first. Chains that have ended come last."""
-    found = (one for one in app.inspector.chains.all() if not stopped or one.state == "stopped")
+    found = (chain for chain in app.inspector.chains.all() if not stopped or chain.state == "stopped")
     show_all([*itertools.islice(found, limit or None)], as_json, _show, "chains")
 
 
@@ -79,8 +79,8 @@ def _show(found: Sequence[ChainStatus]) -> None:
     table = TextTable("chain", "state", "link", "since", "stopped by", "job")
     table.add(
         [
-            (one.cid, one.state, f"{one.link} of {one.links}", when(one.at or None),
-             f"{one.job_class}: {one.why}" if one.why else "-", one.jid or "-")
-            for one in found
+            (chain.cid, chain.state, f"{chain.link} of {chain.links}", when(chain.at or None),
+             f"{chain.job_class}: {chain.why}" if chain.why else "-", chain.jid or "-")
+            for chain in found
         ]
     )  # fmt: skip

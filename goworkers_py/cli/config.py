@@ -60,10 +60,10 @@ def check(app: App) -> None:
             click.echo(f"{of}{title}: {pool.concurrency} threads")
     names = app.registry.names()
     click.echo(f"jobs: {', '.join(names) or 'none registered'}")
-    if periodic := [one.schedule for plan in plans if plan.periodic for one in plan.periodic.jobs]:
-        click.echo(f"periodic jobs: {', '.join(f'{one.name} ({one.rule})' for one in periodic)}")
-    for told in Aggregates(app.registry).lacking():
-        click.echo(f"warning: {told}")
+    if periodic := [job.schedule for plan in plans if plan.periodic for job in plan.periodic.jobs]:
+        click.echo(f"periodic jobs: {', '.join(f'{schedule.name} ({schedule.rule})' for schedule in periodic)}")
+    for warning in Aggregates(app.registry).lacking():
+        click.echo(f"warning: {warning}")
     for plan in plans:
         _refuse_unworked(app, plan)
     click.echo("the configuration is fine")
@@ -99,10 +99,10 @@ def push(app: App, file: str, name: str, dry_run: bool) -> None:
     stored, text = app.inspector.configurations, text_of(Path(file))
     if dry_run:
         check_text(name, text, file)
-        before = next((one for one in stored.newest() if one.name == name), None)
+        before = next((config for config in stored.newest() if config.name == name), None)
         _print_diff(before.text if before else "", text, str(before or "nothing"), file)
         return
-    known = [one.version for one in stored.newest() if one.name == name]
+    known = [config.version for config in stored.newest() if config.name == name]
     with noted(app.inspector, f"configuration {name}") as change:
         now = stored.push(name, text, file)
         change.count, change.what = int(now.version not in known), f"configuration {now}"
@@ -130,16 +130,22 @@ def list_(app: App, name: str, as_json: bool) -> None:
     stored = app.inspector.configurations
     found = stored.versions(name) if name else stored.newest()
     if as_json:
-        for one in found:
-            click.echo(one_json_line(simplejson.dumps(one.as_dict(), ensure_ascii=False)))
+        for config in found:
+            click.echo(one_json_line(simplejson.dumps(config.as_dict(), ensure_ascii=False)))
         return
-    TextTable("name", "version>", "since", "stored by", "text of").add([_row(one) for one in found])
+    TextTable("name", "version>", "since", "stored by", "text of").add([_row(config) for config in found])
     if not found:
         report_none("central configurations are stored")
 
 
-def _row(one: StoredConfig) -> list[str]:
-    return [one.name, str(one.version), clock_time(one.at), one.by, f"version {one.of}" if one.of else ""]
+def _row(config: StoredConfig) -> list[str]:
+    return [
+        config.name,
+        str(config.version),
+        clock_time(config.at),
+        config.by,
+        f"version {config.of}" if config.of else "",
+    ]
 
 
 @config.command()

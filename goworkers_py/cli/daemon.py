@@ -85,16 +85,19 @@ def status(app: App) -> None:
 
 
 def _partitions(app: App, pid: int) -> Iterator[str]:
-    for name in ("", *(one.name for one in app.config.partitions)):
+    for name in ("", *(partition.name for partition in app.config.partitions)):
         shown = name or MAIN
         try:
             found = app.partition(name).inspector.processes()
         except WorkersError as error:
             yield f"partition {shown}: not known: {error}"
             continue
-        for one in found:
-            if one.partition == shown and _is_of(pid, one.identity):
-                yield f"partition {shown}: {one.identity}, {one.state}, {one.busy} of {one.concurrency} threads busy"
+        for process in found:
+            if process.partition == shown and _is_of(pid, process.identity):
+                yield (
+                    f"partition {shown}: {process.identity}, {process.state}, "
+                    f"{process.busy} of {process.concurrency} threads busy"
+                )
 
 
 def _is_of(pid: int, identity: str) -> bool:

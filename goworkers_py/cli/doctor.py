@@ -33,16 +33,16 @@ def doctor(app: App, skip: tuple[str, ...], acl: bool, producer: bool, as_json: 
     if acl:
         click.echo("\n".join(kind_of_broker(app.config).access_rules(app.config, producer)))
         return
-    findings = [one for one in _findings(app) if one.check not in skip]
-    for one in findings:
+    findings = [finding for finding in _findings(app) if finding.check not in skip]
+    for finding in findings:
         if as_json:
-            click.echo(simplejson.dumps(dataclasses.asdict(one)))
+            click.echo(simplejson.dumps(dataclasses.asdict(finding)))
         else:
-            kind = "problem" if one.problem else "note"
-            click.echo(printable(f"{kind} ({one.check}): {one.what}; {one.todo}"))
+            kind = "problem" if finding.problem else "note"
+            click.echo(printable(f"{kind} ({finding.check}): {finding.what}; {finding.todo}"))
     if not (findings or as_json):
         click.echo("no findings")
-    sys.exit(FAILED if any(one.problem for one in findings) else 0)
+    sys.exit(FAILED if any(finding.problem for finding in findings) else 0)
 
 
 def _findings(app: App) -> Iterator[Finding]:

@@ -100,7 +100,7 @@ def _is_on_command_line(option: str) -> bool:
 
 def _handled(app: App, queue: str) -> bool:
     """Whether the queue has a handler: one function that runs every job, whatever its class."""
-    of_config = {one.name for one in app.config.queues if one.handler}
+    of_config = {queue_config.name for queue_config in app.config.queues if queue_config.handler}
     return queue in of_config or app.registry.handled(queue)
 
 
@@ -112,14 +112,16 @@ def _warn_of_workers(inspector: Inspector, queue: str, retry: object) -> None:
     if ours_fetch and not is_number:
         return
     # pyworkers processes are left out here: `owners` knows at once when one of them has died, this list does not.
-    others = [one for one in inspector.processes() if not one.version.startswith(OURS) and queue in one.queues]
+    others = [
+        process for process in inspector.processes() if not process.version.startswith(OURS) and queue in process.queues
+    ]
     if not ours_fetch and not others:
         click.echo(
             f"pyworkers: no live process is known to fetch from queue {queue}, so the job waits there (go-workers does "
             f"not say from which queues it fetches); to run it: pyworkers run -q {queue} -r MODULE",
             err=True,
         )
-    if is_number and (processes := [one.identity for one in others if one.language == "Go"]):
+    if is_number and (processes := [process.identity for process in others if process.language == "Go"]):
         click.echo(
             f"pyworkers: go-workers2 ({processes[0]}) fetches from queue {queue} and does not retry a job whose "
             f"`retry` is a number; use --retry true --retry-max {retry}",

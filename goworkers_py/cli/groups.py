@@ -127,15 +127,17 @@ def set_(
         _warn_of_unknown(app, group)
     changed = own._replace(**{name: value for name, value in given._asdict().items() if value is not None})
     if not dry_run:
-        with noted(app.inspector, f"{_entry(group)}: {_told(changed) or 'no settings of its own'}") as change:
+        with noted(app.inspector, f"{_entry(group)}: {_own_settings(changed) or 'no settings of its own'}") as change:
             app.inspector.set_group(group, changed)
             change.count = 1
-    click.echo(f"{group.name}: {'would have' if dry_run else 'has'} {_told(changed) or 'no settings of its own'}")
+    click.echo(
+        f"{group.name}: {'would have' if dry_run else 'has'} {_own_settings(changed) or 'no settings of its own'}"
+    )
 
 
 def _warn_of_unknown(app: App, group: Group) -> None:
     """Settings for a group that will never have members do nothing."""
-    fetched = {queue for one in app.inspector.processes() for queue in one.queues}
+    fetched = {queue for process in app.inspector.processes() for queue in process.queues}
     lacks = [] if any(app.inspector.groups(group.job_class)) else [f"class {group.job_class} has no groups now"]
     lacks += [] if group.queue in fetched else [f"no live process fetches from queue {group.queue}"]
     if lacks:
@@ -163,8 +165,8 @@ def delete(app: App, group: Group, yes: bool, dry_run: bool) -> None:
 
 def _named(app: App, group: Group) -> str:
     """An empty group, and where its members may be: in sets that are aggregated."""
-    same = (one for one in app.inspector.groups(group.job_class) if one.size and one.group.open == group)
-    sets = ", ".join(one.group.set for one in same)
+    same = (entry for entry in app.inspector.groups(group.job_class) if entry.size and entry.group.open == group)
+    sets = ", ".join(entry.group.set for entry in same)
     hint = f"; to see those whose aggregation job was pushed, add --set: {sets}" if sets else ""
     return f"group {group.name} of {group.job_class}{hint}"
 
@@ -173,11 +175,11 @@ def _entry(group: Group) -> str:
     return f"group {group.name} of {group.job_class} in queue {group.queue}{group.set and f', set {group.set}'}"
 
 
-def _told(own: OwnSettings) -> str:
+def _own_settings(own: OwnSettings) -> str:
     """The settings that have a value. 0 is no limit."""
     spans = {"grace": own.grace_s, "max delay": own.max_delay_s}
-    told = [f"{name} {exact_duration(span) if span else 0}" for name, span in spans.items() if span is not None]
-    return ", ".join([*told, *([] if own.max_size is None else [f"max size {own.max_size}"])])
+    texts = [f"{name} {exact_duration(span) if span else 0}" for name, span in spans.items() if span is not None]
+    return ", ".join([*texts, *([] if own.max_size is None else [f"max size {own.max_size}"])])
 
 
 def _show(entries: Sequence[GroupEntry]) -> None:
@@ -187,12 +189,12 @@ def _show(entries: Sequence[GroupEntry]) -> None:
 
 def _row(entry: GroupEntry) -> tuple[str, ...]:
     group, settings = entry.group, entry.settings
-    told = f"grace {exact_duration(settings.grace_s)}"
-    told += f", max delay {exact_duration(settings.max_delay_s)}" if settings.max_delay_s else ""
-    told += f", max size {settings.max_size}" if settings.max_size else ""
-    told += " (set by hand)" if entry.own != OwnSettings() else ""
+    settings_text = f"grace {exact_duration(settings.grace_s)}"
+    settings_text += f", max delay {exact_duration(settings.max_delay_s)}" if settings.max_delay_s else ""
+    settings_text += f", max size {settings.max_size}" if settings.max_size else ""
+    settings_text += " (set by hand)" if entry.own != OwnSettings() else ""
     due = "pushed" if group.set and entry.due is None else when(entry.due)
     return (
         group.job_class, group.queue, group.name, group.set or "-", str(entry.size), when(entry.first), due,
-        "-" if group.set else told,
+        "-" if group.set else settings_text,
     )  # fmt: skip

@@ -25,14 +25,14 @@ def health(app: App, as_json: bool) -> None:
     here = [owner for owner in app.inspector.owners() if (owner.alive or owner.trouble) and owner.here]
     found = [owner for owner in here if not configured_queues or not configured_queues.isdisjoint(owner.queues)]
     if as_json:
-        click.echo(simplejson.dumps([{field: getattr(one, field) for field in _FIELDS} for one in found]))
+        click.echo(simplejson.dumps([{field: getattr(owner, field) for field in _FIELDS} for owner in found]))
     else:
-        for one in found:
-            click.echo(one_line(f"{one.identity} {one.trouble or 'fetches jobs'}"))
+        for owner in found:
+            click.echo(one_line(f"{owner.identity} {owner.trouble or 'fetches jobs'}"))
     if not found and not as_json:
         fail("no process on this machine fetches from these queues", FAILED)
     # A process that starts, is quiet or stops is no failure while another one fetches. A process with a suspect in
     # quarantine fetches again by itself.
-    troubles = ["" if OF_SUSPECT in one.trouble else one.trouble for one in found]
+    troubles = ["" if OF_SUSPECT in owner.trouble else owner.trouble for owner in found]
     stale = any(trouble not in ("", STARTING, QUIET, STOPPING) for trouble in troubles)
     sys.exit(FAILED if stale or all(troubles) else 0)

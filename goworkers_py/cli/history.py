@@ -29,7 +29,7 @@ def history(app: App, days: int, as_json: bool) -> None:
     table = TextTable("day", "processed>", "failed>", "queue")
     for day in found:
         table.add([(day.date, str(day.processed), str(day.failed), "(all)")])
-        table.add([("", str(one.processed), str(one.failed), queue) for queue, one in day.queues.items()])
+        table.add([("", str(counts.processed), str(counts.failed), queue) for queue, counts in day.queues.items()])
 
 
 @click.command()

@@ -103,11 +103,11 @@ def cancel(
     if as_json:
         click.echo(simplejson.dumps(asdict(counts)))
     else:
-        told = [("would be cancelled" if dry_run else "cancelled", counts.cancelled)]
-        told += [("requested: no process has confirmed it yet", counts.requested)] if counts.requested else []
-        told += [("too late: ended before", counts.too_late)] if counts.too_late else []
-        told += [(f"not cancelled: {IN_OTHERS}", counts.foreign)] if counts.foreign else []
-        click.echo("\n".join(f"{counted(number)} {what}" for what, number in told))
+        totals = [("would be cancelled" if dry_run else "cancelled", counts.cancelled)]
+        totals += [("requested: no process has confirmed it yet", counts.requested)] if counts.requested else []
+        totals += [("too late: ended before", counts.too_late)] if counts.too_late else []
+        totals += [(f"not cancelled: {IN_OTHERS}", counts.foreign)] if counts.foreign else []
+        click.echo("\n".join(f"{counted(number)} {what}" for what, number in totals))
     sys.exit(FAILED if counts.requested or counts.too_late or counts.foreign else 0)
 
 
@@ -190,8 +190,10 @@ def _sureness(status: JobStatus) -> str:
 
 
 def _progress(status: JobStatus) -> str:
-    told = status.progress
-    if told is None:
+    progress = status.progress
+    if progress is None:
         return ""
-    share = f"{told.at:g} of {told.total:g} ({told.percent:.0f} %)" if told.total else f"{told.at:g}"
-    return f"{share} {told.text}".strip()
+    share = (
+        f"{progress.at:g} of {progress.total:g} ({progress.percent:.0f} %)" if progress.total else f"{progress.at:g}"
+    )
+    return f"{share} {progress.text}".strip()

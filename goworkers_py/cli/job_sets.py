@@ -132,10 +132,10 @@ def _add_summary(group: click.Group, place: Place) -> None:
     def summary(app: App, sample: bool, limit: int, as_json: bool) -> None:
         """Counts the jobs by class and error."""
         if sample:
-            told = app.inspector.sample(place)
-            list_rows(KINDS, told.kinds, limit, as_json, NONE[place])
-            if told.looked_at < told.total:
-                of_all = f"{told.looked_at} of {counted(told.total)}"
+            estimate = app.inspector.sample(place)
+            list_rows(KINDS, estimate.kinds, limit, as_json, NONE[place])
+            if estimate.looked_at < estimate.total:
+                of_all = f"{estimate.looked_at} of {counted(estimate.total)}"
                 click.echo(f"pyworkers: estimated from {of_all}; without --sample all are counted", err=True)
             return
         with progress(app.inspector.count(place)) as advance:

@@ -32,15 +32,15 @@ class FoundLeader(NamedTuple):
 
     @property
     def as_dict(self) -> dict[str, object]:
-        one = self.standing.leader
+        leader = self.standing.leader
         return {
             "election": self.config.election,
-            "leader": one.identity if one else None,
+            "leader": leader.identity if leader else None,
             "epoch": self.standing.epoch,
-            "since": one.since if one else None,
-            "lease_left": one.left_s if one else None,
-            "prefers": one.prefers if one else None,
-            "asked_to_step_down_by": (one.asked or None) if one else None,
+            "since": leader.since if leader else None,
+            "lease_left": leader.left_s if leader else None,
+            "prefers": leader.prefers if leader else None,
+            "asked_to_step_down_by": (leader.asked or None) if leader else None,
         }
 
 
@@ -51,19 +51,19 @@ def show(app: App, as_json: bool) -> None:
     """Shows who leads, since when, and in which epoch."""
     found = _elections(app)
     if as_json:
-        for one in found:
-            click.echo(simplejson.dumps(one.as_dict))
+        for election in found:
+            click.echo(simplejson.dumps(election.as_dict))
         return
     table = TextTable("election", "leader", "epoch>", "leads for>", "lease ends in>", "asked to step down by")
-    table.add([_row(one, app.clock) for one in found])
+    table.add([_row(election, app.clock) for election in found])
 
 
 def _row(found: FoundLeader, clock: Clock) -> list[str]:
-    one = found.standing.leader
-    if one is None:
+    leader = found.standing.leader
+    if leader is None:
         return [found.config.election, "none", str(found.standing.epoch or "-"), "-", "-", ""]
-    times = duration(max(0.0, clock.wall() - one.since)), duration(one.left_s)
-    return [found.config.election, one.identity, str(one.epoch), *times, one.asked]
+    times = duration(max(0.0, clock.wall() - leader.since)), duration(leader.left_s)
+    return [found.config.election, leader.identity, str(leader.epoch), *times, leader.asked]
 
 
 @leader.command("step-down")
@@ -71,15 +71,15 @@ def _row(found: FoundLeader, clock: Clock) -> list[str]:
 @connected
 def step_down(app: App, yes: bool) -> None:
     """Asks the leader to end its jobs and to hand over. It leads again only if nobody else does."""
-    found = [one for one in _elections(app) if one.standing.leader is not None]
+    found = [election for election in _elections(app) if election.standing.leader is not None]
     if not found:
         fail("there is no leader; `pyworkers leader show` shows the elections", FAILED)
     if len(found) > 1:
-        confirm(f"ask the leaders of {', '.join(one.config.election for one in found)} to step down", yes)
+        confirm(f"ask the leaders of {', '.join(election.config.election for election in found)} to step down", yes)
     for config, standing in found:
         assert standing.leader is not None
-        told = "asked to step down" if _ask(config, standing.leader) else "leads no more"
-        click.echo(f"{config.election}: {standing.leader.identity} {told}")
+        answer = "asked to step down" if _ask(config, standing.leader) else "leads no more"
+        click.echo(f"{config.election}: {standing.leader.identity} {answer}")
 
 
 def _ask(config: Config, leader: Leader) -> bool:
@@ -96,10 +96,10 @@ def _ask(config: Config, leader: Leader) -> bool:
 def _elections(app: App) -> list[FoundLeader]:
     """Of the partition that was named, else of all."""
     config = app.config
-    others = [] if config.partition else [of_partition(config, one.name) for one in config.partitions]
-    found = [one for one in map(_look, (config, *others)) if one is not None]
+    others = [] if config.partition else [of_partition(config, partition.name) for partition in config.partitions]
+    found = [election for election in map(_look, (config, *others)) if election is not None]
     # One that nobody has ever stood in is shown only where there are no others.
-    return [one for one in found if one.config.standby or one.standing.epoch] or found
+    return [election for election in found if election.config.standby or election.standing.epoch] or found
 
 
 def _look(config: Config) -> FoundLeader | None:

@@ -51,8 +51,8 @@ def _arguments(job: StoredJob) -> str:
 
 
 def _error(job: StoredJob) -> str:
-    told = _field(job, "error_class"), _field(job, "error_message")
-    return cut(": ".join(text for text in told if text != "-") or "-", LONGEST_ERROR)
+    fields = _field(job, "error_class"), _field(job, "error_message")
+    return cut(": ".join(text for text in fields if text != "-") or "-", LONGEST_ERROR)
 
 
 def _waiting_since(job: StoredJob) -> str:
@@ -124,8 +124,8 @@ def show_all(
 ) -> None:
     """Prints dataclasses, as JSON or by `show`."""
     if as_json:
-        for one in found:
-            click.echo(simplejson.dumps(fields(one)))
+        for record in found:
+            click.echo(simplejson.dumps(fields(record)))
     elif found:
         show(found)
     else:
@@ -144,8 +144,8 @@ def show_job(job: StoredJob, as_json: bool) -> None:
         click.echo(job.as_json)
         return
     if message is None:
-        told = {"at": clock_time(job.at), "jid": job.jid, "(unreadable)": job.escaped}
-        click.echo("".join(f"{name:<14} {text}\n" for name, text in told.items()))
+        fields = {"at": clock_time(job.at), "jid": job.jid, "(unreadable)": job.escaped}
+        click.echo("".join(f"{name:<14} {text}\n" for name, text in fields.items()))
         return
     times = {"at": job.at} | {name: epoch(message.get(name)) for name in _TIMES if name in message}
     names = [*_FIRST, *sorted(set(message) - {*_FIRST, *times, "error_backtrace"})]

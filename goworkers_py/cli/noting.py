@@ -45,8 +45,8 @@ class NotedChange:
         try:
             self._inspector.note_action(asker(), _command(), what, count, change=self._name)
         except WorkersError as error:
-            told = f"pyworkers: warning: this change could not be added to the audit list: {error}"
-            click.echo(one_line(told), err=True)
+            warning = f"pyworkers: warning: this change could not be added to the audit list: {error}"
+            click.echo(one_line(warning), err=True)
 
 
 @contextmanager

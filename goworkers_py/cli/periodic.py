@@ -45,8 +45,8 @@ def list_(app: App, as_json: bool) -> None:
 def show(app: App, name: str, as_json: bool) -> None:
     """Shows one schedule with its next slots and its last firings."""
     inspector, slots, last = app.inspector, list[float](), list[HistoryEntry]()
-    foreign = [one for one in map(status_of_foreign, inspector.neighbours.schedules()) if _is_named(one, name)]
-    if len(foreign) == 1 and not any(_is_named(one, name) for one in inspector.periodic_jobs()):
+    foreign = [status for status in map(status_of_foreign, inspector.neighbours.schedules()) if _is_named(status, name)]
+    if len(foreign) == 1 and not any(_is_named(status, name) for status in inspector.periodic_jobs()):
         [found] = foreign
     else:
         found, slots = inspector.periodic_job(name), inspector.periodic_slots(name, SHOWN)
@@ -151,13 +151,13 @@ def import_(app: App, timezone: str) -> None:
     found = app.inspector.neighbours.schedules()
     if timezone:
         zone_of(timezone)  # refuses one that nobody knows
-    for one in found:
-        if one.cron and not one.timezone:
-            one = dataclasses.replace(one, timezone=timezone)
-        obstacles = list(_obstacles(one))
-        click.echo("\n".join(_section(one, obstacles)))
-        for reason in (*obstacles, *one.remarks):
-            click.echo(f"pyworkers: {_one_line(one.name)}: {_one_line(reason)}", err=True)
+    for schedule in found:
+        if schedule.cron and not schedule.timezone:
+            schedule = dataclasses.replace(schedule, timezone=timezone)
+        obstacles = list(_obstacles(schedule))
+        click.echo("\n".join(_section(schedule, obstacles)))
+        for reason in (*obstacles, *schedule.remarks):
+            click.echo(f"pyworkers: {_one_line(schedule.name)}: {_one_line(reason)}", err=True)
     if not found:
         click.echo("pyworkers: no schedules of sidekiq-cron or sidekiq-scheduler", err=True)
 
@@ -178,57 +178,57 @@ def _show(found: Sequence[PeriodicJobStatus]) -> None:
     table = TextTable("name", "source", "when", "class", "queue", "state", "next", "last")
     table.add(
         [
-            (one.name, one.source, one.rule + (" (set)" if one.overridden else ""), one.job_class or "-",
-             one.queue or "-", one.state, when(one.next_at),
-             f"{one.last.word} {when(one.last.at)}" if one.last else "-")
-            for one in found
+            (status.name, status.source, status.rule + (" (set)" if status.overridden else ""), status.job_class or "-",
+             status.queue or "-", status.state, when(status.next_at),
+             f"{status.last.word} {when(status.last.at)}" if status.last else "-")
+            for status in found
         ]
     )  # fmt: skip
 
 
 def _show_history(found: Sequence[HistoryEntry]) -> None:
     table = TextTable("slot", "what", "late>", "job", "missed since")
-    table.add([_row(one) for one in found])
+    table.add([_row(entry) for entry in found])
 
 
-def _row(one: HistoryEntry) -> tuple[str, str, str, str, str]:
-    late = duration(max(0.0, one.at - one.slot)) if one.word == "fired" else "-"
-    since = clock_time(one.missed_from) if one.missed_from is not None else "-"
-    return clock_time(one.slot), one.word, late, one.jid or "-", since
+def _row(entry: HistoryEntry) -> tuple[str, str, str, str, str]:
+    late = duration(max(0.0, entry.at - entry.slot)) if entry.word == "fired" else "-"
+    since = clock_time(entry.missed_from) if entry.missed_from is not None else "-"
+    return clock_time(entry.slot), entry.word, late, entry.jid or "-", since
 
 
-def _is_named(one: PeriodicJobStatus, name: str) -> bool:
-    return name in (one.name, f"{one.source}:{one.name}")
+def _is_named(status: PeriodicJobStatus, name: str) -> bool:
+    return name in (status.name, f"{status.source}:{status.name}")
 
 
-def _obstacles(one: ForeignSchedule) -> Iterator[str]:
-    if not one.enabled:
-        yield f"it is disabled in {one.program}"
-    if one.cron and not one.timezone:
+def _obstacles(schedule: ForeignSchedule) -> Iterator[str]:
+    if not schedule.enabled:
+        yield f"it is disabled in {schedule.program}"
+    if schedule.cron and not schedule.timezone:
         yield "its times are in the time zone of the Ruby processes: say --timezone"
-    if not all(map(_fits_a_line, (one.name, one.job_class, one.queue))):
+    if not all(map(_fits_a_line, (schedule.name, schedule.job_class, schedule.queue))):
         yield "its name, class or queue has characters that a section cannot have"
-    yield from one.obstacles
+    yield from schedule.obstacles
 
 
-def _section(one: ForeignSchedule, obstacles: Sequence[str]) -> Iterator[str]:
+def _section(schedule: ForeignSchedule, obstacles: Sequence[str]) -> Iterator[str]:
     """All of it is a comment where something is in the way."""
     active = "; " if obstacles else ""
-    yield f"{active}[periodic:{_one_line(one.name)}]"
-    yield f"# from {one.program}: {_one_line(one.told)}. Remove it there"
+    yield f"{active}[periodic:{_one_line(schedule.name)}]"
+    yield f"# from {schedule.program}: {_one_line(schedule.told)}. Remove it there"
     for obstacle in obstacles:
         yield f"# not active: {_one_line(obstacle)}"
-    for remark in one.remarks:
+    for remark in schedule.remarks:
         yield f"# {_one_line(remark)}"
-    if one.every:
-        yield f"{active}every = {one.every}"
+    if schedule.every:
+        yield f"{active}every = {schedule.every}"
     else:
-        yield f"{active}cron = {one.cron}"
-        yield f"{active}timezone = {one.timezone}"
-    yield f"{active}class = {_one_line(one.job_class)}"
-    yield f"{active}queue = {_one_line(one.queue)}"
-    if one.args:
-        yield f"{active}args = {as_text(one.args).replace(';', _SEMICOLON)}"
+        yield f"{active}cron = {schedule.cron}"
+        yield f"{active}timezone = {schedule.timezone}"
+    yield f"{active}class = {_one_line(schedule.job_class)}"
+    yield f"{active}queue = {_one_line(schedule.queue)}"
+    if schedule.args:
+        yield f"{active}args = {as_text(schedule.args).replace(';', _SEMICOLON)}"
     yield ""
 
 

@@ -38,23 +38,23 @@ def _show(found: Sequence[Process]) -> None:
         "process", "busy>", "threads>", "state", "up>", "last beat>", "memory>", "cpu>", "version", "partition",
         "queues"
     )  # fmt: skip
-    table.add([_row(one) for one in found])
+    table.add([_row(process) for process in found])
 
 
-def _row(one: Process) -> list[str]:
+def _row(process: Process) -> list[str]:
     now = time.time()
     return [
-        one.identity,
-        str(one.busy),
-        str(one.concurrency),
-        one.state,
-        duration(max(0, now - one.started_at)),
-        f"{duration(max(0, now - one.beat))} ago",
-        f"{one.rss_kb // 1024} MB",
-        "-" if one.cpu_share is None else f"{one.cpu_share:.0%}",
-        one.version or "-",
-        one.partition or "-",
-        ", ".join(one.queues),
+        process.identity,
+        str(process.busy),
+        str(process.concurrency),
+        process.state,
+        duration(max(0, now - process.started_at)),
+        f"{duration(max(0, now - process.beat))} ago",
+        f"{process.rss_kb // 1024} MB",
+        "-" if process.cpu_share is None else f"{process.cpu_share:.0%}",
+        process.version or "-",
+        process.partition or "-",
+        ", ".join(process.queues),
     ]
 
 
@@ -154,8 +154,8 @@ def call_(caller: Caller, name: str, arguments: tuple[str, ...]) -> None:
     caller.give(name, *map(_json_or_text, arguments))
 
 
-def _json_or_text(told: str) -> Any:
+def _json_or_text(text: str) -> Any:
     try:
-        return simplejson.loads(told)
+        return simplejson.loads(text)
     except ValueError:
-        return told
+        return text

@@ -175,5 +175,7 @@ def _existing(inspector: Inspector, name: str) -> QueueStats:
 
 
 def _show(found: Sequence[QueueStats]) -> None:
-    rows = [(one.name, str(one.size), duration(one.latency_s), "yes" if one.paused else "no") for one in found]
+    rows = [
+        (queue.name, str(queue.size), duration(queue.latency_s), "yes" if queue.paused else "no") for queue in found
+    ]
     TextTable("queue", "size>", "latency>", "paused").add(rows)

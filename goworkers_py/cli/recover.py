@@ -123,7 +123,7 @@ def _take_over(inspector: Inspector, process: str, yes: bool, as_json: bool) -> 
 
 def _take_back(app: App, name: str, yes: bool, as_json: bool) -> None:
     """The consumers of another program have no leases: only people know that they have ended."""
-    queue = next((one for one in app.config.queues if one.name == name), None)
+    queue = next((queue for queue in app.config.queues if queue.name == name), None)
     if queue is None or not queue.list_ or not queue.in_progress:
         fail(
             f"queue {name} has no lists of other consumers: set format = plain, list and in_progress = demo.doing{{n}} "
@@ -133,9 +133,9 @@ def _take_back(app: App, name: str, yes: bool, as_json: bool) -> None:
     found = neighbours.plain_leftovers(queue.in_progress)
     if not found:
         fail(f"no list {queue.in_progress} holds a body", FAILED)
-    told = ", ".join(f"{key} ({size})" for key, size in found.items())
+    lists = ", ".join(f"{key} ({size})" for key, size in found.items())
     confirm(
-        f"take {counted(sum(found.values()))} of {told} back into {queue.list_}, which run twice if a consumer of "
+        f"take {counted(sum(found.values()))} of {lists} back into {queue.list_}, which run twice if a consumer of "
         "these lists has not ended", yes,
     )  # fmt: skip
     moved = (number for key in found for number in neighbours.take_back(key, queue.list_))

@@ -93,7 +93,7 @@ def _run(app: App, job: StoredJob, yes: bool) -> None:
     logging.getLogger("goworkers_py").addHandler(logging.NullHandler())  # its lines speak of a retry
     with Sandbox(app).open() as sandbox:
         run = sandbox.run_payload(raw, job.queue or str(message.get("queue") or "default"))
-        pushed = [str(one) for one in sandbox.jobs() if one.jid != message.jid]
+        pushed = [str(new_job) for new_job in sandbox.jobs() if new_job.jid != message.jid]
     _tell(call, run, pushed)
 
 
@@ -108,6 +108,6 @@ def _tell(call: str, run: JobRun, pushed: list[str]) -> None:
         lines = traceback.format_exception(type(error), error, own_traceback(error)) if has_failed else []
         click.echo("".join(lines), nl=False, err=True)
         click.echo(printable(f"{'failed' if has_failed else run.outcome}: {error_class(error)}: {error_text(error)}"))
-    for one in pushed:
-        click.echo(printable(f"would have pushed: {one}"))
+    for new_job in pushed:
+        click.echo(printable(f"would have pushed: {new_job}"))
     sys.exit(0 if run.outcome == "done" else FAILED)

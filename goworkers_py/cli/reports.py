@@ -27,22 +27,22 @@ MOST = 5_000  # the broker keeps about so many
 def reports(app: App, follow: bool, name: str, limit: int, as_json: bool) -> None:
     """Shows what programs tell with workers.report(), newest last."""
     page = app.inspector.reports(limit=MOST)
-    shown = [one for one in page if name in ("", one.name)]
-    for one in shown[-limit:] if limit else shown:
-        _print(one, as_json)
+    shown = [report for report in page if name in ("", report.name)]
+    for report in shown[-limit:] if limit else shown:
+        _print(report, as_json)
     pause = threading.Event()  # never set: Ctrl-C ends the command
     position = page[-1].position if page else ""
     while follow:
         pause.wait(LOOK_EVERY_S)
-        for one in app.inspector.reports(after=position, limit=MOST):
-            position = one.position
-            if name in ("", one.name):
-                _print(one, as_json)
+        for report in app.inspector.reports(after=position, limit=MOST):
+            position = report.position
+            if name in ("", report.name):
+                _print(report, as_json)
 
 
-def _print(one: Report, as_json: bool) -> None:
+def _print(report: Report, as_json: bool) -> None:
     if as_json:
-        click.echo(one_json_line(simplejson.dumps(one.as_dict(), ensure_ascii=False)))
+        click.echo(one_json_line(simplejson.dumps(report.as_dict(), ensure_ascii=False)))
     else:
-        told = simplejson.dumps(one.body, ensure_ascii=False)
-        click.echo(one_line(f"{clock_time(one.at)}  {one.identity}  {one.name}  {told}"))
+        body = simplejson.dumps(report.body, ensure_ascii=False)
+        click.echo(one_line(f"{clock_time(report.at)}  {report.identity}  {report.name}  {body}"))

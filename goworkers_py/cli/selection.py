@@ -153,8 +153,8 @@ def change_each(
             there = change(name) if could is None else could(name)
             noting.add(int(there))
             missing = missing or not there
-            told = done if could is None else f"would be {done}"
-            click.echo(f"{name}: {told if there else why_not}")
+            success = done if could is None else f"would be {done}"
+            click.echo(f"{name}: {success if there else why_not}")
     if missing:
         raise SystemExit(FAILED)
 

@@ -30,7 +30,9 @@ def stats(app: App, as_json: bool) -> None:
     damage = app.inspector.damage()
     figures, servers = app.inspector.stats(), app.inspector.broker_facts()
     if as_json:
-        click.echo(simplejson.dumps({**figures.as_dict(), "servers": [dataclasses.asdict(one) for one in servers]}))
+        click.echo(
+            simplejson.dumps({**figures.as_dict(), "servers": [dataclasses.asdict(server) for server in servers]})
+        )
     else:
         click.echo("\n".join([_table(figures), "", *_servers(servers)] if servers else [_table(figures)]))
     for line in damage:
@@ -57,11 +59,12 @@ def _servers(servers: Sequence[ServerFacts]) -> list[str]:
     table = TextTable("server", "version", "up>", "clients>", "memory>", "peak>", "limit>")
     return table.lines([
         (
-            one.address,
-            f"{one.product} {one.version}",
-            "-" if one.uptime_s is None else duration(one.uptime_s),
-            "-" if one.clients is None else str(one.clients),
-            *("-" if size is None else byte_size(size) for size in (one.memory_bytes, one.peak_bytes, one.max_bytes)),
+            server.address,
+            f"{server.product} {server.version}",
+            "-" if server.uptime_s is None else duration(server.uptime_s),
+            "-" if server.clients is None else str(server.clients),
+            *("-" if size is None else byte_size(size)
+              for size in (server.memory_bytes, server.peak_bytes, server.max_bytes)),
         )
-        for one in servers
+        for server in servers
     ])  # fmt: skip

@@ -141,26 +141,26 @@ def _shortened(table: list[str], rows: int) -> list[str]:
 
 def _queues(queues: Sequence[QueueStats]) -> list[str]:
     rows = [
-        (one.name, f"{one.size:,}", duration(one.latency_s), "paused" if one.paused else "")
-        for one in sorted(queues, key=lambda one: (-one.size, one.name))
+        (queue.name, f"{queue.size:,}", duration(queue.latency_s), "paused" if queue.paused else "")
+        for queue in sorted(queues, key=lambda queue: (-queue.size, queue.name))
     ]
     return TextTable("queue", "size>", "latency>", "").lines(rows)
 
 
 def _processes(processes: Sequence[Process]) -> list[str]:
     rows = [
-        (one.identity, f"{one.busy}/{one.concurrency}", "quiet" if one.quiet else "", f"{one.rss_kb // 1024} MB",
-         one.partition or "-", ", ".join(one.queues))
-        for one in sorted(processes, key=lambda one: (-one.busy, one.identity))
+        (process.identity, f"{process.busy}/{process.concurrency}", "quiet" if process.quiet else "",
+         f"{process.rss_kb // 1024} MB", process.partition or "-", ", ".join(process.queues))
+        for process in sorted(processes, key=lambda process: (-process.busy, process.identity))
     ]  # fmt: skip
     return TextTable("process", "busy>", "", "memory>", "partition", "queues").lines(rows)
 
 
 def _running(running: Sequence[Running], now: float) -> list[str]:
     rows: list[Sequence[str]] = []
-    for one in running:
-        message = one.job.message
-        told = (message.job_class, message.jid, arguments(message)) if message else ("(unreadable)", "", "")
-        runs_for = "?" if one.since is None else duration(max(0, now - one.since))
-        rows.append((runs_for, one.queue, *told))
+    for run in running:
+        message = run.job.message
+        columns = (message.job_class, message.jid, arguments(message)) if message else ("(unreadable)", "", "")
+        runs_for = "?" if run.since is None else duration(max(0, now - run.since))
+        rows.append((runs_for, run.queue, *columns))
     return TextTable("running>", "queue", "class", "jid", "arguments").lines(rows)

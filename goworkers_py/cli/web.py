@@ -80,12 +80,12 @@ def _noted_signals() -> Iterator[SimpleQueue[int]]:
     """TERM, INT, and HUP where a log file may be moved away."""
     came = SimpleQueue[int]()
     numbers = (signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if log_files() else []))
-    former = {one: signal.signal(one, lambda number, _: came.put(number)) for one in numbers}
+    former = {signum: signal.signal(signum, lambda number, _: came.put(number)) for signum in numbers}
     try:
         yield came
     finally:
-        for one, handler in former.items():
-            signal.signal(one, handler)
+        for signum, handler in former.items():
+            signal.signal(signum, handler)
 
 
 @web.command()

@@ -102,7 +102,7 @@ def _of_go_workers(on_server: Stats, here: HealthReport, hiding: Hiding | None) 
     if hiding is None:
         return ProbeAnswer(200, figures, JSON)
     jobs = ",".join(
-        f"{simplejson.dumps(queue)}:[{','.join(_job(one, hiding) for one in running)}]"
+        f"{simplejson.dumps(queue)}:[{','.join(_job(run, hiding) for run in running)}]"
         for queue, running in here["running"].items()
     )
     return ProbeAnswer(200, f'{figures[:-1]}, "jobs": {{{jobs}}}}}', JSON)

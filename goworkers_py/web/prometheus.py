@@ -127,9 +127,11 @@ def _of_processes(report: HealthReport) -> Iterator[Iterator[str]]:
     for gauge in _gauges_of_features():
         if isinstance(gauge, OfProcesses):
             yield _of_feature(gauge, [(of, gauge.read(part)) for of, part in parts])
-    elections = [({"partition": name or "main"}, one) for _, part in parts for name, one in part["elections"].items()]
-    leads: list[Sample] = [("", labels, one["leads"]) for labels, one in elections]
-    epochs: list[Sample] = [("", labels, one["epoch"]) for labels, one in elections]
+    elections = [
+        ({"partition": name or "main"}, election) for _, part in parts for name, election in part["elections"].items()
+    ]
+    leads: list[Sample] = [("", labels, election["leads"]) for labels, election in elections]
+    epochs: list[Sample] = [("", labels, election["epoch"]) for labels, election in elections]
     yield _metric("leader", "gauge", "1 while a process of these leads; for processes with standby", leads)
     yield _metric("leader_epoch", "gauge", "the highest epoch of a leader that these processes know", epochs)
     for count, (name, about) in _COUNTS.items():
@@ -139,13 +141,13 @@ def _of_processes(report: HealthReport) -> Iterator[Iterator[str]]:
 def _of_server(stats: Stats | None) -> Iterator[Iterator[str]]:
     others = stats.partitions if stats is not None else {}
     up: list[Sample] = [("", {}, stats is not None)]
-    up += [("", {"partition": name}, one is not None) for name, one in others.items()]
+    up += [("", {"partition": name}, part is not None) for name, part in others.items()]
     yield _metric("broker_up", "gauge", "1 when the broker answered just now", up)
     yield _one("redis_up", "gauge", "the old name of pyworkers_broker_up", stats is not None)
     if stats is None:
         return
     parts: list[tuple[Labels, Stats]] = [({}, stats)]
-    parts += [({"partition": name}, one) for name, one in others.items() if one is not None]
+    parts += [({"partition": name}, part) for name, part in others.items() if part is not None]
     for field, name, about in (
         ("scheduled", "scheduled_jobs", "scheduled jobs"),
         ("parked", "parked_jobs", "jobs that wait in a line"),

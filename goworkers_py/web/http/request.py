@@ -123,17 +123,17 @@ class Request:
         return body
 
     def _length(self) -> int:
-        told = self.header("Content-Length")
+        length = self.header("Content-Length")
         if self.header("Transfer-Encoding"):
-            if told:
+            if length:
                 raise bad_request("the body has two lengths: Content-Length and that of Transfer-Encoding")
             raise Refused(411, "tell the length of the body in Content-Length")
-        told = told or "0"
-        if not (told.isascii() and told.isdigit() and len(told) <= MOST_DIGITS):
-            raise bad_request(f"Content-Length must be one decimal number, is {told[:40]!r}")
-        if int(told) > MOST_BYTES:
-            raise Refused(413, f"the body must have at most {MOST_BYTES:,} bytes, has {int(told):,}")
-        return int(told)
+        length = length or "0"
+        if not (length.isascii() and length.isdigit() and len(length) <= MOST_DIGITS):
+            raise bad_request(f"Content-Length must be one decimal number, is {length[:40]!r}")
+        if int(length) > MOST_BYTES:
+            raise Refused(413, f"the body must have at most {MOST_BYTES:,} bytes, has {int(length):,}")
+        return int(length)
 
     def _read(self, length: int) -> bytearray:
         body = bytearray()  # grows in place: a join would hold all of it twice

@@ -68,8 +68,8 @@ class Response:
 
 
 def _takes_gzip(request: Request) -> bool:
-    told = [part.strip().split(";") for part in request.header("Accept-Encoding").split(",")]
-    return any(one[0] == "gzip" and "q=0" not in [extra.strip() for extra in one[1:]] for one in told)
+    codings = [part.strip().split(";") for part in request.header("Accept-Encoding").split(",")]
+    return any(coding[0] == "gzip" and "q=0" not in [extra.strip() for extra in coding[1:]] for coding in codings)
 
 
 def see_other(to: str) -> Response:

@@ -54,8 +54,8 @@ class Line:
 
 def fits_token(line: Line | None, secret: str) -> bool:
     """Takes as long for a line with a password, and for none."""
-    told = line.hash if line is not None and not line.is_password else f"sha256${'-' * 64}"
-    return hmac.compare_digest(told, f"sha256${_digest(secret)}")
+    expected = line.hash if line is not None and not line.is_password else f"sha256${'-' * 64}"
+    return hmac.compare_digest(expected, f"sha256${_digest(secret)}")
 
 
 def token_line(name: str, role: str) -> tuple[Line, str]:
@@ -67,8 +67,8 @@ def token_line(name: str, role: str) -> tuple[Line, str]:
 def password_line(name: str, role: str, password: str) -> Line:
     salt = os.urandom(16)
     key = _scrypt(password, salt, _LOG_N, _R, _P)
-    told = "$".join([str(_LOG_N), str(_R), str(_P), *(base64.b64encode(one).decode() for one in (salt, key))])
-    return Line(name, role, f"scrypt${told}")
+    rest = "$".join([str(_LOG_N), str(_R), str(_P), *(base64.b64encode(part).decode() for part in (salt, key))])
+    return Line(name, role, f"scrypt${rest}")
 
 
 def read(path: Path) -> Mapping[str, Line]:
@@ -97,11 +97,11 @@ def parsed(path: Path, raw: bytes) -> Mapping[str, Line]:
     except UnicodeDecodeError as error:
         raise ConfigError(f"access_file: cannot read {path}: {error}") from None
     found: dict[str, Line] = {}
-    for number, told in enumerate(text.splitlines(), 1):
-        if not told.strip() or told.lstrip().startswith("#"):
+    for number, raw_line in enumerate(text.splitlines(), 1):
+        if not raw_line.strip() or raw_line.lstrip().startswith("#"):
             continue
         try:
-            line = _line(told.split())
+            line = _line(raw_line.split())
         except ValueError as error:
             raise ConfigError(f"access_file: {path}, line {number}: {error}") from None
         if line.name in found:
@@ -127,9 +127,9 @@ def _line(words: list[str]) -> Line:
     return line
 
 
-def _check_hash(told: str) -> None:
+def _check_hash(hash_text: str) -> None:
     wrong = ValueError("the hash is none that `pyworkers web grant NAME` prints")
-    kind, _, rest = told.partition("$")
+    kind, _, rest = hash_text.partition("$")
     if kind == "sha256" and re.fullmatch("[0-9a-f]{64}", rest):
         return
     try:

@@ -53,7 +53,7 @@ class Acting:
             if not (action.routine and of_api):  # pages would count anew as often as a program pushes
                 visit.now_new()
         _note(visit, action, done.noted or done.said, done.count, of_api)
-        return self._told_as_json(visit, done) if of_api else self._told(visit, action, done)
+        return self._answer_as_json(visit, done) if of_api else self._answer(visit, action, done)
 
     def _check(self, visit: Visit, action: Action) -> None:
         if visit.request.method != "POST":
@@ -66,13 +66,13 @@ class Acting:
             raise Refused(403, f"you may {may}: to do this, ask who runs these pages for the role `{action.needs}`")
         self._rates.take(f"{visit.grant.who} {visit.request.environ.get('REMOTE_ADDR') or ''}")
 
-    def _told_as_json(self, visit: Visit, done: ActionDone) -> Response:
-        told = {"said": done.said, "count": done.count, "problems": done.problems, **done.result}
+    def _answer_as_json(self, visit: Visit, done: ActionDone) -> Response:
+        fields = {"said": done.said, "count": done.count, "problems": done.problems, **done.result}
         if done.go_on is not None:
-            told["go_on"] = done.go_on
-        return Response.of_text(as_json(told, visit.hiding), JSON_TYPE)
+            fields["go_on"] = done.go_on
+        return Response.of_text(as_json(fields, visit.hiding), JSON_TYPE)
 
-    def _told(self, visit: Visit, action: Action, done: ActionDone) -> Response:
+    def _answer(self, visit: Visit, action: Action, done: ActionDone) -> Response:
         if done.page is not None:
             template, data = done.page
             return self._pages.plain(visit, template, done.said, {**data, "back": back_of(visit)})
@@ -98,8 +98,8 @@ def _without_success(error: Exception) -> str:
     """A sentence for the audit: the reason of a refusal may quote a secret, and a fault of other code anything."""
     if isinstance(error, ArgumentError) or (isinstance(error, Refused) and error.status == 400):
         return "refused, perhaps in the middle"
-    told = error if isinstance(error, WorkersError | Refused) else type(error).__name__
-    return f"failed, perhaps in the middle: {told}"
+    reason = error if isinstance(error, WorkersError | Refused) else type(error).__name__
+    return f"failed, perhaps in the middle: {reason}"
 
 
 def _note(visit: Visit, action: Action, said: str, count: int | None, of_api: bool) -> None:
@@ -108,8 +108,8 @@ def _note(visit: Visit, action: Action, said: str, count: int | None, of_api: bo
     done change look failed."""
     who, source, trace = visit.grant.who, str(visit.request.environ.get("REMOTE_ADDR") or ""), visit.trace
     what = f"{trace.scope}: {said}" if trace.scope else said
-    told = {"count": count, "who": who, "source": source, "partition": visit.partition, "change": trace.change}
-    fields = " ".join(f"{name}={one_line(str(value))}" for name, value in told.items() if value not in (None, ""))
+    details = {"count": count, "who": who, "source": source, "partition": visit.partition, "change": trace.change}
+    fields = " ".join(f"{name}={one_line(str(value))}" for name, value in details.items() if value not in (None, ""))
     log.info("pages: %s: %s %s", action.audit_name, one_line(what), fields)
     if action.routine and (of_api or not visit.grant.may(ACT)):
         return

@@ -55,13 +55,13 @@ class ByFile:
     def decide(self, environ: Environ) -> Grant:
         lines = self._current()
         header = str(environ.get("HTTP_AUTHORIZATION") or "")
-        told = _told(header)
-        if told is None:
+        credentials = _credentials(header)
+        if credentials is None:
             raise Refused(
                 401, "these pages need a name and a password. A program sends the header `Authorization: Bearer "
                 "NAME.SECRET`", (_CHALLENGE,)
             )  # fmt: skip
-        name, secret = told
+        name, secret = credentials
         source = str(environ.get("REMOTE_ADDR") or "")
         line = lines.get(name)
         mark = self._mark(f"{line} {secret}")
@@ -117,11 +117,11 @@ class ByFile:
             "their log", (("Retry-After", "30"),)
         )  # fmt: skip
 
-    def _mark(self, told: str) -> bytes:
-        return hmac.new(self._key, told.encode("utf-8", "surrogateescape"), hashlib.sha256).digest()
+    def _mark(self, text: str) -> bytes:
+        return hmac.new(self._key, text.encode("utf-8", "surrogateescape"), hashlib.sha256).digest()
 
 
-def _told(header: str) -> tuple[str, str] | None:
+def _credentials(header: str) -> tuple[str, str] | None:
     """The name and the secret that the request tells."""
     kind, _, rest = header.strip().partition(" ")
     if kind.lower() == "bearer":

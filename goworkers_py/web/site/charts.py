@@ -44,7 +44,7 @@ def bars(title: str, given: Sequence[Bar], unit: str = "jobs", part: str = "fail
     drawn = []
     for place, bar in enumerate(given):
         x, width = LEFT + place * slot + slot * 0.12, slot * 0.76
-        told = f"{bar.name}: {number(bar.value)} {unit}" + (f", {number(bar.part)} {part}" if bar.part else "")
+        hover = f"{bar.name}: {number(bar.value)} {unit}" + (f", {number(bar.part)} {part}" if bar.part else "")
         good, bad = _height(bar.value - bar.part, top), _height(bar.part, top)
         drawn.append(
             Markup(
@@ -52,7 +52,7 @@ def bars(title: str, given: Sequence[Bar], unit: str = "jobs", part: str = "fail
                 '<rect class="good" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>'
                 '<rect class="bad" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/></g>'
             ).format(
-                visible(told), LEFT + place * slot, TOP, slot, HEIGHT - TOP - BOTTOM, x, HEIGHT - BOTTOM - good - bad,
+                visible(hover), LEFT + place * slot, TOP, slot, HEIGHT - TOP - BOTTOM, x, HEIGHT - BOTTOM - good - bad,
                 width, good, x, HEIGHT - BOTTOM - bad, width, bad,
             )
         )  # fmt: skip

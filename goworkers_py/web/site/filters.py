@@ -34,14 +34,14 @@ def span(seconds: float | None) -> str:
         return f"{seconds * 1000:.0f} ms" if seconds else "0 s"
     if abs(seconds) < 10 and seconds != int(seconds):
         return f"{seconds:.1f} s"
-    left, told = abs(round(seconds)), list[str]()
+    left, parts = abs(round(seconds)), list[str]()
     for size, unit in _UNITS:
-        if left >= size and len(told) < 2:
-            told.append(f"{left // size} {unit}")
+        if left >= size and len(parts) < 2:
+            parts.append(f"{left // size} {unit}")
             left %= size
-        elif told:
+        elif parts:
             break
-    return ("-" if seconds < 0 else "") + " ".join(told)
+    return ("-" if seconds < 0 else "") + " ".join(parts)
 
 
 def clock(at: float | None) -> str:
@@ -59,21 +59,21 @@ def ago(at: float | None) -> Markup:
     if at is None or not math.isfinite(at):
         return Markup(NOTHING)
     away = at - time.time()
-    told = f"in {span(away)}" if away >= 1 else "just now" if away > -1 else f"{span(float(round(-away)))} ago"
+    relative = f"in {span(away)}" if away >= 1 else "just now" if away > -1 else f"{span(float(round(-away)))} ago"
     try:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
     except (OverflowError, ValueError, OSError):
         return escape(str(at))
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(stamp, clock(at), told)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(stamp, clock(at), relative)
 
 
 def compact(value: Any, most: int = 160) -> str:
     """A value as JSON in one line, cut."""
     try:
-        told = simplejson.dumps(value, ensure_ascii=False, allow_nan=True, default=str)
+        text = simplejson.dumps(value, ensure_ascii=False, allow_nan=True, default=str)
     except (ValueError, RecursionError, TypeError):
-        told = TOO_LARGE
-    return cut(visible(told).replace("\n", " "), most)
+        text = TOO_LARGE
+    return cut(visible(text).replace("\n", " "), most)
 
 
 def pretty(value: Any) -> str:

@@ -43,9 +43,13 @@ class Hiding:
         if depth > DEEPEST:
             return "(too deep)"
         if isinstance(value, list):
-            shown = [self.value(one, depth + 1) for one in value]
+            shown = [self.value(member, depth + 1) for member in value]
             return value if all(map(operator.is_, shown, value)) else shown
-        masked = {name: told for name, one in value.items() if (told := self._member(name, one, depth)) is not one}
+        masked = {
+            name: shown_member
+            for name, member in value.items()
+            if (shown_member := self._member(name, member, depth)) is not member
+        }
         return {**value, **masked} if masked else value
 
     def _member(self, name: Any, value: Any, depth: int) -> Any:

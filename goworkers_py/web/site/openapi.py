@@ -128,8 +128,8 @@ def _tag(path: str) -> str:
 def _parameter(param: Param) -> dict[str, Any]:
     schema = _schema(param)
     about = schema.pop("description")
-    told = {"name": param.name, "in": "query", "description": about, "required": param.needed, "schema": schema}
-    return told | ({"explode": True} if param.kind.several else {})
+    fields = {"name": param.name, "in": "query", "description": about, "required": param.needed, "schema": schema}
+    return fields | ({"explode": True} if param.kind.several else {})
 
 
 def _schema(param: Param) -> dict[str, Any]:
@@ -147,6 +147,6 @@ def _answer(schema: dict[str, Any], about: str) -> dict[str, Any]:
     return {"description": about, "content": {"application/json": {"schema": schema}}}
 
 
-def _others(told: Mapping[int, str]) -> dict[str, Any]:
+def _others(answers: Mapping[int, str]) -> dict[str, Any]:
     error = {"$ref": "#/components/schemas/Error"}
-    return {str(code): _answer(error if code >= 400 else {"type": "object"}, about) for code, about in told.items()}
+    return {str(code): _answer(error if code >= 400 else {"type": "object"}, about) for code, about in answers.items()}

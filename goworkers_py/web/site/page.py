@@ -56,7 +56,7 @@ class Pages:
             "may_push": visit.grant.may(PUSH) and not self._settings.read_only,
             "read_only": self._settings.read_only,
             "notice": notice.said_in(visit.request),
-            "partitions": [one.name for one in visit.host.config.partitions],
+            "partitions": [partition.name for partition in visit.host.config.partitions],
             **data,
         }
         return Response.of_text(render(template, values))
@@ -78,7 +78,9 @@ class Pages:
 
 def back_of(visit: Visit) -> str:
     """The page from which a form came: an address of this application, whatever the field says."""
-    told = str((visit.request.form.get("_back") or [""])[-1])
-    inside = told.startswith(f"{visit.request.root}/") and not told.startswith(("//", "/\\"))
+    address = str((visit.request.form.get("_back") or [""])[-1])
+    inside = address.startswith(f"{visit.request.root}/") and not address.startswith(("//", "/\\"))
     # A header holds no other characters; links of pages have them quoted.
-    return told if inside and told.isascii() and told.isprintable() and "\\" not in told else visit.link("/")
+    return (
+        address if inside and address.isascii() and address.isprintable() and "\\" not in address else visit.link("/")
+    )

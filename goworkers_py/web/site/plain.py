@@ -32,9 +32,9 @@ def _plain(value: Any, hiding: Hiding) -> Any:
         age_s = None if value.value is None else round(value.age_s, 1)
         return {"age_s": age_s, "value": _plain(value.value, hiding)}
     if (fields := _fields(value)) is not None:
-        return {str(name): _plain(one, hiding) for name, one in fields.items()}
+        return {str(name): _plain(member, hiding) for name, member in fields.items()}
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
-        return [_plain(one, hiding) for one in value]
+        return [_plain(member, hiding) for member in value]
     return _scalar(value)
 
 

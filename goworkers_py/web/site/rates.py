@@ -33,5 +33,5 @@ class Rates:
             while len(self._buckets) > MOST_USERS:
                 del self._buckets[next(iter(self._buckets))]
         if tokens < 1:
-            told = f"more than {self._per_s:g} changes a second: wait a moment"
-            raise Refused(429, told, (("Retry-After", "1"),))
+            reason = f"more than {self._per_s:g} changes a second: wait a moment"
+            raise Refused(429, reason, (("Retry-After", "1"),))

@@ -23,7 +23,7 @@ KINDS = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf
 @cache
 def _templates() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader([FILES / "templates", *(FEATURES / one.name / "templates" for one in BY_NAME)]),
+        loader=FileSystemLoader([FILES / "templates", *(FEATURES / feature.name / "templates" for feature in BY_NAME)]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=shown,

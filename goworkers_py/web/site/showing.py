@@ -47,8 +47,12 @@ def named(name: str, value: object) -> Markup:
 def hidden(fields: Mapping[str, object] | Iterable[tuple[str, object]]) -> Markup:
     """Hidden fields of a form. A list makes several of one name."""
     pairs = fields.items() if isinstance(fields, Mapping) else fields
-    told = ((name, one) for name, value in pairs for one in (value if isinstance(value, list | tuple) else [value]))
-    return Markup("").join(Markup('<input type="hidden" {}>').format(named(name, one)) for name, one in told)
+    flat_pairs = (
+        (name, element) for name, value in pairs for element in (value if isinstance(value, list | tuple) else [value])
+    )
+    return Markup("").join(
+        Markup('<input type="hidden" {}>').format(named(name, element)) for name, element in flat_pairs
+    )
 
 
 def cut(text: str, most: int = 200) -> str:

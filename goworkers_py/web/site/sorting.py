@@ -45,10 +45,10 @@ class Columns:
         name = chosen.removeprefix(DOWN)
         if name not in self._keys:
             raise bad_request(f"{SORT}: this table has the columns {', '.join(self._keys)}, and not {name!r}")
-        told = [(_comparable(self._keys[name](row)), row) for row in rows]
-        known = [one for one in told if one[0] is not None]
-        known.sort(key=lambda one: one[0], reverse=chosen.startswith(DOWN))
-        return [row for _, row in known] + [row for value, row in told if value is None]
+        keyed = [(_comparable(self._keys[name](row)), row) for row in rows]
+        known = [pair for pair in keyed if pair[0] is not None]
+        known.sort(key=lambda pair: pair[0], reverse=chosen.startswith(DOWN))
+        return [row for _, row in known] + [row for value, row in keyed if value is None]
 
 
 def param_of(*tables: Columns) -> Param:

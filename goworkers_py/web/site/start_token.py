@@ -103,8 +103,8 @@ class StartToken:
                 "it in `hosts` of [web], or let `pyworkers web grant NAME` make an access_file",
             )
 
-    def _fits(self, told: str) -> bool:
-        return hmac.compare_digest(self._token, _digest(told))
+    def _fits(self, token: str) -> bool:
+        return hmac.compare_digest(self._token, _digest(token))
 
     def _note_failed(self, source: str) -> None:
         """The count keeps the log short: nobody guesses such a token, and a right one is not counted."""

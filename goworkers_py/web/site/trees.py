@@ -83,7 +83,7 @@ def _count(value: Any) -> int:
     while waiting:
         members = waiting.pop()
         count += len(members)
-        waiting += [one for _, one in _members(members) if one and isinstance(one, dict | list)]
+        waiting += [member for _, member in _members(members) if member and isinstance(member, dict | list)]
     return count
 
 
@@ -94,10 +94,10 @@ def _empty(value: Any) -> str:
 def scalar(value: Any) -> str:
     """As JSON. A number of more digits than Python writes is described."""
     try:
-        told: str = simplejson.dumps(value, ensure_ascii=False, allow_nan=True, default=str)
+        text: str = simplejson.dumps(value, ensure_ascii=False, allow_nan=True, default=str)
     except ValueError:
         return f"(a number of about {int(value.bit_length() / _BITS_OF_A_DIGIT):,} digits)"
-    return told
+    return text
 
 
 def tree(value: Any) -> Tree:

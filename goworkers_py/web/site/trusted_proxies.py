@@ -35,9 +35,9 @@ class TrustedProxies:
 
     def _believe(self, environ: Environ) -> None:
         hops = 0  # of trusted proxies
-        told = _list(environ.pop(FOR, ""))
-        while told and self._trusts(str(environ["REMOTE_ADDR"])) and _address(told[-1]):
-            environ["REMOTE_ADDR"] = str(_address(told.pop()))
+        addresses = _list(environ.pop(FOR, ""))
+        while addresses and self._trusts(str(environ["REMOTE_ADDR"])) and _address(addresses[-1]):
+            environ["REMOTE_ADDR"] = str(_address(addresses.pop()))
             hops += 1
         hosts, schemes = _list(environ.pop(HOST, "")), _list(environ.pop(PROTO, ""))
         # Each proxy adds its value at the end, or puts it in the place of the former ones.

@@ -58,11 +58,11 @@ class Visit:
     @cached_property
     def partition(self) -> str:
         """Its name as people write it; empty for the main one."""
-        told = self.request.query.get(PARTITION)
-        if not told and self.request.changes:
+        given = self.request.query.get(PARTITION)
+        if not given and self.request.changes:
             with suppress(Refused):  # of a body that cannot be read; its reader says so
-                told = self.request.form.get(PARTITION)
-        name = (told or [""])[-1]
+                given = self.request.form.get(PARTITION)
+        name = (given or [""])[-1]
         if name is not None and not isinstance(name, str):
             raise bad_request(f"{PARTITION}: must be a text")
         return name or ""
@@ -118,8 +118,8 @@ class Visit:
 
 
 def _query(parameters: Mapping[str, Any]) -> str:
-    told = {name: value for name, value in parameters.items() if value not in ("", None, [], False)}
+    given = {name: value for name, value in parameters.items() if value not in ("", None, [], False)}
     text = urlencode(
-        {name: "yes" if value is True else value for name, value in told.items()}, doseq=True, errors="surrogatepass"
+        {name: "yes" if value is True else value for name, value in given.items()}, doseq=True, errors="surrogatepass"
     )
     return f"?{text}" if text else ""

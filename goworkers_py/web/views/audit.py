@@ -15,7 +15,7 @@ def listed(visit: Visit) -> Data:
     limit = min(visit.args["limit"], 500)
     found = visit.inspector.actions(limit, visit.args["after"] or "")
     return {
-        "actions": [one.as_dict() for one in found],
+        "actions": [entry.as_dict() for entry in found],
         "next": found[-1].position if len(found) == limit else "",
         "offered": True,
     }

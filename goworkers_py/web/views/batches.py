@@ -16,12 +16,12 @@ CID = Param("cid", "id of the chain", needed=True)
 MOST = 200
 
 BATCHES = Columns(
-    "state", "total", "pending", "failed", "at", name=lambda one: one["name"] or one["bid"],
-    progress=lambda one: one["ended"] / one["total"] if one["total"] else None,
+    "state", "total", "pending", "failed", "at", name=lambda batch: batch["name"] or batch["bid"],
+    progress=lambda batch: batch["ended"] / batch["total"] if batch["total"] else None,
 )  # fmt: skip
 CHAINS = Columns(
     "cid", "state", "link", "job_class", "at",
-    progress=lambda one: 1.0 if one.state == "ended" else max(0, one.link - 1) / (one.links or 1),
+    progress=lambda chain: 1.0 if chain.state == "ended" else max(0, chain.link - 1) / (chain.links or 1),
 )  # fmt: skip
 
 
@@ -29,7 +29,7 @@ def batches(visit: Visit) -> Data:
     """The batches, the last changed first; those that have ended without failed jobs come last."""
     found = entries(visit, "batches", Capability.BATCHES, visit.inspector.batches.all, MOST)
     return {
-        "batches": BATCHES.sorted([_told(one) for one in found], visit.args["sort"]),
+        "batches": BATCHES.sorted([_fields(batch) for batch in found], visit.args["sort"]),
         "most": MOST,
         "offered": visit.inspector.has(Capability.BATCHES),
     }
@@ -41,15 +41,15 @@ def batch(visit: Visit) -> Data:
     found = visit.inspector.batches.status(bid)
     if found is None:
         raise Refused(404, f"there is no batch {bid}, or not any more")
-    return {"batch": _told(found), "deaths": visit.inspector.batches.deaths(bid)}
+    return {"batch": _fields(found), "deaths": visit.inspector.batches.deaths(bid)}
 
 
-def _told(one: BatchStatus) -> dict[str, object]:
+def _fields(batch: BatchStatus) -> dict[str, object]:
     return {
-        "bid": one.bid, "name": one.name, "at": one.at, "state": one.state, "total": one.total, "ended": one.ended,
-        "pending": one.pending, "succeeded": one.succeeded, "failed": one.failed, "cancelled": one.cancelled,
-        "expired": one.expired, "ended_at": one.ended_at, "holds": one.holds, "waiting_for": list(one.waiting_for),
-        "callback_queues": list(one.to),
+        "bid": batch.bid, "name": batch.name, "at": batch.at, "state": batch.state, "total": batch.total,
+        "ended": batch.ended, "pending": batch.pending, "succeeded": batch.succeeded, "failed": batch.failed,
+        "cancelled": batch.cancelled, "expired": batch.expired, "ended_at": batch.ended_at, "holds": batch.holds,
+        "waiting_for": list(batch.waiting_for), "callback_queues": list(batch.to),
     }  # fmt: skip
 
 

@@ -37,32 +37,32 @@ def listed(visit: Visit) -> Data:
         found = visit.snapshot("configurations", AGE_S, _configurations(visit).newest)
     except ConfigError:
         return {"configurations": [], "offered": False}
-    rows = [_told(one) | _used(visit, one) for one in found]
+    rows = [_fields(config) | _used(visit, config) for config in found]
     return {"configurations": COLUMNS.sorted(rows, visit.args["sort"]), "offered": True}
 
 
-def one(visit: Visit) -> Data:
+def details(visit: Visit) -> Data:
     """One configuration: its versions, the text of one of them, and what differs from the version before."""
     versions = _versions(visit)
-    by_number = {one.version: one for one in versions}
+    by_number = {config.version: config for config in versions}
     shown = by_number.get(visit.args["version"] or max(by_number))
     if shown is None:
         raise Refused(404, f"{visit.args['name']} has no version {visit.args['version']}")
-    before = [one for one in versions if one.version < shown.version]
+    before = [config for config in versions if config.version < shown.version]
     text = masked(shown.text, visit.hiding)
     diff: list[str] = []
     if before:
         old = masked(before[-1].text, visit.hiding)
         diff = _diff(old.splitlines(), text.splitlines(), str(before[-1]), str(shown))
     processes = [
-        {"identity": one.identity, "started": one.config.started, "applied": one.config.applied,
-         "waiting": one.config.waiting}
-        for one in fleet_processes(visit) if one.config is not None and one.config.name == shown.name
+        {"identity": process.identity, "started": process.config.started, "applied": process.config.applied,
+         "waiting": process.config.waiting}
+        for process in fleet_processes(visit) if process.config is not None and process.config.name == shown.name
     ]  # fmt: skip
     return {
-        "configuration": _told(shown), "text": text, "diff": diff,
+        "configuration": _fields(shown), "text": text, "diff": diff,
         "newest": shown.version == max(by_number), "processes": processes,
-        "versions": [_told(one) for one in reversed(versions)],
+        "versions": [_fields(config) for config in reversed(versions)],
     }  # fmt: skip
 
 
@@ -79,13 +79,17 @@ def _versions(visit: Visit) -> Sequence[StoredConfig]:
         raise Refused(404, str(error)) from None
 
 
-def _told(stored: StoredConfig) -> dict[str, object]:
+def _fields(stored: StoredConfig) -> dict[str, object]:
     return {name: value for name, value in stored.as_dict().items() if name != "text"}
 
 
 def _used(visit: Visit, stored: StoredConfig) -> dict[str, object]:
-    used = [one.config for one in fleet_processes(visit) if one.config is not None and one.config.name == stored.name]
-    behind = sum(not one.has(stored) or bool(one.waiting) for one in used)
+    used = [
+        process.config
+        for process in fleet_processes(visit)
+        if process.config is not None and process.config.name == stored.name
+    ]
+    behind = sum(not config.has(stored) or bool(config.waiting) for config in used)
     return {"processes": len(used), "behind": behind}
 
 
@@ -128,8 +132,8 @@ def _ask_rollback(visit: Visit) -> str:
 
 def _ask_delete(visit: Visit) -> str:
     versions = _versions(visit)
-    told = counted(len(versions), "version", "versions")
-    return f"Delete {visit.args['name']} with its {told}? No process can start from it then."
+    count = counted(len(versions), "version", "versions")
+    return f"Delete {visit.args['name']} with its {count}? No process can start from it then."
 
 
 def _configurations(visit: Visit) -> CentralConfiguration:
@@ -140,7 +144,7 @@ def _configurations(visit: Visit) -> CentralConfiguration:
 _VERSION = Param("version", "number of a version; without one, the newest", whole_from(1))
 VIEWS = [
     View("/configurations", "Configurations", "configurations.html", listed, (COLUMNS.param,), menu="Configurations"),
-    View("/configuration", "Configuration", "configuration.html", one, (NAME, _VERSION), "/configurations"),
+    View("/configuration", "Configuration", "configuration.html", details, (NAME, _VERSION), "/configurations"),
 ]
 ACTIONS = [
     Action(

@@ -51,12 +51,13 @@ class Failure:
             self.newest, self.error_message = kind.newest, kind.error_message
         if kind.oldest is not None:
             self.oldest = kind.oldest if self.oldest is None else min(self.oldest, kind.oldest)
-        self.by_hour = [one + other for one, other in zip(self.by_hour, kind.by_hour, strict=True)]
+        self.by_hour = [own + other for own, other in zip(self.by_hour, kind.by_hour, strict=True)]
 
 
 COLUMNS = Columns(
-    "job_class", "error_class", "retry", "dead", "count", "oldest", "newest", last_day=lambda one: sum(one.by_hour)
-)
+    "job_class", "error_class", "retry", "dead", "count", "oldest", "newest",
+    last_day=lambda failure: sum(failure.by_hour),
+)  # fmt: skip
 
 
 def listed(visit: Visit) -> Data:
@@ -64,18 +65,18 @@ def listed(visit: Visit) -> Data:
     thousand jobs the counts are estimated from a sample: `looked_at` is less than `total` then."""
     wanted, state = (visit.args["class"] or "").lower(), visit.args["state"]
     samples = {name: sampled(visit, name) for name in STATES}
-    shown = {name: one for name, one in samples.items() if state in ("", name)}
-    found = [one for one in _together(shown) if wanted in one.job_class.lower()]
-    values = [one.value for one in shown.values() if one.value is not None]
+    shown = {name: snapshot for name, snapshot in samples.items() if state in ("", name)}
+    found = [failure for failure in _together(shown) if wanted in failure.job_class.lower()]
+    values = [snapshot.value for snapshot in shown.values() if snapshot.value is not None]
     return {
         "state": state,
         "class_text": visit.args["class"] or "",
         "failures": COLUMNS.sorted(found, visit.args["sort"])[:MOST_SHOWN],
         "kinds": len(found),
-        "samples": {name: _without_kinds(one) for name, one in samples.items()},
-        "looked_at": sum(one.looked_at for one in values),
-        "total": sum(one.total for one in values),
-        "estimated": any(one.looked_at < one.total for one in values),
+        "samples": {name: _without_kinds(snapshot) for name, snapshot in samples.items()},
+        "looked_at": sum(sample.looked_at for sample in values),
+        "total": sum(sample.total for sample in values),
+        "estimated": any(sample.looked_at < sample.total for sample in values),
     }
 
 
@@ -90,12 +91,12 @@ def _together(samples: Mapping[str, PageSnapshot[Sample]]) -> list[Failure]:
         for kind in sample.value.kinds if sample.value is not None else ():
             name = kind.job_class, kind.error_class
             found.setdefault(name, Failure(*name)).add(kind, state)
-    return sorted(found.values(), key=lambda one: (-one.count, one.job_class, one.error_class))
+    return sorted(found.values(), key=lambda failure: (-failure.count, failure.job_class, failure.error_class))
 
 
 def _without_kinds(sample: PageSnapshot[Sample]) -> PageSnapshot[Mapping[str, int]]:
-    told = None if sample.value is None else {"total": sample.value.total, "looked_at": sample.value.looked_at}
-    return PageSnapshot(told, sample.at, sample.error)
+    counts = None if sample.value is None else {"total": sample.value.total, "looked_at": sample.value.looked_at}
+    return PageSnapshot(counts, sample.at, sample.error)
 
 
 VIEWS = [

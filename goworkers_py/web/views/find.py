@@ -52,18 +52,19 @@ def _hits(visit: Visit, text: str) -> Iterator[Hit]:
     yield from _batch(visit, text)
     like = text.lower()
     queues = [queue.name for queue in fleet_stats(visit).queues]
-    yield from (Hit(cut(one, LONGEST_NAME), "queue", visit.link("/queue", name=one)) for one in _like(like, queues))
+    yield from (Hit(cut(name, LONGEST_NAME), "queue", visit.link("/queue", name=name)) for name in _like(like, queues))
     classes = _classes(visit)
     yield from (
-        Hit(cut(one, LONGEST_NAME), "class", visit.link("/metrics/class", name=one)) for one in _like(like, classes)
+        Hit(cut(name, LONGEST_NAME), "class", visit.link("/metrics/class", name=name)) for name in _like(like, classes)
     )
-    identities = [one.identity for one in fleet_processes(visit)]
+    identities = [process.identity for process in fleet_processes(visit)]
     yield from (
-        Hit(cut(one, LONGEST_NAME), "process", visit.link("/process", identity=one)) for one in _like(like, identities)
+        Hit(cut(identity, LONGEST_NAME), "process", visit.link("/process", identity=identity))
+        for identity in _like(like, identities)
     )
     yield from (
-        Hit(cut(one, LONGEST_NAME), "periodic job", visit.link("/periodic/one", name=one))
-        for one in _like(like, _periodic(visit))
+        Hit(cut(name, LONGEST_NAME), "periodic job", visit.link("/periodic/one", name=name))
+        for name in _like(like, _periodic(visit))
     )
 
 
@@ -75,9 +76,9 @@ def _like(text: str, names: Sequence[str]) -> list[str]:
 
 def _job(visit: Visit, text: str) -> Iterator[Hit]:
     with suppress(ArgumentError):  # this cannot be a jid
-        for one in visit.snapshot("running", 2, visit.inspector.running):
-            if one.job.jid == text:
-                yield _hit_of(visit, text, RUNNING, one.queue)
+        for run in visit.snapshot("running", 2, visit.inspector.running):
+            if run.job.jid == text:
+                yield _hit_of(visit, text, RUNNING, run.queue)
                 return
         if visit.inspector.record(text) is not None:
             yield _hit_of(visit, text)
@@ -108,7 +109,7 @@ def _batch(visit: Visit, text: str) -> Iterator[Hit]:
 
 def _classes(visit: Visit) -> Sequence[str]:
     """The classes of failed and of running jobs, and those with code in this program."""
-    found = {_class_of(one.job) for one in visit.snapshot("running", 2, visit.inspector.running)}
+    found = {_class_of(run.job) for run in visit.snapshot("running", 2, visit.inspector.running)}
     for state in STATES:
         if (sample := sampled(visit, state).value) is not None:
             found |= {kind.job_class for kind in sample.kinds if not kind.job_class.startswith("(")}
@@ -128,7 +129,7 @@ def _class_of(job: StoredJob) -> str:
 def _periodic(visit: Visit) -> Sequence[str]:
     with suppress(ConfigError, BrokerError):
         jobs = visit.snapshot("periodic jobs", PERIODIC_AGE_S, visit.inspector.periodic_jobs)
-        return [f"{one.source}:{one.name}" for one in jobs]
+        return [f"{job.source}:{job.name}" for job in jobs]
     return []
 
 

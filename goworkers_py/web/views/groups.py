@@ -34,22 +34,22 @@ def listed(visit: Visit) -> Data:
     job_class = visit.args["class"] or ""
     found = entries(visit, f"groups {job_class}", Capability.GROUPS, lambda: visit.inspector.groups(job_class))
     return {
-        "groups": COLUMNS.sorted([_told(one) for one in found], visit.args["sort"]),
+        "groups": COLUMNS.sorted([_fields(entry) for entry in found], visit.args["sort"]),
         "most": MOST,
         "offered": visit.inspector.has(Capability.GROUPS),
     }
 
 
-def one(visit: Visit) -> Data:
+def details(visit: Visit) -> Data:
     """One group: its settings, and the members that joined first."""
     group = _group(visit)
     entry = visit.inspector.group(group) or GroupEntry(group, 0)
     begin_reading(visit)
     members = [row_of(job, visit.hiding) for job in held(visit, few(visit.inspector.members(group, MEMBERS)))]
-    return {"group": _told(entry), "members": members}
+    return {"group": _fields(entry), "members": members}
 
 
-def _told(entry: GroupEntry) -> dict[str, object]:
+def _fields(entry: GroupEntry) -> dict[str, object]:
     return {
         **entry.group._asdict(), "size": entry.size, "first": entry.first, "due": entry.due,
         "settings": entry.settings._asdict(), "own": entry.own._asdict(), "set_by_hand": entry.own != OwnSettings(),
@@ -105,7 +105,7 @@ def _ask_delete(visit: Visit) -> str:
 
 VIEWS = [
     View("/groups", "Groups", "groups.html", listed, (CLASS, COLUMNS.param), menu="Groups"),
-    View("/group", "Group", "group.html", one, GROUP, "/groups"),
+    View("/group", "Group", "group.html", details, GROUP, "/groups"),
 ]
 ACTIONS = [
     Action("/group/flush", _flush, GROUP),

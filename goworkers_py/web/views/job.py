@@ -25,7 +25,7 @@ __all__ = ["ACTIONS", "VIEWS"]
 MOST_MOVES = 100
 
 
-def one(visit: Visit) -> Data:
+def details(visit: Visit) -> Data:
     """One job. `key` and `state` of a list find it at once; without them a tracked job is found by its record, and any
     other is searched for: among some thousand jobs of each place. `elsewhere` lists all places where a job with this
     jid was seen; `search.complete` says whether every place was searched to its end."""
@@ -37,7 +37,7 @@ def one(visit: Visit) -> Data:
     data: dict[str, Any] = {
         "jid": finder.jid,
         "state": found.state if found is not None else record.state if record is not None else "unknown",
-        "record": None if record is None else _told_of(record),
+        "record": None if record is None else _fields_of(record),
         "timeline": _timeline(found, record),
         "result": facts.result_of(record, visit.hiding),
         "search": search,
@@ -75,7 +75,7 @@ def _is(spot: Spot, found: FoundOnPage, hiding: Hiding) -> bool:
     return spot.state != WAITING or spot.queue == found.queue
 
 
-def _told_of(record: JobRecord) -> Data:
+def _fields_of(record: JobRecord) -> Data:
     fields = ("state", "at", "queue", "job_class", "group", "owner", "error_class", "error_message", "progress")
     return {name: getattr(record, name) for name in fields} | {
         "percent": record.progress.percent if record.progress is not None else None
@@ -103,6 +103,6 @@ def raw(visit: Visit) -> Response:
 
 
 VIEWS = [
-    View("/job", "Job", "job.html", one, NAMED, "/jobs"),
+    View("/job", "Job", "job.html", details, NAMED, "/jobs"),
     View("/job/raw", "Payload", "", raw, NAMED, "/jobs"),
 ]

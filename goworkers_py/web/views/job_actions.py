@@ -82,8 +82,8 @@ def _text(value: Any, longest: float = LONGEST_EDITED) -> str | None:
                 return None
     except (ValueError, RecursionError):
         return None  # a number of more digits than Python writes
-    told = "".join(parts)
-    return "".join(char if char.isprintable() or char == "\n" else simplejson.dumps(char)[1:-1] for char in told)
+    text = "".join(parts)
+    return "".join(char if char.isprintable() or char == "\n" else simplejson.dumps(char)[1:-1] for char in text)
 
 
 def _cancel(visit: Visit) -> ActionDone:
@@ -123,17 +123,17 @@ def _again(visit: Visit) -> ActionDone:
 def _given(visit: Visit, form: EditedForm, name: str, kind: type) -> Any:
     """The value of the field; None for one that says the same as the job."""
     request = visit.request
-    told = request.json.get(name) if request.is_json else next(iter(request.form.get(name) or ()), None)
+    given = request.json.get(name) if request.is_json else next(iter(request.form.get(name) or ()), None)
     shown = getattr(form, name)
-    if told is None or (isinstance(told, str) and told.replace("\r\n", "\n").strip() in ("", shown)):
+    if given is None or (isinstance(given, str) and given.replace("\r\n", "\n").strip() in ("", shown)):
         return None
     try:
-        value = JSON.read(told)
+        value = JSON.read(given)
     except ArgumentError as error:
         raise bad_request(f"{name}: {error}") from None
     if not isinstance(value, kind):
         raise bad_request(f"{name}: must be a JSON {'array' if kind is list else 'object'}")
-    if form.masked and MASK in (told if isinstance(told, str) else _text(told, math.inf) or ""):
+    if form.masked and MASK in (given if isinstance(given, str) else _text(given, math.inf) or ""):
         raise bad_request(
             f'{name}: a hidden value of this job is shown as "{MASK}", and would be pushed as this text; write the '
             "value in its place, or leave the arguments as they are"

@@ -86,7 +86,9 @@ class Finder:
     def _among(self, searched: PageSnapshot[Search]) -> FoundOnPage | None:
         """None also where the job has left since the search."""
         spots = searched.value.spots if searched.value is not None else []
-        return next((one for spot in spots if (one := self._at(spot.state, spot.queue, spot.key)) is not None), None)
+        return next(
+            (found for spot in spots if (found := self._at(spot.state, spot.queue, spot.key)) is not None), None
+        )
 
     def search(self, max_age_s: float = SEARCH_AGE_S) -> PageSnapshot[Search]:
         """All places that hold a job with this jid, as far as they were seen."""
@@ -128,9 +130,9 @@ class Finder:
 
     def _running(self) -> FoundOnPage | None:
         found = self._visit.snapshot("running", 2, self._inspector.running)
-        for one in found:
-            if one.job.jid == self.jid:
-                return FoundOnPage(RUNNING, glance_of(self.jid).of(one.job), one.queue, one.identity, one.since)
+        for run in found:
+            if run.job.jid == self.jid:
+                return FoundOnPage(RUNNING, glance_of(self.jid).of(run.job), run.queue, run.identity, run.since)
         return None
 
 
@@ -163,9 +165,11 @@ def _looked_for(inspector: Inspector, place: Place, wanted: Wanted) -> Iterator[
 
 def _fetched(inspector: Inspector, jid: str) -> Iterator[FoundOnPage]:
     """Jobs in progress that no process reports as running: not begun, or their process is dead."""
-    for one in itertools.islice(inspector.in_progress(), MOST_LOOKED_AT):
-        if one.job.jid == jid and (one.running_since is None or not one.owner.alive):
-            yield FoundOnPage(FETCHED, glance_of(jid).of(one.job), one.queue, one.owner.identity, one.running_since)
+    for fetched in itertools.islice(inspector.in_progress(), MOST_LOOKED_AT):
+        if fetched.job.jid == jid and (fetched.running_since is None or not fetched.owner.alive):
+            yield FoundOnPage(
+                FETCHED, glance_of(jid).of(fetched.job), fetched.queue, fetched.owner.identity, fetched.running_since
+            )
 
 
 def search(inspector: Inspector, jid: str, hiding: Hiding) -> Search:
@@ -174,8 +178,8 @@ def search(inspector: Inspector, jid: str, hiding: Hiding) -> Search:
     waiting = [(WAITING, waiting_in(queue.name)) for queue in queues if queue.size]
     for word, place in [("scheduled", PLACES["scheduled"]), ("retry", PLACES["retry"]), *waiting]:
         _search_in(inspector, word, place, jid, made, hiding)
-    running = [one for one in inspector.running() if one.job.jid == jid]
-    made.spots += [Spot(RUNNING, one.queue, key_of(one.job, hiding), one.identity) for one in running]
+    running = [run for run in inspector.running() if run.job.jid == jid]
+    made.spots += [Spot(RUNNING, run.queue, key_of(run.job, hiding), run.identity) for run in running]
     for found in _fetched(inspector, jid):
         made.spots.append(Spot(FETCHED, found.queue, key_of(found.job, hiding), found.process))
     for word in ("limited", "outbox", "dead"):

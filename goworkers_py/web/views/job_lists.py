@@ -53,14 +53,14 @@ def listed(visit: Visit) -> Data:
     stats = fleet_stats(visit)
     data: dict[str, Any] = {
         "state": state, "queue": args["queue"] or "", "states": STATES, "counts": _counts(stats),
-        "filter": asked(visit), "order": args["order"], "queues": [one for one in stats.queues if one.size],
+        "filter": asked(visit), "order": args["order"], "queues": [queue for queue in stats.queues if queue.size],
         "jobs": [], "running": [], "ended": [], "next": "", "looked_at": 0, "total": 0,
         "sorted_among": 0, "actions": OFFERED.get(state, ()),
     }  # fmt: skip
     if state == WAITING and not data["queue"]:
         if not data["queues"]:
             return data
-        data["queue"] = max(stats.queues, key=lambda one: one.size).name
+        data["queue"] = max(stats.queues, key=lambda queue: queue.size).name
     if state in PLACED:
         data |= _placed(visit, place_of(state, data["queue"]))
     elif state == "running":
@@ -78,14 +78,14 @@ def _ended(visit: Visit, state: StateWord) -> dict[str, Any]:
     else:
         page = visit.inspector.ended(state, after=args["after"] or "", limit=min(args["limit"], MOST_ENDED))
     fitting = [
-        one for one in page.jobs
-        if args["class"] in (None, "", one.job_class) and args["queue"] in (None, "", one.queue)
+        record for record in page.jobs
+        if args["class"] in (None, "", record.job_class) and args["queue"] in (None, "", record.queue)
     ]  # fmt: skip
-    told = {"ended": fitting, "next": page.next, "looked_at": len(page.jobs), "total": page.total}
+    data = {"ended": fitting, "next": page.next, "looked_at": len(page.jobs), "total": page.total}
     if args["sort"]:
-        told["ended"], told["next"] = window(visit, ENDED_JOBS.sorted(fitting, args["sort"]), MOST_ENDED)
-        told["sorted_among"] = len(fitting) if page.next else 0
-    return told
+        data["ended"], data["next"] = window(visit, ENDED_JOBS.sorted(fitting, args["sort"]), MOST_ENDED)
+        data["sorted_among"] = len(fitting) if page.next else 0
+    return data
 
 
 def _placed(visit: Visit, place: Place) -> dict[str, Any]:

@@ -30,11 +30,11 @@ PLACED_JOBS = Columns(
     retry_count=retry_count, enqueued_at=enqueued_at,
 )  # fmt: skip
 RUNNING_JOBS = Columns(
-    "since", "queue", process=lambda one: one.identity, job_class=lambda one: shown_class(one.job.message),
-    jid=lambda one: one.job.jid,
+    "since", "queue", process=lambda run: run.identity, job_class=lambda run: shown_class(run.job.message),
+    jid=lambda run: run.job.jid,
 )  # fmt: skip
 ENDED_JOBS = Columns(
-    "since", "job_class", "queue", "jid", why=lambda one: one.timeline[-1].reason if one.timeline else ""
+    "since", "job_class", "queue", "jid", why=lambda record: record.timeline[-1].reason if record.timeline else ""
 )
 
 

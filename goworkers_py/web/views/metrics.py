@@ -22,7 +22,7 @@ DAY_S = 86_400
 
 COLUMNS = Columns(
     "job_class", "runs", "failures", "mean_ms", "total_ms",
-    failure_rate=lambda one: one.failures / one.runs if one.runs else None,
+    failure_rate=lambda metrics: metrics.failures / metrics.runs if metrics.runs else None,
 )  # fmt: skip
 
 
@@ -36,14 +36,14 @@ def classes(visit: Visit) -> Data:
     found = counted.value or []
     return data | {
         "counted": {"at": counted.at, "age_s": counted.age_s} if counted.value is not None else None,
-        "classes": [one.as_dict() for one in COLUMNS.sorted(found, visit.args["sort"])[:MOST_CLASSES]],
+        "classes": [metrics.as_dict() for metrics in COLUMNS.sorted(found, visit.args["sort"])[:MOST_CLASSES]],
         "number": len(found),
         "bars": _bars_of_all(found),
         "marks": _marks(visit, hours),
     }
 
 
-def one(visit: Visit) -> Data:
+def details(visit: Visit) -> Data:
     """One class: its runs and failures over time, its run times as percentiles and as a histogram."""
     hours, name = int(visit.args["hours"]), visit.args["name"]
     data = {"hours": str(hours), "periods": HOURS, "name": name, "offered": visit.inspector.knows_metrics}
@@ -69,8 +69,8 @@ def _bars_of_all(found: Sequence[ClassMetrics]) -> list[Bar]:
     if not found:
         return []
     series = found[0].series
-    runs = [sum(counts) for counts in zip(*(one.series.runs for one in found), strict=True)]
-    failures = [sum(counts) for counts in zip(*(one.series.failures for one in found), strict=True)]
+    runs = [sum(counts) for counts in zip(*(metrics.series.runs for metrics in found), strict=True)]
+    failures = [sum(counts) for counts in zip(*(metrics.series.failures for metrics in found), strict=True)]
     return _bars(RunSeries(series.step_s, series.starts, runs, failures))
 
 
@@ -94,6 +94,6 @@ def _span(milliseconds: float) -> str:
 
 VIEWS = [
     View("/metrics", "Metrics", "metrics.html", classes, (PERIOD, COLUMNS.param), menu="Metrics"),
-    View("/metrics/class", "Class", "metrics_class.html", one, (CLASS, PERIOD), "/metrics"),
+    View("/metrics/class", "Class", "metrics_class.html", details, (CLASS, PERIOD), "/metrics"),
 ]
 ACTIONS: list[Action] = []

@@ -25,14 +25,14 @@ def overview(visit: Visit) -> Data:
     that fail most, and version, memory and clients of each server of the broker."""
     stats, processes = fleet_stats(visit), fleet_processes(visit)
     days = fleet_history(visit)
-    fullest = sorted(stats.queues, key=lambda one: (-one.size, -one.latency_s, one.name))[:MOST_QUEUES]
+    fullest = sorted(stats.queues, key=lambda queue: (-queue.size, -queue.latency_s, queue.name))[:MOST_QUEUES]
     retries = visit.panel("sample of retries", SAMPLE_AGE_S, lambda: visit.inspector.sample(visit.inspector.RETRIES))
     dead = visit.panel("sample of dead", SAMPLE_AGE_S, lambda: visit.inspector.sample(visit.inspector.DEAD))
     return {
         "stats": replace(stats, queues=[]),
         "now": visit.trends.rates(visit.partition),
-        "busy": sum(one.busy for one in processes),
-        "threads": sum(one.concurrency for one in processes),
+        "busy": sum(process.busy for process in processes),
+        "threads": sum(process.concurrency for process in processes),
         "processes": len(processes),
         "waiting": sum(queue.size for queue in stats.queues),
         "latency_s": max((queue.latency_s for queue in stats.queues if queue.size), default=0.0),
@@ -62,7 +62,9 @@ def _findings(visit: Visit) -> Sequence[Finding]:
     work = visit.host.our_work() if not visit.partition else None
     found = Doctor(visit.inspector, work, SAMPLE, MOST_FAILURES).findings()
     # The page shows failures by themselves.
-    return sorted((one for one in found if one.check != "failures"), key=lambda one: not one.problem)
+    return sorted(
+        (finding for finding in found if finding.check != "failures"), key=lambda finding: not finding.problem
+    )
 
 
 def _stats(visit: Visit) -> Data:

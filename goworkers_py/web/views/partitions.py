@@ -26,7 +26,7 @@ COLUMNS = Columns(
 def listed(visit: Visit) -> Data:
     """Every partition: its broker, whether it answers, what waits there, and who leads its standby processes."""
     config = visit.host.config
-    names = ["", *(one.name for one in config.partitions)]
+    names = ["", *(partition.name for partition in config.partitions)]
     for name in names:
         _look(visit, name, 0.0)  # all are asked at once: brokers that do not answer hold up the page together
     deadline = time.monotonic() + WAIT_S

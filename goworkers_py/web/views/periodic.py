@@ -20,7 +20,7 @@ NAME = Param("name", "name of the schedule, or SOURCE:NAME where two application
 SLOTS, FIRINGS = 5, 50
 
 COLUMNS = Columns(
-    "name", "rule", "next_at", "job_class", "queue", "state", last_at=lambda one: one.last.at if one.last else None
+    "name", "rule", "next_at", "job_class", "queue", "state", last_at=lambda job: job.last.at if job.last else None
 )
 
 
@@ -29,14 +29,14 @@ def listed(visit: Visit) -> Data:
     gems are among them."""
     inspector = visit.inspector
     found = entries(visit, "periodic jobs", Capability.PERIODIC, inspector.periodic_jobs)
-    foreign = [status_of_foreign(one) for one in inspector.neighbours.schedules()][:MOST]
+    foreign = [status_of_foreign(schedule) for schedule in inspector.neighbours.schedules()][:MOST]
     return {
-        "jobs": [_shown(visit, one) for one in COLUMNS.sorted([*found, *foreign], visit.args["sort"])],
+        "jobs": [_shown(visit, job) for job in COLUMNS.sorted([*found, *foreign], visit.args["sort"])],
         "offered": inspector.has(Capability.PERIODIC),
     }
 
 
-def one(visit: Visit) -> Data:
+def details(visit: Visit) -> Data:
     """One schedule: its rule in code and by hand, its next slots and its last firings."""
     inspector, name = visit.inspector, visit.args["name"]
     return {
@@ -47,26 +47,26 @@ def one(visit: Visit) -> Data:
 
 
 def _shown(visit: Visit, job: PeriodicJobStatus) -> dict[str, object]:
-    told = asdict(job) | {"last": job.last, "full_name": f"{job.source}:{job.name}"}
-    told["rule"] = visit.hiding.text(job.rule)  # that of a gem may be the whole schedule, as JSON
-    told["args"], told["args_of_code"] = visit.hiding.value(job.args), visit.hiding.value(job.args_of_code)
-    return told
+    fields = asdict(job) | {"last": job.last, "full_name": f"{job.source}:{job.name}"}
+    fields["rule"] = visit.hiding.text(job.rule)  # that of a gem may be the whole schedule, as JSON
+    fields["args"], fields["args_of_code"] = visit.hiding.value(job.args), visit.hiding.value(job.args_of_code)
+    return fields
 
 
 def _pause(visit: Visit) -> ActionDone:
     """Stops a schedule in all processes, until `resume`."""
-    return _told(visit, visit.inspector.pause_periodic(visit.args["name"]), "is paused", "was paused already")
+    return _answer(visit, visit.inspector.pause_periodic(visit.args["name"]), "is paused", "was paused already")
 
 
 def _resume(visit: Visit) -> ActionDone:
     """Ends a pause. The slots of its time are not made up for."""
-    return _told(visit, visit.inspector.resume_periodic(visit.args["name"]), "goes on", "was not paused")
+    return _answer(visit, visit.inspector.resume_periodic(visit.args["name"]), "goes on", "was not paused")
 
 
 def _run(visit: Visit) -> ActionDone:
     """Pushes a job of the schedule now, also of a paused one; a process that has it in its code does so in seconds."""
     asked = visit.inspector.run_periodic(visit.args["name"])
-    return _told(visit, asked, "was asked for a job", "is in the code of no live process")
+    return _answer(visit, asked, "was asked for a job", "is in the code of no live process")
 
 
 def _set(visit: Visit) -> ActionDone:
@@ -81,13 +81,13 @@ def _set(visit: Visit) -> ActionDone:
         args["name"], cron=args["cron"] or "", every=args["every"] or 0, timezone=args["timezone"] or "",
         args=args["args"],
     )  # fmt: skip
-    return _told(visit, True, "was set by hand", "")
+    return _answer(visit, True, "was set by hand", "")
 
 
 def _check_unmasked(visit: Visit) -> None:
     """Who copies the arguments from the page would store the mask in place of a secret."""
-    told = visit.args["args"]
-    if told is None or MASK not in simplejson.dumps(told):
+    given = visit.args["args"]
+    if given is None or MASK not in simplejson.dumps(given):
         return
     job = visit.inspector.periodic_job(visit.args["name"])
     known = [job.args, job.args_of_code]
@@ -99,7 +99,7 @@ def _check_unmasked(visit: Visit) -> None:
 
 def _unset(visit: Visit) -> ActionDone:
     """Ends `set`: the schedule is as in the code again."""
-    return _told(visit, visit.inspector.unset_periodic(visit.args["name"]), "is as in the code", "had nothing set")
+    return _answer(visit, visit.inspector.unset_periodic(visit.args["name"]), "is as in the code", "had nothing set")
 
 
 def _forget(visit: Visit) -> ActionDone:
@@ -110,13 +110,13 @@ def _forget(visit: Visit) -> ActionDone:
     return ActionDone(said, int(gone), to=visit.link("/periodic"))
 
 
-def _told(visit: Visit, done: bool, what: str, otherwise: str) -> ActionDone:
+def _answer(visit: Visit, done: bool, what: str, otherwise: str) -> ActionDone:
     return ActionDone(f"periodic job {visit.args['name']} {what if done else otherwise}", int(done))
 
 
 VIEWS = [
     View("/periodic", "Periodic jobs", "periodic.html", listed, (COLUMNS.param,), menu="Periodic"),
-    View("/periodic/one", "Periodic job", "periodic_one.html", one, (NAME,), "/periodic"),
+    View("/periodic/one", "Periodic job", "periodic_one.html", details, (NAME,), "/periodic"),
 ]
 ACTIONS = [
     Action("/periodic/pause", _pause, (NAME,)),

@@ -59,7 +59,7 @@ def _asked_by_signal(visit: Visit, process: Process, name: str) -> Answer:
 
 def _process(visit: Visit) -> Process:
     identity = visit.args["identity"]
-    found = next((one for one in visit.inspector.processes() if one.identity == identity), None)
+    found = next((process for process in visit.inspector.processes() if process.identity == identity), None)
     if found is None:
         raise Refused(404, f"there is no live process {identity}")
     return found
@@ -90,12 +90,12 @@ def _dump(visit: Visit) -> ActionDone:
     log."""
     done = _give(visit, names.DUMP)
     answers = done.result["answers"]
-    told = [
+    stacks = [
         (answer["identity"], answer["ok"], _lines(answer["value"]) if answer["ok"] else answer["error"])
         for answer in answers
     ]
     said = f"{names.DUMP} of {visit.args['identity']}"
-    return replace(done, said=said, page=("process_answers.html", {"answers": told, "heading": "Stacks"}))
+    return replace(done, said=said, page=("process_answers.html", {"answers": stacks, "heading": "Stacks"}))
 
 
 def _lines(value: Any) -> str:

@@ -21,7 +21,7 @@ MOST_SHOWN, MOST_RUNNING = 500, 200
 IDENTITY = Param("identity", "the process", needed=True)
 
 
-def _told_of(process: Process) -> dict[str, Any]:
+def _fields_of(process: Process) -> dict[str, Any]:
     return {
         "process": process,
         "state": process.state,
@@ -35,17 +35,17 @@ def listed(visit: Visit) -> Data:
     """The live processes: state, queues, threads and how many of them are busy, memory, CPU (1 is one core, between
     their last two beats), since when they run and when
     they were last heard of."""
-    found = sorted(fleet_processes(visit), key=lambda one: (one.partition, one.identity))
+    found = sorted(fleet_processes(visit), key=lambda process: (process.partition, process.identity))
     words: dict[str, int] = {}
-    for one in found:
-        words[_word(one)] = words.get(_word(one), 0) + 1
+    for process in found:
+        words[_word(process)] = words.get(_word(process), 0) + 1
     shown = COLUMNS.sorted(found, visit.args["sort"])[: min(visit.args["limit"], MOST_SHOWN)]
     return {
-        "processes": [_told_of(one) for one in shown],
+        "processes": [_fields_of(process) for process in shown],
         "total": len(found),
-        "busy": sum(one.busy for one in found),
-        "threads": sum(one.concurrency for one in found),
-        "memory_kb": sum(one.rss_kb for one in found),
+        "busy": sum(process.busy for process in found),
+        "threads": sum(process.concurrency for process in found),
+        "memory_kb": sum(process.rss_kb for process in found),
         "states": words,
     }
 
@@ -56,25 +56,25 @@ def _word(process: Process) -> str:
 
 COLUMNS = Columns(
     "identity", "busy", "cpu_share", "started_at", "beat", "partition", state=_word,
-    queues=lambda one: ", ".join(one.queues), rss_kb=lambda one: one.rss_kb or None,
-    program=lambda one: f"{one.language} {one.version}",
+    queues=lambda process: ", ".join(process.queues), rss_kb=lambda process: process.rss_kb or None,
+    program=lambda process: f"{process.language} {process.version}",
 )  # fmt: skip
 
 
-def one(visit: Visit) -> Data:
+def details(visit: Visit) -> Data:
     """One process, with the jobs that it runs now. `here` is false for one that is not alive."""
     identity = visit.args["identity"]
-    found = next((one for one in fleet_processes(visit) if one.identity == identity), None)
+    found = next((process for process in fleet_processes(visit) if process.identity == identity), None)
     if found is None:
         return {"identity": identity, "here": False, "running": []}
-    running = [one for one in visit.snapshot("running", 2, visit.inspector.running) if one.identity == identity]
+    running = [run for run in visit.snapshot("running", 2, visit.inspector.running) if run.identity == identity]
     return {
         "identity": identity,
         "here": True,
-        **_told_of(found),
+        **_fields_of(found),
         "running": [
-            {"row": row_of(one.job, visit.hiding), "since": one.since, "queue": one.queue}
-            for one in running[:MOST_RUNNING]
+            {"row": row_of(run.job, visit.hiding), "since": run.since, "queue": run.queue}
+            for run in running[:MOST_RUNNING]
         ],
         "more": max(0, len(running) - MOST_RUNNING),
         "commands": _commands(found),
@@ -95,6 +95,6 @@ VIEWS = [
     View("/processes", "Processes", "processes.html", listed,
          (COLUMNS.param, Param("limit", f"processes that are shown, {MOST_SHOWN} at most", COUNT, MOST_SHOWN)),
          menu="Processes"),
-    View("/process", "Process", "process.html", one, (IDENTITY,), "/processes"),
+    View("/process", "Process", "process.html", details, (IDENTITY,), "/processes"),
 ]  # fmt: skip
 ACTIONS: Sequence[Action] = []

@@ -56,13 +56,15 @@ class _Push(NamedTuple):
     make: Callable[[], str | None]
 
 
-def _checked(visit: Visit, told: Mapping[str, Any]) -> _Push:
-    options = dict(told["options"] or {})
+def _checked(visit: Visit, fields: Mapping[str, Any]) -> _Push:
+    options = dict(fields["options"] or {})
     if "at" in options:
         raise ArgumentError("options: give `at` beside `options`, not in them")
-    said = EnqueueOptions(**options) if told["at"] is None else EnqueueOptions(**options, at=told["at"])
-    queue, job_class = told["queue"], told["class"]
-    return _Push(queue, job_class, visit.part.checked_push(queue, job_class, told["args"] or [], said, told["kwargs"]))
+    said = EnqueueOptions(**options) if fields["at"] is None else EnqueueOptions(**options, at=fields["at"])
+    queue, job_class = fields["queue"], fields["class"]
+    return _Push(
+        queue, job_class, visit.part.checked_push(queue, job_class, fields["args"] or [], said, fields["kwargs"])
+    )
 
 
 def _enqueue(visit: Visit) -> ActionDone:
@@ -78,15 +80,15 @@ def _enqueue_many(visit: Visit) -> ActionDone:
     """Pushes up to 1,000 jobs, in order, and answers their jids. If one of them is wrong, none is pushed. A job whose
     jid or lock another job has is left out: its jid is null, and `problems` names it. A broker that fails in the middle
     leaves some pushed: give each job `track` and a jid of your own under `options`, and then repeat the request."""
-    told = visit.args["jobs"]
-    if not told:
+    jobs = visit.args["jobs"]
+    if not jobs:
         raise bad_request("jobs: must be a JSON array of objects as POST /enqueue takes them")
-    if len(told) > MOST_JOBS:
-        raise bad_request(f"jobs: at most {MOST_JOBS:,} at once, are {len(told):,}")
+    if len(jobs) > MOST_JOBS:
+        raise bad_request(f"jobs: at most {MOST_JOBS:,} at once, are {len(jobs):,}")
     jids: list[str | None] = []
     problems: list[str] = []
     try:
-        for number, push in enumerate([_checked_at(visit, number, one) for number, one in enumerate(told)]):
+        for number, push in enumerate([_checked_at(visit, number, job) for number, job in enumerate(jobs)]):
             try:
                 jids.append(push.make())
             except DuplicateJob as error:
@@ -99,14 +101,14 @@ def _enqueue_many(visit: Visit) -> ActionDone:
     return ActionDone(f"{counted(done)} pushed", done, result={"jids": jids}, problems=problems)
 
 
-def _checked_at(visit: Visit, number: int, told: Any) -> _Push:
-    if not isinstance(told, dict):
+def _checked_at(visit: Visit, number: int, job: Any) -> _Push:
+    if not isinstance(job, dict):
         raise bad_request(f"jobs[{number}]: must be a JSON object")
     known = {param.name for param in JOB}
-    if unknown := [name for name in told if name not in known]:
+    if unknown := [name for name in job if name not in known]:
         raise bad_request(f"jobs[{number}]: {unknown[0]} is not a field of a job{did_you_mean(unknown[0], known)}")
     try:
-        return _checked(visit, {param.name: param.read({param.name: [told.get(param.name)]}) for param in JOB})
+        return _checked(visit, {param.name: param.read({param.name: [job.get(param.name)]}) for param in JOB})
     except (Refused, ArgumentError) as error:
         raise bad_request(f"jobs[{number}]: {error}") from None
 

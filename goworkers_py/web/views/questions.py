@@ -32,9 +32,9 @@ def question(verb: str, to: Callable[[Visit], str] = lambda visit: "") -> Callab
         if wanted.empty:
             lost = _trimmed(visit, size) if verb == "Kill" else ""
             return f"{verb} all of {counted(size)} in {state}{to(visit)}?{lost}"
-        fit, told = _fitting(visit, place, size)
+        fit, sentence = _fitting(visit, place, size)
         return (
-            f"{verb} all jobs {wanted} among {counted(size)} in {state}{to(visit)}? {told}"
+            f"{verb} all jobs {wanted} among {counted(size)} in {state}{to(visit)}? {sentence}"
             f"{_trimmed(visit, fit) if verb == 'Kill' else ''}"
         )
 

@@ -52,9 +52,9 @@ def rows(stats: Sequence[QueueStats], processes: Sequence[Process], busy: Mappin
         for queue in process.queues:
             workers.setdefault(queue, []).append(threads.get(queue) or threads.get(base_of(queue), 0))
     return [
-        QueueRow(one.name, one.size, one.latency_s, one.paused, len(workers.get(one.name, ())),
-                 sum(workers.get(one.name, ())), busy.get(one.name, 0))
-        for one in stats
+        QueueRow(queue.name, queue.size, queue.latency_s, queue.paused, len(workers.get(queue.name, ())),
+                 sum(workers.get(queue.name, ())), busy.get(queue.name, 0))
+        for queue in stats
     ]  # fmt: skip
 
 
@@ -71,8 +71,8 @@ def _threads(process: Process) -> Mapping[str, int]:
 
 def busy_by_queue(visit: Visit) -> dict[str, int]:
     found: dict[str, int] = {}
-    for one in visit.snapshot("running", 2, visit.inspector.running):
-        found[one.queue] = found.get(one.queue, 0) + 1
+    for run in visit.snapshot("running", 2, visit.inspector.running):
+        found[run.queue] = found.get(run.queue, 0) + 1
     return found
 
 
@@ -80,7 +80,7 @@ def listed(visit: Visit) -> Data:
     """All queues: how many jobs wait, for how long the next one has waited, whether the queue is paused, and who works
     it."""
     found = rows(fleet_stats(visit).queues, fleet_processes(visit), busy_by_queue(visit))
-    return {"queues": COLUMNS.sorted([_with_growth(visit, one) for one in found], visit.args["sort"])}
+    return {"queues": COLUMNS.sorted([_with_growth(visit, row) for row in found], visit.args["sort"])}
 
 
 def _with_growth(visit: Visit, row: QueueRow) -> QueueRow:
@@ -88,11 +88,11 @@ def _with_growth(visit: Visit, row: QueueRow) -> QueueRow:
     return replace(row, growth_per_min=growth, sizes=sizes[-60:])
 
 
-def one(visit: Visit) -> Data:
+def details(visit: Visit) -> Data:
     """One queue, with the jobs that run next."""
     name = visit.args["name"]
     found = visit.inspector.queue(name) or QueueStats(name, 0, 0.0)
-    processes = [one for one in fleet_processes(visit) if name in one.queues]
+    processes = [process for process in fleet_processes(visit) if name in process.queues]
     begin_reading(visit)
     page = visit.inspector.first(places.waiting_in(name), min(visit.args["limit"], 500), Glance())
     jobs = held(visit, few(page))
@@ -133,7 +133,7 @@ def _ask_clear(visit: Visit) -> str:
 
 VIEWS = [
     View("/queues", "Queues", "queues.html", listed, (COLUMNS.param,), menu="Queues"),
-    View("/queue", "Queue", "queue.html", one,
+    View("/queue", "Queue", "queue.html", details,
          (NAME, Param("limit", "jobs that are shown, 500 at most", COUNT, 25)), "/queues"),
 ]  # fmt: skip
 ACTIONS = [

@@ -17,7 +17,7 @@ def listed(visit: Visit) -> Data:
         return {"reports": [], "position": "", "offered": False}
     name, after = visit.args["name"] or "", visit.args["after"] or ""
     found = visit.inspector.reports(name, after, min(visit.args["limit"], MOST))
-    rows = [one.as_dict() | {"body": visit.hiding.value(dict(one.body))} for one in found]
+    rows = [report.as_dict() | {"body": visit.hiding.value(dict(report.body))} for report in found]
     return {
         "reports": rows if after else rows[::-1],
         "position": found[-1].position if found else after,

@@ -133,8 +133,8 @@ def has_key(job: StoredJob, keys: Collection[str], hiding: Hiding) -> bool:
 def time_and_jid(key: str) -> tuple[float | None, str]:
     """The parts of a key. Raises ValueError."""
     head, _, jid = key.partition("|")
-    told = head.partition("~")[0]
-    at = float(told) if told else None
+    time_text = head.partition("~")[0]
+    at = float(time_text) if time_text else None
     if at is not None and math.isnan(at):
         raise ValueError("no job is at a time that is no number")
     return at, jid

@@ -26,12 +26,12 @@ WAIT_S = 2.0  # until the processes have confirmed a cancel
 def running(visit: Visit) -> dict[str, Any]:
     wanted = wanted_of(visit)
     found: list[Running] = visit.snapshot("running", AGE_S, visit.inspector.running)
-    of_queue = [one for one in found if visit.args["queue"] in (None, "", one.queue)]
-    fitting = [one for one in of_queue if wanted.fits(one.job)]
+    of_queue = [run for run in found if visit.args["queue"] in (None, "", run.queue)]
+    fitting = [run for run in of_queue if wanted.fits(run.job)]
     shown, after = window(visit, RUNNING_JOBS.sorted(fitting, visit.args["sort"]), len(fitting) or 1)
     rows = [
-        {"row": row_of(one.job, visit.hiding), "since": one.since, "process": one.identity, "queue": one.queue}
-        for one in shown
+        {"row": row_of(run.job, visit.hiding), "since": run.since, "process": run.identity, "queue": run.queue}
+        for run in shown
     ]
     return {"running": rows, "next": after, "looked_at": len(of_queue), "total": len(of_queue)}
 
@@ -40,12 +40,12 @@ def _cancel(visit: Visit) -> ActionDone:
     """Cancels the selected jobs that run, or all that run and fit. Those that wait stay."""
     visit.trace.scope = _scope(visit)
     counts = visit.inspector.cancel_all(_chosen(visit), timeout=WAIT_S, only_running=True)
-    told = [f"{counted(counts.cancelled)} cancelled"]
-    told += [f"{counts.requested} to be cancelled: no process has confirmed it yet"] if counts.requested else []
-    told += [f"{counts.too_late} had ended before"] if counts.too_late else []
-    told += [f"{counts.foreign} not cancelled: {IN_OTHERS}"] if counts.foreign else []
+    sentences = [f"{counted(counts.cancelled)} cancelled"]
+    sentences += [f"{counts.requested} to be cancelled: no process has confirmed it yet"] if counts.requested else []
+    sentences += [f"{counts.too_late} had ended before"] if counts.too_late else []
+    sentences += [f"{counts.foreign} not cancelled: {IN_OTHERS}"] if counts.foreign else []
     result = {"requested": counts.requested, "too_late": counts.too_late, "foreign": counts.foreign}
-    return ActionDone("; ".join(told), counts.cancelled, result=result)
+    return ActionDone("; ".join(sentences), counts.cancelled, result=result)
 
 
 def _scope(visit: Visit) -> str:
