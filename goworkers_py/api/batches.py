@@ -110,10 +110,10 @@ class NewBatchBlock(Batch):
         if parent.bid.count(".") + 2 > MOST_LEVELS:
             raise ArgumentError(f"a batch is in at most {MOST_LEVELS - 1} other ones")
         bid = new_bid(parent.bid)
-        for one in self._callbacks.values():
-            one.job.check_home(self._client.home, "a batch")
-        callbacks = {event: _callback(one, bid) for event, one in self._callbacks.items()}
-        to = dict.fromkeys([*(one.queue for one in callbacks.values()), *parent.to])
+        for signature in self._callbacks.values():
+            signature.job.check_home(self._client.home, "a batch")
+        callbacks = {event: _callback(signature, bid) for event, signature in self._callbacks.items()}
+        to = dict.fromkeys([*(callback.queue for callback in callbacks.values()), *parent.to])
         member = Membership(bid, tuple(to))
         new = NewBatch(member, self._name, self._hold, callbacks, self._retain_s, self._client.milliseconds)
         if not _repeated(lambda: self._batches.begin(new)):
@@ -133,7 +133,7 @@ def _repeated(step: Callable[[], _T]) -> _T:
 
 
 def _callback(signature: Signature, bid: str) -> Callback:
-    args = [bid if one is _ITS_ID else one for one in signature.args]
+    args = [bid if arg is _ITS_ID else arg for arg in signature.args]
     written = signature.job.write(args, signature.kwargs, is_later=True)
     return Callback(written.queue, written.payload)
 

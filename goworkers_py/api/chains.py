@@ -40,8 +40,8 @@ class Chain:
             raise ArgumentError("a chain is not pushed inside of atomic: push it outside")
         client = self._client()
         client.broker.require(Capability.CHAINS)
-        for one in (signature for link in self._links for signature in link):
-            one.job.check_home(client.home, "a chain")
+        for signature in (signature for link in self._links for signature in link):
+            signature.job.check_home(client.home, "a chain")
         joined = client.joins
         member = None if joined is None else joined.member
         cid = new_cid()
@@ -57,8 +57,8 @@ class Chain:
         to, gives = tuple[str, ...](), False
         for number in range(len(self._links), 0, -1):
             parts = [
-                _written(one, ChainLink(cid, number, part, to, gives), member)
-                for part, one in enumerate(self._links[number - 1], 1)
+                _written(signature, ChainLink(cid, number, part, to, gives), member)
+                for part, signature in enumerate(self._links[number - 1], 1)
             ]
             links.append([LinkJob(queue, with_gaps(raw)) for queue, raw in parts])
             to, gives = tuple(dict.fromkeys(queue for queue, _ in parts)), any(has_previous(raw) for _, raw in parts)
@@ -84,7 +84,7 @@ def new_chain(client: Callable[[], Client], links: Sequence[Signature | Parallel
 def parallel(parts: Sequence[Signature]) -> Parallel:
     if not 1 <= len(parts) <= MOST_PARTS:
         raise ArgumentError(f"parallel() takes 1 to {MOST_PARTS:,} parts, not {len(parts)}")
-    return Parallel([part for one in parts for part in _parts(one)])
+    return Parallel([part for link in parts for part in _parts(link)])
 
 
 def _parts(link: Any) -> Sequence[Signature]:

@@ -58,5 +58,9 @@ def destinations() -> dict[str, Destination]:
     from goworkers_py.links.atomic import DESTINATIONS
 
     apps = [app for app in (reference() for reference in _APPS[:]) if app is not None and app.is_configured]
-    known = [_AppDestination(app, name) for app in apps for name in ("", *(one.name for one in app.config.partitions))]
-    return {**DESTINATIONS, **{one.home.name: one for one in known}}
+    known = [
+        _AppDestination(app, name)
+        for app in apps
+        for name in ("", *(partition.name for partition in app.config.partitions))
+    ]
+    return {**DESTINATIONS, **{destination.home.name: destination for destination in known}}

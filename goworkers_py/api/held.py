@@ -38,8 +38,8 @@ def publish_held(pushes: Sequence[Push], publish: Publish, batches: Callable[[],
 
 def _is_cancelled(batches: Batches, bid: str) -> bool:
     """Whether the batch, or one around it, was cancelled."""
-    around = [batches.status(one) for one in line_of(bid)]
-    return any(one is not None and one.stopped for one in around)
+    around = [batches.status(batch_id) for batch_id in line_of(bid)]
+    return any(batch is not None and batch.stopped for batch in around)
 
 
 def _bid_of(push: Push) -> str:

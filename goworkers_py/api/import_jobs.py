@@ -30,11 +30,11 @@ def import_jobs(config: Config, links: list[ClientLink]) -> None:
 
 @contextmanager
 def _warned_of(links: list[ClientLink]) -> Iterator[None]:
-    told = set[str]()
+    warned = set[str]()
 
     def warn(job: dict[str, Any]) -> dict[str, Any]:
-        if (place := _place()) not in told:
-            told.add(place)
+        if (place := _place()) not in warned:
+            warned.add(place)
             log.warning(
                 "%s: a job %s is pushed while its module is imported, so each process that starts pushes it again: "
                 'move the push into a function, or below `if __name__ == "__main__":`', place, job.get("class")

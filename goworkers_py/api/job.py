@@ -171,8 +171,8 @@ class Job(Generic[P, R]):
         payload's field `pyworkers`."""
         asked = self._request([args], kwargs, self._complete)
         if CHAIN in members:
-            kwargs = {name: as_texts(one) for name, one in (asked.kwargs or {}).items()}
-            asked = asked._replace(rows=[[as_texts(one) for one in asked.rows[0]]], kwargs=kwargs)
+            kwargs = {name: as_texts(value) for name, value in (asked.kwargs or {}).items()}
+            asked = asked._replace(rows=[[as_texts(arg) for arg in asked.rows[0]]], kwargs=kwargs)
         needs = asked.needs.union(needs)
         return self.client.of_link(
             asked._replace(members=members, needs=needs, code=None, by_others=True, is_later=is_later)

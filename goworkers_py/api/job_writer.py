@@ -56,7 +56,7 @@ class JobWriter:
         """`needs` names the features that the worker must know."""
         self.needs = needs
         self.parts = [*ties]
-        self.slice = min([SLICE, *(one.slice for one in ties.values() if one.slice)])
+        self.slice = min([SLICE, *(job_ties.slice for job_ties in ties.values() if job_ties.slice)])
         self._queue: str = fields["queue"]
         self._fields = fields
         self._ties = [*ties.values()]
@@ -214,7 +214,7 @@ class JobWriters:
             require(not asked.batch, "a job of a group cannot be in a batch: push it outside of the batch")
             fields[FIELD] |= grouping.field()
         marks = options.said if asked.code is None else {**asked.code.options, **options.said}
-        ties = {part: one for part in self.parts_in(marks) if (one := part.ties_of(asked)) is not None}
+        ties = {part: job_ties for part in self.parts_in(marks) if (job_ties := part.ties_of(asked)) is not None}
         return JobWriter(fields, needs, ties, grouping, asked.batch)
 
     def _level(self, queue: str, priority: Priority) -> str:

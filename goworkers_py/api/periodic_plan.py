@@ -107,15 +107,15 @@ def periodic_jobs(
     source = config.source or _source(config)
     # Partitions may share a broker, and each has its own jobs there.
     release = Release(f"{source}.{config.partition}" if config.partition else source, config.generation)
-    of_code = (_of_code(one) for one in declared if one.job.partition == config.partition)
-    pushes = [*of_code, *(_of_config(one, registry) for one in config.periodic)]
+    of_code = (_of_code(periodic) for periodic in declared if periodic.job.partition == config.partition)
+    pushes = [*of_code, *(_of_config(section, registry) for section in config.periodic)]
     jobs: dict[str, PeriodicJob] = {}
-    for one in pushes:
-        job = _job(one, release, client)
+    for periodic in pushes:
+        job = _job(periodic, release, client)
         # A module that is imported twice declares its periodic jobs again.
-        if one.name in jobs and jobs[one.name].schedule != job.schedule:
-            raise ConfigError(f"{one.place}: there is another periodic job of this name; give one of them name=")
-        jobs[one.name] = job
+        if periodic.name in jobs and jobs[periodic.name].schedule != job.schedule:
+            raise ConfigError(f"{periodic.place}: there is another periodic job of this name; give one of them name=")
+        jobs[periodic.name] = job
     return PeriodicJobs(release, tuple(jobs.values()))
 
 
@@ -123,62 +123,68 @@ def _source(config: Config) -> str:
     return config.require[0].partition(".")[0] if config.require else "default"
 
 
-def _of_code(one: DeclaredPeriodic) -> _Pushes:
-    spec, queue, options = one.job.target
-    told = (one.args, one.kwargs, one.catch_up, one.overlap)
-    return _Pushes(f"@periodic {one.name}", one.name, one.rule, spec.name, queue, options, spec, *told)
+def _of_code(declared: DeclaredPeriodic) -> _Pushes:
+    spec, queue, options = declared.job.target
+    rest = (declared.args, declared.kwargs, declared.catch_up, declared.overlap)
+    return _Pushes(f"@periodic {declared.name}", declared.name, declared.rule, spec.name, queue, options, spec, *rest)
 
 
-def _of_config(one: PeriodicConfig, registry: Registry) -> _Pushes:
-    place = f"[periodic:{one.name}]"
-    if not one.class_:
+def _of_config(section: PeriodicConfig, registry: Registry) -> _Pushes:
+    place = f"[periodic:{section.name}]"
+    if not section.class_:
         raise ConfigError(f"{place} names no class: write class = Report::NightlyJob")
-    if bool(one.cron) == bool(one.every):
+    if bool(section.cron) == bool(section.every):
         raise ConfigError(f"{place} needs cron or every, and not both: cron = 0 3 * * *, or every = 30")
-    if one.every and one.timezone != "UTC":
+    if section.every and section.timezone != "UTC":
         raise ConfigError(f"{place} timezone: a time zone belongs to cron, not to every")
-    rule = Rule(one.cron, 0, one.timezone) if one.cron else Rule(every=one.every)
-    spec = registry.job(one.class_)
-    queue = one.queue or (spec.queue if spec else "default")
-    if spec is None and one.overlap != "allow" and not registry.handled(queue):
+    rule = Rule(section.cron, 0, section.timezone) if section.cron else Rule(every=section.every)
+    spec = registry.job(section.class_)
+    queue = section.queue or (spec.queue if spec else "default")
+    if spec is None and section.overlap != "allow" and not registry.handled(queue):
         raise ConfigError(
-            f"{place} overlap = {one.overlap}: no job is registered here as {one.class_!r}, and only a process of "
-            "pyworkers frees the lock at its end; use overlap = allow, or a lock of the program that runs the class"
+            f"{place} overlap = {section.overlap}: no job is registered here as {section.class_!r}, and only a process "
+            "of pyworkers frees the lock at its end; use overlap = allow, or a lock of the program that runs the class"
         )
     options = NO_OPTIONS.over(spec.options) if spec else NO_OPTIONS
     # Their parsers have checked them.
-    catch_up, overlap = cast(CatchUp, one.catch_up), cast(Overlap, one.overlap)
-    return _Pushes(place, one.name, rule, one.class_, queue, options, spec, one.args, {}, catch_up, overlap)
+    catch_up, overlap = cast(CatchUp, section.catch_up), cast(Overlap, section.overlap)
+    return _Pushes(place, section.name, rule, section.class_, queue, options, spec, section.args, {}, catch_up, overlap)
 
 
-def _job(one: _Pushes, release: Release, client: Callable[[], Client]) -> PeriodicJob:
+def _job(periodic: _Pushes, release: Release, client: Callable[[], Client]) -> PeriodicJob:
     try:
-        slots_of(one.rule)
-        args, kwargs = ([], one.dumped([])[1]) if callable(one.args) else one.arguments(0.0)
+        slots_of(periodic.rule)
+        args, kwargs = ([], periodic.dumped([])[1]) if callable(periodic.args) else periodic.arguments(0.0)
         payload.check_plain(args, "args")
         payload.check_plain(dict(kwargs), "kwargs")
-        grouping_of(one.options.said, kwargs)
+        grouping_of(periodic.options.said, kwargs)
     except (ArgumentError, ConfigError) as error:
-        raise ConfigError(f"{one.place}: {error}") from None
-    if not payload.encodable(one.name) or not one.name.isprintable():
-        raise ConfigError(f"{one.place}: the name must be printable text")
-    _check_overlap(one)
-    lock = "" if one.overlap == "allow" else f"{one.job_class}:periodic:{release.source}:{one.name}"
-    told = {"class": one.job_class, "queue": one.queue, "catch_up": one.catch_up, "overlap": one.overlap}
-    shown = {"args_of": _name_of(one.args)} if callable(one.args) else {"args": args}
+        raise ConfigError(f"{periodic.place}: {error}") from None
+    if not payload.encodable(periodic.name) or not periodic.name.isprintable():
+        raise ConfigError(f"{periodic.place}: the name must be printable text")
+    _check_overlap(periodic)
+    lock = "" if periodic.overlap == "allow" else f"{periodic.job_class}:periodic:{release.source}:{periodic.name}"
+    fields = {
+        "class": periodic.job_class,
+        "queue": periodic.queue,
+        "catch_up": periodic.catch_up,
+        "overlap": periodic.overlap,
+    }
+    shown = {"args_of": _name_of(periodic.args)} if callable(periodic.args) else {"args": args}
     more = {"kwargs": dict(kwargs)} if kwargs else {}
-    made = schedule(one.name, one.rule, {**told, **shown, **more})
-    return PeriodicJob(made, one.catch_up, partial(one.draft, client, lock))
+    made = schedule(periodic.name, periodic.rule, {**fields, **shown, **more})
+    return PeriodicJob(made, periodic.catch_up, partial(periodic.draft, client, lock))
 
 
-def _check_overlap(one: _Pushes) -> None:
-    if one.overlap != "allow" and one.options.said.get("unique_for"):
+def _check_overlap(periodic: _Pushes) -> None:
+    if periodic.overlap != "allow" and periodic.options.said.get("unique_for"):
         raise ConfigError(
-            f"{one.place}: overlap={one.overlap!r} and unique_for are two locks of one job; leave one of them out"
+            f"{periodic.place}: overlap={periodic.overlap!r} and unique_for are two locks of one job; leave one of "
+            "them out"
         )
-    if one.overlap == "queue" and one.options.said.get("group"):
+    if periodic.overlap == "queue" and periodic.options.said.get("group"):
         raise ConfigError(
-            f"{one.place}: overlap='queue' does not go with group, because a member does not begin by itself; use "
+            f"{periodic.place}: overlap='queue' does not go with group, because a member does not begin by itself; use "
             "overlap='skip'"
         )
 

@@ -71,7 +71,7 @@ def check_partitions(declared: Declarations, config: Config) -> None:
 def worked_by(declared: Declarations, config: Config) -> list[str]:
     """The partitions for which there are queues."""
     main = not config.partitions or config.queues or declared.queues or declared.registry.queues()
-    return [*([""] if main else []), *(one.name for one in config.partitions)]
+    return [*([""] if main else []), *(partition.name for partition in config.partitions)]
 
 
 def _queues_to_run(declared: Declarations, config: Config) -> list[QueueConfig]:

@@ -28,7 +28,7 @@ class ReportRate:
         self._clock = clock
         self._lock = Lock()
         self._left, self._at = AT_ONCE, clock()
-        self._told = False
+        self._warned = False
 
     def admits(self) -> bool:
         with self._lock:
@@ -37,7 +37,7 @@ class ReportRate:
             if self._left >= 1:
                 self._left -= 1
                 return True
-            first, self._told = not self._told, True
+            first, self._warned = not self._warned, True
         if first:
             log.warning("reports are dropped: a process may give %.0f a second; report less often", PER_SECOND)
         return False

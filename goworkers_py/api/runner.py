@@ -143,8 +143,10 @@ class Runner:
         self._declared.import_jobs(config)
         check_partitions(self._declared, config)
         worked = config.worked or worked_by(self._declared, config)
-        plans = [(one, self.plan_of(one)) for one in map(self._app.partition, worked)]
-        others = [(one, dataclasses.replace(plan, before_start=(), during_drain=())) for one, plan in plans[1:]]
+        plans = [(partition, self.plan_of(partition)) for partition in map(self._app.partition, worked)]
+        others = [
+            (partition, dataclasses.replace(plan, before_start=(), during_drain=())) for partition, plan in plans[1:]
+        ]
         return [*plans[:1], *others]
 
     def unworked(self, plan: Plan) -> dict[str, list[str]]:
@@ -253,8 +255,8 @@ class Runner:
                 advice = "name them in its `queues`" if of else "add -q"
                 log.warning("jobs are registered for queue %s%s, but this process fetches from others: %s",
                             queues, of, advice)  # fmt: skip
-        for told in Aggregates(self._app.registry).lacking():
-            log.warning("%s", told)
+        for problem in Aggregates(self._app.registry).lacking():
+            log.warning("%s", problem)
 
     def start(self) -> None:
         """See `App.start`."""
@@ -284,8 +286,10 @@ class Runner:
 def _brokers(daemon: Daemon) -> str:
     """For the log: `broker: redis://h`, or one for each partition."""
     configs = [plan.config for plan in daemon.plans]
-    told = (f"{_of(one.partition)}broker: {without_password(one.broker)}{_store(one)}" for one in configs)
-    return "; ".join(told)
+    brokers = (
+        f"{_of(config.partition)}broker: {without_password(config.broker)}{_store(config)}" for config in configs
+    )
+    return "; ".join(brokers)
 
 
 def _store(config: Config) -> str:

@@ -128,7 +128,7 @@ def _codec_of(cls: type[TypedMessage], codec: object, message: object, version: 
 
 
 def _fields_of(cls: Any) -> list[str]:
-    return [one.name for one in dataclasses.fields(cls)]
+    return [field.name for field in dataclasses.fields(cls)]
 
 
 def _resolving(cls: type[TypedMessage]) -> Callable[[Any], Any]:
@@ -137,10 +137,10 @@ def _resolving(cls: type[TypedMessage]) -> Callable[[Any], Any]:
     def run(arg: Any) -> Any:
         return cls._body.from_arg(arg).resolve()
 
-    told: Any = run
-    told.__wrapped__ = cls.resolve  # by which the registry tells the code of two classes apart
-    told.__signature__ = inspect.Signature([inspect.Parameter("arg", inspect.Parameter.POSITIONAL_ONLY)])
-    told.typed_body = cls._body
+    function: Any = run
+    function.__wrapped__ = cls.resolve  # by which the registry tells the code of two classes apart
+    function.__signature__ = inspect.Signature([inspect.Parameter("arg", inspect.Parameter.POSITIONAL_ONLY)])
+    function.typed_body = cls._body
     run.__name__, run.__module__, run.__qualname__ = cls.__name__, cls.__module__, cls.__qualname__
     return run
 

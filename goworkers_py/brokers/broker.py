@@ -157,7 +157,7 @@ class Broker:
 
     def require(self, *needed: Capability) -> None:
         """Raises ConfigError when this broker lacks one of the `needed` capabilities."""
-        if lacking := [one.value for one in needed if one not in self.capabilities]:
+        if lacking := [capability.value for capability in needed if capability not in self.capabilities]:
             raise ConfigError(f"broker: {self.name} has no {' and no '.join(lacking)}: {self.remedy}")
 
     def warn_at_start(self) -> None:

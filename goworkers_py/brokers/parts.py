@@ -45,7 +45,7 @@ class SettlementPart:
         refuse_late(batch.number, self._of_batch)
         self._of_batch = batch.number
         number, results = self._in_pieces
-        if number == batch.number and self.is_clear and results.keys() == {one for one, _ in batch.finished}:
+        if number == batch.number and self.is_clear and results.keys() == {delivery for delivery, _ in batch.finished}:
             return {**results}
         if self._unanswered is not None:
             again = self._unanswered
@@ -55,19 +55,19 @@ class SettlementPart:
                 if is_no_answer(error):
                     raise
                 self._unanswered = None  # asked again, and refused: they are settled in other parts
-        fresh = [one for one in batch.finished if one[0] not in self._known] if self._known else batch.finished
+        fresh = [pair for pair in batch.finished if pair[0] not in self._known] if self._known else batch.finished
         if fresh:
             if self._known:
                 self.number += 1  # not what the last part was, if this is the same batch again
             self._settle_in_pieces(SettlementBatch(batch.settler, batch.number, fresh, batch.held))
-        results = {one: self._known.pop(one) for one, _ in batch.finished}
+        results = {delivery: self._known.pop(delivery) for delivery, _ in batch.finished}
         if self.number > batch.number:
             self._in_pieces = batch.number, results
         return {**results}
 
     def keep(self, results: Results) -> None:
         """The settler will bring these deliveries again: then they have these results, and the server is not asked."""
-        self._known.update((one, told) for one, told in results.items() if isinstance(told, bool))
+        self._known.update((delivery, result) for delivery, result in results.items() if isinstance(result, bool))
 
     def _settle_in_pieces(self, batch: SettlementBatch) -> None:
         number, waiting = max(batch.number, self.number), [batch.finished]
@@ -87,16 +87,16 @@ class SettlementPart:
             number += 1
 
     def _note(self, batch: SettlementBatch) -> None:
-        told = self.ask(batch)
-        self._known.update(zip((one for one, _ in batch.finished), told, strict=True))
+        results = self.ask(batch)
+        self._known.update(zip((delivery for delivery, _ in batch.finished), results, strict=True))
 
     def ask(self, batch: SettlementBatch) -> Sequence[Settled]:
         if self._unanswered is None:
             self._check()  # a server that is away is not asked, so nothing of this part can happen
             self._unanswered, self.number = batch, batch.number
-        told = self._settle(batch)
+        results = self._settle(batch)
         self._unanswered = None
-        return told
+        return results
 
 
 def error_of(error: Exception) -> str:

@@ -125,9 +125,9 @@ def write_over(local: configparser.ConfigParser, stored: configparser.ConfigPars
 
 
 def check_threads_of(config: Config, where: str) -> None:
-    pools = [*config.pools, *(pool for one in config.partitions for pool in one.pools)]
+    pools = [*config.pools, *(pool for partition in config.partitions for pool in partition.pools)]
     shared = {queue for pool in pools for queue in pool.queues}
-    queues = [*config.queues, *(queue for one in config.partitions for queue in one.queues)]
+    queues = [*config.queues, *(queue for partition in config.partitions for queue in partition.queues)]
     threads = sum(pool.concurrency for pool in pools)
     threads += sum(queue.concurrency for queue in queues if queue.name not in shared)
     if max(threads, len(queues)) > MOST_THREADS:
@@ -141,7 +141,7 @@ def refuse_local(stored: ConfigText) -> None:
     """Raises ConfigError for a text with local options, and names each with its line."""
     parser = read(stored)
     lines = _lines(stored.text)
-    found = [f"line {lines.get(one, '?')} {_title(*one)}" for one in _local(parser)]
+    found = [f"line {lines.get(option, '?')} {_title(*option)}" for option in _local(parser)]
     if found:
         raise ConfigError(
             f"{stored}: {', '.join(found)}: local, because everybody who may write to the broker could change what is "
@@ -152,7 +152,7 @@ def refuse_local(stored: ConfigText) -> None:
 
 def ignored(stored: ConfigText) -> str:
     """A warning that names the local options of a text; empty where it has none."""
-    names = [_title(*one) for one in _local(read(stored))]
+    names = [_title(*option) for option in _local(read(stored))]
     if not names:
         return ""
     return (

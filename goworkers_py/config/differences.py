@@ -33,9 +33,9 @@ def _values(config: Config) -> Iterator[tuple[tuple[str, str], Any]]:
     for partition in config.partitions:
         for name, value in partition.said.items():
             yield (f"[partition:{partition.name}]", name), value
-    for queue in (*config.queues, *(one for partition in config.partitions for one in partition.queues)):
+    for queue in (*config.queues, *(queue for partition in config.partitions for queue in partition.queues)):
         yield from _section("queue", queue)
-    for pool in (*config.pools, *(one for partition in config.partitions for one in partition.pools)):
+    for pool in (*config.pools, *(pool for partition in config.partitions for pool in partition.pools)):
         yield from _section("pool", pool)
 
 
@@ -43,7 +43,7 @@ def _section(kind: str, section: Any) -> Iterator[tuple[tuple[str, str], Any]]:
     title = f"[{kind}:{section.name}]"
     yield (title, SECTION), True
     # The queues of a partition are compared one by one.
-    yield from (one for one in _options(title, section) if one[0] != (title, "queues") or kind != "partition")
+    yield from (pair for pair in _options(title, section) if pair[0] != (title, "queues") or kind != "partition")
 
 
 def _options(title: str, table: Any) -> Iterator[tuple[tuple[str, str], Any]]:

@@ -103,7 +103,9 @@ def _config_of(
     echo = EchoConfig(**_section(file, "echo", EchoConfig, where))
     web = WebConfig(**_section(file, "web", WebConfig, where))
     chosen = _distinct(of_flags or tuple(queue for queue in of_file if not queue.partition))
-    sections = [one for kind, rows in feature_sections().items() for one in _named_sections(file, kind, rows, where)]
+    sections = [
+        section for kind, rows in feature_sections().items() for section in _named_sections(file, kind, rows, where)
+    ]
     periodic = _named_sections(file, "periodic", PeriodicConfig, where)
     pools = () if of_flags else tuple(pool for pool in pools if not pool.partition)
     config = Config(
@@ -145,7 +147,7 @@ def _partitions(
     pools: Sequence[PoolConfig],
     where: str,
 ) -> tuple[PartitionConfig, ...]:
-    sections = {_name(one, where): one for one in file.sections() if one.startswith("partition:")}
+    sections = {_name(title, where): title for title in file.sections() if title.startswith("partition:")}
     of_environment = partitions_of_environment(_ours(environment), [*sections])
     partitions = []
     for name, section in sections.items():
@@ -223,7 +225,7 @@ def _parse_all(
         row = rows[name]
         if row.name in parsed:
             # The first name has its file and section, so the second one is given without.
-            first, second = (name_of(one) for one in names_of(row))
+            first, second = (name_of(spelling) for spelling in names_of(row))
             raise ConfigError(f"{first} and {second.split()[-1]} are two names of one option: leave one of them out")
         try:
             parsed[row.name] = row.metadata["parse"](value)

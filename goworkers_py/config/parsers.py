@@ -72,7 +72,7 @@ def several(make: Callable[[str, int], T], threads: int = 10) -> Callable[[str],
     """Names with numbers of threads: `invoices 10, mail 5, default`."""
 
     def parse(value: str) -> tuple[T, ...]:
-        pairs = [re.fullmatch(r"(\S+)(?:\s+(\d{1,5}))?", one.strip()) for one in value.split(",") if one.strip()]
+        pairs = [re.fullmatch(r"(\S+)(?:\s+(\d{1,5}))?", part.strip()) for part in value.split(",") if part.strip()]
         if not all(pair and 1 <= int(pair[2] or 1) <= 10_000 for pair in pairs):
             raise ValueError(f"must be queues with their worker threads, such as invoices 10, mail 5; is {value!r}")
         return tuple(make(pair[1], int(pair[2] or threads)) for pair in pairs if pair)
@@ -264,5 +264,5 @@ def did_you_mean(word: str, known: Iterable[str], spell: Callable[[str], str] = 
     near = difflib.get_close_matches(word, list(known), n=5, cutoff=0.5)
     if not near:
         return ""
-    nearest = max(near, key=lambda one: (difflib.SequenceMatcher(None, one, word).ratio(), -len(one)))
+    nearest = max(near, key=lambda near_word: (difflib.SequenceMatcher(None, near_word, word).ratio(), -len(near_word)))
     return f"; did you mean {spell(nearest)!r}?"

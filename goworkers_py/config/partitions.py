@@ -31,9 +31,9 @@ def of_partition(config: Config, name: str) -> Config:
     name."""
     if name == config.partition:
         return config
-    found = next((one for one in config.partitions if one.name == name), None)
+    found = next((partition for partition in config.partitions if partition.name == name), None)
     if found is None:
-        raise ConfigError(_unknown(name, [one.name for one in config.partitions]))
+        raise ConfigError(_unknown(name, [partition.name for partition in config.partitions]))
     fresh = {row.name: row.default for row in dataclasses.fields(Config) if row.name in _OF_BROKER}
     ours = {**(fresh if "broker" in found.said else {}), "process": "", "tag": config.tag or name, **found.said}
     spelled = {name: config.spelled[name] for name in config.spelled if name not in ours}
@@ -45,7 +45,7 @@ def of_partition(config: Config, name: str) -> Config:
 def settings_of_broker(config: Config) -> str:
     """For people: what sets `broker` of this configuration. The flag and the variable of the main one do not reach a
     partition that has a broker of its own."""
-    if not any(one.name == config.partition and "broker" in one.said for one in config.partitions):
+    if not any(partition.name == config.partition and "broker" in partition.said for partition in config.partitions):
         return "PYWORKERS_BROKER, --broker or configure(broker=...)"
     variable = f"PYWORKERS_{partition_variable(config.partition).upper()}BROKER"
     return f"`broker` in [partition:{config.partition}], or {variable}"
@@ -82,19 +82,21 @@ def of_partitions() -> dict[str, dataclasses.Field[Any]]:
 
 
 def partition_of(
-    name: str, told: Mapping[str, Any], queues: Sequence[QueueConfig], pools: Sequence[PoolConfig], place: str
+    name: str, options: Mapping[str, Any], queues: Sequence[QueueConfig], pools: Sequence[PoolConfig], place: str
 ) -> PartitionConfig:
-    """The partition of a section whose options are `told`. `queues` and `pools` are those of all partitions."""
-    said = {option: value for option, value in told.items() if option in OF_PARTITION}
+    """The partition of a section that has these `options`. `queues` and `pools` are those of all partitions."""
+    said = {option: value for option, value in options.items() if option in OF_PARTITION}
     found = {queue.name: queue for queue in queues if queue.partition == name}
-    for queue in told.get("queues", ()):
+    for queue in options.get("queues", ()):
         if queue.name in found:
             raise ConfigError(f"{place} queues: {queue.name} has a section [queue:{queue.name}]; name it in one place")
         found[queue.name] = queue
     if not found:
         raise ConfigError(f"{place} has no queues: write queues = invoices 10, mail 5")
-    handler = told.get("handler", "")
-    own = tuple(dataclasses.replace(one, partition=name, handler=one.handler or handler) for one in found.values())
+    handler = options.get("handler", "")
+    own = tuple(
+        dataclasses.replace(queue, partition=name, handler=queue.handler or handler) for queue in found.values()
+    )
     return PartitionConfig(name, own, handler, tuple(pool for pool in pools if pool.partition == name), said)
 
 
@@ -106,42 +108,42 @@ def check_partition_name(name: str, place: str) -> None:
 
 def check_partitions(config: Config, where: str) -> None:
     """Raises ConfigError for a partition that nobody has declared, and for a queue that two partitions work."""
-    known = [one.name for one in config.partitions]
+    known = [partition.name for partition in config.partitions]
     owners: dict[tuple[str, str], str] = {}
-    for one in (config, *(of_partition(config, name) for name in known)):
-        for queue in one.queues:
-            owner = owners.setdefault((one.home.name, queue.name), one.partition or MAIN)
-            if owner != (one.partition or MAIN):
+    for part in (config, *(of_partition(config, name) for name in known)):
+        for queue in part.queues:
+            owner = owners.setdefault((part.home.name, queue.name), part.partition or MAIN)
+            if owner != (part.partition or MAIN):
                 raise ConfigError(
-                    f"{where}: [partition:{one.partition}] queues: {queue.name} of {one.home.name} is in {owner} too; "
-                    "name it in one of them"
+                    f"{where}: [partition:{part.partition}] queues: {queue.name} of {part.home.name} is in {owner} "
+                    "too; name it in one of them"
                 )
 
 
 def check_names(partitions: Sequence[PartitionConfig], named: Sequence[QueueConfig | PoolConfig], where: str) -> None:
-    known = [one.name for one in partitions]
-    for one in named:
-        if one.partition and one.partition not in known:
-            kind = "queue" if isinstance(one, QueueConfig) else "pool"
-            raise ConfigError(f"{where}: [{kind}:{one.name}] partition: {_unknown(one.partition, known)}")
+    known = [partition.name for partition in partitions]
+    for section in named:
+        if section.partition and section.partition not in known:
+            kind = "queue" if isinstance(section, QueueConfig) else "pool"
+            raise ConfigError(f"{where}: [{kind}:{section.name}] partition: {_unknown(section.partition, known)}")
 
 
 def partitions_of_environment(environment: Mapping[str, str], partitions: Sequence[str]) -> dict[str, dict[str, str]]:
     """`PYWORKERS_PARTITION_BILLING_BROKER` is the option `broker` of the partition `billing`. `environment` has names
     in lower case, without PYWORKERS."""
-    told: dict[str, dict[str, str]] = {}
+    options: dict[str, dict[str, str]] = {}
     for name, value in environment.items():
         if not name.startswith("partition_"):
             continue
-        owners = [one for one in partitions if name.startswith(partition_variable(one))]
+        owners = [partition for partition in partitions if name.startswith(partition_variable(partition))]
         if not owners:
             raise ConfigError(
                 f"environment: PYWORKERS_{name.upper()} is for no partition of the configuration; there are "
                 f"{', '.join(partitions) or 'none'}"
             )
         owner = max(owners, key=len)
-        told.setdefault(owner, {})[name.removeprefix(partition_variable(owner))] = value
-    return told
+        options.setdefault(owner, {})[name.removeprefix(partition_variable(owner))] = value
+    return options
 
 
 def partition_variable(partition: str) -> str:

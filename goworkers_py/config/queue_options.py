@@ -91,6 +91,6 @@ class PoolConfig:
         if self.queues == (self.name,):
             return self.name
         if self.weights:
-            told = (f"{queue} {weight}" for queue, weight in zip(self.queues, self.weights, strict=True))
-            return f"pool {self.name}: {', '.join(told)} by weight"
+            weighted = (f"{queue} {weight}" for queue, weight in zip(self.queues, self.weights, strict=True))
+            return f"pool {self.name}: {', '.join(weighted)} by weight"
         return f"pool {self.name}: {', '.join(self.queues)} in strict order"

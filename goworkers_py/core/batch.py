@@ -142,7 +142,7 @@ class BatchFigures(NamedTuple):
     @classmethod
     def of(cls, entries: Iterable[BatchStatus], now: float) -> BatchFigures:
         found = list(itertools.islice(entries, MOST_FOR_FIGURES))
-        open_ones = [one for one in found if one.ended_at is None]
-        first = min((one.at for one in open_ones), default=now)
-        failed = sum(one.ended_at is not None and one.failed > 0 for one in found)
-        return cls(len(open_ones), sum(one.pending for one in open_ones), max(0, int(now - first)), failed)
+        open_ones = [batch for batch in found if batch.ended_at is None]
+        first = min((batch.at for batch in open_ones), default=now)
+        failed = sum(batch.ended_at is not None and batch.failed > 0 for batch in found)
+        return cls(len(open_ones), sum(batch.pending for batch in open_ones), max(0, int(now - first)), failed)

@@ -63,10 +63,10 @@ class Answer:
         return not self.error
 
     def as_dict(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"identity": self.identity, "ok": self.ok}
+        fields: dict[str, Any] = {"identity": self.identity, "ok": self.ok}
         if self.ok:
-            return told | {"value": self.value}
-        return told | {"error": self.error} | ({} if self.here else {"here": False})
+            return fields | {"value": self.value}
+        return fields | {"error": self.error} | ({} if self.here else {"here": False})
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,6 @@ class ChainFigures(NamedTuple):
     @classmethod
     def of(cls, entries: Iterable[ChainStatus], now: float) -> ChainFigures:
         found = list(itertools.islice(entries, MOST_FOR_FIGURES))
-        running = [one for one in found if one.state == "running"]
-        first = min((one.since or one.at for one in running), default=now)
-        return cls(len(running), max(0, int(now - first)), sum(one.state == "stopped" for one in found))
+        running = [chain for chain in found if chain.state == "running"]
+        first = min((chain.since or chain.at for chain in running), default=now)
+        return cls(len(running), max(0, int(now - first)), sum(chain.state == "stopped" for chain in found))

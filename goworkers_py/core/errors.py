@@ -118,8 +118,8 @@ class LimitTimeout(WorkersError, TimeoutError):
 
     def __init__(self, limit: str, timeout_s: float) -> None:
         self.limit = limit
-        told = f"`pyworkers limits show {limit}` tells who has them"
-        super().__init__(f"limit {limit}: no place was free within {timeout_s:g} s; {told}")
+        hint = f"`pyworkers limits show {limit}` tells who has them"
+        super().__init__(f"limit {limit}: no place was free within {timeout_s:g} s; {hint}")
 
 
 class BatchEnded(WorkersError):

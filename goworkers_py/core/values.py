@@ -62,7 +62,7 @@ def _decorated(cls: type[Any], frozen: bool, slots: bool, eq: bool, with_repr: b
     made.__init__ = _init_at_first_use(made)
     made.__signature__ = _Signature()
     # With the class, so that there are two at least: then the values are compared as those of a tuple are.
-    compared = [one.name for one in dataclasses.fields(made) if one.compare]
+    compared = [field.name for field in dataclasses.fields(made) if field.compare]
     made._compared = attrgetter("__class__", *(compared or ["__class__"]))
     return made
 
@@ -73,7 +73,7 @@ class _Signature:
     def __get__(self, made: object, cls: type[Any]) -> inspect.Signature:
         import inspect
 
-        of = next(one for one in cls.__mro__ if "__init__" in vars(one))
+        of = next(base for base in cls.__mro__ if "__init__" in vars(base))
         if made is not None or "_compared" not in vars(of):
             raise AttributeError("__signature__")  # of an object, or of a subclass with an `__init__` of its own
         signature = inspect.signature(_compiled_init(cls))
@@ -95,16 +95,16 @@ def _compiled_init(cls: type[Any]) -> Callable[..., None]:
     assign = "set_field(self, {!r}, {})" if cls.__setattr__ is _refuse else "self.{} = {}"
     known: dict[str, Any] = {"set_field": object.__setattr__, "MISSING": dataclasses.MISSING}
     ordinary, keywords, lines = ["self"], ["*"], []
-    for one in dataclasses.fields(cls):
-        name, default, make = one.name, one.default, one.default_factory
+    for field in dataclasses.fields(cls):
+        name, default, make = field.name, field.default, field.default_factory
         known |= {f"default_{name}": default, f"make_{name}": make}
         parameter = value = name
         if default is not dataclasses.MISSING:
             parameter = f"{name}=default_{name}"
         elif make is not dataclasses.MISSING:
             parameter, value = f"{name}=MISSING", f"make_{name}() if {name} is MISSING else {name}"
-        if one.init:
-            (keywords if one.kw_only else ordinary).append(parameter)
+        if field.init:
+            (keywords if field.kw_only else ordinary).append(parameter)
         elif parameter == name:
             continue  # `__post_init__` assigns it
         else:
@@ -127,7 +127,7 @@ def _hash(self: Any) -> int:
 
 
 def _repr(self: Any) -> str:
-    shown = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in dataclasses.fields(self) if one.repr)
+    shown = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)
     return f"{type(self).__qualname__}({shown})"
 
 
@@ -137,9 +137,9 @@ def _refuse(self: object, name: str, value: object = None) -> None:
 
 def _state(self: Any) -> list[Any]:
     """For copies and pickles, which would assign the fields."""
-    return [getattr(self, one.name) for one in dataclasses.fields(self)]
+    return [getattr(self, field.name) for field in dataclasses.fields(self)]
 
 
 def _set_state(self: Any, state: list[Any]) -> None:
-    for one, value in zip(dataclasses.fields(self), state, strict=True):
-        object.__setattr__(self, one.name, value)
+    for field, value in zip(dataclasses.fields(self), state, strict=True):
+        object.__setattr__(self, field.name, value)

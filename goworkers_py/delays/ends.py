@@ -34,27 +34,27 @@ class Ends:
     def free(self, firing: TaskFiring) -> None:
         self._tell(lambda: self._book.free(firing))
 
-    def _tell(self, told: Callable[[], None]) -> None:
+    def _tell(self, report: Callable[[], None]) -> None:
         try:
-            told()
+            report()
         except Exception as error:
             self._outage.failed(_WHO, in_our_words(error))
             with self._lock:
-                self._open.append(told)
+                self._open.append(report)
 
     def tell_again(self) -> None:
         """Each is tried, also behind one that is refused again. Raises the first error."""
         with self._lock:
             tried = [*self._open]
         errors: list[Exception] = []
-        for told in tried:
+        for report in tried:
             try:
-                told()
+                report()
             except Exception as error:
                 errors.append(error)
             else:
                 with self._lock, suppress(ValueError):  # the thread that stops the queue may tell the same
-                    self._open.remove(told)
+                    self._open.remove(report)
         if errors:
             raise errors[0]
         self._outage.recovered(_WHO)

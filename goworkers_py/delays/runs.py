@@ -58,20 +58,20 @@ class Runs:
         return None
 
     def _failed(self, task: DelayTask, error: BaseException, outcome: Outcome, now: float) -> DelayTask | None:
-        told = f"type={task.task_type} id={task.id}"
+        label = f"type={task.task_type} id={task.id}"
         at = getattr(outcome, "at", None)
         if at is not None:  # Retry, or Reschedule for an error that is no failure
             notes = _failure(outcome.payload) if isinstance(outcome, Retry) else {}
-            log.warning("a delayed task failed; it runs again in %.1f s %s", at - now, told, exc_info=error)
+            log.warning("a delayed task failed; it runs again in %.1f s %s", at - now, label, exc_info=error)
             return task.with_notes(notes, at)
         if isinstance(outcome, Dead):
             log.error(
                 "a delayed task failed for the last time; it is kept: run it with move(id, 0), or cancel(id) %s",
-                told,
+                label,
                 exc_info=error,
             )
             return task.with_notes({**_failure(outcome.payload), DEAD_AT: now}, NEVER)
-        log.warning("a delayed task failed, and is dropped as its options say %s", told, exc_info=error)
+        log.warning("a delayed task failed, and is dropped as its options say %s", label, exc_info=error)
         return None
 
 

@@ -41,9 +41,9 @@ class Handlers:
         _tell(self.expiry, message)
 
 
-def _tell(handlers: Sequence[Callable[..., None]], *told: object) -> None:
+def _tell(handlers: Sequence[Callable[..., None]], *arguments: object) -> None:
     for handler in handlers:
         try:
-            handler(*told)
+            handler(*arguments)
         except BaseException:
             log.exception("handler %r failed", handler)

@@ -61,8 +61,8 @@ class RetryLink:
     def _failed(self, message: Message, error: BaseException) -> Outcome:
         if message.cancel is not None and (message.cancel.lost or not message.cancel.retry):
             ours = isinstance(error, JobCancelled | asyncio.CancelledError)
-            told = GIVEN_AWAY if message.cancel.lost else "cancelled while it ran"
-            log.info(told, exc_info=None if ours else (type(error), error, own_traceback(error)))
+            reason = GIVEN_AWAY if message.cancel.lost else "cancelled while it ran"
+            log.info(reason, exc_info=None if ours else (type(error), error, own_traceback(error)))
             return KEEP if message.cancel.lost else CANCELLED
         message.failure = error_class(error), error_text(error)
         now = self.wall()

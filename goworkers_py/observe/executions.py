@@ -26,7 +26,7 @@ class Executions(NamedTuple):
             self.runs + sign * other.runs,
             self.failures + sign * other.failures,
             self.milliseconds + sign * other.milliseconds,
-            tuple(one + sign * more for one, more in zip(self.histogram, other.histogram, strict=True)),
+            tuple(count + sign * more for count, more in zip(self.histogram, other.histogram, strict=True)),
         )
 
     def since(self, before: Executions | None) -> Executions:

@@ -82,7 +82,7 @@ def past(report: HealthReport) -> HealthReport:
         "pools": {},
         "running": {},
         "of_features": {},
-        "partitions": {name: past(one) for name, one in report["partitions"].items()},
+        "partitions": {name: past(partition) for name, partition in report["partitions"].items()},
         "elections": {},
     }
 
@@ -113,16 +113,16 @@ def with_partitions(reports: Mapping[str, HealthReport]) -> HealthReport:
     return HealthReport(
         **{
             **main,
-            "stale": _told(main["stale"], others, "stale"),
-            "cut_off": _told(main["cut_off"], others, "cut_off"),
+            "stale": _trouble_text(main["stale"], others, "stale"),
+            "cut_off": _trouble_text(main["cut_off"], others, "cut_off"),
             "partitions": others,
         }
     )
 
 
-def _told(main: str, others: Mapping[str, HealthReport], what: Literal["stale", "cut_off"]) -> str:
-    told = (f"partition {name}: {report[what]}" for name, report in others.items() if report[what])
-    return "; ".join(filter(None, (main, *told)))
+def _trouble_text(main: str, others: Mapping[str, HealthReport], what: Literal["stale", "cut_off"]) -> str:
+    parts = (f"partition {name}: {report[what]}" for name, report in others.items() if report[what])
+    return "; ".join(filter(None, (main, *parts)))
 
 
 def all_stuck(report: HealthReport) -> str:
@@ -131,7 +131,7 @@ def all_stuck(report: HealthReport) -> str:
     pools = [f"pool {name}" for name, pool in report["pools"].items() if pool["stuck"] >= pool["capacity"]]
     found = [*([f"queue {', '.join(queues)}"] if queues else []), *pools]
     own = f"stuck jobs hold all threads of {', '.join(found)}" if found else ""
-    others = (f"partition {name}: {told}" for name, one in report["partitions"].items() if (told := all_stuck(one)))
+    others = (f"partition {name}: {stuck}" for name, part in report["partitions"].items() if (stuck := all_stuck(part)))
     return "; ".join(filter(None, (own, *others)))
 
 
@@ -176,8 +176,8 @@ def merged(state: str, reports: Iterable[HealthReport]) -> HealthReport:
 
 def _summed(figures: Iterable[Mapping[str, int]]) -> dict[str, int]:
     sums: dict[str, int] = {}
-    for one in figures:
-        for name, count in one.items():
+    for counts in figures:
+        for name, count in counts.items():
             sums[name] = sums.get(name, 0) + count
     return sums
 
@@ -185,10 +185,10 @@ def _summed(figures: Iterable[Mapping[str, int]]) -> dict[str, int]:
 def _elections(reports: Iterable[HealthReport]) -> dict[str, ElectionReport]:
     found: dict[str, ElectionReport] = {}
     for report in reports:
-        for name, one in report["elections"].items():
-            known = found.get(name, one)
-            newest = one if one["epoch"] >= known["epoch"] else known
-            leads = one["leads"] + (known["leads"] if name in found else 0)
+        for name, election in report["elections"].items():
+            known = found.get(name, election)
+            newest = election if election["epoch"] >= known["epoch"] else known
+            leads = election["leads"] + (known["leads"] if name in found else 0)
             found[name] = {**newest, "leads": leads}
     return found
 
@@ -196,21 +196,25 @@ def _elections(reports: Iterable[HealthReport]) -> dict[str, ElectionReport]:
 def in_words(report: HealthReport) -> str:
     """One line for people."""
     parts: list[HealthReport] = [report, *report["partitions"].values()]
-    standing_by = [_standby(one) for part in parts if part["state"] == STANDBY for one in part["elections"].items()]
+    standing_by = [_standby(named) for part in parts if part["state"] == STANDBY for named in part["elections"].items()]
     if report["state"] == STANDBY:
         return report["stale"] or "; ".join(standing_by)
-    busy = sum(queue["busy"] for one in parts for queue in one["queues"].values())
-    capacity = sum(row["capacity"] for one in parts for row in (*one["queues"].values(), *one["pools"].values()))
+    busy = sum(queue["busy"] for part in parts for queue in part["queues"].values())
+    capacity = sum(row["capacity"] for part in parts for row in (*part["queues"].values(), *part["pools"].values()))
     trouble = report["stale"] or report["cut_off"] or all_stuck(report)
     queues = [
         *report["queues"],
-        *(f"{name}/{queue}" for name, one in report["partitions"].items() for queue in one["queues"]),
+        *(f"{name}/{queue}" for name, part in report["partitions"].items() for queue in part["queues"]),
     ]
     line = f"{report['state']}, {busy} of {capacity} threads busy, queues {', '.join(queues)}"
     return "; ".join([line, *standing_by, *([trouble] if trouble else [])])
 
 
 def _standby(named: tuple[str, ElectionReport]) -> str:
-    partition, one = named
+    partition, election = named
     of = f"partition {partition}: " if partition else ""
-    return f"{of}standby of {one['leader']}, epoch {one['epoch']}" if one["leader"] else f"{of}standby, no leader yet"
+    return (
+        f"{of}standby of {election['leader']}, epoch {election['epoch']}"
+        if election["leader"]
+        else f"{of}standby, no leader yet"
+    )

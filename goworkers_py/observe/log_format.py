@@ -141,9 +141,9 @@ def _printed(kind: type[BaseException], error: BaseException, trace: TracebackTy
     whole = traceback.TracebackException(kind, error, trace, limit=-MOST_FRAMES)
     waiting = [whole]
     while waiting:
-        one = waiting.pop()
-        one.format_exception_only = _in_one_line(one.format_exception_only)  # type: ignore[method-assign]
-        causes = (one.__cause__, one.__context__, *(getattr(one, "exceptions", None) or ()))
+        traced = waiting.pop()
+        traced.format_exception_only = _in_one_line(traced.format_exception_only)  # type: ignore[method-assign]
+        causes = (traced.__cause__, traced.__context__, *(getattr(traced, "exceptions", None) or ()))
         waiting += [cause for cause in causes if cause is not None]
     return "".join(whole.format()).rstrip("\n")
 

@@ -135,5 +135,5 @@ def sum_of(several: Iterable[Rows]) -> Rows:
     for rows in several:
         for job_class, row in rows.items():
             name = job_class if job_class in sums or len(sums) < MOST_CLASSES else OTHERS
-            sums[name] = [one + other for one, other in zip(sums[name], row, strict=True)] if name in sums else row
+            sums[name] = [total + other for total, other in zip(sums[name], row, strict=True)] if name in sums else row
     return sums

@@ -28,7 +28,7 @@ def shown(deliveries: Iterable[Delivery]) -> list[RunningJob]:
 
 
 def oldest(several: Iterable[Iterable[RunningJob]]) -> list[RunningJob]:
-    return heapq.nsmallest(MOST_SHOWN, itertools.chain.from_iterable(several), key=lambda one: one["started_at"])
+    return heapq.nsmallest(MOST_SHOWN, itertools.chain.from_iterable(several), key=lambda job: job["started_at"])
 
 
 def _text(delivery: Delivery) -> str:

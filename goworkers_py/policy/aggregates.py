@@ -36,8 +36,8 @@ class Aggregates(Registry):
         """A warning for each class whose own options gather groups, while no function aggregates them."""
         specs = [spec for name in self._registry.names() if (spec := self._registry.job(name)) and not spec.aggregate]
         found = [(spec, option) for spec in specs for option in _GROUPING if spec.own.get(option) is not None]
-        told = {spec.name: f"{spec.name} has {option} and no @{_code(spec)}.aggregate" for spec, option in found}
-        return [f"{one}: its groups wait for ever" for one in told.values()]
+        problems = {spec.name: f"{spec.name} has {option} and no @{_code(spec)}.aggregate" for spec, option in found}
+        return [f"{problem}: its groups wait for ever" for problem in problems.values()]
 
 
 _GROUPING = ("group_max_size", "group_max_delay", "group_grace")  # of those given, the last one is told

@@ -96,12 +96,12 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
 def _counts(signature: inspect.Signature | None) -> range:
     """How many positional arguments without keyword arguments fit: to count them is quicker than to bind them."""
     least = most = 0
-    for one in signature.parameters.values() if signature else ():
-        if one.kind is one.VAR_POSITIONAL:
+    for parameter in signature.parameters.values() if signature else ():
+        if parameter.kind is parameter.VAR_POSITIONAL:
             most = sys.maxsize - 1
-        elif one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD):
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             most += 1
-            least += one.default is one.empty
-        elif one.kind is one.KEYWORD_ONLY and one.default is one.empty:
+            least += parameter.default is parameter.empty
+        elif parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty:
             return range(0)
     return range(least, most + 1)

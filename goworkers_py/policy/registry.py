@@ -42,7 +42,9 @@ class JobSpec:
     def __post_init__(self) -> None:
         object.__setattr__(self, "arguments", Arguments(self.name, self.function))
         object.__setattr__(self, "iterable", not self.takes_message and is_iterable(self.function))
-        object.__setattr__(self, "marks", frozenset(one.name for one in FEATURES if one.marks_class(self.options)))
+        object.__setattr__(
+            self, "marks", frozenset(feature.name for feature in FEATURES if feature.marks_class(self.options))
+        )
         of_features = {need for feature in FEATURES for need in feature.needs_of_class(self.options)}
         object.__setattr__(self, "needs", frozenset({*of_features, *((ITERATE,) if self.iterable else ())}))
 
@@ -185,11 +187,11 @@ def _full_name(function: Callable[..., Any]) -> str:
     return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', function)}"
 
 
-def is_same_code(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+def is_same_code(first: Callable[..., Any], other: Callable[..., Any]) -> bool:
     """Whether both functions begin at the same line of a file. A module that is imported twice (as __main__ and by its
     name, or reloaded) registers its own jobs again."""
     # Unwrapped: all atomic jobs are wrapped by one function.
-    code, other_code = (getattr(inspect.unwrap(function), "__code__", None) for function in (one, other))
+    code, other_code = (getattr(inspect.unwrap(function), "__code__", None) for function in (first, other))
     if code is None or other_code is None:
-        return one is other
+        return first is other
     return (code.co_filename, code.co_firstlineno) == (other_code.co_filename, other_code.co_firstlineno)

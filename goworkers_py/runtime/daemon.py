@@ -111,8 +111,8 @@ class Daemon:
 
     def _all_settled(self) -> bool:
         launchers = self._launchers.values()
-        return any(one.state.started for one in launchers) and all(
-            one.state.started or one.waits_for_broker for one in launchers
+        return any(launcher.state.started for launcher in launchers) and all(
+            launcher.state.started or launcher.waits_for_broker for launcher in launchers
         )
 
     # --- while it runs
@@ -153,7 +153,11 @@ class Daemon:
     @property
     def running(self) -> dict[str, Delivery]:
         """By the name of the worker's thread."""
-        return {name: one for launcher in self._launchers.values() for name, one in launcher.health.running.items()}
+        return {
+            name: delivery
+            for launcher in self._launchers.values()
+            for name, delivery in launcher.health.running.items()
+        }
 
     def report(self) -> HealthReport:
         reports = {name: launcher.health.report() for name, launcher in self._launchers.items()}
@@ -189,9 +193,11 @@ class Daemon:
         clean: list[bool] = []
         stops = [
             machine.Thread(
-                target=lambda one=one: clean.append(one.stop(patiently)), name=f"launcher:{_name(one)}", daemon=True
+                target=lambda launcher=launcher: clean.append(launcher.stop(patiently)),
+                name=f"launcher:{_name(launcher)}",
+                daemon=True,
             )
-            for one in started[1:]
+            for launcher in started[1:]
         ]
         for stop in stops:
             stop.start()

@@ -128,7 +128,9 @@ class LogFile(Handler):
 
 def is_for_everybody() -> bool:
     """Whether the log is a file that every user of this machine may read."""
-    return any(everybody_reads(one.descriptor) for one in logging.getLogger().handlers if isinstance(one, Handler))
+    return any(
+        everybody_reads(handler.descriptor) for handler in logging.getLogger().handlers if isinstance(handler, Handler)
+    )
 
 
 def everybody_reads(descriptor: int) -> bool:

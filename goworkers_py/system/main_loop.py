@@ -111,8 +111,8 @@ def _until_ended(inbox: Inbox, meanwhile: Callable[[], None]) -> Iterator[Order]
 
 
 def dump_threads(daemon: Daemon) -> None:
-    for one in thread_stacks(daemon.running):
-        log_with_stack(log, logging.WARNING, one.stack, "%s", one.thread)
+    for thread_stack in thread_stacks(daemon.running):
+        log_with_stack(log, logging.WARNING, thread_stack.stack, "%s", thread_stack.thread)
 
 
 def _nothing() -> None:

@@ -60,8 +60,8 @@ class CrashPoint:
             return f"killed at its end, before its acknowledgement{self._cursors}"
         if self.step.kind == "line":
             return f"killed before line {self.step.where} in {self.step.about}{self._cursors}"
-        told = ", ".join(filter(None, (self.step.about, self.step.where)))
-        step = f"{self.step.kind} {self.number} of {self.of}{f' ({told})' if told else ''}"
+        place = ", ".join(filter(None, (self.step.about, self.step.where)))
+        step = f"{self.step.kind} {self.number} of {self.of}{f' ({place})' if place else ''}"
         if self.when == "stop":
             return f"stopped at {step}"
         return f"killed {'at' if self.step.kind == 'yield' else self.when} {step}{self._cursors}"
@@ -124,7 +124,7 @@ class Trial:
             points += _points(steps.made, checkpoint_s)
         found = [(point, differences) for point in points if (differences := self._after(point, expected))]
         if found:
-            raise AssertionError(self._told(found, len(points)))
+            raise AssertionError(self._failure_text(found, len(points)))
         return points
 
     def _after(self, point: CrashPoint, expected: _End) -> list[str]:
@@ -134,14 +134,14 @@ class Trial:
         except Exception as error:
             return [f"it failed: {type(error).__name__}: {error}"]
 
-    def _told(self, found: Sequence[tuple[CrashPoint, list[str]]], points: int) -> str:
+    def _failure_text(self, found: Sequence[tuple[CrashPoint, list[str]]], points: int) -> str:
         lines = [f"{self._name} is not idempotent: {len(found)} of {points} crash points end differently"]
         for point, differences in found[:MOST_TOLD]:
             lines += [f"{point}, then delivered again:", *(f"    {line}" for line in differences)]
         if len(found) > MOST_TOLD:
             lines.append(f"... and at {len(found) - MOST_TOLD} more points")
-        told = "\n".join(lines)
-        return "\n".join([told, *(f"hint: {hint}" for mark, hint in HINTS.items() if f"    {mark}" in told)])
+        report = "\n".join(lines)
+        return "\n".join([report, *(f"hint: {hint}" for mark, hint in HINTS.items() if f"    {mark}" in report)])
 
     @property
     def _name(self) -> str:
@@ -264,11 +264,11 @@ def _differences(expected: _End, end: _End) -> Iterator[str]:
 
 
 def _of_states(expected: Any, end: Any) -> Iterator[str]:
-    one, other = pprint.pformat(expected, width=100).splitlines(), pprint.pformat(end, width=100).splitlines()
-    if len(one) == len(other) == 1:
+    wanted, other = pprint.pformat(expected, width=100).splitlines(), pprint.pformat(end, width=100).splitlines()
+    if len(wanted) == len(other) == 1:
         yield f"{STATE}{other[0]}"
-        yield f"without the crash: {one[0]}"
+        yield f"without the crash: {wanted[0]}"
     else:
         yield f"{STATE}as a diff"
-        lines = [*difflib.unified_diff(one, other, "without the crash", "state", lineterm="", n=1)]
+        lines = [*difflib.unified_diff(wanted, other, "without the crash", "state", lineterm="", n=1)]
         yield from lines[:LONGEST_DIFFERENCE]

@@ -49,7 +49,7 @@ class Expectation:
         at = f" at {time_text(self.at)}" if self.at is not None else ""
         return f"{call}{queue}{at}{f' in {self.delay_s:.6g} s' if self.delay_s is not None else ''}"
 
-    def told(self, found: int, wanted: str, jobs: Sequence[EnqueuedJob]) -> str:
+    def failure_text(self, found: int, wanted: str, jobs: Sequence[EnqueuedJob]) -> str:
         """The text of the error: what was expected, and what was enqueued, the nearest first."""
         text = f"{self} was enqueued {found} time{'' if found == 1 else 's'}, expected {wanted}"
         if not jobs:
@@ -60,8 +60,8 @@ class Expectation:
         return "\n".join([f"{text}. Enqueued, the nearest first:", *lines, *more])
 
 
-def _unlike(one: str, other: str) -> float:
-    return 0.0 if one == other else 1 - SequenceMatcher(None, one, other).ratio()
+def _unlike(first: str, other: str) -> float:
+    return 0.0 if first == other else 1 - SequenceMatcher(None, first, other).ratio()
 
 
 def _list(args: Any) -> list[Any]:

@@ -82,8 +82,8 @@ def _pushes_of(effect: Effect) -> Iterator[Push]:
     if isinstance(effect, PushJobs):
         yield from effect.pushes
     elif isinstance(effect, EndSet):
-        for one in effect.effects:
-            yield from _pushes_of(one)
+        for inner in effect.effects:
+            yield from _pushes_of(inner)
 
 
 class FakePeriodic(MemoryPeriodic):

@@ -268,8 +268,8 @@ class SharedPersistenceContract(PersistenceContract):
             claims, others = owners(persistence, other)
             claims.take("one", FIRST, ["own"], DUE)
             others.take("two", SECOND, ["elsewhere"], DUE)
-            told = {each: claims.cancel("one", each) for each in ("waiting", "own", "elsewhere", "none")}
-            assert told == {"waiting": True, "own": True, "elsewhere": False, "none": False}
+            answers = {each: claims.cancel("one", each) for each in ("waiting", "own", "elsewhere", "none")}
+            assert answers == {"waiting": True, "own": True, "elsewhere": False, "none": False}
             others.take("two", SECOND, ["of the dead"], DUE)
             others.beat("two", 0.0)
             assert claims.cancel("one", "of the dead")

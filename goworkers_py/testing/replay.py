@@ -79,7 +79,7 @@ class _File:
 
     def use(self, module: str, name: str) -> str:
         """Imports a name of a module. By the module, where the name means something else already."""
-        others = {one for known, names in self.names.items() if known != module for one in names}
+        others = {other for known, names in self.names.items() if known != module for other in names}
         if hasattr(builtins, name) or name in others or name in _TAKEN:
             self.modules.add(f"import {module}")
             return f"{module}.{name}"
@@ -179,8 +179,8 @@ def _push(file: _File, message: Message, spec: JobSpec | None, modules: Sequence
     options.pop("queue", None)
     if not options and not kwargs:
         return _checked(_call("workers.enqueue", place, {}))
-    told = _Code(_call("workers.EnqueueOptions", [], options))
-    return _checked(_call("workers.enqueue_with_options", [*place, told, *([kwargs] if kwargs else [])], {}))
+    code = _Code(_call("workers.EnqueueOptions", [], options))
+    return _checked(_call("workers.enqueue_with_options", [*place, code, *([kwargs] if kwargs else [])], {}))
 
 
 def _checked(text: str) -> str:
@@ -308,8 +308,8 @@ def _name_of(file: _File, error: _Error) -> str:
 
 def _name(message: Message, spec: JobSpec | None) -> str:
     found = _importable(spec) if spec is not None else None
-    told = found[1] if found else re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", message.job_class)
-    parts = [part for part in re.split(r"[^a-zA-Z0-9]+", f"{told} {message.jid[:8]}") if part]
+    name = found[1] if found else re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", message.job_class)
+    parts = [part for part in re.split(r"[^a-zA-Z0-9]+", f"{name} {message.jid[:8]}") if part]
     return "_".join(["test", *parts]).lower()
 
 
@@ -332,10 +332,10 @@ def _literal(value: Any, indent: int = 0) -> str:
     if isinstance(value, _Code):
         return value
     if isinstance(value, list):
-        return _bracketed("[", [_literal(one, indent + 4) for one in value], "]", indent)
+        return _bracketed("[", [_literal(element, indent + 4) for element in value], "]", indent)
     if isinstance(value, dict):
         return _bracketed(
-            "{", [f"{_text(key)}: {_literal(one, indent + 4)}" for key, one in value.items()], "}", indent
+            "{", [f"{_text(key)}: {_literal(element, indent + 4)}" for key, element in value.items()], "}", indent
         )
     if isinstance(value, str):
         return _text(value)
@@ -344,8 +344,8 @@ def _literal(value: Any, indent: int = 0) -> str:
 
 def _text(text: str) -> str:
     """In double quotes where that needs no more escapes."""
-    told = repr(text)
-    return f'"{told[1:-1]}"' if told[0] == "'" and '"' not in told else told
+    quoted = repr(text)
+    return f'"{quoted[1:-1]}"' if quoted[0] == "'" and '"' not in quoted else quoted
 
 
 def _bracketed(begin: str, parts: Sequence[str], end: str, indent: int) -> str:

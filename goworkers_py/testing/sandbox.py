@@ -121,7 +121,7 @@ class Sandbox:
         queues = [Place(JobState.WAITING, name) for name in self._broker.queues_in_order()]
         others = [Place(state) for state in (JobState.SCHEDULED, JobState.PARKED, JobState.OUTBOX)]
         found = [*self._in([*queues, *others], job, queue), *self._members(job, queue)]
-        return sorted(found, key=lambda one: one.message.created_at or 0.0)
+        return sorted(found, key=lambda enqueued: enqueued.message.created_at or 0.0)
 
     def retries(self, job: AnyJob | None = None, *, queue: str | None = None) -> list[EnqueuedJob]:
         """The jobs that have failed and wait for their next try, the next one first."""
@@ -136,19 +136,23 @@ class Sandbox:
         self._broker.clear()
 
     def _in(self, places: Iterable[Place], job: AnyJob | None, queue: str | None) -> list[EnqueuedJob]:
-        stored = [one for place in places for one in self._broker.admin.jobs_in(place).first(_ALL)]
+        stored = [stored_job for place in places for stored_job in self._broker.admin.jobs_in(place).first(_ALL)]
         return self._wanted(stored, job, queue)
 
     def _members(self, job: AnyJob | None, queue: str | None) -> list[EnqueuedJob]:
         """The members of open groups."""
-        inspector, groups = self.app.inspector, [one.group for one in self._broker.groups.entries()]
-        stored = [one for group in groups if not group.set for one in inspector.members(group, _ALL)]
+        inspector, groups = self.app.inspector, [entry.group for entry in self._broker.groups.entries()]
+        stored = [member for group in groups if not group.set for member in inspector.members(group, _ALL)]
         return self._wanted(stored, job, queue)
 
     def _wanted(self, stored: Iterable[StoredJob], job: AnyJob | None, queue: str | None) -> list[EnqueuedJob]:
-        found = [EnqueuedJob(one.message, one.at) for one in stored if one.message is not None]
+        found = [
+            EnqueuedJob(stored_job.message, stored_job.at) for stored_job in stored if stored_job.message is not None
+        ]
         wanted = None if job is None else _class_of(job)
-        return [one for one in found if wanted in (None, one.job_class) and queue in (None, one.queue)]
+        return [
+            enqueued for enqueued in found if wanted in (None, enqueued.job_class) and queue in (None, enqueued.queue)
+        ]
 
     # --- asserting
 
@@ -176,9 +180,11 @@ class Sandbox:
             None if delay is None else after(delay, 0.0),
         )
         pushed = self._pushed()
-        found = [one for one in pushed if not expected.distance(one)]
+        found = [enqueued for enqueued in pushed if not expected.distance(enqueued)]
         if (not found) if count is None else len(found) != count:
-            raise AssertionError(expected.told(len(found), "at least 1" if count is None else str(count), pushed))
+            raise AssertionError(
+                expected.failure_text(len(found), "at least 1" if count is None else str(count), pushed)
+            )
         return found
 
     def assert_not_enqueued(
@@ -195,8 +201,10 @@ class Sandbox:
         __tracebackhide__ = True
         if job is not None:
             self.assert_enqueued(job, *args, queue=queue, at=at, delay=delay, count=0, **kwargs)
-        elif pushed := [one for one in self._pushed() if queue in (None, one.queue)]:
-            raise AssertionError("\n".join(["jobs were enqueued, expected none:", *(f"    {one}" for one in pushed)]))
+        elif pushed := [enqueued for enqueued in self._pushed() if queue in (None, enqueued.queue)]:
+            raise AssertionError(
+                "\n".join(["jobs were enqueued, expected none:", *(f"    {enqueued}" for enqueued in pushed)])
+            )
 
     def _pushed(self) -> list[EnqueuedJob]:
         jobs = [EnqueuedJob.of(push.payload, push.queue, push.at) for push in [*self._broker.transport.pushed]]

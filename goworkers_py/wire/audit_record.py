@@ -23,19 +23,19 @@ _OWN = ("v", "who", "action", "what", "count", "source", "change")
 def written_entry(who: str, action: str, what: str, count: int | None, source: str, change: str = "") -> str:
     """The texts hold names of jobs and queues, and none of these must look like another entry where it is printed."""
     texts = {"who": who, "action": action, "what": what, "source": source} | ({"change": change} if change else {})
-    told = {name: _cut(one_line(text)) for name, text in texts.items()}
-    return simplejson.dumps({"v": V, **told, "count": count})
+    fields = {name: _cut(one_line(text)) for name, text in texts.items()}
+    return simplejson.dumps({"v": V, **fields, "count": count})
 
 
 def read_entry(raw: bytes, position: str, at: float) -> AuditEntry | None:
     """None for what is no entry that this release can read."""
     with suppress(Exception):  # other programs may write there too
-        told = simplejson.loads(raw)
-        count = told.get("count")
-        if is_version(told["v"], V):
+        record = simplejson.loads(raw)
+        count = record.get("count")
+        if is_version(record["v"], V):
             texts = ("who", "action", "what", "source", "change")
-            who, action, what, source, change = (str(told.get(name, "")) for name in texts)
-            more = {name: value for name, value in told.items() if name not in _OWN}
+            who, action, what, source, change = (str(record.get(name, "")) for name in texts)
+            more = {name: value for name, value in record.items() if name not in _OWN}
             count = None if count is None else int(count)
             return AuditEntry(position, at, who, action, what, count, source, change, more)
     return None

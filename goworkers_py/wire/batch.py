@@ -72,8 +72,8 @@ def without_batch(field: Any) -> Any:
 
 def error_of(fields: Mapping[str, Any]) -> str:
     """The last error of this job."""
-    kind, told = (text_of(fields.get(name)) for name in ("error_class", "error_message"))
-    return f"{kind}: {told}" if kind else told
+    kind, message = (text_of(fields.get(name)) for name in ("error_class", "error_message"))
+    return f"{kind}: {message}" if kind else message
 
 
 def shown_class(fields: Mapping[str, Any]) -> str:
@@ -83,8 +83,8 @@ def shown_class(fields: Mapping[str, Any]) -> str:
 
 def death_of(fields: Mapping[str, Any], error: str, now: float) -> bytes:
     """How this job died, as one of the deaths of its batch."""
-    told = {"jid": payload.jid_of(fields), "class": shown_class(fields), "error": error[:LONGEST_ERROR], "at": now}
-    return payload.write({"v": V, **told})
+    death = {"jid": payload.jid_of(fields), "class": shown_class(fields), "error": error[:LONGEST_ERROR], "at": now}
+    return payload.write({"v": V, **death})
 
 
 def text_of(value: Any) -> str:
@@ -92,9 +92,9 @@ def text_of(value: Any) -> str:
     return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else ""
 
 
-def deaths(told: Sequence[bytes]) -> list[Death]:
+def deaths(stored: Sequence[bytes]) -> list[Death]:
     found = []
-    for raw in told:
+    for raw in stored:
         try:
             fields = payload.read(raw)
         except UnreadablePayload:

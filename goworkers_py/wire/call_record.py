@@ -42,21 +42,21 @@ def written_call(call: Call) -> str:
     if target.partition:  # a process that does not know this field does not obey a call that has it
         to["partition"] = target.partition
     json_text(list(call.arguments), f"the arguments of {call.name}", LONGEST_ARGUMENTS)
-    told = {"v": V, "id": call.id, "name": call.name, "args": list(call.arguments), "to": to, "by": call.asker}
-    return simplejson.dumps({**told, "life_s": call.life_s})
+    record = {"v": V, "id": call.id, "name": call.name, "args": list(call.arguments), "to": to, "by": call.asker}
+    return simplejson.dumps({**record, "life_s": call.life_s})
 
 
 def read_call(raw: bytes) -> Call | None:
     """None for what is no call that this release can read."""
     with suppress(Exception):  # other programs may write there too
-        told = simplejson.loads(raw)
-        to = told["to"]
-        identities = tuple(str(one) for one in to.get("identities", ()))
+        record = simplejson.loads(raw)
+        to = record["to"]
+        identities = tuple(str(identity) for identity in to.get("identities", ()))
         target = Target(identities, *(str(to.get(name, "")) for name in ("tag", "queue", "partition")))
-        life_s = min(float(told["life_s"]), LONGEST_LIFE_S)
+        life_s = min(float(record["life_s"]), LONGEST_LIFE_S)
         # A target with a part that this release does not know may leave this process out.
-        if is_version(told["v"], V) and set(to) <= _TARGET and isinstance(told["args"], list):
-            return Call(str(told["id"]), str(told["name"]), told["args"], target, str(told["by"]), life_s)
+        if is_version(record["v"], V) and set(to) <= _TARGET and isinstance(record["args"], list):
+            return Call(str(record["id"]), str(record["name"]), record["args"], target, str(record["by"]), life_s)
     return None
 
 
@@ -68,18 +68,18 @@ def living_call(raw: bytes, age_s: float) -> Call | None:
 
 
 def written_answer(answer: Answer) -> str:
-    told: dict[str, Any] = {"v": V, "identity": answer.identity}
+    record: dict[str, Any] = {"v": V, "identity": answer.identity}
     if answer.ok:
-        return simplejson.dumps({**told, "value": answer.value})
-    return simplejson.dumps({**told, "error": answer.error, **({} if answer.here else {"here": False})})
+        return simplejson.dumps({**record, "value": answer.value})
+    return simplejson.dumps({**record, "error": answer.error, **({} if answer.here else {"here": False})})
 
 
 def read_answer(raw: bytes) -> Answer | None:
     with suppress(Exception):
-        told = simplejson.loads(raw)
-        if is_version(told["v"], V):
-            error, here = str(told.get("error", "")), told.get("here") is not False
-            return Answer(str(told["identity"]), told.get("value"), error, here)
+        record = simplejson.loads(raw)
+        if is_version(record["v"], V):
+            error, here = str(record.get("error", "")), record.get("here") is not False
+            return Answer(str(record["identity"]), record.get("value"), error, here)
     return None
 
 
@@ -99,7 +99,7 @@ def written_report(name: str, identity: str, body: str) -> str:
 
 def read_report(raw: bytes, position: str, at: float) -> Report | None:
     with suppress(Exception):
-        told = simplejson.loads(raw)
-        if is_version(told["v"], V) and isinstance(told["body"], dict):
-            return Report(position, str(told["name"]), str(told["identity"]), at, told["body"])
+        record = simplejson.loads(raw)
+        if is_version(record["v"], V) and isinstance(record["body"], dict):
+            return Report(position, str(record["name"]), str(record["identity"]), at, record["body"])
     return None

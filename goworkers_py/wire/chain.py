@@ -63,9 +63,9 @@ def as_texts(value: Any, around: int = 0) -> Any:
             )
         return _TEXT
     if type(value) is list and around <= payload.MAX_NESTING:  # what is deeper is refused later
-        return [as_texts(one, around + 1) for one in value]
+        return [as_texts(element, around + 1) for element in value]
     if type(value) is dict and around <= payload.MAX_NESTING:
-        return {key: as_texts(one, around + 1) for key, one in value.items()}
+        return {key: as_texts(element, around + 1) for key, element in value.items()}
     return value
 
 

@@ -122,8 +122,8 @@ def codec_from(given: object, place: str) -> Codec:
         return NAMED[given]()
     made = given() if isinstance(given, type) else given
     if isinstance(made, str) or not isinstance(made, Codec):
-        told = f"{given!r} has no methods encode and decode" if not isinstance(given, str) else f"no codec {given!r}"
-        raise ConfigError(f"{place}: {told}; choose {', '.join(NAMED)}, or an object with encode and decode")
+        reason = f"{given!r} has no methods encode and decode" if not isinstance(given, str) else f"no codec {given!r}"
+        raise ConfigError(f"{place}: {reason}; choose {', '.join(NAMED)}, or an object with encode and decode")
     return made
 
 

@@ -20,10 +20,10 @@ def written_config(text: str, by: str, at: float, of: int) -> str:
 def read_config(raw: bytes, name: str, version: int) -> StoredConfig | None:
     """None for what this release cannot read."""
     with suppress(Exception):
-        told = simplejson.loads(raw)
-        if is_version(told["v"], V):
-            text, by = str(told["text"]), str(told["by"])
-            at = float(told["at"])
+        record = simplejson.loads(raw)
+        if is_version(record["v"], V):
+            text, by = str(record["text"]), str(record["by"])
+            at = float(record["at"])
             if 0 <= at < LATEST:  # another program may have written a time that no calendar has
-                return StoredConfig(name, version, text, by, at, int(told["of"]))
+                return StoredConfig(name, version, text, by, at, int(record["of"]))
     return None

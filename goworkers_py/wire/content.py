@@ -30,11 +30,11 @@ _MSGPACK = ("application/msgpack", "application/x-msgpack", "application/vnd.msg
 def decoded_body(body: bytes, properties: Properties | None, codec: Codec | None) -> Any:
     """The value of the body, by the codec that the configuration names, or by the content type. A body that says
     nothing of itself is JSON, as in a list of Redis. Raises UnreadableBody."""
-    told = properties or Properties()
+    given = properties or Properties()
     body = uncompressed(body, properties)
     if codec is not None:
         return decoded(codec, body)
-    kind, charset = _content_type(_text(told.content_type), _text(told.content_encoding))
+    kind, charset = _content_type(_text(given.content_type), _text(given.content_encoding))
     name = codec_name(kind)
     if name in ("json", "text") and charset not in ("", "utf-8"):
         body = _transcoded(body, charset)
@@ -106,10 +106,10 @@ def _codec(name: str) -> Codec:
 
 
 @lru_cache(256)
-def _content_type(told: str, encoding: str) -> tuple[str, str]:
+def _content_type(content_type: str, encoding: str) -> tuple[str, str]:
     """The content type without its parameters, and the character set."""
     header = Header()
-    header["content-type"] = told
+    header["content-type"] = content_type
     kind, *parameters = header.get_params(failobj=[("", "")])
     charset = next((str(value) for name, value in parameters if name == "charset"), "")
     if not charset and encoding not in _AS_IT_IS + _GZIP + _DEFLATE:

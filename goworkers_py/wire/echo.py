@@ -33,8 +33,8 @@ def may_be_marked(raw: bytes) -> bool:
 def echo_of(raw: bytes, fields: Mapping[str, Any], end: End, error: str = "") -> bytes:
     changes: dict[str, Any] = {}
     if end != "success":
-        told = {"v": V, "end": end, **({"error": error} if error else {})}
-        changes = {"retry": False, FIELD: told}
+        record = {"v": V, "end": end, **({"error": error} if error else {})}
+        changes = {"retry": False, FIELD: record}
     drop = (_ELSEWHERE,) if _ELSEWHERE in fields else ()
     return payload.splice(raw, changes, drop) if changes or drop else raw
 
@@ -42,5 +42,5 @@ def echo_of(raw: bytes, fields: Mapping[str, Any], end: End, error: str = "") ->
 def error_in(raw: bytes) -> str:
     """Class and text of the error in the payload of a dead job."""
     fields = payload.read(raw)
-    told = [fields.get(name) for name in ("error_class", "error_message")]
-    return ": ".join(text for text in told if isinstance(text, str) and text)
+    parts = [fields.get(name) for name in ("error_class", "error_message")]
+    return ": ".join(text for text in parts if isinstance(text, str) and text)

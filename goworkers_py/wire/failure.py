@@ -111,8 +111,8 @@ def unpack_backtrace(stored: Any) -> list[str]:
     if isinstance(stored, str):
         try:
             unpacking = zlib.decompressobj()
-            told = unpacking.decompress(base64.b64decode(stored), LONGEST_BACKTRACE)
-            stored = simplejson.loads(told) if unpacking.eof else None
+            unpacked = unpacking.decompress(base64.b64decode(stored), LONGEST_BACKTRACE)
+            stored = simplejson.loads(unpacked) if unpacking.eof else None
         except (ValueError, zlib.error, RecursionError):
             return []
     return [str(line) for line in stored] if isinstance(stored, list) else []

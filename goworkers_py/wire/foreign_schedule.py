@@ -42,8 +42,8 @@ _PLAIN = {"class", "queue", "args", "description"}
 
 def of_sidekiq_cron(fields: Mapping[str, str]) -> ForeignSchedule:
     """`fields`: the hash of one of its jobs."""
-    told = str(fields.get("cron", ""))
-    cron, timezone, obstacles = _cron(told)
+    rule = str(fields.get("cron", ""))
+    cron, timezone, obstacles = _cron(rule)
     message = _json(fields.get("message", ""))
     message = message if isinstance(message, dict) else {}
     queue = fields.get("queue") or message.get("queue") or "default"
@@ -60,7 +60,7 @@ def of_sidekiq_cron(fields: Mapping[str, str]) -> ForeignSchedule:
     return ForeignSchedule(
         "sidekiq-cron",
         fields.get("name", ""),
-        told,
+        rule,
         cron,
         0,
         timezone,
@@ -75,18 +75,18 @@ def of_sidekiq_cron(fields: Mapping[str, str]) -> ForeignSchedule:
 
 def of_sidekiq_scheduler(name: str, text: str, state: str = "") -> ForeignSchedule:
     """`text`: what it has in its hash under this name; `state`: what people have set on its page, which counts more."""
-    told = _json(text)
-    fields: dict[str, Any] = told if isinstance(told, dict) else {}
-    told_cron, cron_options = _rule(fields.get("cron"))
-    told_every, every_options = _rule(fields.get("every"))
+    parsed = _json(text)
+    fields: dict[str, Any] = parsed if isinstance(parsed, dict) else {}
+    cron_rule, cron_options = _rule(fields.get("cron"))
+    every_rule, every_options = _rule(fields.get("every"))
     cron, timezone, every, obstacles, remarks = "", "", 0, list[str](), list[str]()
-    if told_cron:
-        cron, timezone, obstacles = _cron(told_cron)
-    elif every := _seconds(told_every):
+    if cron_rule:
+        cron, timezone, obstacles = _cron(cron_rule)
+    elif every := _seconds(every_rule):
         remarks.append("Ruby counts the interval from the start of its process; here it fires at multiples since 1970")
     else:
         obstacles.append("its rule cannot be translated")
-    options = cron_options if told_cron else every_options
+    options = cron_options if cron_rule else every_options
     for key in options:
         where = remarks if key in ("first_in", "first_at") else obstacles
         where.append(f"its rule has the option {key}, which does not exist here")
@@ -97,7 +97,7 @@ def of_sidekiq_scheduler(name: str, text: str, state: str = "") -> ForeignSchedu
     return ForeignSchedule(
         "sidekiq-scheduler",
         name,
-        told_cron or (f"every {told_every}" if told_every else simplejson.dumps(fields)),
+        cron_rule or (f"every {every_rule}" if every_rule else simplejson.dumps(fields)),
         cron,
         every,
         timezone,
@@ -136,7 +136,7 @@ def _list(args: Any) -> list[Any]:
 def _rule(value: Any) -> tuple[str, list[str]]:
     """The rule itself, and the names of its options, which may stand behind it in a list."""
     rule, *more = value if isinstance(value, list) and value else [value]
-    options = [str(key) for one in more if isinstance(one, dict) for key in one]
+    options = [str(key) for extra in more if isinstance(extra, dict) for key in extra]
     return (str(rule) if isinstance(rule, str | int) else ""), options
 
 

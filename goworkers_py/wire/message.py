@@ -165,8 +165,8 @@ class Message:
     @property
     def expires_at(self) -> float | None:
         """The job is not begun after this time. Only a number is one: a text that go-workers writes is no such time."""
-        told = self.fields[EXPIRES_AT] if EXPIRES_AT in self.fields else self.fields.get(EXPIRY)
-        return None if isinstance(told, str) else epoch(told)
+        expiry = self.fields[EXPIRES_AT] if EXPIRES_AT in self.fields else self.fields.get(EXPIRY)
+        return None if isinstance(expiry, str) else epoch(expiry)
 
     def progress(self, at: float, total: float | None = None, text: str = "") -> None:
         """Tells how far a tracked job has got: `workers.current_message().progress(42, 100, "page 42")`. Everybody can
@@ -220,9 +220,9 @@ def describe_job(raw: bytes, queue: str) -> str:
     return f"class={message.job_class or '?'} jid={message.jid or '?'} queue={queue}"
 
 
-def _tag(told: Any) -> str:
+def _tag(tag: Any) -> str:
     """Empty for what can be no tag, such as a number of very many digits, which Python does not write."""
-    return told if isinstance(told, str) else str(told) if whole_number(told) is not None else ""
+    return tag if isinstance(tag, str) else str(tag) if whole_number(tag) is not None else ""
 
 
 def new_jid() -> str:

@@ -35,9 +35,9 @@ def field_of(needs: Collection[str]) -> dict[str, Any]:
     return {"v": V, "needs": sorted(needs)}
 
 
-def is_version(told: Any, version: int) -> bool:
+def is_version(stored: Any, version: int) -> bool:
     """True is equal to 1, and is no version."""
-    return told == version and told is not True
+    return stored == version and stored is not True
 
 
 def part_of(fields: Mapping[str, Any], word: str) -> Any:

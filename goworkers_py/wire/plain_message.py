@@ -30,7 +30,7 @@ def wrapped(body: bytes, queue: str, at: float, properties: Properties | None = 
         form, argument = "text", body.decode("utf-8")
     except UnicodeDecodeError:
         form, argument = "base64", base64.b64encode(body).decode()
-    told = {} if properties is None else {PROPERTIES: properties.record()}
+    extra = {} if properties is None else {PROPERTIES: properties.record()}
     return payload.write(
         {
             "class": CLASS,
@@ -39,7 +39,7 @@ def wrapped(body: bytes, queue: str, at: float, properties: Properties | None = 
             "queue": queue,
             "created_at": at,
             "enqueued_at": at,
-            FIELD: {"v": V, "as": form, **told},
+            FIELD: {"v": V, "as": form, **extra},
         }
     )
 

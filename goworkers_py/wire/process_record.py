@@ -123,19 +123,19 @@ def info(identity: str, member: ProcessMember, embedded: bool) -> str:
 
 
 def _ours(member: ProcessMember) -> dict[str, Any]:
-    told: dict[str, Any] = {"v": 1, "commands": [*member.commands]}
+    record: dict[str, Any] = {"v": 1, "commands": [*member.commands]}
     if member.partition:
-        told["partition"] = member.partition
-    return told if member.config is None else {**told, "config": asdict(member.config)}
+        record["partition"] = member.partition
+    return record if member.config is None else {**record, "config": asdict(member.config)}
 
 
 def config_of(ours: Any) -> ConfigInForce | None:
     """None for what this release cannot read."""
     with suppress(Exception):  # other programs may write there too
-        told = ours["config"]
-        waiting = tuple(str(name) for name in told["waiting"])
-        digest = str(told.get("digest", ""))
-        return ConfigInForce(str(told["name"]), int(told["started"]), int(told["applied"]), waiting, digest)
+        record = ours["config"]
+        waiting = tuple(str(name) for name in record["waiting"])
+        digest = str(record.get("digest", ""))
+        return ConfigInForce(str(record["name"]), int(record["started"]), int(record["applied"]), waiting, digest)
     return None
 
 

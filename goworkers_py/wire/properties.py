@@ -68,15 +68,15 @@ class Properties:
         if not isinstance(record, dict):
             return None
         try:
-            told = {name: _read(value) for name, value in record.items() if name in _NAMES}
+            properties = {name: _read(value) for name, value in record.items() if name in _NAMES}
         except (ValueError, TypeError, ArithmeticError, OSError):
             return None
-        if not isinstance(told.get("headers", {}), dict):
-            del told["headers"]
-        return cls(**told)
+        if not isinstance(properties.get("headers", {}), dict):
+            del properties["headers"]
+        return cls(**properties)
 
 
-_NAMES = dict.fromkeys(one.name for one in dataclasses.fields(Properties))
+_NAMES = dict.fromkeys(field.name for field in dataclasses.fields(Properties))
 
 
 def _is_set(value: Any) -> bool:
@@ -97,10 +97,10 @@ def _written(value: Any) -> Any:
             return {"$float": str(value)}
         case Mapping():
             # A name may be bytes, where another program has not written UTF-8.
-            inner = {_name(name): _written(one) for name, one in value.items()}
+            inner = {_name(name): _written(element) for name, element in value.items()}
             return {"$object": inner} if len(inner) == 1 and not inner.keys().isdisjoint(_TAGS) else inner
         case list() | tuple():
-            return [_written(one) for one in value]
+            return [_written(element) for element in value]
     return value
 
 
@@ -110,11 +110,11 @@ def _name(name: str | bytes) -> str:
 
 def _read(value: Any) -> Any:
     if isinstance(value, list):
-        return [_read(one) for one in value]
+        return [_read(element) for element in value]
     if not isinstance(value, dict):
         return value
     if len(value) == 1:
-        [(tag, told)] = value.items()
+        [(tag, written)] = value.items()
         if tag in _TAGS:
-            return _TAGS[tag](told)
-    return {name: _read(one) for name, one in value.items()}
+            return _TAGS[tag](written)
+    return {name: _read(element) for name, element in value.items()}

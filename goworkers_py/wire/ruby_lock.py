@@ -83,10 +83,10 @@ def ruby_lock_of(fields: Mapping[str, Any]) -> RubyLock | None:
 
 
 def _on_conflict(fields: Mapping[str, Any]) -> str:
-    told = fields.get("on_server_conflict") or fields.get("on_conflict")
-    if isinstance(told, dict):
-        told = told.get("server")
-    return told if isinstance(told, str) else ""
+    strategy = fields.get("on_server_conflict") or fields.get("on_conflict")
+    if isinstance(strategy, dict):
+        strategy = strategy.get("server")
+    return strategy if isinstance(strategy, str) else ""
 
 
 def _whole(value: Any, otherwise: int) -> int:

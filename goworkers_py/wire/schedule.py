@@ -20,9 +20,9 @@ from goworkers_py.wire import payload
 DIGITS = 16
 
 
-def schedule(name: str, rule: Rule, told: Mapping[str, Any]) -> Schedule:
-    """`told` are the fields beside those of the rule."""
-    text = payload.write({**rule_fields(rule), **told})
+def schedule(name: str, rule: Rule, fields: Mapping[str, Any]) -> Schedule:
+    """`fields`: those beside the fields of the rule."""
+    text = payload.write({**rule_fields(rule), **fields})
     return Schedule(name, rule, text, hashlib.sha256(text).hexdigest()[:DIGITS])
 
 

@@ -46,14 +46,14 @@ def word_of(outcome: Outcome) -> StatusWord:
 
 def fields(status: StatusWord | None, progress: str | None, now: float) -> list[str | int]:
     """Names and values for the hash. `progress` is that of a record, see `features.tracking.record`."""
-    told: list[str | int] = ["update_time", int(now)]
+    flat: list[str | int] = ["update_time", int(now)]
     if status is not None:
-        told += ["status", status]
+        flat += ["status", status]
     if status == "working":
-        told += ["working_at", int(now)]
+        flat += ["working_at", int(now)]
     far = read_progress(progress or "")
     if far is not None:
         total = far.total or 100  # as the gem
         percent = math.floor(far.at / total * 100)
-        told += ["at", f"{far.at:.14g}", "total", f"{total:.14g}", "pct_complete", percent, "message", far.text]
-    return told
+        flat += ["at", f"{far.at:.14g}", "total", f"{total:.14g}", "pct_complete", percent, "message", far.text]
+    return flat

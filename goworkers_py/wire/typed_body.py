@@ -67,7 +67,7 @@ class TypedBody:
 
     def _fields(self, message: object) -> Fields:
         if isinstance(self.codec, ProtobufCodec):
-            values = {one.name: getattr(message, one.name) for one in dataclasses.fields(self.kind)}
+            values = {field.name: getattr(message, field.name) for field in dataclasses.fields(self.kind)}
             return {name: value for name, value in values.items() if value is not None}
         try:
             fields: Fields = to_json(converter_for(self.kind), message)
@@ -79,8 +79,8 @@ class TypedBody:
         if not isinstance(value, Mapping):
             raise UnreadableBody(f"{self._name}: the body is {type(value).__name__}, not an object with its fields")
         if isinstance(self.codec, ProtobufCodec):
-            known = {one.name for one in dataclasses.fields(self.kind)}
-            return self.kind(**{name: one for name, one in value.items() if name in known})
+            known = {field.name for field in dataclasses.fields(self.kind)}
+            return self.kind(**{name: field_value for name, field_value in value.items() if name in known})
         fields = self._upgraded(dict(value))
         try:
             return from_json(converter_for(self.kind), fields)
@@ -88,10 +88,10 @@ class TypedBody:
             raise ArgumentsDoNotFit(f"{self._name}: {error}") from None
 
     def _upgraded(self, fields: Fields) -> Fields:
-        told = fields.pop(VERSION, 1)
-        version = whole_number(told)
+        given = fields.pop(VERSION, 1)
+        version = whole_number(given)
         if version is None or version < 1:
-            raise UnreadableBody(f"{self._name}: {VERSION} is {told!r}, not the number of a version")
+            raise UnreadableBody(f"{self._name}: {VERSION} is {given!r}, not the number of a version")
         if version > self.version:
             raise ArgumentsDoNotFit(
                 f"{self._name}: the message is of version {version}, and this program knows versions up to "

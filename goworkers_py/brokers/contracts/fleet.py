@@ -69,11 +69,11 @@ class Stats:
         return asdict(self)
 
     @classmethod
-    def of(cls, told: dict[str, Any]) -> Stats:
+    def of(cls, fields: dict[str, Any]) -> Stats:
         """The opposite of `as_dict`."""
-        partitions = {name: one and cls.of(one) for name, one in told.get("partitions", {}).items()}
-        queues = [QueueStats(**queue) for queue in told["queues"]]
-        return cls(**{**told, "queues": queues, "partitions": partitions})
+        partitions = {name: stats and cls.of(stats) for name, stats in fields.get("partitions", {}).items()}
+        queues = [QueueStats(**queue) for queue in fields["queues"]]
+        return cls(**{**fields, "queues": queues, "partitions": partitions})
 
 
 def shape_counts(groups: GroupFigures, batches: BatchFigures, chains: ChainFigures) -> dict[str, Any]:
@@ -134,8 +134,8 @@ class InProgressJob:
 
     @property
     def as_json(self) -> str:
-        told = {"owner": self.owner.identity, "alive": self.owner.alive, "queue": self.queue}
-        return f"{simplejson.dumps(told | {'running_since': self.running_since})[:-1]},{self.job.as_json[1:]}"
+        fields = {"owner": self.owner.identity, "alive": self.owner.alive, "queue": self.queue}
+        return f"{simplejson.dumps(fields | {'running_since': self.running_since})[:-1]},{self.job.as_json[1:]}"
 
 
 @dataclass(frozen=True, slots=True)

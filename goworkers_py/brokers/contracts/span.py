@@ -26,15 +26,15 @@ class Reached(NamedTuple):
         return f"{self.skip} {'' if self.time is None else repr(self.time)} {behind}"
 
     @classmethod
-    def read(cls, told: str) -> Reached:
-        skip, _, rest = told.partition(" ")
+    def read(cls, text: str) -> Reached:
+        skip, _, rest = text.partition(" ")
         time, _, behind = rest.partition(" ")
         try:
             reached = cls(float(time) if time else None, int(skip), unquote(behind, errors="surrogatepass"))
         except ValueError:
             reached = cls(skip=-1)
         if not 0 <= reached.skip <= MOST_JOBS or (reached.time is not None and math.isnan(reached.time)):
-            raise ArgumentError(f"{told!r} is not how far a change has come")
+            raise ArgumentError(f"{text!r} is not how far a change has come")
         return reached
 
 

@@ -85,10 +85,10 @@ class DisqueConsumer:
 
     def _fetched(self, jobs: Sequence[Sequence[Any]], node: int) -> Iterator[Fetched]:
         for name, job_id, payload, *counters in jobs:
-            told = dict(zip(counters[::2], counters[1::2], strict=True))
+            counts = dict(zip(counters[::2], counters[1::2], strict=True))
             queue = name.decode("utf-8", "surrogateescape")
             if queue != self._bell:
-                yield Fetched(self._commands.queue_of(queue), job_id, payload, node, told[b"additional-deliveries"])
+                yield Fetched(self._commands.queue_of(queue), job_id, payload, node, counts[b"additional-deliveries"])
 
     def wake(self) -> None:
         self._wanted = True

@@ -37,7 +37,7 @@ class DisqueKeeper:
 
     def keep(self, fetched: list[Fetched]) -> None:
         soon = machine.monotonic() + self._first_s
-        self._next.update((one.job_id, soon) for one in fetched)
+        self._next.update((job.job_id, soon) for job in fetched)
         with self._lock:
             if self._thread is None and not self._stopped.is_set():
                 self._thread = machine.Thread(target=self._run, name="disque keeper", daemon=True)

@@ -56,9 +56,9 @@ class DisqueSettlement:
             asked = self._asked[batch.settler] = _Asked(batch.number)
         if not asked.results:
             refused = self._add_left_by(batch.finished)
-            may_end = [one for one in batch.finished if one[0] not in refused]
-            results = refused | dict(zip((one for one, _ in may_end), self._end(may_end, asked), strict=True))
-            asked.results = [results[one] for one, _ in batch.finished]
+            may_end = [pair for pair in batch.finished if pair[0] not in refused]
+            results = refused | dict(zip((delivery for delivery, _ in may_end), self._end(may_end, asked), strict=True))
+            asked.results = [results[delivery] for delivery, _ in batch.finished]
             for delivery, _ in may_end if self._added else ():
                 self._added.pop(delivery, None)
         return asked.results
@@ -76,7 +76,7 @@ class DisqueSettlement:
                 refused[delivery] = error_of_outcome(error)
             else:
                 known = added.get(delivery, ())
-                left += [(delivery, place, one) for place, one in enumerate(commands) if place not in known]
+                left += [(delivery, place, command) for place, command in enumerate(commands) if place not in known]
         replies = self._nodes.exchange([command for _, _, command in left]) if left else ()
         for (delivery, place, _), reply in zip(left, replies, strict=True):
             if refusal_in(reply):
@@ -90,7 +90,7 @@ class DisqueSettlement:
             return []
         again, asked.was_sent = asked.was_sent, True
         node = self._nodes.current
-        replies = self._nodes.exchange([self._ending(*one) for one in finished])
+        replies = self._nodes.exchange([self._ending(*pair) for pair in finished])
         # 0: this node does not know the job, or knows it as ended. Another node may know it: then it will be told.
         return [
             str(error_of(reply))

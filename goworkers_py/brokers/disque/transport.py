@@ -52,23 +52,23 @@ class DisqueTransport(Transport):
 
     def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = math.inf) -> list[Delivery]:
         fetched = self._consumer([queue for queue, _ in asks]).consume(asks, limit, wait_s)
-        fetched = [one for one in fetched if not self._is_buried(one)]
+        fetched = [job for job in fetched if not self._is_buried(job)]
         if fetched:
             self._keeper.keep(fetched)
-        return [Delivery(one.payload, one.queue, identity, one) for one in fetched]
+        return [Delivery(job.payload, job.queue, identity, job) for job in fetched]
 
-    def _is_buried(self, one: Fetched) -> bool:
+    def _is_buried(self, job: Fetched) -> bool:
         """Buries a job that was not ended by so many processes that it may be what has killed them."""
-        if not self._poison_limit or one.deliveries < self._poison_limit:
+        if not self._poison_limit or job.deliveries < self._poison_limit:
             return False
         try:
-            self._settlement.bury(one.job_id, one.payload)
+            self._settlement.bury(job.job_id, job.payload)
         except BrokerError as error:  # the jobs that were fetched with it are run
-            log.error("not buried, and delivered again: %s queue=%s job=%s", error, one.queue, one.job_id.decode())
+            log.error("not buried, and delivered again: %s queue=%s job=%s", error, job.queue, job.job_id.decode())
             return True
         log.error(
             "buried: delivered %d times, and no process has ended it in time; look at it in the queue %s before you "
-            "push it again queue=%s job=%s", one.deliveries, self._commands.dead, one.queue, one.job_id.decode()
+            "push it again queue=%s job=%s", job.deliveries, self._commands.dead, job.queue, job.job_id.decode()
         )  # fmt: skip
         return True
 
@@ -102,7 +102,7 @@ class DisqueTransport(Transport):
         return known
 
     def _consumers_of(self, queues: Sequence[str]) -> Iterator[DisqueConsumer]:
-        return (one for pool, one in list(self._consumers.items()) if pool.issuperset(queues))
+        return (consumer for pool, consumer in list(self._consumers.items()) if pool.issuperset(queues))
 
     def close(self) -> None:
         self._keeper.close()

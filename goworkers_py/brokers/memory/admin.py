@@ -121,7 +121,7 @@ class MemoryAdmin(Admin):
             return {owner for owner in owners if self._state.is_dead(owner)}
 
     def in_progress(self, queue: str = "", identity: str = "") -> Iterator[InProgressJob]:
-        since = {(one.identity, one.job.payload): one.since for one in self.running()}
+        since = {(job.identity, job.job.payload): job.since for job in self.running()}
         for owner in self.owners():
             if identity not in ("", owner.identity):
                 continue
@@ -188,7 +188,7 @@ class MemoryAdmin(Admin):
 
 def _day(number: int, counts: Mapping[str | None, Counts]) -> Day:
     date = datetime.date(1970, 1, 1) + datetime.timedelta(days=number)
-    queues = {queue: one for queue, one in counts.items() if queue is not None and any(one)}
+    queues = {queue: queue_counts for queue, queue_counts in counts.items() if queue is not None and any(queue_counts)}
     return Day(date.isoformat(), *counts.get(None, Counts()), dict(sorted(queues.items())))
 
 
@@ -200,12 +200,12 @@ def _latency_s(queue: str, jobs: Waiting, now: float) -> float:
 
 def _owner(identity: str, record: LeaseRecord, now: float) -> LeaseOwner:
     alive, silent_s = record.is_alive(now), now - record.heard
-    told = f"sent no beat for {silent_s:.0f} s" if silent_s > SILENT_AFTER_S else record.presence.trouble
+    trouble = f"sent no beat for {silent_s:.0f} s" if silent_s > SILENT_AFTER_S else record.presence.trouble
     return LeaseOwner(
         identity,
         queues=sorted(record.presence.queues),
         here=True,
-        trouble=told if alive else "",
+        trouble=trouble if alive else "",
         alive=alive,
         dead_for_sure=record.died_at is not None,
     )

@@ -69,7 +69,7 @@ class BatchTable:
             return True
         if not self._takes_jobs(parent_of(bid)):
             return False
-        self._batches = {bid: one for bid, one in self._batches.items() if one.expires_at > now}
+        self._batches = {bid: batch for bid, batch in self._batches.items() if batch.expires_at > now}
         self._batches[bid] = _Batch(new, now, now + OPEN_LIFE_S, dict(new.callbacks), {new.hold})
         if (parent := self._get(parent_of(bid))) is not None:
             parent.members.add(bid)
@@ -83,8 +83,8 @@ class BatchTable:
 
     def is_stopped(self, bid: str) -> bool:
         """Whether the batch, or one around it, was cancelled."""
-        around = [self._get(one) for one in line_of(bid)]
-        return any(one is not None and one.stopped for one in around)
+        around = [self._get(batch_id) for batch_id in line_of(bid)]
+        return any(batch is not None and batch.stopped for batch in around)
 
     def is_open(self, bid: str) -> bool:
         """Whether the batch itself takes jobs, whatever those around it do."""
@@ -178,7 +178,7 @@ class BatchTable:
 
     def entries(self) -> list[BatchStatus]:
         bids = sorted(self._batches, key=lambda bid: self._batches[bid].expires_at, reverse=True)
-        return [one for bid in bids if (one := self.status(bid)) is not None]
+        return [status for bid in bids if (status := self.status(bid)) is not None]
 
     def _get(self, bid: str) -> _Batch | None:
         batch = self._batches.get(bid)
@@ -186,13 +186,13 @@ class BatchTable:
 
     def _keep(self, bid: str) -> None:
         """An event of a batch is one of those around it too."""
-        for one in line_of(bid):
-            if self.is_open(one):
-                self._batches[one].expires_at = self._clock() + OPEN_LIFE_S
+        for batch_id in line_of(bid):
+            if self.is_open(batch_id):
+                self._batches[batch_id].expires_at = self._clock() + OPEN_LIFE_S
 
     def _takes_jobs(self, bid: str) -> bool:
-        around = [self._get(one) for one in line_of(bid)] if bid else []
-        return all(one is not None and one.ended_at is None and not one.stopped for one in around)
+        around = [self._get(batch_id) for batch_id in line_of(bid)] if bid else []
+        return all(batch is not None and batch.ended_at is None and not batch.stopped for batch in around)
 
     def _end_if_done(self, bid: str, batch: _Batch, force: bool = False) -> None:
         if batch.ended_at is not None or not (force or (batch.pending < 1 and not batch.holds)):

@@ -61,7 +61,7 @@ class MemoryCalls(Calls):
     def answers(self, call_id: str) -> Sequence[Answer]:
         with self._state.lock:
             written = self._state.channels.answers.get(call_id) or ()
-        return first_of_each([read_answer(one) for one in written])
+        return first_of_each([read_answer(raw) for raw in written])
 
     def watch(self, call_id: str, changed: Callable[[], None]) -> Callable[[], None]:
         return self._heard_by(changed, self._state.channels.answered)
@@ -77,7 +77,7 @@ class MemoryCalls(Calls):
             entries = self._state.channels.reports.after(after or "0")
         chosen = entries[:limit] if after else entries[-limit:]
         found = [read_report(entry.value, str(entry.number), entry.at) for entry in chosen]
-        return [one for one in found if one is not None]
+        return [report for report in found if report is not None]
 
     def note_action(self, entry: str) -> None:
         with self._state.lock:
@@ -88,7 +88,7 @@ class MemoryCalls(Calls):
         with self._state.lock:
             entries = self._state.channels.actions.before(before)[:limit]
         found = [read_entry(entry.value, str(entry.number), entry.at) for entry in entries]
-        return [one for one in found if one is not None]
+        return [entry for entry in found if entry is not None]
 
     def _heard_by(self, changed: Callable[[], None], listeners: list[Callable[[], None]]) -> Callable[[], None]:
         with self._state.lock:

@@ -53,7 +53,7 @@ class ChainTable:
             return True
         if new.bid and not self._batches.takes(new.bid, 0):
             return False
-        self._chains = {cid: one for cid, one in self._chains.items() if one.expires_at > now}
+        self._chains = {cid: chain for cid, chain in self._chains.items() if chain.expires_at > now}
         self._chains[new.cid] = chain = _Chain(new, now, now + LIFE_S)
         self._begin_link(chain, b"")
         return True
@@ -126,4 +126,4 @@ class ChainTable:
 
     def entries(self) -> list[ChainStatus]:
         cids = sorted(self._chains, key=lambda cid: self._chains[cid].expires_at, reverse=True)
-        return [one for cid in cids if (one := self.status(cid)) is not None]
+        return [status for cid in cids if (status := self.status(cid)) is not None]

@@ -33,8 +33,8 @@ class MemoryControl(Control):
 
     def record(self, total: ByQueue, at: float) -> None:
         with self._state.lock:
-            for queue, told in total.items():
-                runs, failures = (sum(getattr(one, name) for one in told.values()) for name in ("runs", "failures"))
+            for queue, by_class in total.items():
+                runs, failures = (sum(getattr(row, name) for row in by_class.values()) for name in ("runs", "failures"))
                 now, before = Counts(runs, failures), self._recorded.get(queue, Counts())
                 self._state.count_of_day(at, now.since(before), queue)
                 self._recorded[queue] = now

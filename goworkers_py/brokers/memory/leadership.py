@@ -17,73 +17,75 @@ class MemoryLeadership(Leadership):
 
     def look(self, election: str) -> Standing:
         with self._state.lock:
-            one, now = election_of(self._state, election), self._state.clock()
+            record, now = election_of(self._state, election), self._state.clock()
             leader = None
-            if one.until > now:
-                leader = Leader(one.last, one.epoch, one.prefers, one.since, one.until - now, one.asked)
-            return Standing(leader, one.epoch, one.last)
+            if record.until > now:
+                leader = Leader(
+                    record.last, record.epoch, record.prefers, record.since, record.until - now, record.asked
+                )
+            return Standing(leader, record.epoch, record.last)
 
     def win(self, election: str, bid: Bid, lease_s: float) -> int:
         with self._state.lock:
-            one, now = election_of(self._state, election), self._state.clock()
-            if one.until > now:
-                return one.epoch if one.token == bid.token else 0
-            if one.last != bid.seen.last:
+            record, now = election_of(self._state, election), self._state.clock()
+            if record.until > now:
+                return record.epoch if record.token == bid.token else 0
+            if record.last != bid.seen.last:
                 return 0
-            dead = self._state.leases.get(one.last) if one.last != bid.identity else None
+            dead = self._state.leases.get(record.last) if record.last != bid.identity else None
             if dead is not None and dead.died_at is None:
                 dead.died_at = now
-            one.epoch, one.last = max(one.epoch, bid.epoch, bid.seen.epoch) + 1, bid.identity
-            one.token, one.prefers, one.asked = bid.token, bid.prefers, ""
-            one.since, one.until = now, now + lease_s
-            return one.epoch
+            record.epoch, record.last = max(record.epoch, bid.epoch, bid.seen.epoch) + 1, bid.identity
+            record.token, record.prefers, record.asked = bid.token, bid.prefers, ""
+            record.since, record.until = now, now + lease_s
+            return record.epoch
 
     def renew(self, election: str, fence: Fence, identity: str, lease_s: float) -> str:
         with self._state.lock:
-            one = self._of_term(election, fence)
-            if one is None:
+            record = self._of_term(election, fence)
+            if record is None:
                 raise Fenced("another process leads by now, or the lease of this leader has ended")
-            one.until = self._state.clock() + lease_s
-            asked = one.asked
-        self._tell(one, News("beat", fence.epoch, identity))
+            record.until = self._state.clock() + lease_s
+            asked = record.asked
+        self._tell(record, News("beat", fence.epoch, identity))
         return asked
 
     def resign(self, election: str, fence: Fence, identity: str, successor: str = "") -> bool:
         with self._state.lock:
-            one = self._of_term(election, fence)
-            if one is None:
+            record = self._of_term(election, fence)
+            if record is None:
                 return False
-            one.until, one.token, one.last = 0.0, "", ""
-        self._tell(one, News("farewell", fence.epoch, identity, successor))
+            record.until, record.token, record.last = 0.0, "", ""
+        self._tell(record, News("farewell", fence.epoch, identity, successor))
         return True
 
     def ask_to_step_down(self, election: str, epoch: int, by: str) -> bool:
         with self._state.lock:
-            one = election_of(self._state, election)
-            if one.until <= self._state.clock() or one.epoch != epoch:
+            record = election_of(self._state, election)
+            if record.until <= self._state.clock() or record.epoch != epoch:
                 return False
-            one.asked = by
-        self._tell(one, News("step-down", epoch, "", by))
+            record.asked = by
+        self._tell(record, News("step-down", epoch, "", by))
         return True
 
     def listen(self, election: str, heard: Callable[[News], None]) -> Callable[[], None]:
         with self._state.lock:
-            one = election_of(self._state, election)
-            one.heard.append(heard)
+            record = election_of(self._state, election)
+            record.heard.append(heard)
         heard(News())
-        return lambda: self._forget(one, heard)
+        return lambda: self._forget(record, heard)
 
-    def _forget(self, one: Election, heard: Callable[[News], None]) -> None:
+    def _forget(self, record: Election, heard: Callable[[News], None]) -> None:
         with self._state.lock:
-            one.heard.remove(heard)
+            record.heard.remove(heard)
 
-    def _tell(self, one: Election, news: News) -> None:
+    def _tell(self, record: Election, news: News) -> None:
         with self._state.lock:
-            listeners = list(one.heard)
+            listeners = list(record.heard)
         for heard in listeners:
             heard(news)
 
     def _of_term(self, election: str, fence: Fence) -> Election | None:
         """Under the lock."""
-        one = election_of(self._state, election)
-        return one if one.token == fence.token and one.until > self._state.clock() else None
+        record = election_of(self._state, election)
+        return record if record.token == fence.token and record.until > self._state.clock() else None

@@ -87,7 +87,9 @@ class MemoryLeases(Recoverable):
             others = {other: record for other, record in self._state.leases.items() if other != identity}
             blocks = dict(self._state.block_owners)
             self._declare_dead(identity, proof, [*others.values(), *blocks.values()])
-            dead = {other: _ran_alone(other, others, now) for other, one in others.items() if one.died_at is not None}
+            dead = {
+                other: _ran_alone(other, others, now) for other, record in others.items() if record.died_at is not None
+            }
         for other, alone in dead.items():
             yield from self._move_all(other, judge, alone)
         self._forget({**blocks, **others}, now - DEAD_FOR_S)
@@ -113,7 +115,11 @@ class MemoryLeases(Recoverable):
 
     def lost(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         with self._state.lock:
-            return [one for one in deliveries if not self._state.is_in_progress(one.identity, one.queue, one.receipt)]
+            return [
+                delivery
+                for delivery in deliveries
+                if not self._state.is_in_progress(delivery.identity, delivery.queue, delivery.receipt)
+            ]
 
     def leave(self, identity: str, silent: bool = True) -> Iterator[Recovered]:
         with self._state.lock:
@@ -176,7 +182,7 @@ class MemoryLeases(Recoverable):
 
 def _ran_alone(dead: str, others: Mapping[str, LeaseRecord], now: float) -> str:
     """The name of the suspect that the dead process ran alone; empty when its death proves nothing of the suspect."""
-    lives = {identity: Life("", one.began, one.heard, one.died_at) for identity, one in others.items()}
+    lives = {identity: Life("", record.began, record.heard, record.died_at) for identity, record in others.items()}
     life = lives.pop(dead)
     proves_nothing = any(died_together(life, other, now) for other in lives.values())
     return "" if proves_nothing else others[dead].presence.alone

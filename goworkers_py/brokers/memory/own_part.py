@@ -21,16 +21,18 @@ class OwnPart(MemoryPart):
         self._batches = batches
         self._groups = groups
         self.ties = {
-            BatchTie: TieInMemory(2, self._decide_batch, lambda tie, one: batches.join(tie.bid, one.number)),
-            GroupMembership: TieInMemory(4, self._decide_group, lambda tie, one: None, of_queue=True),
+            BatchTie: TieInMemory(
+                2, self._decide_batch, lambda tie, published: batches.join(tie.bid, published.number)
+            ),
+            GroupMembership: TieInMemory(4, self._decide_group, lambda tie, published: None, of_queue=True),
         }
         self.effects = {EndSet: self._end_set, EndInBatch: self._end_in_batch, EndLink: chains.end}
 
-    def _decide_batch(self, tie: BatchTie, one: PublishedPush) -> Decision | None:
-        return None if self._batches.takes(tie.bid, one.number) else Decision(Published.REFUSED)
+    def _decide_batch(self, tie: BatchTie, published: PublishedPush) -> Decision | None:
+        return None if self._batches.takes(tie.bid, published.number) else Decision(Published.REFUSED)
 
-    def _decide_group(self, tie: GroupMembership, one: PublishedPush) -> Decision:
-        return Decision(PUSHED, partial(self._groups.join, one.number, tie, one.push.payload))
+    def _decide_group(self, tie: GroupMembership, published: PublishedPush) -> Decision:
+        return Decision(PUSHED, partial(self._groups.join, published.number, tie, published.push.payload))
 
     def _end_set(self, effect: EndSet) -> None:
         self._groups.end_set(effect.group)

@@ -34,7 +34,7 @@ class MemoryPeriodic(Periodic):
             if known is not None and release.order.encode() < known.order.encode():
                 return Registered(now, newer=known.generation)
             self._table.releases[release.source] = release
-            return Registered(now, tuple(self._register(release, one, now) for one in schedules))
+            return Registered(now, tuple(self._register(release, schedule, now) for schedule in schedules))
 
     def _register(self, release: Release, schedule: Schedule, now: float) -> ScheduleState:
         key, digest = (release.source, schedule.name), schedule.digest
@@ -79,7 +79,7 @@ class MemoryPeriodic(Periodic):
         word, jid = firing.word, firing.jid
         if firing.push is not None:
             [result] = self._state.publish_within([firing.push])
-            word, jid = _told(result, word, jid)
+            word, jid = _word_and_jid(result, word, jid)
         kept.number += 1
         if firing.asked:
             kept.asked = max(0, kept.asked - 1)
@@ -156,7 +156,7 @@ class MemoryPeriodic(Periodic):
             return self._table.kept.pop((source, name), None) is not None
 
 
-def _told(result: PublishResult, word: Word, jid: str) -> tuple[Word, str]:
+def _word_and_jid(result: PublishResult, word: Word, jid: str) -> tuple[Word, str]:
     if isinstance(result, Conflict) and result.how != "rescheduled":
         return ("replaced" if result.how == "replaced" else "skipped"), result.holder.jid
     return ("skipped" if result is Published.DUPLICATE else word), jid

@@ -117,13 +117,13 @@ class State:
         numbered = self._numbered(pushes)
         with self.lock:
             self.sort_in()
-        return [DUPLICATE if one.result is None else one.result for one in numbered]
+        return [DUPLICATE if published.result is None else published.result for published in numbered]
 
     def publish_within(self, pushes: Sequence[Push]) -> list[PublishResult]:
         """`publish` under the lock, as a part of a step."""
         numbered = self._numbered(pushes)
         self.sort_in()
-        return [DUPLICATE if one.result is None else one.result for one in numbered]
+        return [DUPLICATE if published.result is None else published.result for published in numbered]
 
     def _numbered(self, pushes: Sequence[Push]) -> list[PublishedPush]:
         numbered = [PublishedPush(next(self._numbers), push) for push in pushes]
@@ -154,9 +154,9 @@ class State:
         """Under the lock. If an exception ends this method halfway, its next call sorts in that batch again from the
         start. No job is added twice: each has its number, and no step takes a job before all are sorted in."""
         while self._published:
-            for one in self._published[0]:
-                if one.result is None:
-                    self._push(one)
+            for published in self._published[0]:
+                if published.result is None:
+                    self._push(published)
             self.ring()
             self._published.popleft()
 
@@ -167,44 +167,44 @@ class State:
             push = push.without_tie(BatchTie)
         self.publish_within([push])
 
-    def _push(self, one: PublishedPush) -> None:
+    def _push(self, published: PublishedPush) -> None:
         """Under the lock. All ties decide before the first one takes. An exception may strike, and the push is done
         again from the start."""
-        push = one.push
+        push = published.push
         result: PublishResult = PUSHED
-        if push.id and self._pushed.get(push.id) not in (None, one.number):
-            one.result = DUPLICATE
+        if push.id and self._pushed.get(push.id) not in (None, published.number):
+            published.result = DUPLICATE
             return
-        place: Callable[[], object] = partial(self._put_push, one)
+        place: Callable[[], object] = partial(self._put_push, published)
         goes_elsewhere, taken = push.at is not None, list[tuple[TieInMemory, Tie]]()
         for kind, tie in sorted([(self._ties[type(tie)], tie) for tie in push.ties], key=_rank):
             if goes_elsewhere and kind.of_queue:
                 continue
-            decision = kind.decide(tie, one)
+            decision = kind.decide(tie, published)
             if decision is None:
                 taken.append((kind, tie))
             elif decision.place is None:
-                one.result = decision.result
+                published.result = decision.result
                 return
             else:
                 result, place, goes_elsewhere = decision.result, decision.place, True
         if push.id:
-            self._pushed.put(push.id, one.number, ID_LIFE_S)
+            self._pushed.put(push.id, published.number, ID_LIFE_S)
         for kind, tie in taken:
-            kind.take(tie, one)
+            kind.take(tie, published)
         place()
-        one.result = result
+        published.result = result
 
-    def _put_push(self, one: PublishedPush) -> None:
-        if one.push.at is None:
-            self._queues.setdefault(one.push.queue, Waiting())[one.number] = one.push.payload
+    def _put_push(self, published: PublishedPush) -> None:
+        if published.push.at is None:
+            self._queues.setdefault(published.push.queue, Waiting())[published.number] = published.push.payload
         else:
-            self._timed[JobState.SCHEDULED].add(TimedJob(one.push.at, one.number, one.push.payload))
+            self._timed[JobState.SCHEDULED].add(TimedJob(published.push.at, published.number, published.push.payload))
 
-    def postpone(self, one: PublishedPush, at: float) -> None:
+    def postpone(self, published: PublishedPush, at: float) -> None:
         """Under the lock. The job of a push waits at least until then."""
-        one.at = max(one.push.at or 0.0, at) if one.at is None else one.at
-        self._timed[JobState.SCHEDULED].add(TimedJob(one.at, one.number, one.push.payload))
+        published.at = max(published.push.at or 0.0, at) if published.at is None else published.at
+        self._timed[JobState.SCHEDULED].add(TimedJob(published.at, published.number, published.push.payload))
 
     def holder(self, push: Push) -> Holder | None:
         """Under the lock. The job for which a firing that pushes this waits."""

@@ -63,8 +63,8 @@ class MemoryStore(Store):
 
     def sent(self, to: str, posted: Sequence[Posted]) -> None:
         with self._state.lock:
-            for one in posted:
-                self._state.unpost(to, one.receipt)
+            for post in posted:
+                self._state.unpost(to, post.receipt)
 
     def begin_iteration(self, jid: str, of: str) -> Iteration:
         with self._state.lock:

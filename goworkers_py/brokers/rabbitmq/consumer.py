@@ -123,16 +123,16 @@ class RabbitConsumer:
     def _await(self, link: ConsumingLink, asks: Sequence[Ask], timeout_s: float) -> bool:
         """Waits until a look is worth it. True when somebody has called `wake`."""
         links = (link, *self._own_links.values())
-        for one in links:
-            one.awaited = True  # first: a job that comes from now on rings the bell
+        for source in links:
+            source.awaited = True  # first: a job that comes from now on rings the bell
         try:
             if link.error is None and not any(self._flows[queue].inbox for queue, most in asks if most > 0):
                 return self._bell.get(timeout=timeout_s)
         except Empty:
             pass
         finally:
-            for one in links:
-                one.awaited = False
+            for source in links:
+                source.awaited = False
         return False
 
     def _await_first_jobs(self, link: ConsumingLink, limit: int) -> None:
@@ -172,14 +172,14 @@ class RabbitConsumer:
         inbox, queue = flow.inbox, flow.queue
         for _ in range(min(most, len(inbox))):
             try:
-                of, tag, body, message_id, told, again = inbox.popleft()
+                of, tag, body, message_id, metadata, again = inbox.popleft()
             except IndexError:  # the link's thread has just given them back
                 return
             if of.is_lost:
                 continue
-            delivery = Delivery(body, queue, identity, Receipt(of, tag, None if flow.is_foreign else told))
+            delivery = Delivery(body, queue, identity, Receipt(of, tag, None if flow.is_foreign else metadata))
             if flow.is_foreign:
-                delivery.properties = told
+                delivery.properties = metadata
             else:  # other programs may give an id twice
                 delivery.message_id = message_id
             if again:
@@ -223,7 +223,7 @@ class RabbitConsumer:
 
     def _put_away(self, flow: Flow | None) -> None:
         """The fetcher is done with this flow; jobs of it may run."""
-        self._former = [one for one in (*self._former, flow) if one is not None and one.held]
+        self._former = [former for former in (*self._former, flow) if former is not None and former.held]
         if flow is not None and (error := flow.error or flow.link.error) is not None:
             self._errors[flow.queue] = error
         if flow is not None and flow.is_leaderless and flow.queue not in self._leaderless:
@@ -237,10 +237,10 @@ class RabbitConsumer:
         if link is None or not link.serves:
             if link is not None and link.pid != os.getpid():
                 self._bell = machine.SimpleQueue()
-            self._leaderless |= {one.queue for one in self._flows.values() if one.is_leaderless}
-            self._former = [one for one in (*self._former, *self._flows.values()) if one.held]
+            self._leaderless |= {flow.queue for flow in self._flows.values() if flow.is_leaderless}
+            self._former = [flow for flow in (*self._former, *self._flows.values()) if flow.held]
             # The inboxes of the old link are left: RabbitMQ delivers their jobs again.
-            self._flows = {queue: one for queue, one in self._flows.items() if one.link.serves}
+            self._flows = {queue: flow for queue, flow in self._flows.items() if flow.link.serves}
             self._failed = None if link is None else link.error
             link = self._link = ConsumingLink(self._parameters, self._names, self._bell)
             link.start()
@@ -264,9 +264,9 @@ class RabbitConsumer:
         # With `standby`, another process would get the queues, while jobs run here: see `ConsumingLink`.
         if link is None or link.error is not None or self._names.one_consumer:
             return []
-        for one in (link, *self._own_links.values()):
-            if one.serves:
-                one.close_flows(queues)
+        for source in (link, *self._own_links.values()):
+            if source.serves:
+                source.close_flows(queues)
         taken: list[Delivery] = []
         for queue in queues:
             if (flow := self._flows.get(queue)) is not None:

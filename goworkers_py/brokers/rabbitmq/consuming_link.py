@@ -299,8 +299,8 @@ class ConsumingLink(Link):
             flow.late.append(tag)
             return
         flow.came += 1
-        told = properties_of(method, properties) if flow.is_foreign else properties.headers
-        put((flow, tag, body, properties.message_id or "", told, method.redelivered))
+        metadata = properties_of(method, properties) if flow.is_foreign else properties.headers
+        put((flow, tag, body, properties.message_id or "", metadata, method.redelivered))
         if self.awaited:
             self.awaited = False
             self._bell.put(False)
@@ -389,13 +389,13 @@ class ConsumingLink(Link):
         inbox, back = flow.inbox, list[int]()
         for _ in range(len(inbox)):
             try:
-                one = inbox.popleft()  # the fetcher's thread takes from it too
+                received = inbox.popleft()  # the fetcher's thread takes from it too
             except IndexError:
                 break
-            if one[0] is flow:
-                back.append(one[1])
+            if received[0] is flow:
+                back.append(received[1])
             else:
-                inbox.append(one)
+                inbox.append(received)
         self._finish(flow, [], back[::-1])
 
     def _finish_all(self, finished: Sequence[Finished]) -> None:

@@ -29,13 +29,13 @@ class DeliveryLimits:
 
     def __init__(self, names: Names) -> None:
         self._names = names
-        self._told: set[str] = set()  # queues
+        self._warned: set[str] = set()  # queues
 
     def look(self, consumer: RabbitConsumer, delivery: Delivery, headers: Any) -> None:
         count, queue = headers.get(COUNT), delivery.queue
-        if not isinstance(count, int) or count < WARNED_FROM or queue in self._told or consumer.version < (4,):
+        if not isinstance(count, int) or count < WARNED_FROM or queue in self._warned or consumer.version < (4,):
             return
-        self._told.add(queue)
+        self._warned.add(queue)
         name = self._names.of(queue)
         policy = simplejson.dumps({"delivery-limit": HIGH})
         log.warning(

@@ -122,8 +122,8 @@ class Link:
 
     def _version(self) -> tuple[int, ...]:
         """The version of the server."""
-        told = str((self._connection.server_properties or {}).get("version", "3"))
-        return tuple(int(part) for part in told.split("-")[0].split(".") if part.isdigit())
+        version = str((self._connection.server_properties or {}).get("version", "3"))
+        return tuple(int(part) for part in version.split("-")[0].split(".") if part.isdigit())
 
 
 def cancel_consumer(channel: Any, tag: str) -> None:

@@ -108,17 +108,17 @@ class Names:
         if name.startswith((self._runs, self._alone)):
             life_ms = max(1, min(int(self._marks_life_s * 1000), MOST_TTL_MS))
             return {"x-queue-type": "classic", "x-expires": life_ms, "x-message-ttl": life_ms}
-        told: dict[str, Any] = {"x-queue-type": "quorum"}
+        arguments: dict[str, Any] = {"x-queue-type": "quorum"}
         if version >= (4,):
-            told["x-delivery-limit"] = -1  # by default it would drop a job that came for the twentieth time
+            arguments["x-delivery-limit"] = -1  # by default it would drop a job that came for the twentieth time
         if self.one_consumer and name != self.dead:
-            told["x-single-active-consumer"] = True
+            arguments["x-single-active-consumer"] = True
         if name == self.dead:
             most, life_s = self._dead_limits
-            told["x-max-length"] = most
+            arguments["x-max-length"] = most
             if life_s * 1000 <= MOST_TTL_MS:
-                told["x-message-ttl"] = int(life_s * 1000)
-        return told
+                arguments["x-message-ttl"] = int(life_s * 1000)
+        return arguments
 
     def delay_arguments(self, delay_ms: int) -> dict[str, Any]:
         return _leaving(delay_ms, self.due)

@@ -252,11 +252,11 @@ class PublishingLink(Link):
     def _on_closed(self, lane: PublishLane, channel: Any, reason: Any) -> None:
         if is_own_close(reason):
             return
-        told = _TOO_LARGE.search(str(reason))
-        if told is None:
+        found = _TOO_LARGE.search(str(reason))
+        if found is None:
             self._end(reason)
             return
-        size, self._limit.most = int(told[1]), int(told[2])
+        size, self._limit.most = int(found[1]), int(found[2])
         for request, place, _, _ in lane.unconfirmed.values():
             if len(request.messages[place].body) == size:
                 self._decide(request, place, self._limit.error(size))
@@ -266,7 +266,7 @@ class PublishingLink(Link):
         self._leave_lane(lane)
 
     def _leave_lane(self, lane: PublishLane) -> None:
-        self._stalled = {queue: one for queue, one in self._stalled.items() if one is not lane}
+        self._stalled = {queue: other for queue, other in self._stalled.items() if other is not lane}
         if lane is self._large:
             self._large = None
         if lane is self._lane:
@@ -359,9 +359,9 @@ class PublishingLink(Link):
         if refused:
             lane.kept_until = machine.monotonic() + KEPT_S
         if frame.method.multiple:
-            tags = list(itertools.takewhile(lambda one: one <= tag, lane.unconfirmed))
-        for one in tags:
-            request, place, number, _ = lane.unconfirmed.pop(one)
+            tags = list(itertools.takewhile(lambda unconfirmed: unconfirmed <= tag, lane.unconfirmed))
+        for confirmed in tags:
+            request, place, number, _ = lane.unconfirmed.pop(confirmed)
             self._confirmed(request, place, number, refused)
 
     def _confirmed(self, request: RabbitRequest, place: int, number: str, refused: bool) -> None:

@@ -86,10 +86,10 @@ class RabbitSettlement:
         if number != batch.number:
             results = {}
             self._done[batch.settler] = batch.number, results
-        left = [one for one in batch.finished if one[0] not in results]
+        left = [pair for pair in batch.finished if pair[0] not in results]
         if publishing := self._settle_others(left, results):
             self._publish(publishing, results)
-        return [results[one] for one, _ in batch.finished]
+        return [results[delivery] for delivery, _ in batch.finished]
 
     def _settle_others(
         self, finished: Sequence[Finished], results: dict[Delivery, Settled]
@@ -122,7 +122,7 @@ class RabbitSettlement:
         for delivery, outcome in finished:
             # The messages of the outcome are confirmed: a delivery that comes again is done.
             results[delivery] = self._returns.release(delivery, None if _goes_to_the_front(outcome) else ())
-        _acknowledge(one for one in finished if results[one[0]] is True)
+        _acknowledge(pair for pair in finished if results[pair[0]] is True)
 
     def _left_behind(self, delivery: Delivery, outcome: Outcome) -> Sequence[RabbitMessage] | None:
         """The messages that the end of a lost delivery leaves; None if the job is to run again."""
@@ -157,10 +157,12 @@ class RabbitSettlement:
         errors = list[BrokerError]()
 
         def look(deliveries: Iterable[Delivery]) -> None:
-            told = {one: self._look(one, publishing[one][1]) for one in deliveries}
-            self._end([(one, publishing[one][0]) for one, error in told.items() if error is None], results)
-            results.update((one, error) for one, error in told.items() if isinstance(error, str))
-            errors.extend(error for error in told.values() if isinstance(error, BrokerError))
+            found = {delivery: self._look(delivery, publishing[delivery][1]) for delivery in deliveries}
+            self._end(
+                [(delivery, publishing[delivery][0]) for delivery, error in found.items() if error is None], results
+            )
+            results.update((delivery, error) for delivery, error in found.items() if isinstance(error, str))
+            errors.extend(error for error in found.values() if isinstance(error, BrokerError))
 
         look(publishing.keys() - fresh.values())
         seen = set[Delivery]()
@@ -191,13 +193,13 @@ class RabbitSettlement:
         """Yields the requests that are over, as they come. Waits for no queue that already lets a message wait."""
         ours = {*fresh}
         long_ago = machine.monotonic() - SLOW_S
-        others = [one.request for one in list(self._leaving.values()) if one.asked_at < long_ago]
-        on_their_way = [one for one in others if one and not one.is_over and one not in ours]
-        slow = {message.queue for one in on_their_way for message in one.messages}
-        awaited = {one for one in fresh if slow.isdisjoint(message.queue for message in one.messages)}
+        others = [leaving.request for leaving in list(self._leaving.values()) if leaving.asked_at < long_ago]
+        on_their_way = [request for request in others if request and not request.is_over and request not in ours]
+        slow = {message.queue for request in on_their_way for message in request.messages}
+        awaited = {request for request in fresh if slow.isdisjoint(message.queue for message in request.messages)}
         patience_s, longest_s = (HASTE_S, HASTE_S) if hasty else (PATIENCE_S, LONGEST_S)
         before, last = -1, machine.monotonic() + longest_s
-        while awaited and machine.monotonic() < last and before != (heard := sum(one.heard for one in awaited)):
+        while awaited and machine.monotonic() < last and before != (heard := sum(request.heard for request in awaited)):
             before, give_up_at = heard, min(last, machine.monotonic() + patience_s)
             while awaited and (left_s := give_up_at - machine.monotonic()) > 0:
                 with suppress(Empty):
@@ -209,11 +211,11 @@ class RabbitSettlement:
     def leave(self, leaving: dict[Delivery, Callable[[], Sequence[RabbitMessage]]]) -> None:
         """Publishes messages in the place of deliveries, and takes those out that are done. The others stay in
         progress: they are to be left again. In the fetcher's thread, so it does not wait for long."""
-        for one in [one for one in leaving if not is_held(one)]:
-            self._drop(one, leaving)
+        for delivery in [delivery for delivery in leaving if not is_held(delivery)]:
+            self._drop(delivery, leaving)
         results: dict[Delivery, Settled] = {}
         try:
-            self._publish({one: (DONE, messages()) for one, messages in leaving.items()}, results, hasty=True)
+            self._publish({delivery: (DONE, messages()) for delivery, messages in leaving.items()}, results, hasty=True)
         except BrokerError as error:
             log.debug("messages that take the place of jobs are tried again: %s", error)
         except Exception:  # it must not keep the fetcher from its jobs

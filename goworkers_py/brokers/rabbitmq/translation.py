@@ -22,9 +22,9 @@ def translated(error: object) -> BrokerError:
     known = [error for error in map(_known, causes) if error is not None]
     if known:
         # A host name may have several addresses: nobody listens on one, and the server on another refuses for good.
-        return next((one for one in known if isinstance(one, BrokerRefused)), known[0])
-    told = next((str(one) for one in causes if isinstance(one, OSError) and str(one)), "")
-    return BrokerUnavailable(told or str(error) or type(error).__name__)
+        return next((known_error for known_error in known if isinstance(known_error, BrokerRefused)), known[0])
+    reason = next((str(cause) for cause in causes if isinstance(cause, OSError) and str(cause)), "")
+    return BrokerUnavailable(reason or str(error) or type(error).__name__)
 
 
 def _known(error: BaseException) -> BrokerError | None:
@@ -64,9 +64,9 @@ def _causes(error: object) -> Iterator[BaseException]:
         yield error
         # pika has one more name for each layer: of the whole try to connect, and of a step of it.
         layers = (getattr(error, "exceptions", ()), getattr(error, "exception", None))
-        inner = [one for one in (*error.args, *layers, error.__cause__) if one is not None]
-        for one in inner:
-            for deeper in one if isinstance(one, list | tuple) else [one]:
+        inner = [part for part in (*error.args, *layers, error.__cause__) if part is not None]
+        for part in inner:
+            for deeper in part if isinstance(part, list | tuple) else [part]:
                 yield from _causes(deeper)
 
 

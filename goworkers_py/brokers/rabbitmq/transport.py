@@ -103,24 +103,24 @@ class RabbitTransport(Transport):
         """Without the jobs whose time takes several steps, which go to the next step, and without those that have ended
         here before they came again."""
         leaving: dict[Delivery, Callable[[], Sequence[RabbitMessage]]] = {}
-        for one in taken:
-            if one.again and (left := self._returns.end_of(one)) is not None:
-                leaving[one] = partial(_same, left)
+        for delivery in taken:
+            if delivery.again and (left := self._returns.end_of(delivery)) is not None:
+                leaving[delivery] = partial(_same, left)
                 continue
-            if one.again and one.properties is not None:
-                self._limits.look(consumer, one, one.properties.headers)
-            if not (headers := one.receipt.headers):
+            if delivery.again and delivery.properties is not None:
+                self._limits.look(consumer, delivery, delivery.properties.headers)
+            if not (headers := delivery.receipt.headers):
                 continue
             if self.marks is not None:
-                name_marks(one, headers)
-            self._limits.look(consumer, one, headers)
+                name_marks(delivery, headers)
+            self._limits.look(consumer, delivery, headers)
             if _is_early(headers):
-                leaving[one] = partial(self._next_step, one)
+                leaving[delivery] = partial(self._next_step, delivery)
         if not leaving:
             return taken
         consumer.leaving.update(leaving)
         self._leave(consumer)
-        return [one for one in taken if one not in leaving]
+        return [delivery for delivery in taken if delivery not in leaving]
 
     def _next_step(self, delivery: Delivery) -> Sequence[RabbitMessage]:
         due = delivery.receipt.headers[DUE] / 1000
@@ -167,7 +167,7 @@ class RabbitTransport(Transport):
     def close(self) -> None:
         if self.marks is not None:
             self.marks.take_all_back()
-        for consumer in {id(one): one for one in self._consumers.values()}.values():
+        for consumer in {id(consumer): consumer for consumer in self._consumers.values()}.values():
             consumer.close()
         self._publisher.close()
 

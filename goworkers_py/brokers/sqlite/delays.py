@@ -185,12 +185,14 @@ class SQLiteClaims:
         ours = "WHERE id = ? AND owner = ? AND claim = ?"
         saved = []
         with self._persistence.step() as step:
-            step.executemany(f"DELETE FROM delay_tasks {ours}", [(one, owner, claim) for one in done])
+            step.executemany(f"DELETE FROM delay_tasks {ours}", [(task_id, owner, claim) for task_id in done])
             for task in again if now is None else self._persistence.counted(step, again, now):
                 update = f"UPDATE delay_tasks SET due = ?, record = ?, owner = NULL {ours}"
                 if step.execute(update, (task.due, task.to_json(), task.id, owner, claim)).rowcount:
                     saved.append(task)
-            step.executemany(f"UPDATE delay_tasks SET owner = NULL {ours}", [(one, owner, claim) for one in free])
+            step.executemany(
+                f"UPDATE delay_tasks SET owner = NULL {ours}", [(task_id, owner, claim) for task_id in free]
+            )
         return saved
 
     def cancel(self, owner: str, task_id: str) -> bool:
@@ -207,7 +209,10 @@ class SQLiteClaims:
 
     def read(self, ids: Sequence[str]) -> list[DelayTask]:
         with self._persistence.step() as step:
-            asked = (step.execute("SELECT id, record FROM delay_tasks WHERE id = ?", (one,)).fetchone() for one in ids)
+            asked = (
+                step.execute("SELECT id, record FROM delay_tasks WHERE id = ?", (task_id,)).fetchone()
+                for task_id in ids
+            )
             found = [row for row in asked if row is not None]
         return [read_or_held(task_id, record) for task_id, record in found]
 

@@ -33,7 +33,7 @@ class StoreLeases(Recoverable):
         self._leases.end_blocks(identity)
 
     def lost(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        return self._leases.lost([one for one in deliveries if is_stored(one)])
+        return self._leases.lost([delivery for delivery in deliveries if is_stored(delivery)])
 
     def leave(self, identity: str, silent: bool = True) -> Iterator[Recovered]:
         return self._leases.leave(identity, silent)

@@ -40,7 +40,7 @@ class StoreFirst:
             raise ValueError("a delivery that is kept is not settled")
         part = self._parts.setdefault(batch.settler, SettlementPart(self._store.apply))
         results = part.settle(dataclasses.replace(batch, number=batch.number * PIECES))
-        ended = [_acknowledgement(one) for one in batch.finished if results[one[0]] is True]
+        ended = [_acknowledgement(pair) for pair in batch.finished if results[pair[0]] is True]
         try:
             acknowledged = self._queues.settle(dataclasses.replace(batch, finished=ended))
             if False in acknowledged:
@@ -49,23 +49,27 @@ class StoreFirst:
             part.keep(results)
             raise
         results.update(zip((delivery for delivery, _ in ended), acknowledged, strict=True))
-        return [results[one] for one, _ in batch.finished]
+        return [results[delivery] for delivery, _ in batch.finished]
 
     def _note_ends(self, ended: Sequence[Finished], acknowledged: Sequence[Settled]) -> None:
         """Raises when the store is away: then the settler asks for the same batch again."""
-        told = zip(ended, acknowledged, strict=True)
-        lost = [one for (one, outcome), is_told in told if is_told is False and outcome is DONE and one.message_id]
+        answered = zip(ended, acknowledged, strict=True)
+        lost = [
+            delivery
+            for (delivery, outcome), result in answered
+            if result is False and outcome is DONE and delivery.message_id
+        ]
         if lost:
             try:
-                self._store.note_ends([_name_of(one) for one in lost])
+                self._store.note_ends([_name_of(delivery) for delivery in lost])
             except BrokerRefused as error:
                 log.error("the ends of %d jobs cannot be remembered, and they run again: %s", len(lost), error)
 
     def known_ends(self, deliveries: Sequence[Delivery]) -> set[Delivery]:
         """The deliveries whose end was written, and could not be acknowledged."""
-        names = {one: _name_of(one) for one in deliveries}
+        names = {delivery: _name_of(delivery) for delivery in deliveries}
         known = self._store.known_ends([*names.values()])
-        return {one for one, name in names.items() if name in known}
+        return {delivery for delivery, name in names.items() if name in known}
 
 
 def _name_of(delivery: Delivery) -> str:

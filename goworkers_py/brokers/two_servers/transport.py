@@ -154,19 +154,23 @@ class TwoServerTransport(Transport):
     def _give_back_of_others(self, pool: ServicePool) -> None:
         """After the lease of the earlier identity has ended: no worker begins a job that was fetched under it. The
         store's jobs were recovered; the queue service has no leases."""
-        stale = [one for one in list(self._held) if one.queue in pool.queues and one.stage is FETCHED]
-        stale = [one for one in stale if one.identity != pool.identity]
+        stale = [
+            delivery for delivery in list(self._held) if delivery.queue in pool.queues and delivery.stage is FETCHED
+        ]
+        stale = [delivery for delivery in stale if delivery.identity != pool.identity]
         if stale:
             self._service.settle(
-                SettlementBatch(f"{pool.identity}:stale", next(self._numbers), [(one, REQUEUE) for one in stale])
+                SettlementBatch(
+                    f"{pool.identity}:stale", next(self._numbers), [(delivery, REQUEUE) for delivery in stale]
+                )
             )
             self._held.difference_update(stale)
 
     def _of_service(self, taken: list[Delivery]) -> list[Delivery]:
         self._held.update(taken)
-        if again := [one for one in taken if one.again and one.message_id]:
+        if again := [delivery for delivery in taken if delivery.again and delivery.message_id]:
             gone = self._end_again(again)
-            return [one for one in taken if one not in gone]
+            return [delivery for delivery in taken if delivery not in gone]
         return taken
 
     def _end_again(self, again: Sequence[Delivery]) -> Collection[Delivery]:
@@ -183,12 +187,14 @@ class TwoServerTransport(Transport):
             first = again[0]
             settler = f"{first.identity}:again:{first.queue}"  # of one thread
             with suppress(BrokerError):  # the connection is lost: they come again
-                self._service.settle(SettlementBatch(settler, next(self._numbers), [(one, outcome) for one in gone]))
+                self._service.settle(
+                    SettlementBatch(settler, next(self._numbers), [(delivery, outcome) for delivery in gone])
+                )
             self._held.difference_update(gone)
             if outcome is REQUEUE:
                 machine.Event().wait(AWAY_PAUSE_S)  # they come again at once
         if gone and outcome is DONE:
-            jobs = "; ".join(describe_job(one.payload, one.queue) for one in gone)
+            jobs = "; ".join(describe_job(delivery.payload, delivery.queue) for delivery in gone)
             log.warning("acknowledged and not run: %d jobs that came again after they had ended: %s", len(gone), jobs)
         return gone
 
@@ -207,7 +213,7 @@ class TwoServerTransport(Transport):
     def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:
         if plain_list_of(queue):
             return []
-        of_store = [one for one in known if is_stored(one)]
+        of_store = [delivery for delivery in known if is_stored(delivery)]
         lost = _marked(self._stored.lost_replies(identity, queue, of_store, thorough or queue in self._cut_short))
         self._cut_short.discard(queue)
         return lost
@@ -237,21 +243,21 @@ class TwoServerTransport(Transport):
     def settle(self, batch: SettlementBatch) -> Sequence[Settled]:
         if any(isinstance(outcome, Keep) for _, outcome in batch.finished):
             raise ValueError("a delivery that is kept is not settled")
-        ours = [one for one in batch.finished if not is_stored(one[0])]
+        ours = [pair for pair in batch.finished if not is_stored(pair[0])]
         results = self._settle_stored(batch) if len(ours) < len(batch.finished) else {}
         if ours:
             try:
-                told = self._store_first.settle(SettlementBatch(batch.settler, batch.number, ours))
+                settled = self._store_first.settle(SettlementBatch(batch.settler, batch.number, ours))
             except BaseException:
                 self._part(batch.settler).keep(results)
                 raise
-            results.update(zip((one for one, _ in ours), told, strict=True))
-            self._held.difference_update(one for one, _ in ours if isinstance(results[one], bool))
-        return [results[one] for one, _ in batch.finished]
+            results.update(zip((delivery for delivery, _ in ours), settled, strict=True))
+            self._held.difference_update(delivery for delivery, _ in ours if isinstance(results[delivery], bool))
+        return [results[delivery] for delivery, _ in batch.finished]
 
     def _settle_stored(self, batch: SettlementBatch) -> Results:
-        others = [one for one in batch.finished if is_stored(one[0])]
-        held = [one for one in batch.held if is_stored(one)]
+        others = [pair for pair in batch.finished if is_stored(pair[0])]
+        held = [delivery for delivery in batch.held if is_stored(delivery)]
         return self._part(batch.settler).settle(SettlementBatch(batch.settler, batch.number * PIECES, others, held))
 
     def _part(self, settler: str) -> SettlementPart:
@@ -280,6 +286,6 @@ def _of_store(asks: Sequence[Ask]) -> list[Ask]:
 
 
 def _marked(of_store: list[Delivery]) -> list[Delivery]:
-    for one in of_store:
-        one.receipt = STORED
+    for delivery in of_store:
+        delivery.receipt = STORED
     return of_store

@@ -161,7 +161,7 @@ def _of_code(app: App) -> list[LimitEntry]:
         app.import_jobs()
     except ConfigError as error:
         click.echo(f"pyworkers: {str(error).splitlines()[0]}; the limits of its code are not known here", err=True)
-    return [LimitEntry(one.name, one) for one in known_limits(declared_limits(app.registry), app.config)]
+    return [LimitEntry(known.name, known) for known in known_limits(declared_limits(app.registry), app.config)]
 
 
 def _entry(app: App, name: str) -> LimitEntry:
@@ -173,7 +173,7 @@ def _entry(app: App, name: str) -> LimitEntry:
 
 def _declared(app: App, name: str) -> LimitEntry:
     declared = app.inspector.limits()
-    if name in {one.name for one in known_limits({}, app.config)} - {entry.name for entry in declared}:
+    if name in {known.name for known in known_limits({}, app.config)} - {entry.name for entry in declared}:
         fail(f"no process has declared limit {name}, so there is nothing to remove; the configuration has it", FAILED)
     return _named(name, declared)
 
@@ -238,8 +238,8 @@ def _as_fields(entry: LimitEntry, inspector: Inspector) -> dict[str, Any]:
         "burst": rate.burst if rate else None,
         "set": _is_set(entry),
         "keys": len(slots),
-        "places": sum(len(one.holders) for one in slots),
-        "waiting": sum(one.waiting for one in slots),
+        "places": sum(len(slot.holders) for slot in slots),
+        "waiting": sum(slot.waiting for slot in slots),
     }
 
 

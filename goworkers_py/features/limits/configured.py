@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 def configured(limit: LimitSpec, config: Config) -> LimitSpec:
-    section = next((one for one in config.sections_of(LimitConfig) if one.name == limit.name), None)
+    section = next((section for section in config.sections_of(LimitConfig) if section.name == limit.name), None)
     if section is None:
         return limit
     concurrent = limit.concurrent if section.concurrent is None else section.concurrent

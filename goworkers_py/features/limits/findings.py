@@ -37,7 +37,7 @@ def _dead_holders(inspector: Inspector, waiting: Sequence[StoredJob]) -> Iterato
     find all keys would read every name on the server."""
     if not inspector.has(Limits):
         return
-    declared = [Slot(one.name) for one in inspector.limits()]
+    declared = [Slot(limit.name) for limit in inspector.limits()]
     if declared:
         yield from _by_lease(inspector)
     behind = Counter(slot for job in waiting if (slot := slot_of_line(job.line)) is not None)

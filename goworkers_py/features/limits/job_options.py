@@ -19,7 +19,7 @@ class HasLimit(Protocol):
 def are_limits(value: Any) -> bool:
     if not isinstance(value, list | tuple):
         return False
-    names = [spec.name for one in value if isinstance(spec := getattr(one, "spec", None), LimitSpec)]
+    names = [spec.name for limit in value if isinstance(spec := getattr(limit, "spec", None), LimitSpec)]
     return len(set(names)) == len(value)
 
 

@@ -38,12 +38,12 @@ class Rate(NamedTuple):
 ANY_RATE = Rate(0, 0.0)  # set by people: the rate that the code declares does not hold
 
 
-def rate_of(told: str, burst: int = 1) -> Rate:
+def rate_of(text: str, burst: int = 1) -> Rate:
     """`100/minute`, `5/s` or `1/10 seconds`. Raises ValueError."""
-    found = re.fullmatch(_RATE, told.strip().lower())
+    found = re.fullmatch(_RATE, text.strip().lower())
     amount = int(found[1]) if found else 0
     if found is None or not 0 < amount <= MOST or (found[2] is not None and not 0 < int(found[2]) <= MOST):
-        raise ValueError(f"must be a number of jobs per time, such as 100/minute, 5/s or 1/10 seconds, is {told!r}")
+        raise ValueError(f"must be a number of jobs per time, such as 100/minute, 5/s or 1/10 seconds, is {text!r}")
     if type(burst) is not int or not 0 < burst <= MOST:
         raise ValueError(f"has a burst of {burst!r}; it must be a number of jobs from 1 on")
     unit = next(seconds for name, seconds in _UNITS.items() if name.startswith(found[3]))

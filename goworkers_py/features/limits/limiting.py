@@ -131,9 +131,9 @@ class Limiting:
                 args, kwargs = spec.arguments.load(args, kwargs)
             return SlotTie(slot_for(limit, args, kwargs), limit.holds)
         except Exception as error:  # whatever the user's code raises: the job must not escape its limit
-            told, cause = message.job_class, error.__cause__ or error  # arguments are not logged
+            job_class, cause = message.job_class, error.__cause__ or error  # arguments are not logged
             log.warning(
-                "limit %s: `by` fails for class %s, so the job counts under no key: %r", limit.name, told, cause
+                "limit %s: `by` fails for class %s, so the job counts under no key: %r", limit.name, job_class, cause
             )
             return SlotTie(Slot(limit.name), limit.holds)
 

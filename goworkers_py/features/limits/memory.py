@@ -66,17 +66,17 @@ class SlotTable(MemoryPart):
         """How many jobs are in a line."""
         return len(self._state.lines.get(line, ()))
 
-    def _decide(self, claim: SlotClaim, one: PublishedPush) -> Decision | None:
+    def _decide(self, claim: SlotClaim, published: PublishedPush) -> Decision | None:
         if self.has_place(claim.slot, claim.jid):
             return None
         if self.waiting(claim.slot.line) or not self.has_room(claim.slot):
-            return Decision(PUSHED, partial(self._wait, claim.slot, one.push))
+            return Decision(PUSHED, partial(self._wait, claim.slot, published.push))
         return None
 
-    def _take(self, claim: SlotClaim, one: PublishedPush) -> None:
+    def _take(self, claim: SlotClaim, published: PublishedPush) -> None:
         if not self.has_place(claim.slot, claim.jid):
             self.spend(claim.slot, late=False)
-            self.give(claim.slot, claim.jid, "", one.push.queue)
+            self.give(claim.slot, claim.jid, "", published.push.queue)
 
     def _wait(self, slot: Slot, push: Push) -> None:
         if all(job.payload != push.payload for job in self._state.lines.get(slot.line, {}).values()):
@@ -94,11 +94,11 @@ class SlotTable(MemoryPart):
         return StoredJob(job.payload, job.queue).jid, job.queue
 
     def declare(self, limits: Sequence[LimitSettings]) -> None:
-        for one in limits:
-            known = self.limits.get(one.name)
-            self.limits[one.name] = LimitEntry(one.name, one) if known is None else replace(known, declared=one)
-            if known is not None and known.declared != one:
-                self.look_now(one.name)
+        for limit in limits:
+            known = self.limits.get(limit.name)
+            self.limits[limit.name] = LimitEntry(limit.name, limit) if known is None else replace(known, declared=limit)
+            if known is not None and known.declared != limit:
+                self.look_now(limit.name)
 
     def look_now(self, name: str) -> None:
         """More jobs of its lines may be allowed to go now."""
@@ -279,16 +279,16 @@ class MemoryLimits(Limits):
             self._table.declare(limits)
 
     def begin(self, wish: SlotWish) -> Begins | Waits | Lost | Undeclared:
-        one, state = wish.delivery, self._state
+        delivery, state = wish.delivery, self._state
         with state.lock:
-            full = self._table.begin(wish.slots, wish.jid, one.identity, one.queue, waits=True)
+            full = self._table.begin(wish.slots, wish.jid, delivery.identity, delivery.queue, waits=True)
             if full is None:
                 return Begins()
             if isinstance(full, Undeclared):
                 return full
-            if not state.take_from_progress(one.identity, one.queue, one.receipt):
+            if not state.take_from_progress(delivery.identity, delivery.queue, delivery.receipt):
                 return Lost()
-            state.park(full.line, one.queue, wish.parked)
+            state.park(full.line, delivery.queue, wish.parked)
             self._endings.apply(wish.effects)
             self._table.let_go(full)
             self._table.give_up(wish.slots, full, wish.jid)
@@ -357,8 +357,8 @@ class MemoryLimits(Limits):
     def slots(self, name: str) -> Iterator[SlotEntry]:
         with self._state.lock:
             found = [slot for slot in self._table.slots() if slot.limit == name]
-            told = [self._entry(slot) for slot in found]
-        return (entry for entry in told if entry.waiting or entry.holders)
+            entries = [self._entry(slot) for slot in found]
+        return (entry for entry in entries if entry.waiting or entry.holders)
 
     def _entry(self, slot: Slot) -> SlotEntry:
         waiting = [*self._state.lines.get(slot.line, {}).values()]

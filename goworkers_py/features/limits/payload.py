@@ -32,21 +32,21 @@ def slots_field(ties: Iterable[SlotTie]) -> list[dict[str, Any]]:
 
 def slots_of(fields: Mapping[str, Any]) -> list[SlotTie]:
     """The slots that this release can read."""
-    told = part_of(fields, SLOTS)
-    if not isinstance(told, list) or len(told) > MOST_SLOTS:
+    records = part_of(fields, SLOTS)
+    if not isinstance(records, list) or len(records) > MOST_SLOTS:
         return []
-    return [tie for one in told if (tie := _tie(one)) is not None]
+    return [tie for record in records if (tie := _tie(record)) is not None]
 
 
-def _tie(told: Any) -> SlotTie | None:
-    if not isinstance(told, dict):
+def _tie(record: Any) -> SlotTie | None:
+    if not isinstance(record, dict):
         return None
-    name, key = told.get("name"), told.get("key", "")
+    name, key = record.get("name"), record.get("key", "")
     if not isinstance(name, str) or not isinstance(key, str) or not is_limit_name(name):
         return None
     if key and not is_limit_name(key):
         return None
-    return SlotTie(Slot(name, key), told.get("holds") is True)
+    return SlotTie(Slot(name, key), record.get("holds") is True)
 
 
 def slot_claim_in(raw: bytes) -> SlotClaim | None:

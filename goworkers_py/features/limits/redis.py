@@ -81,29 +81,29 @@ class RedisLimits(Limits):
         limits = self._of_this_version(limits)
         if not limits:
             return
-        known = {entry.name: entry.declared for entry in self._entries([one.name for one in limits])}
-        hashes = [("HSET", limit_key(self._keys, one.name), *fields_of(one)) for one in limits]
+        known = {entry.name: entry.declared for entry in self._entries([limit.name for limit in limits])}
+        hashes = [("HSET", limit_key(self._keys, limit.name), *fields_of(limit)) for limit in limits]
         # First the hashes: a name without one is shown to people.
-        self._connections.exchange([*hashes, ("SADD", limits_key(self._keys), *(one.name for one in limits))])
-        for one in limits:
-            if known.get(one.name, one) != one:
-                self._look_now(one.name)
+        self._connections.exchange([*hashes, ("SADD", limits_key(self._keys), *(limit.name for limit in limits))])
+        for limit in limits:
+            if known.get(limit.name, limit) != limit:
+                self._look_now(limit.name)
 
     def _of_this_version(self, limits: Sequence[LimitSettings]) -> list[LimitSettings]:
         """Without those whose records a newer release has written."""
         if not limits:
             return []
-        told = self._connections.answers([("HGET", limit_key(self._keys, one.name), "v") for one in limits])
-        return [one for one, v in zip(limits, told, strict=True) if not v or text(v) == V]
+        versions = self._connections.answers([("HGET", limit_key(self._keys, limit.name), "v") for limit in limits])
+        return [limit for limit, v in zip(limits, versions, strict=True) if not v or text(v) == V]
 
     # --- jobs that begin
 
     def begin(self, wish: SlotWish) -> Begins | Waits | Lost | Undeclared:
-        one = wish.delivery
-        entry = line_entry.written(wish.parked, one.queue, machine.time(), jid=wish.jid)
-        asked = wish.jid, one.identity, one.queue, one.payload, entry
+        delivery = wish.delivery
+        entry = line_entry.written(wish.parked, delivery.queue, machine.time(), jid=wish.jid)
+        asked = wish.jid, delivery.identity, delivery.queue, delivery.payload, entry
         answer = self._begin(
-            self._keys.inprogress(one.queue, one.identity), asked, wish.slots, wish.queues, wish.effects
+            self._keys.inprogress(delivery.queue, delivery.identity), asked, wish.slots, wish.queues, wish.effects
         )
         if answer[0] == b"waits":
             return Waits(text(answer[1]))
@@ -159,13 +159,13 @@ class RedisLimits(Limits):
         since, passed = "-inf", 0
         while True:
             asked = ("ZRANGEBYSCORE", limits_due_key(self._keys), since, "+inf", "WITHSCORES", "LIMIT", passed, page)
-            told = self._connections.call(*asked)
-            yield from ((text(name), float(at)) for name, at in zip(told[::2], told[1::2], strict=True))
-            if len(told) < 2 * page:
+            reply = self._connections.call(*asked)
+            yield from ((text(name), float(at)) for name, at in zip(reply[::2], reply[1::2], strict=True))
+            if len(reply) < 2 * page:
                 return
-            same = told[1::2].count(told[-1])
-            passed = same + (passed if text(told[-1]) == since else 0)
-            since = text(told[-1])
+            same = reply[1::2].count(reply[-1])
+            passed = same + (passed if text(reply[-1]) == since else 0)
+            since = text(reply[-1])
 
     def look(self, slot: Slot, queues: Sequence[str] = (), gone: Sequence[SlotHolder] = (), most: int = 50) -> Looked:
         number_of, keys = _Numbers(), self._keys
@@ -188,7 +188,7 @@ class RedisLimits(Limits):
 
     def _holders(self, slots: Sequence[Slot]) -> list[list[SlotHolder]]:
         replies = self._connections.answers([("HGETALL", places_key(self._keys, slot.id)) for slot in slots])
-        return [_read_holders(told or ()) for told in replies]
+        return [_read_holders(reply or ()) for reply in replies]
 
     # --- people
 
@@ -221,8 +221,10 @@ class RedisLimits(Limits):
         return self._entries(sorted(map(text, self._connections.call("SMEMBERS", limits_key(self._keys)))))
 
     def _entries(self, names: Sequence[str]) -> list[LimitEntry]:
-        told = self._connections.answers([("HGETALL", limit_key(self._keys, name)) for name in names])
-        return [entry for name, fields in zip(names, told, strict=True) if (entry := limit_entry(name, fields or ()))]
+        replies = self._connections.answers([("HGETALL", limit_key(self._keys, name)) for name in names])
+        return [
+            entry for name, fields in zip(names, replies, strict=True) if (entry := limit_entry(name, fields or ()))
+        ]
 
     def slots(self, name: str) -> Iterator[SlotEntry]:
         lines = self._waiting(name)
@@ -250,10 +252,10 @@ class RedisLimits(Limits):
     def _read_slots(self, slots: Sequence[Slot]) -> list[SlotEntry]:
         lines = [self._keys.line(slot.line) for slot in slots]
         replies = self._connections.answers([ask for line in lines for ask in (("LLEN", line), ("LINDEX", line, -1))])
-        told = zip(slots, replies[::2], replies[1::2], self._holders(slots), strict=True)
+        rows = zip(slots, replies[::2], replies[1::2], self._holders(slots), strict=True)
         return [
             SlotEntry(slot, size or 0, holders, line_entry.read(oldest).payload if oldest else b"")
-            for slot, size, oldest, holders in told
+            for slot, size, oldest, holders in rows
             if size or holders
         ]
 
@@ -264,8 +266,8 @@ class RedisLimits(Limits):
         return bool(replies[1])
 
 
-def _read_holders(told: Sequence[bytes]) -> list[SlotHolder]:
-    pairs = zip(told[::2], told[1::2], strict=True)
+def _read_holders(reply: Sequence[bytes]) -> list[SlotHolder]:
+    pairs = zip(reply[::2], reply[1::2], strict=True)
     return [holder_of(text(name).removeprefix("s:"), text(value)) for name, value in pairs if name.startswith(b"s:")]
 
 
@@ -284,9 +286,9 @@ def rate_text(rate: Rate) -> str:
     return f"{rate.amount} {rate.per_s!r} {rate.burst}"
 
 
-def limit_entry(name: str, told: Sequence[bytes]) -> LimitEntry | None:
+def limit_entry(name: str, reply: Sequence[bytes]) -> LimitEntry | None:
     """None for a record of another version."""
-    fields = dict(zip(map(text, told[::2]), map(text, told[1::2]), strict=True))
+    fields = dict(zip(map(text, reply[::2]), map(text, reply[1::2]), strict=True))
     if fields.get("v") != V:
         return None
     declared = LimitSettings(name, _number(fields, "concurrent"), _rate(fields, "rate"), fields.get("holds") == "1")
@@ -320,6 +322,6 @@ def value_of(holder: SlotHolder) -> str:
     return f"{holder.owner} {holder.since:.6f} {holder.queue}"
 
 
-def slot_of_id(told: str) -> Slot:
-    limit, _, key = told.partition(":")
+def slot_of_id(slot_id: str) -> Slot:
+    limit, _, key = slot_id.partition(":")
     return Slot(limit, key)

@@ -106,6 +106,6 @@ def slot_arguments(slot: Slot, keys: Keys, number_of: NumberOf, queues: Iterable
         limits_due_key(keys),
         keys.lines,
     )
-    told: list[Argument] = [*map(number_of, (*names, keys.schedule)), slot.line]
+    arguments: list[Argument] = [*map(number_of, (*names, keys.schedule)), slot.line]
     known = [(queue, number_of(keys.queue(queue))) for queue in dict.fromkeys(queues)]
-    return [*told, len(known), *(one for pair in known for one in pair)]
+    return [*arguments, len(known), *(part for pair in known for part in pair)]

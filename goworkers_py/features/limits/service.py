@@ -58,25 +58,25 @@ class LimitReleaser(BrokerService):
         self._clock = 0.0  # of the broker; this thread only
         self._refused: dict[Slot, float] = {}  # monotonic: until when it is left alone; this thread only
         self._search_at = 0.0  # monotonic; this thread only
-        self._told: machine.SimpleQueue[None] = machine.SimpleQueue()  # a put is one step of C code, as in Tracker
+        self._woken: machine.SimpleQueue[None] = machine.SimpleQueue()  # a put is one step of C code, as in Tracker
 
     def set_limits(self, limits: Sequence[LimitConfig]) -> None:
         """From any thread: the sections [limit:NAME] of a new configuration."""
         self._limiting.set_limits(limits)
         self._undeclared.set()
-        self._told.put(None)
+        self._woken.put(None)
 
     def look_soon(self) -> None:
         """From any thread: a job has come into a line; or it has left its place, and the next job of the line may be of
         a queue that the settlement did not name."""
-        if self._told.empty():
-            self._told.put(None)
+        if self._woken.empty():
+            self._woken.put(None)
 
     def look_at_all(self) -> None:
         """From any thread: an owner of places has died, whose jobs may be those for which lines wait; or the clock of
         the broker was set back."""
         self._all = True
-        self._told.put(None)
+        self._woken.put(None)
 
     def run_once(self) -> float:
         if self._undeclared.is_set():
@@ -88,7 +88,7 @@ class LimitReleaser(BrokerService):
                 raise
         with suppress(queue.Empty):  # one round is for all who have told until now
             while True:
-                self._told.get_nowait()
+                self._woken.get_nowait()
         everything, self._all = self._all, False
         try:
             due = self._due_at_all() if everything else self._limits.due(AT_ONCE)
@@ -151,18 +151,22 @@ class LimitReleaser(BrokerService):
     def _search_many(self) -> None:
         """A program that deletes one job without a look at it often deletes many, as `queue clear` does."""
         slots = self._limits.due(MOST_SEARCHED_SLOTS, within_s=ANY_TIME_S).slots
-        self._free_missing([(slot, [one for one in self._late(slot) if not _is_parked(one)]) for slot in slots])
+        self._free_missing(
+            [(slot, [holder for holder in self._late(slot) if not _is_parked(holder)]) for slot in slots]
+        )
 
     def _free_missing(self, late: Sequence[tuple[Slot, Sequence[SlotHolder]]]) -> bool:
         """Frees the places whose jobs are in no place any more. Whether there were any."""
-        holders = [one for _, several in late for one in several]
+        holders = [holder for _, several in late for holder in several]
         if not holders:
             return False
         from goworkers_py.admin.missing_jobs import MissingJobs  # most processes never search
 
-        missing = MissingJobs(self._broker).among([one.jid for one in holders], parked=any(map(_is_parked, holders)))
+        missing = MissingJobs(self._broker).among(
+            [holder.jid for holder in holders], parked=any(map(_is_parked, holders))
+        )
         for slot, several in late:
-            gone = [one for one in several if one.jid in missing]
+            gone = [holder for holder in several if holder.jid in missing]
             if gone:
                 self._limits.look(slot, self._limiting.queues([slot]), gone, most=LET_GO_AT_ONCE)
         return bool(missing)
@@ -171,15 +175,19 @@ class LimitReleaser(BrokerService):
         """The places of jobs that have had them for long: another program may have deleted the jobs. Not of blocks."""
         now = machine.time()
         late = (LOOK_FOR_AFTER_S, LOOK_FOR_RUN_AFTER_S)
-        return [one for one in self._limits.holders(slot) if one.queue and now - one.since > late[bool(one.owner)]]
+        return [
+            holder
+            for holder in self._limits.holders(slot)
+            if holder.queue and now - holder.since > late[bool(holder.owner)]
+        ]
 
     def wait_between(self, seconds: float) -> None:
         self.stopping.wait(OFTEN_S)  # the ends of many jobs are told in one round
         with suppress(queue.Empty):
-            self._told.get(timeout=max(0.0, seconds - OFTEN_S))
+            self._woken.get(timeout=max(0.0, seconds - OFTEN_S))
 
     def wake(self) -> None:
-        self._told.put(None)
+        self._woken.put(None)
 
 
 def _is_parked(holder: SlotHolder) -> bool:

@@ -23,14 +23,14 @@ NAME = Param("name", "name of the limit", needed=True)
 MOST_SLOTS = 100
 MOST_OF_A_JOB = 60  # limits on the page of a job
 
-LIMITS = Columns("name", "concurrent", "burst", "waiting", "set_by_hand", rate=lambda one: one["rate_per_s"])
+LIMITS = Columns("name", "concurrent", "burst", "waiting", "set_by_hand", rate=lambda row: row["rate_per_s"])
 
 
 def limits(visit: Visit) -> Data:
     """The limits that programs have declared: what they allow, how many jobs have places and how many wait."""
     found = entries(visit, "limits", Limits, visit.inspector.limits)
     waiting = fleet_stats(visit).limits if found else {}
-    rows = [_as_data(one) | {"waiting": waiting.get(one.name, 0)} for one in found]
+    rows = [_as_data(entry) | {"waiting": waiting.get(entry.name, 0)} for entry in found]
     return {
         "limits": LIMITS.sorted(rows, visit.args["sort"]),
         "most": MOST_ENTRIES,
@@ -51,7 +51,7 @@ def limit(visit: Visit) -> Data:
         "limit": _as_data(entry),
         "counted": slots,
         "slots": [
-            {"key": one.slot.key, "waiting": one.waiting, "holders": list(one.holders)} for one in slots.value or ()
+            {"key": slot.slot.key, "waiting": slot.waiting, "holders": list(slot.holders)} for slot in slots.value or ()
         ],
         "most": MOST_SLOTS,
     }
@@ -59,7 +59,7 @@ def limit(visit: Visit) -> Data:
 
 def _entry(visit: Visit) -> LimitEntry:
     name = visit.args["name"]
-    found = next((one for one in visit.inspector.limits() if one.name == name), None)
+    found = next((entry for entry in visit.inspector.limits() if entry.name == name), None)
     if found is None:
         raise Refused(404, f"no process has declared a limit {name}")
     return found

@@ -82,10 +82,10 @@ class _Wait:
             self._refuse_own(status.queue or "")
         self._absent = self._absent + 1 if status.absent else 0
         if self._absent > 1:
-            told = f"it was last {status.state}, and another program has moved or deleted it" if status.tracked else (
+            reason = f"it was last {status.state}, and another program has moved or deleted it" if status.tracked else (
                 "it has no `retain`, was never pushed, or ended longer ago than its `retain` seconds"
             )  # fmt: skip
-            raise NoResult(f"job {self._jid} is found nowhere: {told}")
+            raise NoResult(f"job {self._jid} is found nowhere: {reason}")
         pause_s = SECOND_LOOK_S if self._absent else LOOKS_S[min(self._looks, len(LOOKS_S) - 1)]
         self._looks += 1
         self._look_at = machine.monotonic() + pause_s

@@ -154,7 +154,7 @@ def _saying(run: TrackedRun, outcome: Outcome) -> Outcome:
     others who move the job."""
     says = {RETAIN: run.retain_s} if run.retain_s else {TRACK: True}
     if isinstance(outcome, Joined):
-        return dataclasses.replace(outcome, effects=tuple(_member_saying(one, says) for one in outcome.effects))
+        return dataclasses.replace(outcome, effects=tuple(_member_saying(effect, says) for effect in outcome.effects))
     if not isinstance(outcome, Retry | Dead | Reschedule | Requeue | Park) or outcome.payload is None:
         return outcome
     return dataclasses.replace(outcome, payload=payload.splice(outcome.payload, says))

@@ -44,7 +44,7 @@ class EndedTable:
     def behind(self, state: StateWord, after: EndedPlace | None) -> list[EndedPlace]:
         """The newest first."""
         places = [EndedPlace(at, jid) for jid, at in self._times[state].items()]
-        behind = [one for one in places if after is None or one.order < after.order]
+        behind = [place for place in places if after is None or place.order < after.order]
         return sorted(behind, key=lambda place: place.order, reverse=True)
 
     def count(self, state: StateWord) -> int:
@@ -76,18 +76,18 @@ class RecordTable(MemoryPart):
         state = "" if fields is None else fields["state"].decode()
         return fields is not None and (state not in ENDED or (or_dead and state == "dead"))
 
-    def _decide(self, tie: RecordTie, one: PublishedPush) -> Decision | None:
+    def _decide(self, tie: RecordTie, published: PublishedPush) -> Decision | None:
         """A duplicate, where another push has made a record for this job, which this push does not replace."""
         jid = tie.job.jid
-        if self._records.get(jid) is None or self._born.get(jid) == one.number:
+        if self._records.get(jid) is None or self._born.get(jid) == published.number:
             return None
         return None if tie.instead_of and tie.instead_of == self._version(jid) else Decision(Published.DUPLICATE)
 
-    def _bear(self, tie: RecordTie, one: PublishedPush) -> None:
-        push = one.push
+    def _bear(self, tie: RecordTie, published: PublishedPush) -> None:
+        push = published.push
         self._records.put(tie.job.jid, {}, 0)
         life_s, waiting = live_s(push.at, self._clock()), push.at is None
-        self._born.put(tie.job.jid, one.number, life_s)
+        self._born.put(tie.job.jid, published.number, life_s)
         places: tuple[tuple[str, str], ...] = (("queue", push.queue) if waiting else ("due", repr(push.at)),)
         state: StateWord = "waiting" if waiting else "scheduled"
         if waiting and (membership := push.tie(GroupMembership)) is not None:
@@ -190,14 +190,14 @@ class MemoryRecords(Records):
 
     def _mark_running(self, mark: RunningMark) -> bool:
         """Under the lock."""
-        job, one, records = mark.job, mark.delivery, self._table
+        job, delivery, records = mark.job, mark.delivery, self._table
         if mark.first:
-            if not self._state.is_in_progress(one.identity, one.queue, one.receipt):
+            if not self._state.is_in_progress(delivery.identity, delivery.queue, delivery.receipt):
                 return False
-            fields = (("owner", one.identity), ("queue", one.queue))
-            records.note(NoteState(job, "running", f"in {one.identity}", LIVE_S, fields))
-        told = records.get(job.jid) or {}
-        runs = told.get("state") == b"running" and told["owner"] == one.identity.encode()
+            fields = (("owner", delivery.identity), ("queue", delivery.queue))
+            records.note(NoteState(job, "running", f"in {delivery.identity}", LIVE_S, fields))
+        stored = records.get(job.jid) or {}
+        runs = stored.get("state") == b"running" and stored["owner"] == delivery.identity.encode()
         if runs and mark.progress is not None:
             records.set(job.jid, {"progress": mark.progress})
         return runs

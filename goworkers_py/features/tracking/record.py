@@ -72,28 +72,28 @@ def read(jid: str, fields: Mapping[str, bytes]) -> JobRecord | None:
     )
 
 
-def _move(told: str) -> Move:
-    state, at, reason = (*told.split(" ", 2), "", "")[:3]
+def _move(entry: str) -> Move:
+    state, at, reason = (*entry.split(" ", 2), "", "")[:3]
     return Move(state, _number(at), reason)
 
 
-def read_progress(told: str) -> Progress | None:
+def read_progress(stored: str) -> Progress | None:
     with suppress(ValueError, TypeError):
-        at, total, text, time = simplejson.loads(told)
+        at, total, text, time = simplejson.loads(stored)
         return Progress(float(at), None if total is None else float(total), str(text), float(time))
     return None
 
 
-def _is_time(told: str) -> bool:
+def _is_time(moment: str) -> bool:
     """False for what another program has written there."""
     with suppress(ValueError):
-        return not math.isnan(float(told))
+        return not math.isnan(float(moment))
     return False
 
 
-def _number(told: str) -> float:
+def _number(digits: str) -> float:
     try:
-        number = float(told)
+        number = float(digits)
     except ValueError:
         return 0.0
     return number if math.isfinite(number) else 0.0

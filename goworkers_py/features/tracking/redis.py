@@ -46,7 +46,7 @@ class RedisRecords(Records):
         return read(jid, _whole({text(name): value for name, value in zip(flat[::2], flat[1::2], strict=True)}))
 
     def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
-        return self._listener.listen(record_key(self._keys, jid), lambda told: changed())
+        return self._listener.listen(record_key(self._keys, jid), lambda message: changed())
 
     def mark_running(self, marks: Sequence[RunningMark]) -> list[bool]:
         numbers: dict[str, int] = {}
@@ -59,9 +59,9 @@ class RedisRecords(Records):
             of_list = number_of(self._keys.inprogress(delivery.queue, delivery.identity)) if first else 0
             arguments += (number_of(record_key(self._keys, job.jid)), of_list, delivery.payload if first else "")
             arguments += (delivery.identity, delivery.queue, job.job_class, progress or "")
-            told = sidekiq_status.fields("working" if first else None, progress, machine.time()) if shown else ()
-            arguments += (job.jid, number_of(self._keys.status(job.jid)) if shown else 0, len(told), *told)
-        return [told == 1 for told in self._connections.script(_MARK_RUNNING, list(numbers), arguments)]
+            flat = sidekiq_status.fields("working" if first else None, progress, machine.time()) if shown else ()
+            arguments += (job.jid, number_of(self._keys.status(job.jid)) if shown else 0, len(flat), *flat)
+        return [reply == 1 for reply in self._connections.script(_MARK_RUNNING, list(numbers), arguments)]
 
     # --- jobs that have ended
 
@@ -72,7 +72,7 @@ class RedisRecords(Records):
         )
         entries, more = self._behind(key, after, newer if after else 0, limit)
         found, stale = [], []
-        for entry, (known, record) in zip(entries, self._of_list([one.place.jid for one in entries]), strict=True):
+        for entry, (known, record) in zip(entries, self._of_list([entry.place.jid for entry in entries]), strict=True):
             if record is not None and (record.state, record.at) == (state, entry.place.at):
                 found.append(record)
             elif record is not None or not known:
@@ -84,12 +84,12 @@ class RedisRecords(Records):
         """For each jid whether a record is there, and the record, if this release can read it. A result may be large:
         it is not read, and `result` is b"" where there is one."""
         keys = [record_key(self._keys, jid) for jid in jids]
-        told = self._connections.answers([("HKEYS", key) for key in keys])
-        wanted = [[name for name in names or () if not _is_of_result(name)] for names in told]
+        replies = self._connections.answers([("HKEYS", key) for key in keys])
+        wanted = [[name for name in names or () if not _is_of_result(name)] for names in replies]
         asked = [("HMGET", key, *names) for key, names in zip(keys, wanted, strict=True) if names]
         values = iter(self._connections.answers(asked))
         found: list[tuple[bool, JobRecord | None]] = []
-        for jid, all_names, names in zip(jids, told, wanted, strict=True):
+        for jid, all_names, names in zip(jids, replies, wanted, strict=True):
             fields = _fields(names, next(values) or ()) if names else {}
             if fields and b"result" in all_names:
                 fields["result"] = b""
@@ -102,7 +102,7 @@ class RedisRecords(Records):
         while len(found) <= limit:
             flat = self._connections.call("ZREVRANGE", key, start, start + limit, "WITHSCORES")
             listed = [*map(_Entry, flat[::2], flat[1::2])]
-            found += [one for one in listed if after is None or (float(one.score), one.jid) < after.order]
+            found += [entry for entry in listed if after is None or (float(entry.score), entry.jid) < after.order]
             start += len(listed)
             if len(listed) <= limit:
                 break

@@ -44,7 +44,7 @@ class Tracker(BrokerService):
         # A worker sets `delivery.of_features` or `progress` first, then reads `_idle`. This thread sets `_idle` first,
         # then looks at the running jobs. So at least one of the two sees what the other one has set.
         self._idle = False
-        self._told: machine.SimpleQueue[None] = machine.SimpleQueue()  # a put is one step of C code, see `look_soon`
+        self._woken: machine.SimpleQueue[None] = machine.SimpleQueue()  # a put is one step of C code, see `look_soon`
         # Tracker's thread only: of the running jobs, what was written of them and how often it was tried.
         self._marks: dict[Delivery, _Mark] = {}
 
@@ -55,43 +55,45 @@ class Tracker(BrokerService):
         thread looks at them anyway. Workers never set `_idle`: an exception may strike a worker between any two steps,
         or it may be late."""
         if self._idle:
-            self._told.put(None)
+            self._woken.put(None)
 
     # --- the thread
 
     def run_once(self) -> float:
-        marks = self._marks = {one: self._marks.get(one) or _Mark() for one in self._tracked()}
+        marks = self._marks = {delivery: self._marks.get(delivery) or _Mark() for delivery in self._tracked()}
         now = machine.monotonic()
-        due = [one for one, mark in marks.items() if mark.is_due(one, now)][:AT_ONCE]
+        due = [delivery for delivery, mark in marks.items() if mark.is_due(delivery, now)][:AT_ONCE]
         if due:
-            told = [_mark(one, first=not marks[one].done) for one in due]
-            written = [False] * len(told) if self._records is None else self._records.mark_running(told)
-            new = [one for one, done in zip(due, written, strict=True) if done and not marks[one].done]
-            for mark, done in zip(told, written, strict=True):
+            due_marks = [_mark(delivery, first=not marks[delivery].done) for delivery in due]
+            written = [False] * len(due_marks) if self._records is None else self._records.mark_running(due_marks)
+            new = [delivery for delivery, done in zip(due, written, strict=True) if done and not marks[delivery].done]
+            for mark, done in zip(due_marks, written, strict=True):
                 marks[mark.delivery].note(mark.progress, done, now)
             self._shown(new)
-        return COLLECT_S if any(mark.is_wanted(one) for one, mark in marks.items()) else 0.0
+        return COLLECT_S if any(mark.is_wanted(delivery) for delivery, mark in marks.items()) else 0.0
 
     def _tracked(self) -> Iterator[Delivery]:
         """The tracked jobs that run."""
-        return (one for one in self._running() if run_of(one) is not None and one.stage is not ENDED)
+        return (
+            delivery for delivery in self._running() if run_of(delivery) is not None and delivery.stage is not ENDED
+        )
 
     def wait_between(self, seconds: float) -> None:
         if seconds > 0:
             self.stopping.wait(seconds)
             return
         self._idle = True
-        if not any(self._marks.get(one, _NEW).is_wanted(one) for one in self._tracked()):
-            self._told.get()
+        if not any(self._marks.get(delivery, _NEW).is_wanted(delivery) for delivery in self._tracked()):
+            self._woken.get()
             self._idle = False
             self.stopping.wait(COLLECT_S)
         self._idle = False
         with suppress(queue.Empty):  # one look is for all who have told until now
             while True:
-                self._told.get_nowait()
+                self._woken.get_nowait()
 
     def wake(self) -> None:
-        self._told.put(None)
+        self._woken.put(None)
 
 
 class _Mark:
@@ -102,13 +104,13 @@ class _Mark:
     due = 0.0  # progress is written again from this time on (monotonic)
     tries = 0
 
-    def is_wanted(self, one: Delivery) -> bool:
-        run = run_of(one)
+    def is_wanted(self, delivery: Delivery) -> bool:
+        run = run_of(delivery)
         assert run is not None
         return self.tries < MOST_TRIES and (not self.done or run.progress is not self.progress)
 
-    def is_due(self, one: Delivery, now: float) -> bool:
-        return self.due <= now and self.is_wanted(one)
+    def is_due(self, delivery: Delivery, now: float) -> bool:
+        return self.due <= now and self.is_wanted(delivery)
 
     def note(self, progress: str | None, done: bool, now: float) -> None:
         if done:

@@ -69,8 +69,8 @@ def _why_not(name: str) -> str:
     job_class = name.rpartition(":")[0]
     if not job_class:
         return f"{name} names no lock: the name of a lock is the class of its job, a colon and a digest; {_HELD}"
-    told = f"no job holds the lock {name}: it is free, or its name is wrong, which cannot be told apart"
-    return f"{told}; {_HELD} --class {shlex.quote(job_class)}"
+    reason = f"no job holds the lock {name}: it is free, or its name is wrong, which cannot be told apart"
+    return f"{reason}; {_HELD} --class {shlex.quote(job_class)}"
 
 
 def _show(entries: Sequence[LockEntry]) -> None:

@@ -67,9 +67,9 @@ class LockTable(MemoryPart):
     def names(self) -> list[str]:
         return [name for name in self._held if self.get(name) is not None]
 
-    def _decide(self, claim: LockClaim, one: PublishedPush) -> Decision | None:
-        held, at = self.get(claim.name), one.push.at
-        if held is None or held.number == one.number or held.holder.jid == claim.instead_of:
+    def _decide(self, claim: LockClaim, published: PublishedPush) -> Decision | None:
+        held, at = self.get(claim.name), published.push.at
+        if held is None or held.number == published.number or held.holder.jid == claim.instead_of:
             return None
         if claim.on_conflict == "replace" and held.token:
             held.fields, held.holder = claim.fields, replace(held.holder, due=at)
@@ -78,18 +78,18 @@ class LockTable(MemoryPart):
             self._state.advance(held.token, at)
             return Decision(Conflict(held.holder, "replaced"))
         if claim.on_conflict == "reschedule":
-            place = partial(self._state.postpone, one, self._clock() + RESCHEDULED_S)
+            place = partial(self._state.postpone, published, self._clock() + RESCHEDULED_S)
             return Decision(Conflict(held.holder, "rescheduled"), place)
         return Decision(Conflict(held.holder, "held"))
 
-    def _take(self, claim: LockClaim, one: PublishedPush) -> None:
-        held, push = self.get(claim.name), one.push
-        if held is not None and held.number == one.number:
+    def _take(self, claim: LockClaim, published: PublishedPush) -> None:
+        held, push = self.get(claim.name), published.push
+        if held is not None and held.number == published.number:
             return
         life_s = lock_life_s(claim.for_s, push.at, self._clock())
         reads = claim.on_conflict == "replace"
         holder, token = Holder(claim.jid, push.queue, self._clock(), push.at), push.payload if reads else b""
-        self.take(claim.name, holder, max(life_s, LIVE_S) if reads else life_s, token, one.number)
+        self.take(claim.name, holder, max(life_s, LIVE_S) if reads else life_s, token, published.number)
 
     def _holder(self, claim: LockClaim) -> Holder | None:
         held = self.get(claim.name) if claim.on_conflict in ("skip", "raise") else None

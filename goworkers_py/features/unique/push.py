@@ -104,11 +104,11 @@ class LockCall(PushCall):
             }
             again = publish([*claims.values()]) if claims else []
         except BrokerError as error:  # the others were pushed before
-            done, places = (at for at, one in enumerate(results) if one is Published.PUSHED), [*claims]
+            done, places = (at for at, result in enumerate(results) if result is Published.PUSHED), [*claims]
             error.places = frozenset(places[place] for place in error.places).union(done)
             raise
         now = dict(zip(claims, again, strict=True))
-        return [now.get(at, one) for at, one in enumerate(results)]
+        return [now.get(at, result) for at, result in enumerate(results)]
 
 
 class UniquePushes(PushPart):

@@ -39,10 +39,10 @@ class RedisLocks(Locks):
             held = self._keys.inprogress(queue, begin.owner)
         arguments = begin.jid, begin.queue, begin.for_s, begin.instead_of, *flags, begin.owner, raw
         names = lock_key(self._keys, begin.name), self._keys.gone, held
-        how, *told = self._begins.call(_BEGIN, begin.owner, names, arguments)
+        how, *details = self._begins.call(_BEGIN, begin.owner, names, arguments)
         if how == b"run":
-            return Begun(told[0])
-        return TooEarly(float(told[0])) if how == b"early" else holder_of(*map(text, told))
+            return Begun(details[0])
+        return TooEarly(float(details[0])) if how == b"early" else holder_of(*map(text, details))
 
     def own(self, locks: Sequence[OwnedLock]) -> list[str | None]:
         return self._keep("1", locks)
@@ -57,8 +57,8 @@ class RedisLocks(Locks):
             while left:
                 page, left = left[:PAGE], left[PAGE:]
                 names = self._keys.gone, *(lock_key(self._keys, lock.name) for lock in page)
-                told = [part for lock in page for part in (lock.jid, lock.for_s)]
-                answer = self._begins.call(_KEEP, owner, names, (owner, runs, *told))
+                arguments = [part for lock in page for part in (lock.jid, lock.for_s)]
+                answer = self._begins.call(_KEEP, owner, names, (owner, runs, *arguments))
                 others.update(zip(page, map(text, answer), strict=True))
         return [others[lock] for lock in locks]
 
@@ -83,13 +83,13 @@ class RedisLocks(Locks):
         replies = self._connections.answers([ask for key in keys for ask in (("HGETALL", key), ("PTTL", key))])
         now = machine.time()
         return [
-            _entry(name, told, now + left / 1_000 if left >= 0 else None)
-            for name, told, left in zip(names, replies[::2], replies[1::2], strict=True)
+            _entry(name, flat, now + left / 1_000 if left >= 0 else None)
+            for name, flat, left in zip(names, replies[::2], replies[1::2], strict=True)
         ]
 
 
-def _entry(name: str, told: Sequence[bytes] | None, expires_at: float | None) -> LockEntry | None:
-    fields = dict(zip(map(text, (told or ())[::2]), map(text, (told or ())[1::2]), strict=True))
+def _entry(name: str, flat: Sequence[bytes] | None, expires_at: float | None) -> LockEntry | None:
+    fields = dict(zip(map(text, (flat or ())[::2]), map(text, (flat or ())[1::2]), strict=True))
     if not fields:
         return None
     if fields.get("v") != "1":

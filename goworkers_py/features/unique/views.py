@@ -28,10 +28,10 @@ def locks(visit: Visit) -> Data:
         found = itertools.islice(visit.inspector.locks(prefix), MOST_LOCKS)
         return [
             {
-                "name": one.name, "jid": one.holder.jid, "expires_at": one.expires_at, "begun": one.begun,
-                "replaced": one.replaced,
+                "name": lock.name, "jid": lock.holder.jid, "expires_at": lock.expires_at, "begun": lock.begun,
+                "replaced": lock.replaced,
             }
-            for one in found
+            for lock in found
         ]  # fmt: skip
 
     shown = visit.panel(f"locks {prefix}", SOON_S, some) if offered else None

@@ -91,7 +91,8 @@ class Health:
             },
             pools={
                 manager.name: PoolReport(
-                    capacity=manager.concurrency, stuck=sum(manager.stuck_threads(stuck, one) for one in manager.queues)
+                    capacity=manager.concurrency,
+                    stuck=sum(manager.stuck_threads(stuck, queue) for queue in manager.queues),
                 )
                 for manager in self.managers
                 if len(manager.queues) > 1

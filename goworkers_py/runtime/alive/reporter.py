@@ -54,7 +54,7 @@ class Reporter:
         self.record()
 
     def _member(self) -> ProcessMember:
-        pools = [MemberPool(one.name, one.concurrency, _weights(one)) for one in self._health.managers]
+        pools = [MemberPool(manager.name, manager.concurrency, _weights(manager)) for manager in self._health.managers]
         return ProcessMember(self._started_at, pools, self._tag, self.commands, self.config, self._partition)
 
     def record(self) -> None:

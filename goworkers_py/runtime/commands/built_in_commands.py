@@ -66,7 +66,10 @@ class BuiltInCommands:
         return "stopping"
 
     def _dump(self) -> str:
-        return "\n".join(f"{one.thread}\n{one.stack}" for one in thread_stacks(self._launcher().health.running))
+        return "\n".join(
+            f"{thread_stack.thread}\n{thread_stack.stack}"
+            for thread_stack in thread_stacks(self._launcher().health.running)
+        )
 
     def _reload(self) -> str:
         obey = self._of_this_program(RELOAD)

@@ -63,7 +63,7 @@ class Commands(BrokerService):
         # Added to by this thread and those of own commands, taken by this thread. Each with the time of its end.
         self._answers: deque[tuple[float, Call, Answer]] = deque()
         self._warned = False
-        self._told: machine.SimpleQueue[None] = machine.SimpleQueue()
+        self._woken: machine.SimpleQueue[None] = machine.SimpleQueue()
 
     def begin(self) -> None:
         """By the thread that starts the process, before this thread: calls of before are not obeyed."""
@@ -72,7 +72,7 @@ class Commands(BrokerService):
     def run(self) -> None:
         ends: Callable[[], None] | None = None
         with suppress(BrokerError):  # then it compares only
-            ends = self._calls.listen(lambda: self._told.put(None))
+            ends = self._calls.listen(lambda: self._woken.put(None))
         try:
             super().run()
             with suppress(BrokerError):
@@ -84,7 +84,7 @@ class Commands(BrokerService):
     def run_once(self) -> float:
         with suppress(queue.Empty):  # one look is for all messages that have come until now
             while True:
-                self._told.get_nowait()
+                self._woken.get_nowait()
         try:
             self.look()
         except BrokerRefused as error:
@@ -132,7 +132,7 @@ class Commands(BrokerService):
     def _own_ended(self, call: Call, value: Any, error: BaseException | None) -> None:
         """In the command's thread."""
         self._answer(call, value, error)
-        self._told.put(None)
+        self._woken.put(None)
 
     def _answer(self, call: Call, value: Any, error: BaseException | None) -> None:
         if error is None:
@@ -140,8 +140,8 @@ class Commands(BrokerService):
                 json_text(value, f"the value of {call.name}", LONGEST_VALUE)
             except ArgumentError as wrong:
                 value, error = None, wrong
-        told, here = "" if error is None else _told(error), not isinstance(error, NotHere)
-        answer = Answer(self._lease.identity, value, told, here)
+        reason, here = "" if error is None else _error_text(error), not isinstance(error, NotHere)
+        answer = Answer(self._lease.identity, value, reason, here)
         self._answers.append((machine.monotonic() + ANSWER_LIVES_S, call, answer))
 
     def _give_answers(self) -> None:
@@ -158,10 +158,10 @@ class Commands(BrokerService):
 
     def wait_between(self, seconds: float) -> None:
         with suppress(queue.Empty):
-            self._told.get(timeout=seconds)
+            self._woken.get(timeout=seconds)
 
     def wake(self) -> None:
-        self._told.put(None)
+        self._woken.put(None)
 
     def join(self, deadline: Deadline) -> bool:
         """By the thread that stops the process. Gives the answers of own commands that ended after this thread."""
@@ -173,7 +173,7 @@ class Commands(BrokerService):
         return ended
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return str(error) if isinstance(error, WorkersError) else f"{type(error).__name__}: {error}"
 
 

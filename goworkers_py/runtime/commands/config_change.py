@@ -35,7 +35,7 @@ def changed(launchers: Iterable[AnyLauncher], old: Config, new: Config) -> set[s
 def _changed_of(launcher: Launcher, old: Config, new: Config) -> Iterator[str]:
     for queue in new.queues:
         title = f"[queue:{queue.name}]"
-        before = {one.name: one for one in old.queues}.get(queue.name)
+        before = {old_queue.name: old_queue for old_queue in old.queues}.get(queue.name)
         if (
             before is not None
             and before.concurrency != queue.concurrency
@@ -43,7 +43,7 @@ def _changed_of(launcher: Launcher, old: Config, new: Config) -> Iterator[str]:
         ):
             yield f"{title} concurrency"
     for pool in new.pools:
-        before_pool = {one.name: one for one in old.pools}.get(pool.name)
+        before_pool = {old_pool.name: old_pool for old_pool in old.pools}.get(pool.name)
         if before_pool is not None:
             yield from _changed_pool(launcher, before_pool, pool)
     if old.poll_interval != new.poll_interval:

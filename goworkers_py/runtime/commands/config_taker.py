@@ -47,13 +47,13 @@ class ConfigTaker(Service):
         self._seen = source.version, source.digest
         self._warned = False
         self.in_force = ConfigInForce(source.name, source.version, source.version, (), source.digest)
-        self._told: machine.SimpleQueue[None] = machine.SimpleQueue()  # put by any thread
+        self._woken: machine.SimpleQueue[None] = machine.SimpleQueue()  # put by any thread
 
     def run(self) -> None:
         ends: Callable[[], None] = lambda: None  # noqa: E731
         assert self._broker.configurations is not None  # the process has started from one
         with suppress(BrokerError):  # then it looks only
-            ends = self._broker.configurations.listen(lambda: self._told.put(None))
+            ends = self._broker.configurations.listen(lambda: self._woken.put(None))
         self._tell()
         try:
             while not self.stopping.is_set():
@@ -102,7 +102,7 @@ class ConfigTaker(Service):
         differing = differences(self._applied[0], new)
         if new not in self._applied:
             self._applied.append(new)
-        done = set[str]().union(*(changed(self._launchers, one, new) for one in self._applied))
+        done = set[str]().union(*(changed(self._launchers, applied, new) for applied in self._applied))
         waiting = ((set(self.in_force.waiting) - done) | (differing - done)) & differences(self._started, new)
         self._applied = [new]
         self.in_force = ConfigInForce(
@@ -124,12 +124,12 @@ class ConfigTaker(Service):
 
     def _wait(self) -> None:
         with suppress(queue.Empty):
-            self._told.get(timeout=self.look_every_s)
+            self._woken.get(timeout=self.look_every_s)
             while True:  # one look is for all pushes until now
-                self._told.get_nowait()
+                self._woken.get_nowait()
 
     def wake(self) -> None:
-        self._told.put(None)
+        self._woken.put(None)
 
 
 def log_start(source: CentralSource) -> None:

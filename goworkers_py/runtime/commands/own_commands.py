@@ -31,7 +31,7 @@ class OwnCommands:
         return name in self._functions
 
     def begin(self, call: Call, ended: Ended) -> None:
-        self._running = [one for one in self._running if one.alive]
+        self._running = [command for command in self._running if command.alive]
         if len(self._running) >= MOST_AT_ONCE:
             raise ArgumentError(f"{MOST_AT_ONCE} commands of this program run already; try again when one has ended")
         function = self._functions[call.name]
@@ -41,7 +41,7 @@ class OwnCommands:
         self._running.append(thread)
 
     def join(self, deadline: Deadline) -> bool:
-        ended = [one.join(deadline) for one in self._running]
+        ended = [command.join(deadline) for command in self._running]
         return all(ended)
 
 

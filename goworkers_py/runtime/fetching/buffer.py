@@ -127,8 +127,8 @@ class Buffer:
             return self.rearrange(lambda waiting: ([], waiting))
         return self.rearrange(
             lambda waiting: (
-                [one for one in waiting if one.queue not in queues],
-                [one for one in waiting if one.queue in queues],
+                [delivery for delivery in waiting if delivery.queue not in queues],
+                [delivery for delivery in waiting if delivery.queue in queues],
             )
         )
 

@@ -142,7 +142,7 @@ class Fetcher(BrokerService):
 
     def _go_back(self, deliveries: Sequence[Delivery]) -> None:
         if deliveries:
-            before = [one for one in self._going_back if one in self._unsettled.deliveries]
+            before = [delivery for delivery in self._going_back if delivery in self._unsettled.deliveries]
             self._going_back = [*before, *deliveries]
             self._give_back(deliveries)
 

@@ -32,7 +32,7 @@ class Pauses(BrokerService):
         self._transport = transport
         self._switches = switches
         self._paused: set[str] = set()  # the paused ones of this process's queues; changed by `look` alone
-        self._told: Collection[str] = ()  # by the broker; changed by `look` alone
+        self._of_broker: Collection[str] = ()  # the paused queues, as the broker says; changed by `look` alone
         # Paused for this process alone. Added and removed by the thread `commands`; each change is one step of C code.
         self._here: set[str] = set()
         self._warned = False
@@ -57,11 +57,11 @@ class Pauses(BrokerService):
 
     def look(self) -> None:
         try:
-            self._told = self._transport.paused()
+            self._of_broker = self._transport.paused()
         except BrokerRefused as error:
             self._warn(error)
         finally:  # also in an outage: a pause of this process needs no broker
-            self._switch({*self._told, *self._here.copy()})
+            self._switch({*self._of_broker, *self._here.copy()})
 
     def pause_here(self, queue: str) -> bool:
         """False if it was paused here already."""
@@ -85,8 +85,8 @@ class Pauses(BrokerService):
     def wake(self) -> None:
         self._woken.set()
 
-    def _switch(self, told: Collection[str]) -> None:
-        paused = {queue for queue in self._switches if is_paused(queue, told)} if told else set()
+    def _switch(self, names: Collection[str]) -> None:
+        paused = {queue for queue in self._switches if is_paused(queue, names)} if names else set()
         for queue in sorted(paused ^ self._paused):
             self._switches[queue](queue in paused)
             log.warning("queue %s: %s", queue, "paused" if queue in paused else "resumed")

@@ -93,7 +93,7 @@ class PoolFetcher(Fetcher):
         late = deliveries[room:]
         if late:
             self._go_back([delivery for delivery in late if self._rank(delivery) >= self._lowest])
-            deliveries = deliveries[:room] + [one for one in late if self._rank(one) < self._lowest]
+            deliveries = deliveries[:room] + [delivery for delivery in late if self._rank(delivery) < self._lowest]
         if deliveries:
             if self._rank(deliveries[0]) < self._lowest:
                 self._buffer.put_by_rank(deliveries, self._rank)

@@ -13,7 +13,7 @@ def lost_jobs(broker: Broker, lease: Lease, running: Iterable[Delivery]) -> Iter
     """The running jobs that were recovered, after this process was silent for longer than its lease. The broker is
     asked only about jobs that were fetched under an earlier identity: those of the present one are not recovered."""
     now = lease.identity
-    earlier = [one for one in running if one.identity != now]
+    earlier = [delivery for delivery in running if delivery.identity != now]
     if not earlier or Capability.LEASES not in broker.capabilities:
         return ()
     return broker.recoverable.lost(earlier)

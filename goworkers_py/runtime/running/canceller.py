@@ -79,7 +79,7 @@ class Canceller(BrokerService):
         self.tombstones: Mapping[str, Tombstone] = {}
         self.on_look: Callable[[], None] = lambda: None  # called by this thread after each look
         self._look_elsewhere_at = 0.0  # monotonic
-        self._told: machine.SimpleQueue[None] = machine.SimpleQueue()
+        self._woken: machine.SimpleQueue[None] = machine.SimpleQueue()
         self._version = "?"  # used by `look` only
         self._listens: Callable[[], None] | None = None
 
@@ -87,7 +87,7 @@ class Canceller(BrokerService):
 
     def run(self) -> None:
         with suppress(BrokerError):  # then it compares only
-            self._listens = self._cancels.listen(lambda: self._told.put(None))
+            self._listens = self._cancels.listen(lambda: self._woken.put(None))
         try:
             super().run()
         finally:
@@ -97,7 +97,7 @@ class Canceller(BrokerService):
     def run_once(self) -> float:
         with suppress(queue.Empty):  # one look is for all messages that have come until now
             while True:
-                self._told.get_nowait()
+                self._woken.get_nowait()
         self.look()
         self._interrupt(self.tombstones)
         if machine.monotonic() >= self._look_elsewhere_at:
@@ -120,9 +120,9 @@ class Canceller(BrokerService):
 
     def look_elsewhere(self, deliveries: Iterable[Delivery]) -> None:
         """From any thread. Interrupts those of these jobs that another program has cancelled."""
-        messages = [one.message for one in deliveries]
-        jids = {one.jid for one in messages if one is not None and one.jid and encodable(one.jid)}
-        shown = {one.jid for one in messages if one is not None and getattr(one, "shown", False)}
+        messages = [delivery.message for delivery in deliveries]
+        jids = {message.jid for message in messages if message is not None and message.jid and encodable(message.jid)}
+        shown = {message.jid for message in messages if message is not None and getattr(message, "shown", False)}
         self._interrupt(dict.fromkeys(self._cancels.elsewhere(jids, shown), _ELSEWHERE))
 
     def _interrupt(self, tombstones: Mapping[str, Tombstone]) -> None:
@@ -142,10 +142,10 @@ class Canceller(BrokerService):
 
     def wait_between(self, seconds: float) -> None:
         with suppress(queue.Empty):
-            self._told.get(timeout=seconds)
+            self._woken.get(timeout=seconds)
 
     def wake(self) -> None:
-        self._told.put(None)
+        self._woken.put(None)
 
     # --- the workers' threads
 

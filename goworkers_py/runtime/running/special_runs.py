@@ -69,7 +69,7 @@ class SpecialRuns:
 
     def _look(self) -> None:
         tombstones = self.canceller.tombstones
-        self.alert, self.alert_for_ties = any(not one.many for one in tombstones.values()), bool(tombstones)
+        self.alert, self.alert_for_ties = any(not tombstone.many for tombstone in tombstones.values()), bool(tombstones)
 
     def rungs(self) -> Mapping[str, Rung]:
         """The rungs that are the same for all queues."""

@@ -47,7 +47,7 @@ class Firer(BrokerService):
         self._counters = counters
         self._slots_of = lru_cache(maxsize=1_000)(slots_of)
         self._now = 0.0  # the time of the last look
-        self._told = dict[str, str]()  # the last error of a schedule, by its name
+        self._last_errors = dict[str, str]()  # the last error of a schedule, by its name
         self._replaced = set[str]()  # schedules instead of which others are in force
         self._newer: str | None = None  # the newer generation that was logged last
 
@@ -94,9 +94,9 @@ class Firer(BrokerService):
         except BrokerRefused as error:
             self._outage.failed(f"{self.name}:{name}", error)
         except Exception as error:  # of the user's code
-            if self._told.get(name) != repr(error):
+            if self._last_errors.get(name) != repr(error):
                 log.exception("periodic job %s cannot be pushed, tried again every few seconds", name)
-            self._told[name] = repr(error)
+            self._last_errors[name] = repr(error)
         return math.inf  # the next look comes in any case
 
     def _fire_due(self, job: PeriodicJob, state: ScheduleState, now: float) -> float:
@@ -161,7 +161,7 @@ class Firer(BrokerService):
 
     def _recovered(self, name: str) -> None:
         self._outage.recovered(f"{self.name}:{name}")
-        self._told.pop(name, None)
+        self._last_errors.pop(name, None)
 
 
 _NEWER = (

@@ -43,11 +43,11 @@ class Relay(BrokerService):
         self._destinations = destinations
         self._outages: dict[str, Outage] = {}  # of the other brokers
         self._not_before: dict[str, float] = {}  # of a broker that failed: when to try again (monotonic)
-        self._told = machine.Event()
+        self._woken = machine.Event()
         self._last_look: Deadline | None = None  # set when the loop has ended
 
     def run_once(self) -> float:
-        self._told.clear()
+        self._woken.clear()
         pauses = [self._relay(name, known) for name, known in self._destinations().items()]
         return min([self.look_every_s, *pauses])
 
@@ -68,7 +68,7 @@ class Relay(BrokerService):
             posted = self._store.posted(name, step.count, passed)
             if not posted:
                 break
-            step.moved(len(posted), sum(len(one.push.payload) for one in posted))
+            step.moved(len(posted), sum(len(post.push.payload) for post in posted))
             taken, error = self._publish(destination, posted)
             self._store.sent(name, taken)
             if error is not None:
@@ -87,7 +87,7 @@ class Relay(BrokerService):
         """Returns those that the other broker has taken, and its error if these are not all. If it refuses them
         together, one of them may be the reason: then each is published by itself."""
         try:
-            destination.publish_held([one.push for one in posted])
+            destination.publish_held([post.push for post in posted])
             return posted, None
         except BrokerRefused as error:
             refused: BrokerError = error
@@ -97,8 +97,8 @@ class Relay(BrokerService):
             log.exception("relay: the App of %s failed; its pushes wait in the outbox", destination.home.name)
             return [], BrokerUnavailable(f"{type(error).__name__}: {error}")
         taken: list[Posted] = []
-        for one in posted if len(posted) > 1 else ():
-            published, failed = self._publish(destination, [one])
+        for post in posted if len(posted) > 1 else ():
+            published, failed = self._publish(destination, [post])
             taken += published
             if isinstance(failed, BrokerUnavailable):
                 return taken, failed
@@ -113,8 +113,8 @@ class Relay(BrokerService):
             outage.forget(self.name)
 
     def wait_between(self, seconds: float) -> None:
-        self._told.wait(seconds)
+        self._woken.wait(seconds)
 
     def wake(self) -> None:
         """Also called when this process has posted pushes. From any thread."""
-        self._told.set()
+        self._woken.set()

@@ -162,7 +162,7 @@ class Settler(Service):
             first = dict(reversed(ended))
             batch = {delivery: first[delivery] for delivery in batch}
         if self._refused or not batch.keys() <= unsettled.keys():
-            fresh = [one for one in batch.items() if one[0] in unsettled and one[0] not in self._refused]
+            fresh = [pair for pair in batch.items() if pair[0] in unsettled and pair[0] not in self._refused]
             batch = dict(fresh)
         if Keep in set(map(type, batch.values())):
             kept = [(delivery, outcome) for delivery, outcome in batch.items() if isinstance(outcome, Keep)]
@@ -288,7 +288,9 @@ class Settler(Service):
         finally:  # also when a log filter of the user's raises: the batch is settled and does not come back
             settled = [delivery for delivery, _ in batch]
             self._unsettled.remove(
-                [one for one in settled if one not in self._refused and one not in simplified] if errors else settled
+                [delivery for delivery in settled if delivery not in self._refused and delivery not in simplified]
+                if errors
+                else settled
             )
 
     def _tell(self, batch: Sequence[Finished], results: Sequence[Settled], errors: Sequence[str]) -> None:
@@ -299,11 +301,13 @@ class Settler(Service):
                 self._outage.failed(self.name, BrokerRefused(errors[0]))
         elif not self._refused and self._most == LARGEST_BATCH:
             self._outage.recovered(self.name)
-        for at, outcome in [(at, one[1]) for at, one in enumerate(batch) if one[1] is not DONE]:
+        for at, outcome in [(at, pair[1]) for at, pair in enumerate(batch) if pair[1] is not DONE]:
             if results[at] is True:
                 self._tell_of_places(outcome)
         if False in results:
-            self._tell_of_lost([one for (one, _), result in zip(batch, results, strict=True) if result is False])
+            self._tell_of_lost(
+                [delivery for (delivery, _), result in zip(batch, results, strict=True) if result is False]
+            )
 
     def _tell_of_places(self, outcome: Outcome) -> None:
         """Tells those who look at the places into which the outcome has put jobs."""
@@ -352,7 +356,7 @@ def simpler_outcomes(delivery: Delivery, outcome: Outcome, error: str) -> Iterat
     effects that may fail, and without all of them; then among the dead jobs, for what it is tied to. Its pushes are not
     made then: without them, to remove the job would lose theirs."""
     # A link of the user may return anything for an effect.
-    yield from _with_fewer(outcome, [one for one in outcome.effects if getattr(one, "repeatable", False)])
+    yield from _with_fewer(outcome, [effect for effect in outcome.effects if getattr(effect, "repeatable", False)])
     raw = _with_error(delivery, error)
     tied = () if plain_list_of(delivery.queue) else moved(raw, "dead", now=machine.time(), error=error)
     dead = Dead(buried(raw), effects=tied)
@@ -363,10 +367,12 @@ def simpler_outcomes(delivery: Delivery, outcome: Outcome, error: str) -> Iterat
 
 
 def _with_fewer(outcome: Outcome, left_out: Sequence[Effect]) -> Iterator[Outcome]:
-    for one in left_out:
-        yield replace(outcome, effects=tuple(other for other in outcome.effects if other is not one))
+    for effect in left_out:
+        yield replace(outcome, effects=tuple(other for other in outcome.effects if other is not effect))
     if len(left_out) > 1:
-        yield replace(outcome, effects=tuple(one for one in outcome.effects if not any(one is o for o in left_out)))
+        yield replace(
+            outcome, effects=tuple(effect for effect in outcome.effects if not any(effect is o for o in left_out))
+        )
 
 
 def _with_error(delivery: Delivery, error: str) -> bytes:

@@ -162,7 +162,9 @@ class StandbyHealth:
 
     @property
     def running(self) -> dict[str, Delivery]:
-        return {name: one for launcher in self._turns.launchers for name, one in launcher.health.running.items()}
+        return {
+            name: delivery for launcher in self._turns.launchers for name, delivery in launcher.health.running.items()
+        }
 
     def report(self) -> HealthReport:
         report = merged(self.state, self._turns.report())

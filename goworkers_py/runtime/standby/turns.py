@@ -113,7 +113,7 @@ class Turns(Service):
         finally:
             self._elector.finished(self._plan.config.leader_lease)
             self._past = [merged("", [*self._past, past(turn.launcher.health.report())])]
-            self._earlier = [one for one in self._earlier if one.workers_alive] + [turn.launcher]
+            self._earlier = [launcher for launcher in self._earlier if launcher.workers_alive] + [turn.launcher]
             self.now = None
         with as_producer():
             self._tell(self._plan.on_follow, change._replace(leads=False))
