@@ -59,6 +59,24 @@ def test_what_is_no_job_is_dead_with_every_byte_and_no_code_sees_it(
     assert caplog.messages[0].startswith("queue q: a payload is no job and goes to the dead set: ")
 
 
+@pytest.mark.parametrize(("times", "ends_as"), [(1, Retry), (2, Dead)])
+def test_a_job_fails_that_is_struck_while_it_is_read_and_one_that_cannot_be_read_is_buried(
+    times: int, ends_as: type[Outcome]
+) -> None:
+    faults = [SystemExit("struck"), MemoryError()][:times]
+
+    def read(delivery: Delivery) -> Message:
+        if faults:
+            raise faults.pop(0)
+        return Message(delivery.payload, delivery.queue)
+
+    guard = Guard(never, net(), Needs(), open_quarantine(fresh_lease()), expiry(), special_runs(), read=read)
+    outcome = guard.run(Delivery(job("J", retry=True), "q", "me"))
+    assert isinstance(outcome, ends_as)
+    if isinstance(outcome, Retry):
+        assert json.loads(outcome.payload)["error_message"] == "SystemExit: struck"
+
+
 def test_batch_and_chain_of_a_job_that_is_nested_too_deep_hear_of_its_death() -> None:
     ties = {"v": 1, "needs": ["batch", "chain"], "batch": {"id": "b"}, "chain": {"id": "c", "n": 2}}
     deep = job("J", jid="j", pyworkers=ties).replace(b'"args": []', b'"args": [' + b"[" * 150 + b"]" * 151)

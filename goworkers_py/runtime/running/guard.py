@@ -87,7 +87,7 @@ class Guard:
         except UnreadablePayload as error:
             return self._unreadable(delivery, error)
         except BaseException as error:
-            return self._net.buried(delivery.payload, error)
+            return self.broken_off(delivery, error)
         outcome: Outcome | None = None
         # First `message`, then `alert`: the canceller's thread raises the alert first, and looks for the messages of
         # running jobs then. So a job that is cancelled just now is found by one of the two.
@@ -122,10 +122,11 @@ class Guard:
         ended = self._net.failed(message, error) if outcome is None else self._net.kept(outcome, error)
         return self._runs.with_ties(message, ended)
 
-    def broken_off(self, delivery: Delivery) -> Outcome:
-        """The outcome of a job whose run an exception has ended that was thrown into the thread from outside. How far
-        the job got is not known. It counts as failed: else it would run again and again."""
-        error = RuntimeError("an exception was thrown into its thread; how far it got is not known")
+    def broken_off(self, delivery: Delivery, error: BaseException | None = None) -> Outcome:
+        """The outcome of a job whose run an exception has ended that was thrown into the thread from outside. Without
+        `error` nobody knows how far the job got. It counts as failed: else it would run again and again."""
+        if error is None:
+            error = RuntimeError("an exception was thrown into its thread; how far it got is not known")
         try:
             read = self._read
             message = Message(delivery.payload, delivery.queue) if read is None else read(delivery)
