@@ -15,11 +15,13 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import forked_starts
@@ -51,6 +53,7 @@ redis_py.utils.get_lib_version = cache(redis_py.utils.get_lib_version)
 for _name in [name for name in os.environ if name.startswith("PYWORKERS_") and not name.startswith("PYWORKERS_TEST_")]:
     del os.environ[_name]
 IMAGE = "redis:7-alpine"
+T = TypeVar("T")
 GRACE_S = 20.0  # a machine that stands still for seconds ends no threads meanwhile
 INTEGRATION = f"{Path(__file__).parent / 'integration'}{os.sep}"
 LONGEST = (
@@ -228,9 +231,13 @@ def cluster(server_program: str) -> Iterator[Cluster]:
 def no_thread_outlives_its_test() -> Iterator[None]:
     before = set(threading.enumerate())
     yield
-    left = _after_grace(lambda: sorted(thread.name for thread in threading.enumerate() if thread not in before))
+    # Python lists a thread for ever that was struck while it began or ended, before it noted that.
+    left = _after_grace(lambda: [one for one in threading.enumerate() if one not in before and one.is_alive()])
     if left:
-        pytest.fail(f"threads that outlive the test: {', '.join(left)}", pytrace=False)
+        frames = sys._current_frames()
+        where = ("".join(traceback.format_stack(frames.get(thread.ident or 0))) for thread in left)
+        lines = (f"{thread.name}:\n{stack}" for thread, stack in zip(left, where, strict=True))
+        pytest.fail("threads that outlive the test: " + "\n".join(lines), pytrace=False)
 
 
 @pytest.fixture(autouse=True)
@@ -324,7 +331,7 @@ def _own_server(stack: ExitStack) -> RedisServer:
     return server
 
 
-def _after_grace(look: Callable[[], list[str]]) -> list[str]:
+def _after_grace(look: Callable[[], list[T]]) -> list[T]:
     """The last result of `look`, which is called until it is empty, for GRACE_S at most."""
     deadline = time.monotonic() + GRACE_S
     while (left := look()) and time.monotonic() < deadline:
