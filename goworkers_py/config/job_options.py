@@ -153,7 +153,7 @@ class SetOptions(PushOptions, total=False):
 NOTHING_SAID = CodeOptions()
 
 # Where the options of each table are given, for the error about an option in the wrong place.
-_PLACES = {CodeOptions: "@job", SetOptions: "set()", PushOptions: "EnqueueOptions"}
+_PLACES = {CodeOptions: "@job", SetOptions: "job.set(...)", PushOptions: "EnqueueOptions"}
 
 
 @cache

@@ -80,7 +80,7 @@ def test_a_default_of_atomic_holds_back_the_pushes_of_the_jobs(app: App, monkeyp
     [
         ({"retries": 5}, "defaults(): retries is not an option; did you mean 'retry'?"),
         ({"retry": "often"}, "defaults(): retry must be true, false or a number of retries, is 'often'"),
-        ({"jid": "x"}, "defaults(): jid is not an option of @job; it is one of set()"),
+        ({"jid": "x"}, "defaults(): jid is not an option of @job; it is one of job.set(...)"),
     ],
 )
 def test_a_wrong_option_is_refused_where_it_is_given(app: App, given: dict[str, Any], told: str) -> None:

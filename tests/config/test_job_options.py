@@ -177,9 +177,9 @@ def test_an_unknown_option_or_a_wrong_value_is_refused_at_the_call(
 @pytest.mark.parametrize(
     ("place", "option", "told"),
     [
-        ("@job", {"deadline": NOW}, "deadline is not an option of @job; it is one of set()"),
-        ("@job", {"jid": "x"}, "jid is not an option of @job; it is one of set()"),
-        ("set()", {"retry_in": 5}, "retry_in is not an option of set(); it is one of @job"),
+        ("@job", {"deadline": NOW}, "deadline is not an option of @job; it is one of job.set(...)"),
+        ("@job", {"jid": "x"}, "jid is not an option of @job; it is one of job.set(...)"),
+        ("set()", {"retry_in": 5}, "retry_in is not an option of job.set(...); it is one of @job"),
         ("EnqueueOptions", {"queue": "q"}, "queue is not an option of EnqueueOptions; it is one of @job"),
     ],
 )

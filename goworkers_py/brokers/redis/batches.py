@@ -10,7 +10,7 @@ from goworkers_py.brokers.contracts.batches import Batches
 from goworkers_py.brokers.redis.batch_place import batch_place
 from goworkers_py.brokers.redis.cancels import tombstone_of_many
 from goworkers_py.brokers.redis.driver.connection import Connections
-from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, text
+from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, as_number, text
 from goworkers_py.brokers.redis.driver.replies import one_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.batch import EVENTS, RETAIN_S, BatchStatus, Death, Membership, NewBatch
@@ -87,33 +87,26 @@ def _status(bid: str, values: Sequence[bytes | None]) -> BatchStatus | None:
     if fields.get("v") != b"1":
         return None
 
-    def number(name: str) -> int:
-        return int(_number(fields.get(name)))
+    def count(name: str) -> int:
+        return int(as_number(fields.get(name)))
 
-    stopped, ended_at = "stopped" in fields, _number(fields.get("ended"))
+    stopped, ended_at = "stopped" in fields, as_number(fields.get("ended"))
     waiting_for = [] if stopped else [event for event in EVENTS if event in fields]
     return BatchStatus(
         bid,
         text(fields.get("name", b"")),
-        _number(fields.get("at")),
-        number("total"),
-        number("succeeded"),
-        number("failed"),
-        number("cancelled"),
-        number("expired"),
-        max(0, number("holds")),
+        as_number(fields.get("at")),
+        count("total"),
+        count("succeeded"),
+        count("failed"),
+        count("cancelled"),
+        count("expired"),
+        max(0, count("holds")),
         ended_at or None,
         stopped,
         waiting_for,
         _names(fields.get("to", b"[]")),
     )
-
-
-def _number(raw: bytes | None) -> float:
-    try:
-        return float(raw or 0)
-    except ValueError:  # another program has written it
-        return 0.0
 
 
 def _names(raw: bytes) -> list[str]:

@@ -10,7 +10,7 @@ from goworkers_py.brokers.contracts.chains import Chains
 from goworkers_py.brokers.redis.cancels import tombstone_of_many
 from goworkers_py.brokers.redis.chain_place import chain_place
 from goworkers_py.brokers.redis.driver.connection import Connections
-from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, text
+from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, as_number, text
 from goworkers_py.brokers.redis.driver.replies import one_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.chain import MOST_AT_WORK, RETAIN_S, ChainStatus, JobAtWork, LinkJob, NewChain
@@ -90,6 +90,8 @@ def _status(cid: str, values: Sequence[bytes | None]) -> ChainStatus | None:
     v, links, link, state, at, ended, why, jid, job_class, error, since = (text(value or b"") for value in values)
     if v != "1":
         return None
-    ended_at = float(ended) if ended else None
+    ended_at = as_number(ended) if ended else None
     job = why, jid, job_class, error
-    return ChainStatus(cid, int(links or 0), int(link or 0), state, float(at or 0), ended_at, *job, float(since or 0))
+    return ChainStatus(
+        cid, int(as_number(links)), int(as_number(link)), state, as_number(at), ended_at, *job, as_number(since)
+    )

@@ -11,7 +11,7 @@ from goworkers_py.brokers.contracts.groups import Groups
 from goworkers_py.brokers.redis.admin.list_pages import ranges
 from goworkers_py.brokers.redis.admin.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.driver.connection import Connections
-from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, text
+from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, as_number, text
 from goworkers_py.brokers.redis.driver.replies import list_of, one_of
 from goworkers_py.brokers.redis.group_entry import entry_of, group_in
 from goworkers_py.brokers.redis.keys import Keys
@@ -146,7 +146,7 @@ class RedisGroups(Groups):
 
 
 def _entry(group: Group, due: float, size: int, fields: Sequence[Any]) -> GroupEntry:
-    first, grace, delay, most, *own = (None if field is None else float(field) for field in fields)
+    first, grace, delay, most, *own = (None if field is None else as_number(field) for field in fields)
     due_at = None if math.isinf(due) else due
     if group.set:
         return GroupEntry(group, size, due=due_at)

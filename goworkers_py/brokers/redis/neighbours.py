@@ -10,7 +10,7 @@ from goworkers_py.brokers.contracts.admin import PAGE
 from goworkers_py.brokers.contracts.fleet import Leftover
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.brokers.redis.driver.connection import Connections
-from goworkers_py.brokers.redis.driver.exchange import LUA, Script, text
+from goworkers_py.brokers.redis.driver.exchange import LUA, Script, as_number, text
 from goworkers_py.brokers.redis.fleet.membership import members
 from goworkers_py.brokers.redis.fleet.owner_entry import read_entries
 from goworkers_py.brokers.redis.fleet.process_list import HEARD_OF_S
@@ -88,7 +88,7 @@ class RedisNeighbours(Neighbours):
         entries = [keys.member(identity) for identity in members(self._connections, keys)]
         replies = self._connections.exchange([("HMGET", entry, "beat", "worker_heartbeats") for entry in entries])
         name = keys.inprogress_of(process).encode()
-        return any(beat and name in (lists or b"") and now - float(beat) < HEARD_OF_S for beat, lists in replies)
+        return any(beat and name in (lists or b"") and now - as_number(beat) < HEARD_OF_S for beat, lists in replies)
 
     # --- Sidekiq
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from goworkers_py.brokers.contracts.periodic import BACK_S, FORGOTTEN_S, LIFE_S, MOST_FIRINGS, STALE_S, Periodic
 from goworkers_py.brokers.redis.driver.connection import Connections
-from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, text
+from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, as_number, text
 from goworkers_py.brokers.redis.driver.replies import list_of, one_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.queues.push_arguments import push_arguments
@@ -146,23 +145,15 @@ def _record(
         fields.get("text", b""),
         of_source.get("generation", ""),
         gone=known.get("order") != of_source.get("order", known.get("order")),
-        since=max(_number(known, "last"), _number(known, "anchor")),
-        seen_at=_number(known, f"seen:{known.get('digest')}"),
+        since=max(as_number(known.get("last")), as_number(known.get("anchor"))),
+        seen_at=as_number(known.get(f"seen:{known.get('digest')}")),
         paused="paused" in known,
-        asked=int(_number(known, "asked")),
+        asked=int(as_number(known.get("asked"))),
         override=fields.get("override", b""),
-        fired=int(_number(known, "fired")),
-        skipped=int(_number(known, "skipped")),
+        fired=int(as_number(known.get("fired"))),
+        skipped=int(as_number(known.get("skipped"))),
         last=_entry(text(history[0])) if history else None,
     )
-
-
-def _number(fields: Mapping[str, str], name: str) -> float:
-    try:
-        number = float(fields.get(name, 0))
-    except ValueError:
-        return 0.0
-    return number if math.isfinite(number) else 0.0
 
 
 def _pairs(flat: Sequence[bytes]) -> dict[str, bytes]:

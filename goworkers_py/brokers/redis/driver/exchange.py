@@ -7,6 +7,7 @@ time, so a push or a fetch whose reply was lost is never repeated silently.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
@@ -223,6 +224,15 @@ def drop_if_better_elsewhere(connection: Driver, replies: Sequence[Any]) -> None
 def text(raw: bytes) -> str:
     """A name from the server, as text. Another program may have written one that is not UTF-8."""
     return raw.decode("utf-8", "replace")
+
+
+def as_number(value: Any) -> float:
+    """The value as a number; 0 when it is none, because other programs write there too."""
+    try:
+        number = float(value or 0)
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+    return number if math.isfinite(number) else 0.0
 
 
 def keys_of(command: RedisCommand) -> RedisCommand:

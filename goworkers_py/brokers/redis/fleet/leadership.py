@@ -114,5 +114,5 @@ def _news(message: bytes) -> News:
     try:
         fields = simplejson.loads(message or b"{}")
         return News(fields["what"], int(fields["epoch"]), fields["identity"], fields["successor"])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return News()

@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterator
 from goworkers_py.brokers.contracts.admin import PAGE
 from goworkers_py.brokers.contracts.fleet import InProgressJob, LeaseOwner, Running
 from goworkers_py.brokers.redis.driver.connection import Connections
-from goworkers_py.brokers.redis.driver.exchange import text
+from goworkers_py.brokers.redis.driver.exchange import as_number, text
 from goworkers_py.brokers.redis.fleet.held_lists import lengths
 from goworkers_py.brokers.redis.fleet.owner_entry import DECLARED_DEAD, read_entries
-from goworkers_py.brokers.redis.fleet.process_list import number
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.proc import certainly_dead, origin, stopped
 from goworkers_py.wire.stored_job import StoredJob
@@ -39,7 +38,7 @@ class OwnerList:
         for (identity, entry), lease, beat in zip(entries, leases, beats, strict=True):
             sure = identity in declared_dead or certainly_dead(entry.origin)
             alive = bool(lease) and not sure
-            silent_s = int(now) - number(beat) if beat else 0.0
+            silent_s = int(now) - as_number(beat) if beat else 0.0
             owners.append(
                 LeaseOwner(
                     identity,

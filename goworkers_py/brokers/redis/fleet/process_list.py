@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -11,6 +10,7 @@ import simplejson
 
 from goworkers_py.brokers.contracts.fleet import Language, Process, Running, ThreadPool
 from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.exchange import as_number
 from goworkers_py.brokers.redis.fleet.control import WORDS
 from goworkers_py.brokers.redis.fleet.membership import members
 from goworkers_py.brokers.redis.keys import Keys
@@ -88,7 +88,7 @@ class ProcessList:
         held = {
             self._keys.own_queue(name): (identity, queue)
             for identity, fields in beats.items()
-            if fields is not None and now - number(fields[0]) < HEARD_OF_S
+            if fields is not None and now - as_number(fields[0]) < HEARD_OF_S
             for queue, name in _lists_of_go(fields[1])
         }
         listed = self._connections.answers([("LRANGE", key, -MOST_OF_A_LIST, -1) for key in held])
@@ -114,15 +114,15 @@ def _process(identity: str, fields: Mapping[str, bytes | None]) -> Process:
         tag=_text(info.get("tag")),
         queues=[str(queue) for queue in queues] if isinstance(queues, list) else [],
         # Sidekiq 8.1.2 and later have it in a field of its own, earlier versions in `info`.
-        concurrency=int(number(fields["concurrency"])) or whole_number(info.get("concurrency")) or 0,
+        concurrency=int(as_number(fields["concurrency"])) or whole_number(info.get("concurrency")) or 0,
         pools=_pools(info.get("capsules")),
-        busy=int(number(fields["busy"])),
+        busy=int(as_number(fields["busy"])),
         quiet=fields["quiet"] in (b"true", b"1"),
         embedded=info.get("embedded") is True,
         standby=_text((fields["standby"] or b"").decode("utf-8", "replace")),
-        rss_kb=int(number(fields["rss"])),
-        started_at=number(info.get("started_at")),
-        beat=number(fields["beat"]),
+        rss_kb=int(as_number(fields["rss"])),
+        started_at=as_number(info.get("started_at")),
+        beat=as_number(fields["beat"]),
         commands=_commands(info.get("pyworkers")),
         config=config_of(info.get("pyworkers")),
         partition=_partition(info.get("pyworkers")),
@@ -153,7 +153,7 @@ def _running(identity: str, raw: bytes) -> Running:
     payload, queue = work.get("payload"), _text(work.get("queue"))
     # Before Sidekiq 6.0.2 the payload was a JSON object, not a text.
     text = payload if isinstance(payload, str) else simplejson.dumps(payload, allow_nan=True)
-    return Running(identity, queue, StoredJob(text.encode("utf-8", "replace"), queue), number(work.get("run_at")))
+    return Running(identity, queue, StoredJob(text.encode("utf-8", "replace"), queue), as_number(work.get("run_at")))
 
 
 def _lists_of_go(heartbeats: bytes | None) -> Iterator[tuple[str, str]]:
@@ -196,19 +196,10 @@ def _partition(ours: object) -> str:
 def _object(raw: bytes | None) -> dict[str, Any]:
     try:
         value = simplejson.loads(raw or b"{}", allow_nan=True)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-def number(value: Any) -> float:
-    """The value as a number; 0 when it is none, because other programs write there too."""
-    try:
-        number = float(value or 0)
-    except (TypeError, ValueError, OverflowError):
-        return 0.0
-    return number if math.isfinite(number) else 0.0
