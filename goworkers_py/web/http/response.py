@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import field
 from http import HTTPStatus
@@ -16,6 +17,7 @@ HTML, JSON_TYPE, TEXT_TYPE = "text/html; charset=utf-8", "application/json; char
 Header = tuple[str, str]
 StartResponse = Callable[[str, list[Header]], object]
 
+_REFUSED = re.compile(r"q=0(\.0*)?$").match  # the weight of a coding that the client does not take
 # A shorter body gains nothing by gzip.
 SHORTEST_GZIP = 1_000
 
@@ -68,8 +70,8 @@ class Response:
 
 
 def _takes_gzip(request: Request) -> bool:
-    codings = [part.strip().split(";") for part in request.header("Accept-Encoding").split(",")]
-    return any(coding[0] == "gzip" and "q=0" not in [extra.strip() for extra in coding[1:]] for coding in codings)
+    codings = [part.replace(" ", "").split(";") for part in request.header("Accept-Encoding").split(",")]
+    return any(coding[0] == "gzip" and not any(map(_REFUSED, coding[1:])) for coding in codings)
 
 
 def see_other(to: str) -> Response:
