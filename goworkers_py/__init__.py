@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from goworkers_py.api.app import App
 from goworkers_py.api.job import Job, Signature
 from goworkers_py.config.enqueue_options import EnqueueOptions
+from goworkers_py.core.default_app import remember as _remember
 from goworkers_py.core.errors import (
     ArgumentError,
     ArgumentsDoNotFit,
@@ -56,6 +57,7 @@ from goworkers_py.core.version import __version__ as __version__
 from goworkers_py.wire.message import Message, current_message
 
 app = App()  # the default App: the functions below are its methods
+_remember(app)
 
 configure = app.configure
 job = app.job

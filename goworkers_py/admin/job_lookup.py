@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from goworkers_py.admin.job_pages import pages_in
-from goworkers_py.admin.job_status import PLACES, JobStatus, as_seen, as_told, check_jid
+from goworkers_py.admin.job_status import PLACES, JobStatus, as_recorded, as_seen, check_jid
 from goworkers_py.admin.member_lookup import MemberLookup
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.admin import MOST_OF_ONE_TIME, Admin, Glance, Place
@@ -53,7 +53,7 @@ class JobLookup:
         except BrokerRefused:
             if record is None:
                 raise
-            return as_told(record)  # the access rules do not allow to look where it is, as for a producer
+            return as_recorded(record)  # the access rules do not allow to look where it is, as for a producer
 
     def _status(self, jid: str, record: JobRecord | None) -> JobStatus:
         for _ in range(MOST_LOOKS):
@@ -107,7 +107,7 @@ class JobLookup:
         """Where a tracked job waits. None for any other job, and for one that is not where its record says."""
         record = self._record(jid)
         due = float(record.due) if record is not None and record.due else None
-        seen = () if record is None else self.seen_at(as_told(record), due)
+        seen = () if record is None else self.seen_at(as_recorded(record), due)
         return next(((place, job) for place, _, job in seen if is_job(job, jid)), None)
 
     def due_in(self, place: Place, jid: str) -> float | None:
@@ -125,7 +125,7 @@ class JobLookup:
             record = self._record(jid)
             if removed or record is None or record.state not in _WAITS:
                 break
-            removed = self._take_out(jid, as_told(record))
+            removed = self._take_out(jid, as_recorded(record))
         # The record tells of one copy. Others may wait elsewhere.
         for seen in self._waiting_copies(jid):
             removed += self._take_out(jid, seen)
@@ -184,7 +184,7 @@ class JobLookup:
 
     def _verified(self, record: JobRecord) -> JobStatus | None:
         """None when the job is not where its record says."""
-        status = as_told(record)
+        status = as_recorded(record)
         if record.state == "waiting":
             return self._waiting(record, status)
         if record.state == "grouped":
@@ -221,7 +221,7 @@ class JobLookup:
 
     def _elsewhere(self, record: JobRecord) -> JobStatus:
         """Another program has moved it, or somebody has deleted it."""
-        (found, complete), status = self._searched(record.jid), as_told(record)
+        (found, complete), status = self._searched(record.jid), as_recorded(record)
         if found is None:
             return replace(status, absent=complete)
         return replace(

@@ -64,7 +64,7 @@ def check_jid(jid: object) -> None:
         raise ArgumentError(f"a jid is a text, not {jid!r}{why}")
 
 
-def as_told(record: JobRecord) -> JobStatus:
+def as_recorded(record: JobRecord) -> JobStatus:
     return JobStatus(
         jid=record.jid,
         state=record.state,

@@ -49,7 +49,7 @@ class PeriodicJobStatus:
 def status_of_foreign(schedule: ForeignSchedule) -> PeriodicJobStatus:
     state = "foreign" if schedule.enabled else "disabled"
     return PeriodicJobStatus(
-        schedule.program, schedule.name, schedule.told, schedule.job_class, schedule.queue, schedule.args, state
+        schedule.program, schedule.name, schedule.rule, schedule.job_class, schedule.queue, schedule.args, state
     )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from goworkers_py.api.defaults import Defaults
 from goworkers_py.api.job_writer import check_options
-from goworkers_py.config.job_options import CodeOptions, checked
+from goworkers_py.config.job_options import CodeOptions, checked, overridden
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.strikes import Lock
 from goworkers_py.links.chain import Links
@@ -22,6 +22,37 @@ if TYPE_CHECKING:
     from goworkers_py.links.around import Arounds
     from goworkers_py.links.chain import Middleware
     from goworkers_py.runtime.alive.health_handlers import HealthHandler
+
+
+_ALL = ""
+
+
+class Defaults:
+    """The options of jobs whose own code does not give them: for a module, or for the whole application.
+
+    Filled and read while modules are imported, so it has no lock.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[str, CodeOptions] = {}  # by the module's name
+
+    def add(self, module: str | None, options: CodeOptions) -> None:
+        """Options that a module has already are overridden. Without a module they are those of the application."""
+        name = module or _ALL
+        self._of[name] = _over(options, self._of.get(name, CodeOptions()))
+
+    def below(self, options: CodeOptions, function: Callable[..., Any]) -> CodeOptions:
+        """The options of a job: its own, then those of its module, of the packages around it, of the application."""
+        module = getattr(function, "__module__", None) or ""
+        said = self._of.get(_ALL, CodeOptions())
+        for name in accumulate(module.split("."), "{}.{}".format):
+            said = _over(self._of.get(name, CodeOptions()), said)
+        return _over(options, said)
+
+
+def _over(options: CodeOptions, below: CodeOptions) -> CodeOptions:
+    both: CodeOptions = overridden(options, below)  # type: ignore[assignment]
+    return both
 
 
 class Declarations:

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from goworkers_py.core.default_app import default_app
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.wire.codecs import Codec, ProtobufCodec, codec_from
 from goworkers_py.wire.typed_body import VERSION, TypedBody
@@ -74,7 +75,7 @@ class TypedMessage:
         cls.channel = channel
         cls._body = TypedBody(cls, _codec_of(cls, codec, message, version, place), version, cls.upgrade)
         said: CodeOptions = {**options, "queue": channel}
-        cls._job = (app or _default_app()).job(name or cls.__name__, **said)(_resolving(cls))
+        cls._job = (app or default_app()).job(name or cls.__name__, **said)(_resolving(cls))
 
     def resolve(self) -> Any:
         """The code that runs for a message. It may be a coroutine function."""
@@ -94,12 +95,6 @@ class TypedMessage:
         """The message in a body: `Mail.unmarshal(mail.marshal()) == mail`."""
         read: Self = cls._body.unmarshal(body)
         return read
-
-
-def _default_app() -> DeclaresJobs:
-    import goworkers_py  # the package may be importing this module now
-
-    return goworkers_py.app
 
 
 def _check(cls: type[TypedMessage], place: str) -> None:

@@ -103,7 +103,7 @@ class Broker:
     configurations: Configurations | None = None
     # Of a broker that delivers jobs again by itself. Without them it buries no job that kills its processes.
     death_marks: DeathMarks | None = None
-    # Those of features that were made. Any thread sets it, in one step; two threads may make the same part.
+    # The parts of features that were made. Any thread sets it, in one step; two threads may make the same part.
     _parts: Mapping[type, Any] = MappingProxyType({})
     fence: Fence | None = None  # every write of this broker passes it, see `open_fenced`
 

@@ -215,7 +215,7 @@ def _section(schedule: ForeignSchedule, obstacles: Sequence[str]) -> Iterator[st
     """All of it is a comment where something is in the way."""
     active = "; " if obstacles else ""
     yield f"{active}[periodic:{_one_line(schedule.name)}]"
-    yield f"# from {schedule.program}: {_one_line(schedule.told)}. Remove it there"
+    yield f"# from {schedule.program}: {_one_line(schedule.rule)}. Remove it there"
     for obstacle in obstacles:
         yield f"# not active: {_one_line(obstacle)}"
     for remark in schedule.remarks:

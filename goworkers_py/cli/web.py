@@ -63,7 +63,7 @@ def serve(app: App, port: int | None, host: str | None, access_file: str | None,
         click.echo(f"pyworkers: the pages cannot tell which classes have code: {error}", err=True)
     with _noted_signals() as signals:
         pages = open_port(app, web)
-        click.echo(f"pages: {pages.told(everybody_reads(STANDARD_OUTPUT))}")
+        click.echo(f"pages: {pages.shown_address(everybody_reads(STANDARD_OUTPUT))}")
         sys.stdout.flush()
         while signals.get() == signal.SIGHUP:
             reopen_log_files()

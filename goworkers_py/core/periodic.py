@@ -155,7 +155,7 @@ class ForeignSchedule:
 
     program: str  # sidekiq-cron or sidekiq-scheduler
     name: str
-    told: str  # its rule in its own words
+    rule: str  # in the words of that program
     cron: str  # empty: its rule is no cron expression of ours
     every: int  # seconds; 0: its rule is no interval of whole seconds
     timezone: str  # of `cron`; empty: that of the processes which fire it, and nobody knows which one that is

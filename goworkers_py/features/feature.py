@@ -59,7 +59,7 @@ class Feature:
         return False
 
     def needs_of_class(self, options: Mapping[str, Any]) -> Collection[str]:
-        """Those of `needs` that the jobs of a class with these options have."""
+        """Which of `needs` the jobs of a class with these options have."""
         return ()
 
     def check(self, registry: Registry, config: Config) -> None:

@@ -48,7 +48,7 @@ class Ports:
             yield
             return
         port = self._open_pages(knows_code)
-        log.info("pages: %s", port.told(is_for_everybody()))
+        log.info("pages: %s", port.shown_address(is_for_everybody()))
         try:
             yield
         finally:

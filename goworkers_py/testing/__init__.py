@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import goworkers_py
 from goworkers_py.api.app import App
 from goworkers_py.api.job import Job, Signature
 from goworkers_py.config.moments import Delay, Moment
+from goworkers_py.core.default_app import default_app
 from goworkers_py.testing.crashes import CrashPoint, Trial
 from goworkers_py.testing.enqueued_job import EnqueuedJob, JobRun
 from goworkers_py.testing.sandbox import MOST_RUNS, AnyJob, Sandbox, current
@@ -50,7 +50,7 @@ def fake(app: App | None = None) -> Iterator[Sandbox]:
     `fake(app)` is for an App that is not the default one. `@workers.testing.fake()` opens a block around each call of a
     function that is not async.
     """
-    with Sandbox(app or goworkers_py.app).open() as sandbox:
+    with Sandbox(app or default_app()).open() as sandbox:
         yield sandbox
 
 
@@ -61,7 +61,7 @@ def inline(app: App | None = None, *, raise_errors: bool = True) -> Iterator[San
     A scheduled job runs at once, too. If a job fails, its push raises the error; with `raise_errors=False` the job
     waits for its retry, as in production.
     """
-    with Sandbox(app or goworkers_py.app, inline=True, raise_errors=raise_errors).open() as sandbox:
+    with Sandbox(app or default_app(), inline=True, raise_errors=raise_errors).open() as sandbox:
         yield sandbox
 
 
@@ -167,4 +167,4 @@ def crash_points(
     """
     __tracebackhide__ = True
     call = job if isinstance(job, Signature) else job.s(*args, **kwargs)
-    return Trial(app or goworkers_py.app, call, state, reset, pushed, lines).check()
+    return Trial(app or default_app(), call, state, reset, pushed, lines).check()

@@ -45,7 +45,7 @@ LINE_LENGTH = 120
 # Characters of the arguments in the file, of a comment, of the text by which an error is known; lines of a backtrace.
 LONGEST_ARGUMENTS, LONGEST_COMMENT, LONGEST_MATCH, MOST_FRAMES = 200_000, 200, 90, 20
 
-# What ends a run from outside of the job's code: no test meets it.
+# These end a run from outside of the job's code: no test meets them.
 FROM_OUTSIDE = (TimeLimitExceeded, PoisonPill, BrokenOff, JobCancelled, NeedsNewerRelease)
 
 # Fields of a payload that a push writes, or a failure, or other programs for themselves. All others are the user's.

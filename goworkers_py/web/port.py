@@ -30,7 +30,7 @@ class OpenPort:
     address: str  # without an access file, with the token that lets in
     close: Callable[[], None]
 
-    def told(self, to_everybody: bool) -> str:
+    def shown_address(self, to_everybody: bool) -> str:
         """For people. A file that every user of this machine may read does not get the token."""
         without, login, _ = self.address.partition("?")
         if not to_everybody or not login or os.environ.get(VARIABLE):

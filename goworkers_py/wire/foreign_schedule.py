@@ -36,7 +36,7 @@ _OF_THE_SCHEDULE = {
     "cron", "every", "at", "in", "interval", "class", "queue", "args", "description", "enabled", "include_metadata",
     "rails_env",
 }  # fmt: skip
-# Those of a payload that sidekiq-cron keeps in `message`, without those that say what all jobs have.
+# The fields of a payload that sidekiq-cron keeps in `message`, without those that all jobs have.
 _PLAIN = {"class", "queue", "args", "description"}
 
 

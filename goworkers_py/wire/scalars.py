@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from goworkers_py.core.values import dataclass
 
-# What constructors of standard types, and checks of the user's own types, raise for a wrong value.
+# Constructors of standard types, and checks of the user's own types, raise these for a wrong value.
 REFUSALS = (TypeError, ValueError, ArithmeticError)
 
 LONGEST_SHOWN = 80

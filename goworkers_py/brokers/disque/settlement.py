@@ -140,7 +140,7 @@ def _refusal(outcome: Outcome) -> str:
 
 
 def _is_known(effect: Effect) -> bool:
-    # Those that may happen twice may also fail: they are about records and locks, which nobody has made here.
+    # Effects that may happen twice may also fail: they are about records and locks, which nobody has made here.
     return effect.repeatable or isinstance(effect, PushJobs | PushEcho)
 
 

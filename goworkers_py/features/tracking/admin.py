@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from goworkers_py.admin.job_lookup import JobLookup
-from goworkers_py.admin.job_status import JobStatus, as_told, check_jid
+from goworkers_py.admin.job_status import JobStatus, as_recorded, check_jid
 from goworkers_py.admin.verbs import Verbs
 from goworkers_py.brokers.contracts.admin import Glance, Place
 from goworkers_py.core.errors import ArgumentError
@@ -70,7 +70,7 @@ class RecordVerbs(Verbs):
         while True:
             count = min(limit - len(found), AT_ONCE)
             page = records.ended(state, place, count)
-            found += [dataclasses.replace(as_told(record), verified=True) for record in page.records]
+            found += [dataclasses.replace(as_recorded(record), verified=True) for record in page.records]
             place, looked_at = page.next, looked_at + count
             if place is None or len(found) >= limit or looked_at >= max(limit, MOST_LOOKED_AT):
                 return EndedJobPage(found, "" if place is None else f"{place.at!r}-{place.jid}", page.total)

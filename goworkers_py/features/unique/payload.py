@@ -25,7 +25,7 @@ _MARK = b'"lock"'
 SHORT_S = TIMING.lease_s
 # The longest time for which an option asks.
 LONGEST_S = 1_000_000_000
-# What a holder takes over from a later push with `replace`.
+# The fields that a holder takes over from a later push with `replace`.
 _NEWEST = ("args", "kwargs", "expires_at")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import goworkers_py
+from goworkers_py.core.default_app import default_app
 from goworkers_py.web.site.access import Access, ByFunction, Closed
 from goworkers_py.web.site.application import Application
 from goworkers_py.web.site.host import Host
@@ -21,7 +21,7 @@ def assemble(
     access: Access | None,
     asks_push: bool,
 ) -> Application:
-    host: Host = goworkers_py.app if app is None else app
+    host: Host = default_app() if app is None else app
     decides = access or (ByFunction(authorize, asks_push) if authorize is not None else Closed())
 
     def settings() -> PageSettings:

@@ -36,7 +36,7 @@ from goworkers_py.wire.message import describe_job
 from goworkers_py.wire.stored_job import StoredJob
 
 _MOVE = Script(LUA / "move.lua")
-# What move.lua does with an entry; for ENQUEUE it gets the number of the queue.
+# The moves of an entry that move.lua knows; for ENQUEUE it gets the number of the queue.
 ENQUEUE, BURY, DELETE, LATER = 1, 0, -1, -2
 # For the timeline of the job. A deletion has its own.
 _REASONS = {ENQUEUE: "retried", BURY: "killed", LATER: "rescheduled"}

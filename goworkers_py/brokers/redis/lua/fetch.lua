@@ -27,5 +27,5 @@ for i = 3, #ARGV, 2 do
   end
   left = left - #taken
 end
--- What was moved is returned: the caller would not know of it otherwise.
+-- The jobs that were moved are returned: the caller would not know of them otherwise.
 return not moved and failed or answer

@@ -1,0 +1,17 @@
+"""The App that `import goworkers_py` makes, for the rooms below: the pages show it when they are given no other one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_app: Any = None
+
+
+def remember(app: Any) -> None:
+    """Called by the root of the package, before anything else can ask."""
+    global _app
+    _app = app
+
+
+def default_app() -> Any:
+    return _app
