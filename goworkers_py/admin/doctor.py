@@ -42,6 +42,8 @@ LONG_PARKED_S = 86_400
 # A push goes to the other broker within seconds, if that serves and a process knows it.
 LONG_POSTED_S = 60
 
+# Some process of a fleet looks for due jobs every few seconds.
+LATE_DUE_S = 120
 # A periodic job fires within seconds after its slot.
 LATE_FIRING_S = 60
 
@@ -103,6 +105,7 @@ class Doctor:
             "configuration": lambda: config_findings(self._inspector),
             "threads": self._threads,
             "long-runs": self._long_runs,
+            "due": self._due,
             "failures": self._failures,
             "in-progress": self._dead_owners,
             "parked": self._parked,
@@ -165,6 +168,18 @@ class Doctor:
         for found in long_runs(self._inspector):
             todo = "`pyworkers processes dump` shows where they are; give long jobs a timeout or a queue of their own"
             yield Advice(NOTE, str(found), todo)
+
+    def _due(self) -> Iterator[Advice]:
+        now = self._inspector.now()
+        for place in (SCHEDULED, RETRIES):
+            with suppress(WrongType):  # the check `types` reports this key; the other state is still read
+                for job in self._inspector.first(place, 1, Glance()):
+                    late_s = now - (now if job.at is None else job.at)
+                    if late_s > LATE_DUE_S:
+                        what = f"{place.state.value} holds {counted(self._inspector.count(place))}"
+                        what += f", the first of them due {late_s:.0f} s ago: nobody has put it into its queue"
+                        todo = "start `pyworkers run` or Sidekiq; where one runs, its log says why (`scheduler`)"
+                        yield Advice(PROBLEM, what, todo)
 
     def _failures(self) -> Iterator[Advice]:
         for place in (RETRIES, DEAD):

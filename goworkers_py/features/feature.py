@@ -157,11 +157,9 @@ class Feature:
         """The owner of a line in which this feature parks jobs; None for any other line."""
         return None
 
-    def access(self) -> FeatureAccess:
-        """The rules of the server's access lists."""
-        from goworkers_py.brokers.redis.server import access
-
-        return access.FeatureAccess()
+    def access(self) -> FeatureAccess | None:
+        """The rules of the server's access lists, and its commands among them."""
+        return None
 
     def record_reader(self, broker: Broker) -> Callable[[str], JobRecord | None] | None:
         """Reads the record of a job by its jid, as far as the feature keeps records of jobs on this broker."""

@@ -401,6 +401,19 @@ def test_the_threads_of_a_pool_are_those_of_all_its_queues(redis: redis_py.Redis
     assert [one.what for one in findings(inspector, "long-runs")] == [what]
 
 
+@pytest.mark.parametrize(("key", "name"), [("schedule", "scheduled"), ("retry", "retries")])
+def test_due_jobs_that_nobody_puts_into_their_queue_are_a_problem(
+    key: str, name: str, redis: redis_py.Redis, inspector: Inspector
+) -> None:
+    redis.zadd(key, {job(): time.time() - 60, job(jid="later"): time.time() + 60})
+    assert findings(inspector, "due") == []
+    redis.zadd(key, {job(jid="late"): time.time() - 300})
+    finding = only(findings(inspector, "due"))
+    assert finding.problem
+    late = r"the first of them due 3\d\d s ago: nobody has put it into its queue"
+    assert re.fullmatch(f"{name} holds 3 jobs, {late}", finding.what)
+
+
 def test_a_line_whose_first_job_was_parked_a_day_ago_is_noted(redis: redis_py.Redis, inspector: Inspector) -> None:
     for line, age_s in (("old", 90_000), ("new", 80_000)):
         redis.sadd("pyworkers:lines", line)

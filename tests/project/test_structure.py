@@ -358,7 +358,8 @@ def test_the_public_names_are_sorted_and_the_package_assigns_no_others() -> None
             assigned |= {alias.asname or alias.name for alias in node.names}
         elif isinstance(node, ast.Assign):
             assigned |= {ast.unparse(target) for target in node.targets}
-    assert assigned - {"__all__", "__version__", "_early_signals", "_remember", "TYPE_CHECKING"} == set(goworkers_py.__all__)
+    others = {"__all__", "__version__", "_early_signals", "_remember", "TYPE_CHECKING"}
+    assert assigned - others == set(goworkers_py.__all__)
 
 
 # A program that pushes imports these when it first uses them.

@@ -114,7 +114,7 @@ _PRODUCER = (
 
 @cache
 def _of_features() -> list[FeatureAccess]:
-    return [feature.access() for feature in FEATURES]
+    return [access for feature in FEATURES if (access := feature.access()) is not None]
 
 
 @cache
