@@ -17,8 +17,8 @@ if count == 0 then
   group.forget_class(REGISTRY, GROUPS, class)
   return 0
 end
-local told = redis.call('HMGET', HASH, 'first', 'last', 'own_grace', 'own_delay', 'own_size', 'grace', 'delay', 'size')
-local grace, delay, size = group.settings_of(unpack(told, 3, 8))
-redis.call('ZADD', GROUPS, group.text_of(group.due_of(tonumber(told[1] or now), tonumber(told[2] or now), grace, delay, size, count)),
+local values = redis.call('HMGET', HASH, 'first', 'last', 'own_grace', 'own_delay', 'own_size', 'grace', 'delay', 'size')
+local grace, delay, size = group.settings_of(unpack(values, 3, 8))
+redis.call('ZADD', GROUPS, group.text_of(group.due_of(tonumber(values[1] or now), tonumber(values[2] or now), grace, delay, size, count)),
   entry)
 return 1

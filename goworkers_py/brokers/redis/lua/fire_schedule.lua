@@ -42,14 +42,14 @@ moved[2] = asked and string.format('%d', math.max(0, number_of('asked') - 1)) or
 local reply = redis.pcall('HSET', RECORD, 'n', string.format('%d', ARGV[2] + 1), unpack(moved))
 if type(reply) == 'table' then return reply end
 if #ARGV >= PUSH then
-  local told, failed = push(PUSH, asked and 'asked' or 'periodic')
+  local result, failed = push(PUSH, asked and 'asked' or 'periodic')
   if failed then
     redis.pcall('HSET', RECORD, 'n', ARGV[2], moved[1], asked and string.format('%d', number_of('asked') + 1) or last)
     return {err = failed}
   end
-  if told == 0 then word = 'skipped' end
-  if type(told) == 'table' and told[1] ~= 'rescheduled' then
-    word, jid = told[1] == 'replaced' and 'replaced' or 'skipped', told[2]
+  if result == 0 then word = 'skipped' end
+  if type(result) == 'table' and result[1] ~= 'rescheduled' then
+    word, jid = result[1] == 'replaced' and 'replaced' or 'skipped', result[2]
   end
 end
 local count = (word == 'fired' or word == 'asked') and 'fired' or word == 'missed' and 'missed' or 'skipped'

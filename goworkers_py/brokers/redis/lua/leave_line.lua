@@ -82,7 +82,7 @@ if #stay < #oldest then
 end
 if redis.call('LLEN', LINE) == 0 then redis.pcall('SREM', LINES, ARGV[1]) end
 -- Last: an effect may take an entry out of this line.
-for _, one in ipairs(follow) do effects.apply(one[1], one[2]) end
+for _, effect in ipairs(follow) do effects.apply(effect[1], effect[2]) end
 effects.finish()
 if buried then
   redis.pcall('ZREMRANGEBYSCORE', DEAD, '-inf', now - ARGV[4])

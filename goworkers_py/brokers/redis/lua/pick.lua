@@ -57,7 +57,7 @@ end
 -- From the end of the list to which the places are nearer: LREM looks at each entry until it has found all.
 if #found > 0 then redis.call('LREM', KEYS[1], first < 0 and -#found or #found, mark) end
 -- Last: an effect may push to this queue, which moves its places.
-for _, one in ipairs(follow) do effects.apply(one[1], one[2]) end
+for _, effect in ipairs(follow) do effects.apply(effect[1], effect[2]) end
 effects.finish()
 local answer = {}
 for _, entry in ipairs(entries) do

@@ -17,8 +17,8 @@ if owner ~= '' then
   if ARGV[12] ~= '' and not late.is_in_progress(KEYS[4], ARGV[12]) then owner = '' end
 end
 local other, _, refused = lock.other_holder(LOCK, jid, ARGV[6])
-local told = redis.pcall('HGET', LOCK, 'v')
-if type(told) == 'table' then refused = told.err end
+local version = redis.pcall('HGET', LOCK, 'v')
+if type(version) == 'table' then refused = version.err end
 -- Else the job would run without its newest fields. A key of another type is no lock.
 if refused and not string.find(refused, '^WRONGTYPE') then return {err = refused} end
 if other then return take and {'held', unpack(other)} or {'run', ''} end

@@ -43,9 +43,9 @@ end
 -- tries the commands first, by calls that change nothing. Returns the error, if any. A record that is not there, is of
 -- another version, or is no hash, is not written. HDEL first: a server that is out of memory allows the others after it.
 local function count_refusal(key, field)
-  local told = redis.pcall('HGET', key, 'v')
-  if type(told) == 'table' then return not string.find(told.err, '^WRONGTYPE') and told.err end
-  if told ~= '1' then return false end
+  local version = redis.pcall('HGET', key, 'v')
+  if type(version) == 'table' then return not string.find(version.err, '^WRONGTYPE') and version.err end
+  if version ~= '1' then return false end
   local replies = {
     redis.pcall('HDEL', key, ''), redis.pcall('HMGET', key, 'v'), redis.pcall('HEXISTS', key, 'v'),
     redis.pcall('HSET', key, 'v', '1'), redis.pcall('HSETNX', key, 'v', '1'), redis.pcall('HINCRBY', key, field, '0'),
@@ -73,18 +73,18 @@ local function list_new(key, field, set, life, name)
 end
 
 local function read_batch(key)
-  local told = redis.pcall('HMGET', key, unpack(BATCH_FIELDS))
-  if told.err or told[1] ~= BATCH_V then return end
+  local values = redis.pcall('HMGET', key, unpack(BATCH_FIELDS))
+  if values.err or values[1] ~= BATCH_V then return end
   local batch = {}
-  for i, name in ipairs(BATCH_FIELDS) do batch[name] = tonumber(told[i] or 0) or 0 end
+  for i, name in ipairs(BATCH_FIELDS) do batch[name] = tonumber(values[i] or 0) or 0 end
   batch.pending = batch.total - batch.succeeded - batch.failed - batch.cancelled - batch.expired
   return batch
 end
 
 -- The second result is the error, if it cannot be read.
 local function takes_jobs(key)
-  local told = redis.pcall('HMGET', key, 'v', 'ended', 'stopped')
-  return not told.err and told[1] == BATCH_V and not told[2] and not told[3], told.err
+  local values = redis.pcall('HMGET', key, 'v', 'ended', 'stopped')
+  return not values.err and values[1] == BATCH_V and not values[2] and not values[3], values.err
 end
 
 local function keep_batch(place, level, life)
@@ -130,10 +130,10 @@ end
 -- Pushes a callback that was not pushed. It stays in the record where no push is possible.
 local function fire(place, level, event)
   local key = place[level].key
-  local told = redis.pcall('HMGET', key, event, event .. ':queue', 'ms')
-  if told.err or not told[1] or is_stopped(place, level) then return end
-  local stamp = told[3] and string.format('%.0f', now * 1000) or now
-  local payload, queue, reply = string.sub(told[1], 1, -2) .. ',"enqueued_at":' .. stamp .. '}', told[2], nil
+  local values = redis.pcall('HMGET', key, event, event .. ':queue', 'ms')
+  if values.err or not values[1] or is_stopped(place, level) then return end
+  local stamp = values[3] and string.format('%.0f', now * 1000) or now
+  local payload, queue, reply = string.sub(values[1], 1, -2) .. ',"enqueued_at":' .. stamp .. '}', values[2], nil
   if place.queues[queue] then
     redis.pcall('SADD', QUEUES, queue)
     reply = redis.pcall('LPUSH', place.queues[queue], payload)

@@ -35,10 +35,10 @@ local function chain_place(at)
 end
 
 local function read_chain(key)
-  local told = redis.pcall('HMGET', key, unpack(CHAIN_FIELDS))
-  if told.err or told[1] ~= CHAIN_V then return end
-  local chain = {state = told[7], ms = told[8]}
-  for i = 2, 6 do chain[CHAIN_FIELDS[i]] = tonumber(told[i] or 0) or 0 end
+  local values = redis.pcall('HMGET', key, unpack(CHAIN_FIELDS))
+  if values.err or values[1] ~= CHAIN_V then return end
+  local chain = {state = values[7], ms = values[8]}
+  for i = 2, 6 do chain[CHAIN_FIELDS[i]] = tonumber(values[i] or 0) or 0 end
   return chain
 end
 

@@ -4,9 +4,9 @@ local TIE_SIZE = 3
 
 local function check(tie)
   local at = tie + TIE_SIZE
-  local told = redis.pcall('HGET', key_at(tie + 1), 'v')
-  if type(told) == 'table' then return told.err end
-  if told and told ~= group.V then return 'this group was written by another release of pyworkers' end
+  local version = redis.pcall('HGET', key_at(tie + 1), 'v')
+  if type(version) == 'table' then return version.err end
+  if version and version ~= group.V then return 'this group was written by another release of pyworkers' end
   local replies = {
     redis.pcall('LLEN', key_at(at)), redis.pcall('ZCARD', key_at(at + 1)), redis.pcall('SREM', key_at(at + 2), ''),
   }

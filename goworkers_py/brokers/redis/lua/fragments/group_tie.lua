@@ -15,9 +15,9 @@ local function put(job, tie)
   local entry, new_set, class = arguments[at + 4], arguments[at + 5], arguments[at + 6]
   local failed = group_check.check(tie)
   if failed then return failed end
-  local told = redis.pcall('HMGET', hash, 'first', 'own_grace', 'own_delay', 'own_size')
-  if told.err then return told.err end
-  local first, own_grace, own_delay, own_size = unpack(told)
+  local values = redis.pcall('HMGET', hash, 'first', 'own_grace', 'own_delay', 'own_size')
+  if values.err then return values.err end
+  local first, own_grace, own_delay, own_size = unpack(values)
   local grace, delay, size =
     group.settings_of(own_grace, own_delay, own_size, arguments[at + 7], arguments[at + 8], arguments[at + 9])
   local count = redis.call('LLEN', list) + 1

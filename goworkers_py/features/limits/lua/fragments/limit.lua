@@ -50,15 +50,15 @@ end
 
 -- False where nobody has declared the limit.
 local function read_settings(slot)
-  local told = redis.call('HMGET', slot.settings, 'v', 'concurrent', 'rate', 'holds', 'set_concurrent', 'set_rate')
-  if told[1] ~= LIMIT_V then return false end
+  local values = redis.call('HMGET', slot.settings, 'v', 'concurrent', 'rate', 'holds', 'set_concurrent', 'set_rate')
+  if values[1] ~= LIMIT_V then return false end
   slot.declared = true
-  slot.concurrent = tonumber(told[5] or told[2] or '')
+  slot.concurrent = tonumber(values[5] or values[2] or '')
   slot.counts = slot.concurrent ~= nil -- jobs that begin while people allow any number count when they do no more
   if slot.concurrent and slot.concurrent < 0 then slot.concurrent = nil end
-  local jobs, seconds, burst = string.match(told[6] or told[3] or '', '^(%S+) (%S+) (%S+)$')
+  local jobs, seconds, burst = string.match(values[6] or values[3] or '', '^(%S+) (%S+) (%S+)$')
   if jobs then slot.interval, slot.burst = seconds / jobs, tonumber(burst) end
-  slot.holds = told[4] == '1'
+  slot.holds = values[4] == '1'
   return true
 end
 
@@ -77,8 +77,8 @@ end
 -- The block of code that has asked first and still asks: its name, since when, and until when it counts. It counts for
 -- BLOCK_S at most: the clock may have been set back.
 local function waiting_block(slot)
-  local told = redis.call('HGET', slot.places, 'b')
-  local name, since, till = string.match(told or '', '^(%S+) (%S+) (%S+)$')
+  local block = redis.call('HGET', slot.places, 'b')
+  local name, since, till = string.match(block or '', '^(%S+) (%S+) (%S+)$')
   local left_s = till and till - now or 0
   if left_s > 0 and left_s <= BLOCK_S then return name, since, tonumber(till) end
 end
@@ -244,8 +244,8 @@ end
 
 -- The job keeps its place while it waits for its next run.
 local function hold_place(slot, jid)
-  local told = redis.call('HGET', slot.places, 's:' .. jid)
-  if told then give_place(slot, jid, '', string.match(told, '^%S* %S+ (.*)$') or '') end
+  local place = redis.call('HGET', slot.places, 's:' .. jid)
+  if place then give_place(slot, jid, '', string.match(place, '^%S* %S+ (.*)$') or '') end
 end
 
 -- Puts an entry into the line. The line is known before: one without entries is harmless. Returns the error, if any; then

@@ -20,11 +20,11 @@ end
 -- another version is held by a job that nobody knows. The second value says whether there is a lock, the third one is the
 -- error if it cannot be read.
 local function other_holder(key, jid, instead_of)
-  local told = redis.pcall('HMGET', key, 'v', 'jid', 'queue', 'at', 'due')
-  if told.err or not told[1] then return nil, false, told.err end
-  if told[1] ~= LOCK_V then return {'', '', '0', ''} end
-  if told[2] == jid or told[2] == instead_of then return nil, true end
-  return {told[2], told[3] or '', told[4] or '0', told[5] or ''}
+  local values = redis.pcall('HMGET', key, 'v', 'jid', 'queue', 'at', 'due')
+  if values.err or not values[1] then return nil, false, values.err end
+  if values[1] ~= LOCK_V then return {'', '', '0', ''} end
+  if values[2] == jid or values[2] == instead_of then return nil, true end
+  return {values[2], values[3] or '', values[4] or '0', values[5] or ''}
 end
 
 return {holds = holds, free = free, other_holder = other_holder}
