@@ -88,17 +88,18 @@ class Client:
 
     def push_all(self, asked: PushRequest) -> list[str | None]:
         """Pushes one job for each row, 1,000 in a round trip. All rows are checked before the first is pushed."""
-        return self._checked(asked if joined_now() is None else self._in_its_batch(asked))()
+        return self._push(*self._checked(asked if joined_now() is None else self._in_its_batch(asked)))
 
     def checked_push(self, asked: PushRequest) -> Callable[[], str | None]:
         """Checks a push, and returns the function that makes it: for several pushes of which none may be made if one of
         them is wrong."""
-        push = self._checked(self._in_its_batch(asked))
-        self._check_workers([asked.queue], push.args[1].needs)
-        return lambda: push()[0]
+        checked = self._checked(self._in_its_batch(asked))
+        _, writer, *_ = checked
+        self._check_workers([asked.queue], writer.needs)
+        return lambda: self._push(*checked)[0]
 
-    def _checked(self, asked: PushRequest) -> partial[list[str | None]]:
-        """The function that makes the push."""
+    def _checked(self, asked: PushRequest) -> tuple[PushRequest, JobWriter, Owns | None, float, float | None]:
+        """The arguments of `_push`."""
         options, rows = asked.options, asked.rows
         payload.check_rows(rows)
         if asked.kwargs:
@@ -109,7 +110,7 @@ class Client:
             require("jid" not in options.said or len(rows) == 1, "one jid cannot name several jobs")
             later = _later(options, now)
         writer = self._writers.writer_of(asked, now if later is None else later)
-        return partial(self._push, asked, writer, writer.own_members(asked) if writer.parts else None, now, later)
+        return asked, writer, writer.own_members(asked) if writer.parts else None, now, later
 
     def _push(
         self, asked: PushRequest, writer: JobWriter, owns: Owns | None, now: float, later: float | None
@@ -207,7 +208,7 @@ class Client:
 
     def draft(self, asked: PushRequest) -> tuple[str, Push] | None:
         """The jid and the push of one job, for a caller that publishes it; None when a client link stopped the push."""
-        _, writer, owns, now, later = self._checked(asked).args
+        _, writer, owns, now, later = self._checked(asked)
         [jid], pushes = self._slice_at(asked, writer, owns, now, later, 0)
         return None if jid is None else (jid, pushes[0])
 
@@ -225,7 +226,7 @@ class Client:
         require(
             not expires, f"{job_class} is pushed later, and expires_in would count from now: take it out of the job"
         )
-        _, writer, owns, now, later = self._checked(asked).args
+        _, writer, owns, now, later = self._checked(asked)
         self._check_workers([asked.queue], writer.needs)
         _, pushes = self._slice_at(asked, writer, owns, now, later, 0)
         if not pushes:
