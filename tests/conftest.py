@@ -232,12 +232,16 @@ def no_thread_outlives_its_test() -> Iterator[None]:
     before = set(threading.enumerate())
     yield
     # Python lists a thread for ever that was struck while it began or ended, before it noted that.
-    left = _after_grace(lambda: [one for one in threading.enumerate() if one not in before and one.is_alive()])
+    left = _after_grace(
+        lambda: [thread for thread in threading.enumerate() if thread not in before and thread.is_alive()]
+    )
     if left:
         frames = sys._current_frames()
-        where = ("".join(traceback.format_stack(frames.get(thread.ident or 0))) for thread in left)
-        lines = (f"{thread.name}:\n{stack}" for thread, stack in zip(left, where, strict=True))
-        pytest.fail("threads that outlive the test: " + "\n".join(lines), pytrace=False)
+        where = {thread.name: frames.get(thread.ident or 0) for thread in left}
+        stacks = (
+            f"{name}:\n{''.join(traceback.format_stack(frame))}" if frame else name for name, frame in where.items()
+        )
+        pytest.fail("threads that outlive the test: " + "\n".join(stacks), pytrace=False)
 
 
 @pytest.fixture(autouse=True)

@@ -42,7 +42,7 @@ LONG_PARKED_S = 86_400
 # A push goes to the other broker within seconds, if that serves and a process knows it.
 LONG_POSTED_S = 60
 
-# Some process of a fleet looks for due jobs every few seconds.
+# Some process of a fleet looks for due jobs every few seconds, unless `poll_interval` says otherwise.
 LATE_DUE_S = 120
 # A periodic job fires within seconds after its slot.
 LATE_FIRING_S = 60
@@ -174,12 +174,11 @@ class Doctor:
         for place in (SCHEDULED, RETRIES):
             with suppress(WrongType):  # the check `types` reports this key; the other state is still read
                 for job in self._inspector.first(place, 1, Glance()):
-                    late_s = now - (now if job.at is None else job.at)
-                    if late_s > LATE_DUE_S:
+                    if job.at is not None and (late_s := now - job.at) > LATE_DUE_S:
                         what = f"{place.state.value} holds {counted(self._inspector.count(place))}"
                         what += f", the first of them due {late_s:.0f} s ago: nobody has put it into its queue"
-                        todo = "start `pyworkers run` or Sidekiq; where one runs, its log says why (`scheduler`)"
-                        yield Advice(PROBLEM, what, todo)
+                        todo = "start `pyworkers run` or Sidekiq; where one runs, look for `scheduler` in its log, and "
+                        yield Advice(PROBLEM, what, todo + "whether its `poll_interval` is that long")
 
     def _failures(self) -> Iterator[Advice]:
         for place in (RETRIES, DEAD):

@@ -142,7 +142,7 @@ class BatchFigures(NamedTuple):
     @classmethod
     def of(cls, entries: Iterable[BatchStatus], now: float) -> BatchFigures:
         found = list(itertools.islice(entries, MOST_FOR_FIGURES))
-        open_ones = [batch for batch in found if batch.ended_at is None]
-        first = min((batch.at for batch in open_ones), default=now)
+        unended = [batch for batch in found if batch.ended_at is None]
+        first = min((batch.at for batch in unended), default=now)
         failed = sum(batch.ended_at is not None and batch.failed > 0 for batch in found)
-        return cls(len(open_ones), sum(batch.pending for batch in open_ones), max(0, int(now - first)), failed)
+        return cls(len(unended), sum(batch.pending for batch in unended), max(0, int(now - first)), failed)

@@ -1,4 +1,5 @@
-"""The App that `import goworkers_py` makes, for the rooms below: the pages show it when they are given no other one."""
+"""The App that `import goworkers_py` makes. Pages, typed messages and test modes use it when they are given no other
+one: they cannot import the root of the package, which imports them."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ class Feature:
         return None
 
     def access(self) -> FeatureAccess | None:
-        """The rules of the server's access lists, and its commands among them."""
+        """The rules of access that its own keys and commands need; None: it has none of its own."""
         return None
 
     def record_reader(self, broker: Broker) -> Callable[[str], JobRecord | None] | None:

@@ -27,7 +27,7 @@ from goworkers_py.wire.message import new_jid
 
 # Seconds between the checkpoints of an iterable job: it makes none, or one at each yield.
 NEVER, ALWAYS = float(LONGEST_S), 1e-9
-MOST_TOLD, LONGEST_DIFFERENCE = 5, 20
+MOST_POINTS, LONGEST_DIFFERENCE = 5, 20
 LONGEST_JOIN_S = 5.0
 
 END = Step("end")
@@ -136,10 +136,10 @@ class Trial:
 
     def _failure_text(self, found: Sequence[tuple[CrashPoint, list[str]]], points: int) -> str:
         lines = [f"{self._name} is not idempotent: {len(found)} of {points} crash points end differently"]
-        for point, differences in found[:MOST_TOLD]:
+        for point, differences in found[:MOST_POINTS]:
             lines += [f"{point}, then delivered again:", *(f"    {line}" for line in differences)]
-        if len(found) > MOST_TOLD:
-            lines.append(f"... and at {len(found) - MOST_TOLD} more points")
+        if len(found) > MOST_POINTS:
+            lines.append(f"... and at {len(found) - MOST_POINTS} more points")
         report = "\n".join(lines)
         return "\n".join([report, *(f"hint: {hint}" for mark, hint in HINTS.items() if f"    {mark}" in report)])
 

@@ -35,7 +35,7 @@ def job(**fields: object) -> bytes:
 def test_a_counter_without_a_number_counts_as_0_and_is_logged_once(
     inspector: Inspector, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(damage, "_told", set())
+    monkeypatch.setattr(damage, "_reported", set())
     redis.set("stat:processed", "abc")
     redis.set("stat:failed", 3)
     for _ in range(2):

@@ -38,17 +38,18 @@ from goworkers_py.system import logs
 STRIKES = 10_000
 SOON = Timing(beat_every_s=0.05, recover_every_s=0.05)
 
+# What the fixture below lets through: it may be left until the fixtures of the test have ended.
+untidy = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+
 pytestmark = pytest.mark.usefixtures("untraced")
 
 
 @pytest.fixture
-def untidy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_unraisable_hook(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that is struck in the middle of connecting leaves a socket to the garbage collector, and a strike may
     end a finalizer. Python calls a hook for these, in the thread that may be struck again: the one of pytest is written
     in Python, and fails the test when it is broken off."""
     monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: None)
-    yield
-    gc.collect()
 
 
 class Struck(BaseException):
@@ -123,7 +124,8 @@ def struck_at_random(victims: list[Victim]) -> Iterator[None]:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("untidy")
+@untidy
+@pytest.mark.usefixtures("no_unraisable_hook")
 @pytest.mark.timeout(180)
 def test_no_command_is_given_the_reply_of_another_whatever_strikes_its_thread(
     redis_url: str, redis: redis_py.Redis
@@ -161,7 +163,8 @@ def ours(redis: redis_py.Redis) -> int:
     return [client["name"] for client in redis.client_list()].count("pyworkers")
 
 
-@pytest.mark.usefixtures("untidy")
+@untidy
+@pytest.mark.usefixtures("no_unraisable_hook")
 def test_a_blocking_connection_works_again_after_its_thread_was_struck(redis_url: str, redis: redis_py.Redis) -> None:
     counted = iter(range(10**9))
     wrong: list[object] = []
@@ -274,7 +277,8 @@ def workers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("worker:") and thread.is_alive()]
 
 
-@pytest.mark.usefixtures("untidy", "no_tracebacks")
+@untidy
+@pytest.mark.usefixtures("no_unraisable_hook", "no_tracebacks")
 @pytest.mark.parametrize("jobs", [1_000, pytest.param(3_000, marks=pytest.mark.slow)])
 def test_workers_that_are_struck_at_any_moment_go_on_lose_no_job_and_are_as_many_as_before(
     redis_url: str, redis: redis_py.Redis, own_log: Callable[[], str], monkeypatch: pytest.MonkeyPatch, jobs: int
@@ -326,7 +330,8 @@ def test_workers_that_are_struck_at_any_moment_go_on_lose_no_job_and_are_as_many
     assert len(ran) > jobs / 2
 
 
-@pytest.mark.usefixtures("untidy", "no_tracebacks")
+@untidy
+@pytest.mark.usefixtures("no_unraisable_hook", "no_tracebacks")
 @pytest.mark.parametrize("role", ["worker:q:1", "settler:q", "fetcher:q", "scheduler", "heartbeat", "recoverer"])
 def test_a_thread_that_dies_is_replaced(
     redis_url: str, redis: redis_py.Redis, own_log: Callable[[], str], role: str

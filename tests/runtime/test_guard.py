@@ -77,10 +77,19 @@ def test_a_job_fails_that_is_struck_while_it_is_read_and_one_that_cannot_be_read
         assert json.loads(outcome.payload)["error_message"] == "SystemExit: struck"
 
 
-def test_batch_and_chain_of_a_job_that_is_nested_too_deep_hear_of_its_death() -> None:
+@pytest.mark.parametrize("strikes", [0, 1])
+def test_batch_and_chain_of_a_job_that_is_nested_too_deep_hear_of_its_death(strikes: int) -> None:
+    struck = [SystemExit("struck")] * strikes
+
+    def read(delivery: Delivery) -> Message:
+        if struck:
+            raise struck.pop()
+        return Message(delivery.payload, delivery.queue)
+
     ties = {"v": 1, "needs": ["batch", "chain"], "batch": {"id": "b"}, "chain": {"id": "c", "n": 2}}
     deep = job("J", jid="j", pyworkers=ties).replace(b'"args": []', b'"args": [' + b"[" * 150 + b"]" * 151)
-    outcome = run(deep, never)
+    guard = Guard(never, net(), Needs(), open_quarantine(fresh_lease()), expiry(), special_runs(), read=read)
+    outcome = guard.run(Delivery(deep, "q", "me"))
     assert isinstance(outcome, Dead)
     link, end = outcome.effects
     assert isinstance(link, EndLink)

@@ -83,7 +83,8 @@ def test_a_page_that_has_not_changed_is_not_sent_again(client: Client) -> None:
 
 def test_a_long_page_is_compressed_where_the_browser_can_read_that(client: Client) -> None:
     assert client.get("/", Accept_Encoding="br, gzip").headers["content-encoding"] == "gzip"
-    for refused in ("gzip;q=0", "gzip; q=0.000", "br, gzip;q=0."):
+    assert client.get("/", Accept_Encoding="br;q=1.0, GZIP;q=0.5").headers["content-encoding"] == "gzip"
+    for refused in ("gzip;q=0", "gzip; q=0.000", "br, gzip;\tQ=0."):
         assert "content-encoding" not in client.get("/", Accept_Encoding=refused).headers
     assert "<h1>" in client.get("/", Accept_Encoding="gzip").text
 

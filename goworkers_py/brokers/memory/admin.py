@@ -121,7 +121,7 @@ class MemoryAdmin(Admin):
             return {owner for owner in owners if self._state.is_dead(owner)}
 
     def in_progress(self, queue: str = "", identity: str = "") -> Iterator[InProgressJob]:
-        since = {(job.identity, job.job.payload): job.since for job in self.running()}
+        since = {(run.identity, run.job.payload): run.since for run in self.running()}
         for owner in self.owners():
             if identity not in ("", owner.identity):
                 continue

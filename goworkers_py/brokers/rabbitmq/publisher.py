@@ -359,9 +359,9 @@ class PublishingLink(Link):
         if refused:
             lane.kept_until = machine.monotonic() + KEPT_S
         if frame.method.multiple:
-            tags = list(itertools.takewhile(lambda unconfirmed: unconfirmed <= tag, lane.unconfirmed))
-        for confirmed in tags:
-            request, place, number, _ = lane.unconfirmed.pop(confirmed)
+            tags = list(itertools.takewhile(lambda earlier: earlier <= tag, lane.unconfirmed))
+        for answered in tags:
+            request, place, number, _ = lane.unconfirmed.pop(answered)
             self._confirmed(request, place, number, refused)
 
     def _confirmed(self, request: RabbitRequest, place: int, number: str, refused: bool) -> None:

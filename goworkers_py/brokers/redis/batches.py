@@ -112,6 +112,6 @@ def _status(bid: str, values: Sequence[bytes | None]) -> BatchStatus | None:
 def _names(raw: bytes) -> list[str]:
     try:
         names = simplejson.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []

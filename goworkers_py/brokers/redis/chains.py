@@ -90,7 +90,7 @@ def _status(cid: str, values: Sequence[bytes | None]) -> ChainStatus | None:
     v, links, link, state, at, ended, why, jid, job_class, error, since = (text(value or b"") for value in values)
     if v != "1":
         return None
-    ended_at = as_number(ended) if ended else None
+    ended_at = as_number(ended) or None
     job = why, jid, job_class, error
     return ChainStatus(
         cid, int(as_number(links)), int(as_number(link)), state, as_number(at), ended_at, *job, as_number(since)

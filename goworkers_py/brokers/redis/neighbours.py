@@ -83,12 +83,14 @@ class RedisNeighbours(Neighbours):
             yield sum(moved is not None for moved in self._connections.exchange([("RPOPLPUSH", held, name)] * PAGE))
 
     def lives(self, process: str) -> bool:
-        """From the heartbeat of go-workers2; a process without one is not known to live."""
+        """From the heartbeat of go-workers2; a process without one is not known to live. One whose heartbeat has a time
+        that is no number may live, so its jobs are not taken."""
         keys, now = self._keys, machine.time()
         entries = [keys.member(identity) for identity in members(self._connections, keys)]
         replies = self._connections.exchange([("HMGET", entry, "beat", "worker_heartbeats") for entry in entries])
         name = keys.inprogress_of(process).encode()
-        return any(beat and name in (lists or b"") and now - as_number(beat) < HEARD_OF_S for beat, lists in replies)
+        beats = [beat for beat, lists in replies if beat and name in (lists or b"")]
+        return any(now - (as_number(beat) or now) < HEARD_OF_S for beat in beats)
 
     # --- Sidekiq
 

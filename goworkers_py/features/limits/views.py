@@ -40,18 +40,19 @@ def limits(visit: Visit) -> Data:
 
 def limit(visit: Visit) -> Data:
     """One limit: who has its places and how many jobs wait, by key."""
-    entry = _entry(visit)
-    name = entry.name
+    shown = _entry(visit)
+    name = shown.name
 
     def some() -> list[SlotEntry]:
         return list(itertools.islice(visit.inspector.slots(name), MOST_SLOTS))
 
     slots = visit.panel(f"slots of {name}", SOON_S, some)
     return {
-        "limit": _as_data(entry),
+        "limit": _as_data(shown),
         "counted": slots,
         "slots": [
-            {"key": slot.slot.key, "waiting": slot.waiting, "holders": list(slot.holders)} for slot in slots.value or ()
+            {"key": entry.slot.key, "waiting": entry.waiting, "holders": list(entry.holders)}
+            for entry in slots.value or ()
         ],
         "most": MOST_SLOTS,
     }

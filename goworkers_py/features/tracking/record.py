@@ -91,9 +91,9 @@ def _is_time(moment: str) -> bool:
     return False
 
 
-def _number(digits: str) -> float:
+def _number(raw: str) -> float:
     try:
-        number = float(digits)
+        number = float(raw)
     except ValueError:
         return 0.0
     return number if math.isfinite(number) else 0.0

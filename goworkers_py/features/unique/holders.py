@@ -85,4 +85,4 @@ class LockHolders:
         return any(is_job(job, holder.jid) for job in itertools.chain(near, self._held(holder.queue)))
 
     def _held(self, queue: str) -> Iterator[StoredJob]:
-        return (running.job for running in itertools.islice(self._broker.admin.in_progress(queue), MOST_SEARCHED))
+        return (held.job for held in itertools.islice(self._broker.admin.in_progress(queue), MOST_SEARCHED))

@@ -131,6 +131,8 @@ class Guard:
             read = self._read
             message = Message(delivery.payload, delivery.queue) if read is None else read(delivery)
             message.delivery = delivery
+        except UnreadablePayload as fault:
+            return self._unreadable(delivery, fault)
         except Exception:
             return self._net.buried(delivery.payload, error)
         return self._runs.with_ties(message, self._net.failed(message, error))

@@ -17,7 +17,7 @@ HTML, JSON_TYPE, TEXT_TYPE = "text/html; charset=utf-8", "application/json; char
 Header = tuple[str, str]
 StartResponse = Callable[[str, list[Header]], object]
 
-_REFUSED = re.compile(r"q=0(\.0*)?$").match  # the weight of a coding that the client does not take
+_REFUSED = re.compile(r"q=0(\.0*)?").fullmatch  # the weight of a coding that the client does not take
 # A shorter body gains nothing by gzip.
 SHORTEST_GZIP = 1_000
 
@@ -70,7 +70,8 @@ class Response:
 
 
 def _takes_gzip(request: Request) -> bool:
-    codings = [part.replace(" ", "").split(";") for part in request.header("Accept-Encoding").split(",")]
+    accepted = "".join(request.header("Accept-Encoding").lower().split())
+    codings = [part.split(";") for part in accepted.split(",")]
     return any(coding[0] == "gzip" and not any(map(_REFUSED, coding[1:])) for coding in codings)
 
 

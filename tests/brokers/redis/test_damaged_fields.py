@@ -13,7 +13,7 @@ from apps import own_app
 
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.leadership import News
-from goworkers_py.brokers.redis.fleet import leadership
+from goworkers_py.brokers.redis.fleet import leadership, sidekiq_metrics
 
 DEEP = b"[" * 100_000
 
@@ -46,15 +46,18 @@ LISTS: dict[str, tuple[Callable[[App, str], None], Callable[[App], Any]]] = {
 }
 
 
+@pytest.mark.parametrize("damage", [b"damage", DEEP])
 @pytest.mark.parametrize("of", LISTS)
-def test_a_list_shows_all_though_the_numbers_of_one_are_damaged(app: App, redis: redis_py.Redis, of: str) -> None:
+def test_a_list_shows_all_though_the_fields_of_one_are_damaged(
+    app: App, redis: redis_py.Redis, of: str, damage: bytes
+) -> None:
     push, shown = LISTS[of]
     for name in "ab":
         push(app, name)
     damaged, _ = [key for key in redis.keys(f"pyworkers:{of}:*") if redis.type(key) == b"hash" and redis.hlen(key) > 2]
     for field in redis.hgetall(damaged):
         if field != b"v":
-            redis.hset(damaged, field, "damage")
+            redis.hset(damaged, field, damage)
     assert len([*shown(app)]) == 2
 
 
@@ -64,6 +67,8 @@ def test_a_process_is_shown_whose_information_is_damaged(app: App, redis: redis_
     redis.hset("other", mapping={"info": info, "beat": "soon", "busy": "many", "rss": "1e999"})
     redis.hset("other:work", "thread", info)
     assert [process.identity for process in app.inspector.processes()] == ["other"]
+    assert [run.identity for run in app.inspector.running()] == ["other"]
+    assert sidekiq_metrics._version(info) == ""
 
 
 @pytest.mark.parametrize(
@@ -73,11 +78,11 @@ def test_news_of_a_leader_that_cannot_be_read_count_as_missed(message: bytes) ->
     assert leadership._news(message) == News()
 
 
-def test_a_process_of_go_workers2_whose_beat_is_no_number_is_not_known_to_live(app: App, redis: redis_py.Redis) -> None:
+def test_a_process_of_go_workers2_whose_beat_is_no_number_may_live(app: App, redis: redis_py.Redis) -> None:
     redis.sadd("processes", "other")
     redis.hset("other", mapping={"beat": "soon", "worker_heartbeats": '["queue:q:go:inprogress"]'})
     neighbours = app.client.broker.neighbours
     assert neighbours is not None
-    assert not neighbours.lives("go")
-    redis.hset("other", "beat", time.time())
     assert neighbours.lives("go")
+    redis.hset("other", "beat", time.time() - 120)
+    assert not neighbours.lives("go")

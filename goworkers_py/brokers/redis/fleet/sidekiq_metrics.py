@@ -74,7 +74,7 @@ def _utc(at: float) -> datetime:
 def _version(info: bytes) -> str:
     try:
         return str(simplejson.loads(info).get("version", ""))
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return ""
 
 

@@ -42,7 +42,7 @@ from goworkers_py.wire.failure import error_class, error_text
 MOST_READ_UNCOUNTED = 1_000
 
 _PUBLISH = Script(LUA / "publish.lua", RESULTS)
-_TOLD = {1: Published.PUSHED, 0: Published.DUPLICATE, -1: Published.REFUSED}
+_RESULTS = {1: Published.PUSHED, 0: Published.DUPLICATE, -1: Published.REFUSED}
 _HOWS: dict[str, How] = {"held": "held", "replaced": "replaced", "rescheduled": "rescheduled"}
 
 
@@ -257,7 +257,7 @@ def _script_of_one(push: Push) -> Script:
 
 def _result(reply: int | Sequence[bytes]) -> PublishResult:
     if isinstance(reply, int):
-        return _TOLD[reply]
+        return _RESULTS[reply]
     how, *holder = map(text, reply)
     return Conflict(holder_of(*holder), _HOWS[how])
 

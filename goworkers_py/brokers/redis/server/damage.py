@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 _IN_WORDS = {"zset": "sorted set"}
 # The counters without a number that this process has reported, to a person or in the log. Each is reported once.
-_told: set[str] = set()
+_reported: set[str] = set()
 
 
 def of_another_type(connections: Connections, wanted: Mapping[str, str]) -> list[str]:
@@ -31,15 +31,15 @@ def counters_without_number(connections: Connections, keys: Keys) -> list[str]:
     counters = (keys.processed, keys.failed)
     counts = connections.answers([("GET", key) for key in counters])
     found = [key for key, count in zip(counters, counts, strict=True) if count is not None and _number(count) is None]
-    _told.update(found)
+    _reported.update(found)
     return found
 
 
 def count_in(key: str, value: bytes | None) -> int:
     """The value of a counter; 0 when it is no number."""
     count = _number(value or b"0")
-    if count is None and key not in _told:
-        _told.add(key)
+    if count is None and key not in _reported:
+        _reported.add(key)
         log.warning("key %s holds no number, and is shown as 0: delete it, or set it to a number", key)
     return count or 0
 

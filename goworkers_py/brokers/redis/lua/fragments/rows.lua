@@ -32,7 +32,7 @@ local function cut(list, places, first)
 end
 
 local UNCOUNTED = {none = true, front = true, back = true, schedule = true, park = true, drop = true}
--- Counts of what was done so far: how many items were met, how many of them count as processed and as failed, whether one is dead,
+-- The state of a settlement: how many items were met, how many of them count as processed and as failed, whether one is dead,
 -- the answer of the script, the numbers of the items that were not settled, and the errors for which items of rows stay, by
 -- their numbers.
 local settled = {at = 0, processed = 0, failed = 0, buried = false, answer = {}, stays = {}, refused = {}}
