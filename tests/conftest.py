@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
+from types import FrameType
 from typing import TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
@@ -232,15 +233,10 @@ def no_thread_outlives_its_test() -> Iterator[None]:
     before = set(threading.enumerate())
     yield
     # Python lists a thread for ever that was struck while it began or ended, before it noted that.
-    left = _after_grace(
-        lambda: [thread for thread in threading.enumerate() if thread not in before and thread.is_alive()]
-    )
+    left = _after_grace(lambda: [thread for thread in {*threading.enumerate()} - before if thread.is_alive()])
     if left:
         frames = sys._current_frames()
-        where = {thread.name: frames.get(thread.ident or 0) for thread in left}
-        stacks = (
-            f"{name}:\n{''.join(traceback.format_stack(frame))}" if frame else name for name, frame in where.items()
-        )
+        stacks = [f"{thread.name}:\n{_stack(frames.get(thread.ident or 0))}" for thread in left]
         pytest.fail("threads that outlive the test: " + "\n".join(stacks), pytrace=False)
 
 
@@ -333,6 +329,10 @@ def _own_server(stack: ExitStack) -> RedisServer:
         do_without(str(error))
     stack.callback(server.close)
     return server
+
+
+def _stack(frame: FrameType | None) -> str:
+    return "it has just ended" if frame is None else "".join(traceback.format_stack(frame))
 
 
 def _after_grace(look: Callable[[], list[T]]) -> list[T]:
