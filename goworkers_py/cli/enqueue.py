@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from contextlib import suppress
 
@@ -18,6 +17,7 @@ from goworkers_py.config.job_options import NOTHING_SAID
 from goworkers_py.config.parsers import did_you_mean
 from goworkers_py.core.errors import BrokerError, ConfigError
 from goworkers_py.core.levels import Priority, level_of
+from goworkers_py.features import FEATURES
 from goworkers_py.policy.registry import JobSpec
 from goworkers_py.wire.process_record import OURS
 
@@ -87,11 +87,10 @@ def enqueue(
 
 
 def _why_not_pushed(spec: JobSpec | None) -> str:
-    of_link = "a client link stopped the push"
-    if spec is None or not spec.options.get("unique_for"):
-        return of_link
-    shown = f"pyworkers locks list --class {shlex.quote(spec.name)}"
-    return f"another job holds its lock, or {of_link}; to see the locks: {shown}"
+    asked = [feature.why_not_pushed(spec.name, spec.options) for feature in FEATURES] if spec else []
+    of_features = [found for found in asked if found is not None]
+    reasons = [*(reason for reason, _ in of_features), "a client link stopped the push"]
+    return "; ".join([", or ".join(reasons), *(hint for _, hint in of_features)])
 
 
 def _is_on_command_line(option: str) -> bool:

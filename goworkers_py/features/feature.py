@@ -136,6 +136,10 @@ class Feature:
 
     # --- people
 
+    def why_not_pushed(self, job_class: str, options: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Why a push of such a job may not have happened, and what shows more, for people."""
+        return None
+
     # Members of the payload's field `pyworkers` that are made from the arguments of the job.
     members_of_arguments: ClassVar[tuple[str, ...]] = ()
 

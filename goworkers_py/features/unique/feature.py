@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -91,6 +92,12 @@ class UniqueFeature(Feature):
 
     commands = ("locks",)
     members_of_arguments = ("lock",)
+
+    def why_not_pushed(self, job_class: str, options: Mapping[str, Any]) -> tuple[str, str] | None:
+        if not options.get("unique_for"):
+            return None
+        shown = f"pyworkers locks list --class {shlex.quote(job_class)}"
+        return "another job holds its lock", f"to see the locks: {shown}"
 
     def command(self, name: str) -> click.Command:
         from goworkers_py.features.unique.commands import locks
