@@ -260,6 +260,7 @@ class _Map:
         include = [f"{PACKAGE}/policy/*", f"{PACKAGE}/brokers/redis/*"]
         self._coverage = coverage.Coverage(data_file=None, config_file=False, include=include, check_preimported=False)
         self._coverage.set_option("run:disable_warnings", ["no-data-collected"])  # pytest makes them errors
+        self._coverage.set_option("run:core", "ctrace")  # the default of Python 3.14 and later knows no contexts
         self._coverage.start()
 
     def _watch_servers(self) -> None:
