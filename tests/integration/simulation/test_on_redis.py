@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import sys
 
 import pytest
 from servers import do_without
+
+if sys.version_info >= (3, 15):
+    pytest.skip("greenlet has no wheel for this Python", allow_module_level=True)
 
 from simulation.kernel import Kernel
 from simulation.redis_server import SimulatedRedis
