@@ -92,6 +92,7 @@ def test_jobs_run_and_pauses_hold_where_the_server_hangs(
     assert not any(ENDS in line for line in told(caplog))
 
 
+@pytest.mark.timeout(180)
 def test_an_outage_is_told_once_and_the_service_serves_again(
     rabbit_server: RabbitNode,
     rabbit_url: str,
@@ -108,7 +109,8 @@ def test_an_outage_is_told_once_and_the_service_serves_again(
         assert eventually(lambda: told(caplog) != [])
         look_at_all(redis, ran, caplog)
         proxy.pass_through()
-        assert eventually(lambda: len(told(caplog)) > 1)
+        # On a busy machine the probe may reach RabbitMQ once more before it is cut off: then the outage is told longer.
+        assert eventually(lambda: len(told(caplog)) > 1, 90)
         app.enqueue("q", "J", [SENT_LATER])
         assert eventually(lambda: SENT_LATER in ran)
     [began, ended] = told(caplog)
