@@ -61,7 +61,7 @@ LONGEST = (
     "tests/integration/chaos/test_chaos.py",
     "tests/web/test_in_chromium.py",
     "tests/integration/test_rabbitmq",
-    "tests/integration/simulation/test_simulation.py::test_a_thousand",
+    "tests/integration/simulation/test_simulation.py::test_five_hundred",
 )
 # Every other fixture with a server uses one of these.
 OF_SERVERS = {"redis_server", "server_program", "disque_servers", "cluster", "rabbit_server"}

@@ -15,7 +15,7 @@ from harness import as_it_was
 from servers import RedisServer
 from two_servers import CHILDREN, OUTCOMES, Process
 
-STRIDES = pytest.mark.parametrize("stride", [13, pytest.param(1, marks=pytest.mark.slow)])
+STRIDES = pytest.mark.parametrize("stride", [31, pytest.param(1, marks=pytest.mark.slow)])
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def test_a_push_that_is_killed_leaves_the_job_in_its_line_or_nowhere(own: RedisS
     assert 0 < len(pushed) < len(steps)
 
 
-@pytest.mark.parametrize("stride", [113, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [227, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("untraced")
 def test_a_run_that_is_killed_loses_no_job_and_leaves_no_line_without_a_place(own: RedisServer, stride: int) -> None:
