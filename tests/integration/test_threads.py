@@ -38,7 +38,7 @@ from goworkers_py.system import logs
 STRIKES = 10_000
 SOON = Timing(beat_every_s=0.05, recover_every_s=0.05)
 
-# What the fixture below lets through: it may be left until the fixtures of the test have ended.
+# Beside the fixture below: a socket may be left until the fixtures of a test have ended.
 untidy = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 
 pytestmark = pytest.mark.usefixtures("untraced")

@@ -121,7 +121,8 @@ class Jobs:
         try:
             machine.sleep(promise.first_run_s if run.attempt == 1 or _is_short_twin(promise, run) else promise.run_s)
             if "blocking" in promise.traits:
-                self.block(STRICT, promise.key, 12.0, 30.0)
+                # One with a time limit has time for it in all of its runs but the first.
+                self.block(STRICT, promise.key, 5.0 if "timed" in promise.traits else 12.0, 30.0)
             for number_of_child in range(promise.kin):
                 # The last one has a limit: its push may be refused when the others have been made.
                 traits = {"wide"} if 0 < number_of_child == promise.kin - 1 else set()

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from queue import Empty
 from typing import Any
 
+import goworkers_py.links.interruption  # noqa: F401  # makes a lock, which would be of the first kernel
 from goworkers_py.core import machine
 from simulation.kernel import Kernel, Task
 

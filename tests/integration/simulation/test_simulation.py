@@ -27,16 +27,20 @@ TESTS = Path(__file__).parents[2]
 FOUND_SOON = {"surrogate in the settler", "uncounted strike"}
 
 
-def simulation(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """In a process of its own, which has not imported the package."""
     paths = os.pathsep.join(str(TESTS / folder) for folder in ("integration", "support"))
     return subprocess.run(
-        [sys.executable, "-m", "simulation", *arguments],
+        [sys.executable, *arguments],
         env={**os.environ, "PYTHONPATH": paths, "PYWORKERS_TEST_EXEC": "1", **environment},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def simulation(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return python("-m", "simulation", *arguments, **environment)
 
 
 def test_five_hundred_hours_of_simulated_fleets_bring_no_complaint() -> None:
@@ -68,6 +72,19 @@ def test_a_seed_makes_the_same_run_whatever_the_order_of_sets(tmp_path: Path) ->
     assert [run.returncode for run in runs] == [0, 0]
     assert traces[0].read_text() == traces[1].read_text() != ""
     assert runs[0].stdout == runs[1].stdout
+
+
+TWICE = """
+from simulation.run import Script, simulate
+print(*(simulate(Script.of(148, "memory")) for _ in range(2)), sep="\\n")
+"""
+
+
+def test_a_seed_makes_the_same_run_after_other_runs_in_the_same_process() -> None:
+    """So `--seed` replays a failure that was found among others."""
+    run = python("-c", TWICE)
+    first, second = run.stdout.splitlines()
+    assert first == second
 
 
 def test_a_run_that_fails_is_made_shorter_and_replays_from_its_script() -> None:
