@@ -295,7 +295,7 @@ _of_partition = click.option(
 def json_of(text: str, kind: type, wanted: str) -> Any:
     try:
         value = simplejson.loads(text, allow_nan=True)  # the push refuses NaN, and names its place
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise click.UsageError(f"{wanted}: {error}") from None
     if not isinstance(value, kind):
         raise click.UsageError(f"{wanted}, is {text!r}")

@@ -157,5 +157,5 @@ def call_(caller: Caller, name: str, arguments: tuple[str, ...]) -> None:
 def _json_or_text(text: str) -> Any:
     try:
         return simplejson.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text

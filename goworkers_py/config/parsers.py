@@ -34,7 +34,7 @@ def bare_name(value: str) -> str:
 def json_list(value: str) -> tuple[Any, ...]:
     try:
         read = simplejson.loads(value) if value.strip() else []
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f'must be a JSON list, such as [42, "a"]: {error}') from None
     if not isinstance(read, list):
         raise ValueError(f'must be a JSON list, such as [42, "a"], is {value!r}')

@@ -214,5 +214,5 @@ def _seconds(text: str) -> int:
 def _json(text: str) -> Any:
     try:
         return simplejson.loads(text) if text else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

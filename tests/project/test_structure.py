@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import functools
 import graphlib
+import itertools
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -204,6 +205,41 @@ def test_all_json_is_by_the_public_interface_of_one_library() -> None:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "simplejson"
     }
     assert used <= set(simplejson.__all__)
+
+
+# They read what this package has written or the user's codec returns, or leave the error to their callers.
+READ_THEIR_OWN_JSON = {
+    "brokers.redis.delay_lists", "features.tracking.api", "links.perform", "system.daemon", "wire.codecs",
+    "wire.delay_task",
+}  # fmt: skip
+
+
+def test_json_of_strangers_may_be_nested_too_deep() -> None:
+    """simplejson raises RecursionError then, which is no ValueError."""
+
+    def safe(block: ast.AST, child: ast.AST) -> bool:
+        caught = ""
+        if isinstance(block, ast.Try) and child in block.body:
+            caught = " ".join(ast.unparse(handler.type) for handler in block.handlers if handler.type)
+        elif isinstance(block, ast.With):
+            caught = ast.unparse(block.items[0].context_expr)
+        return re.search(r"\b(RecursionError|Exception)\b", caught) is not None
+
+    unsafe = set()
+    for module, tree in trees().items():
+        parents = {child: node for node in nodes_of(tree) for child in ast.iter_child_nodes(node)}
+        for node in nodes_of(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "simplejson.loads":
+                line = [node, *iter_parents(node, parents)]
+                if not any(safe(block, child) for child, block in itertools.pairwise(line)):
+                    unsafe.add(module)
+    assert unsafe == READ_THEIR_OWN_JSON
+
+
+def iter_parents(node: ast.AST, parents: Mapping[ast.AST, ast.AST]) -> Iterator[ast.AST]:
+    while (parent := parents.get(node)) is not None:
+        yield parent
+        node = parent
 
 
 def test_a_library_of_type_checkers_is_not_imported_at_run_time() -> None:

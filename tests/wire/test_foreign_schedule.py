@@ -65,6 +65,7 @@ def test_a_zone_without_a_name_is_an_obstacle() -> None:
         ({"active_job": "true"}, "it pushes a job of ActiveJob"),
         ({"date_as_argument": "yes"}, "its jobs get the time as their last argument: use args of a function, in code"),
         ({"args": "words"}, "its arguments are no JSON: words"),
+        ({"args": "[" * 5_000}, "its arguments are no JSON: " + "[" * 5_000),
         ({"args": '[{"_sc_globalid":"gid://app/User/1"}]'}, "an argument is a record of Rails"),
     ],
 )

@@ -78,7 +78,7 @@ def _move(entry: str) -> Move:
 
 
 def read_progress(stored: str) -> Progress | None:
-    with suppress(ValueError, TypeError):
+    with suppress(ValueError, TypeError, OverflowError, RecursionError):
         at, total, text, time = simplejson.loads(stored)
         return Progress(float(at), None if total is None else float(total), str(text), float(time))
     return None

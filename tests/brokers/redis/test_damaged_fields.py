@@ -86,3 +86,14 @@ def test_a_process_of_go_workers2_whose_beat_is_no_number_may_live(app: App, red
     assert neighbours.lives("go")
     redis.hset("other", "beat", time.time() - 120)
     assert not neighbours.lives("go")
+
+
+@pytest.mark.parametrize("progress", [DEEP, b"[" + b"1" * 400 + b', null, "", 0]', b"[]", b"1"])
+def test_the_state_of_a_job_is_shown_whose_progress_is_damaged(
+    app: App, redis: redis_py.Redis, progress: bytes
+) -> None:
+    job = app.job("Tracked", queue="q", track=True)(print)
+    jid = job.enqueue()
+    redis.hset(f"pyworkers:job:{jid}", "progress", progress)
+    status = app.status(jid)
+    assert (status.state, status.progress) == ("waiting", None)
