@@ -106,46 +106,46 @@ if TYPE_CHECKING:
     from goworkers_py.admin.filter import Filter
     from goworkers_py.admin.inspector import Inspector
     from goworkers_py.admin.job_status import JobStatus
-    from goworkers_py.api.batches import Batch
-    from goworkers_py.api.receiver import Receiver
-    from goworkers_py.api.typed_message import TypedMessage
-    from goworkers_py.brokers.memory.delays import MemoryPersistence
-    from goworkers_py.brokers.redis.delays import RedisPersistence
-    from goworkers_py.brokers.sqlite.delays import SQLitePersistence
-    from goworkers_py.core.batch import BatchStatus
-    from goworkers_py.core.call import Target
-    from goworkers_py.core.chain import PREVIOUS, ChainStatus
-    from goworkers_py.core.election import LeaderChange
-    from goworkers_py.delays.delay_queue import DelayQueue
+    from goworkers_py.features.batches.api import Batch
+    from goworkers_py.features.batches.batch import BatchStatus
+    from goworkers_py.features.chains.chain import PREVIOUS, ChainStatus
+    from goworkers_py.features.commands.call import Target
+    from goworkers_py.features.delays.api import DelayQueue
+    from goworkers_py.features.delays.memory import MemoryPersistence
+    from goworkers_py.features.delays.redis import RedisPersistence
+    from goworkers_py.features.delays.sqlite import SQLitePersistence
+    from goworkers_py.features.delays.task import DelayTask
     from goworkers_py.features.limits.api import Limit
+    from goworkers_py.features.messages.receiver import Receiver
+    from goworkers_py.features.messages.typed_message import TypedMessage
+    from goworkers_py.features.standby.election import LeaderChange
     from goworkers_py.links.chain import Middleware
     from goworkers_py.runtime.alive.health_handlers import HealthEvent
-    from goworkers_py.wire.delay_task import DelayTask
 
     batches = app.batches
     chains = app.chains
     inspector = app.inspector
 else:
     _LAZY = {
-        "PREVIOUS": "core.chain",
-        "Batch": "api.batches",
-        "BatchStatus": "core.batch",
-        "ChainStatus": "core.chain",
-        "DelayQueue": "delays.delay_queue",
-        "DelayTask": "wire.delay_task",
+        "PREVIOUS": "features.chains.chain",
+        "Batch": "features.batches.api",
+        "BatchStatus": "features.batches.batch",
+        "ChainStatus": "features.chains.chain",
+        "DelayQueue": "features.delays.api",
+        "DelayTask": "features.delays.task",
         "Filter": "admin.filter",
         "HealthEvent": "runtime.alive.health_handlers",
         "Inspector": "admin.inspector",
         "JobStatus": "admin.job_status",
-        "LeaderChange": "core.election",
+        "LeaderChange": "features.standby.election",
         "Limit": "features.limits.api",
-        "MemoryPersistence": "brokers.memory.delays",
+        "MemoryPersistence": "features.delays.memory",
         "Middleware": "links.chain",
-        "Receiver": "api.receiver",
-        "RedisPersistence": "brokers.redis.delays",
-        "SQLitePersistence": "brokers.sqlite.delays",
-        "Target": "core.call",
-        "TypedMessage": "api.typed_message",
+        "Receiver": "features.messages.receiver",
+        "RedisPersistence": "features.delays.redis",
+        "SQLitePersistence": "features.delays.sqlite",
+        "Target": "features.commands.call",
+        "TypedMessage": "features.messages.typed_message",
     }
     _OF_APP = ("batches", "chains", "inspector")
 

@@ -21,9 +21,9 @@ import goworkers_py as workers
 import pytest_pyworkers
 from goworkers_py import testing, web
 from goworkers_py.brokers import contracts
-from goworkers_py.brokers.contracts.persistence import Persistence
 from goworkers_py.core import errors
 from goworkers_py.features import FEATURES
+from goworkers_py.features.delays.contract import Persistence
 from goworkers_py.links.chain import Links
 from goworkers_py.web.site.access import Access, Grant
 from goworkers_py.wire.job_record import Move, Progress

@@ -46,7 +46,7 @@ class Timers(ABC):
 class Ours(Timers):
     def __init__(self) -> None:
         import goworkers_py as workers
-        from goworkers_py.delays.timers import Timers as OurTimers
+        from goworkers_py.features.delays.timers import Timers as OurTimers
 
         took = self._took = list[float]()
         tick = OurTimers.tick

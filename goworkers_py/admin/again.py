@@ -10,9 +10,9 @@ from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.values import dataclass
 from goworkers_py.features import FEATURES
+from goworkers_py.features.batches.payload import without_batch
+from goworkers_py.features.chains.payload import without_chain
 from goworkers_py.wire import payload
-from goworkers_py.wire.batch import without_batch
-from goworkers_py.wire.chain import without_chain
 from goworkers_py.wire.message import EXPIRES_AT, EXPIRY, Message, Timestamps, new_jid
 from goworkers_py.wire.needs import FIELD, KWARGS, field_of
 from goworkers_py.wire.stored_job import StoredJob

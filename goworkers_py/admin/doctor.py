@@ -11,13 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 
-from goworkers_py.admin.config_findings import config_findings
 from goworkers_py.admin.filter import counted
-from goworkers_py.admin.group_findings import group_findings
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.late_queues import late_queues
 from goworkers_py.admin.long_runs import long_runs
-from goworkers_py.admin.old_batches import old_batches
 from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.admin.summary import Summary
 from goworkers_py.brokers.contracts.admin import Advice, Checks, Glance, Place
@@ -26,6 +23,9 @@ from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerFull, BrokerRefused, ConfigError, NoSuchDatabase, WrongType
 from goworkers_py.core.values import dataclass
 from goworkers_py.features import BY_NAME
+from goworkers_py.features.batches.findings import old_batches
+from goworkers_py.features.configuration.findings import config_findings
+from goworkers_py.features.groups.findings import group_findings
 from goworkers_py.observe.health_report import OF_SUSPECT, QUIET, STARTING, STOPPING
 from goworkers_py.policy.lines import owner_of
 from goworkers_py.wire import payload

@@ -10,15 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from goworkers_py.admin.audit import Audit
-from goworkers_py.admin.batches import BatchList
-from goworkers_py.admin.central_configuration import CentralConfiguration
-from goworkers_py.admin.chains import ChainList
-from goworkers_py.admin.fleet_calls import FleetCalls
-from goworkers_py.admin.grouped_jobs import GroupedJobs
 from goworkers_py.admin.jobs import Jobs
 from goworkers_py.admin.metrics import ExecutionMetrics
 from goworkers_py.admin.no_neighbours import NoNeighbours
-from goworkers_py.admin.periodic_schedules import PeriodicSchedules
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Checks
 from goworkers_py.brokers.contracts.fleet import (
@@ -34,7 +28,13 @@ from goworkers_py.brokers.contracts.fleet import (
 )
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core.command import Command
-from goworkers_py.core.election import MAIN, Standing
+from goworkers_py.features.batches.admin import BatchList
+from goworkers_py.features.chains.admin import ChainList
+from goworkers_py.features.commands.admin import FleetCalls
+from goworkers_py.features.configuration.admin import CentralConfiguration
+from goworkers_py.features.groups.admin import GroupedJobs
+from goworkers_py.features.periodic.admin import PeriodicSchedules
+from goworkers_py.features.standby.election import MAIN, Standing
 from goworkers_py.features.verbs import FeatureVerbs
 
 

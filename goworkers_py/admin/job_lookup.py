@@ -9,16 +9,16 @@ from typing import TypeVar
 
 from goworkers_py.admin.job_pages import pages_in
 from goworkers_py.admin.job_status import PLACES, JobStatus, as_recorded, as_seen, check_jid
-from goworkers_py.admin.member_lookup import MemberLookup
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.admin import MOST_OF_ONE_TIME, Admin, Glance, Place
 from goworkers_py.brokers.contracts.fleet import InProgressJob
 from goworkers_py.brokers.contracts.span import Span
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.core.group import Group
 from goworkers_py.core.job_state import ENDED, JobState, StateWord
 from goworkers_py.features import FEATURES
+from goworkers_py.features.groups.group import Group
+from goworkers_py.features.groups.member_lookup import MemberLookup
 from goworkers_py.wire.job_record import JobRecord
 from goworkers_py.wire.payload import encodable
 from goworkers_py.wire.stored_job import StoredJob

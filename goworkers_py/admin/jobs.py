@@ -11,7 +11,6 @@ from typing import Any
 from goworkers_py.admin import places
 from goworkers_py.admin.again import Again
 from goworkers_py.admin.bulk_change import BulkChange
-from goworkers_py.admin.cancelling import CancelAnswer, CancelCounts, PeopleCancel
 from goworkers_py.admin.filter import Filter, Refined, Wanted
 from goworkers_py.admin.job_lookup import CANCELLED, JobLookup
 from goworkers_py.admin.job_pages import JobPage, page_of, pages_in
@@ -26,6 +25,7 @@ from goworkers_py.config.moments import Moment, moment
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
+from goworkers_py.features.cancelling.admin import CancelAnswer, CancelCounts, PeopleCancel
 from goworkers_py.wire.job_record import Move
 from goworkers_py.wire.message import Message, Timestamps
 from goworkers_py.wire.stored_job import StoredJob

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from goworkers_py.brokers.contracts.fleet import Leftover
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core.errors import ConfigError
-from goworkers_py.core.periodic import ForeignSchedule
-from goworkers_py.wire.ruby_lock import RubyLock
+from goworkers_py.features.periodic.schedule import ForeignSchedule
+from goworkers_py.features.ruby_locks.payload import RubyLock
 
 
 class NoNeighbours(Neighbours):

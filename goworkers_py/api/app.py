@@ -19,11 +19,11 @@ from goworkers_py.api.job_function import atomically, check_function
 from goworkers_py.api.partition import Partition
 from goworkers_py.api.producer import Producer
 from goworkers_py.brokers.open_broker import open_broker
-from goworkers_py.core.call import BUILT_IN
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.strikes import Lock
 from goworkers_py.core.timing import TIMING
+from goworkers_py.features.commands.call import BUILT_IN
 from goworkers_py.policy.registry import JobSpec, QueueHandler
 from goworkers_py.wire.message import Timestamps
 
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from goworkers_py.admin.doctor import OurWork
     from goworkers_py.api.client import Client
     from goworkers_py.api.client_links import ClientLink
-    from goworkers_py.api.periodic_plan import ArgsOf
-    from goworkers_py.api.receiver import Receiver
-    from goworkers_py.api.reporting import Reports
     from goworkers_py.api.runner import Runner
-    from goworkers_py.api.typed_message import TypedMessage
     from goworkers_py.brokers.broker import Broker
-    from goworkers_py.config.central import CentralSource
     from goworkers_py.config.job_options import CodeOptions, SetOptions
     from goworkers_py.config.moments import Delay
     from goworkers_py.config.options import Config
-    from goworkers_py.core.election import LeaderChange
-    from goworkers_py.core.periodic import CatchUp, Overlap
+    from goworkers_py.features.commands.api import Reports
+    from goworkers_py.features.configuration.central import CentralSource
     from goworkers_py.features.limits.api import Limit
+    from goworkers_py.features.messages.receiver import Receiver
+    from goworkers_py.features.messages.typed_message import TypedMessage
+    from goworkers_py.features.periodic.plan import ArgsOf
+    from goworkers_py.features.periodic.schedule import CatchUp, Overlap
+    from goworkers_py.features.standby.election import LeaderChange
     from goworkers_py.links.around import ContextFactory
     from goworkers_py.links.chain import Middleware
     from goworkers_py.links.handlers import EndHandler, FailureHandler, Handlers
@@ -283,7 +283,7 @@ class App(Producer):
         `args` may be a function: `args=lambda slot: [slot.date().isoformat()]`. A job with several of these decorators
         needs a `name=` for each. docs/periodic-jobs.md explains the options.
         """
-        from goworkers_py.api.periodic import declaring
+        from goworkers_py.features.periodic.api import declaring
 
         add = self._declared.periodic.append
         return declaring(add, cron, every, timezone, name, args, kwargs, catch_up, overlap)
@@ -392,7 +392,7 @@ class App(Producer):
         """`workers.send(Mail(to="ada@example.com"), delay=60)` returns the jid, or None when a client link stopped the
         push. `delay` is in seconds or a timedelta; the options are those of `Job.set`, such as `at=`, in epoch seconds
         or a datetime. To a queue of plain format, see docs/plain-lists.md, it pushes the bare body without a jid."""
-        from goworkers_py.api.messaging import send
+        from goworkers_py.features.messages.api import send
 
         return send(self.partition, self.clock, message, delay, options)
 
@@ -400,7 +400,7 @@ class App(Producer):
         """`receiver = workers.receive(Mail, consumers=5)` resolves the messages of a class in 5 threads of this
         program, until `receiver.stop()`. It receives all jobs of the class's channel. While the server is away it
         returns all the same, and begins when the server is there: see `receiver.ready` and `wait_until_ready`."""
-        from goworkers_py.api.messaging import receive
+        from goworkers_py.features.messages.api import receive
 
         return receive(self.runner, self.partition, kind, consumers)
 
@@ -411,7 +411,7 @@ class App(Producer):
         more than 20 a second, or the broker cannot take it now. The broker keeps the last 5,000 reports of the fleet.
         """
         if self._reports is None:
-            from goworkers_py.api.reporting import Reports
+            from goworkers_py.features.commands.api import Reports
 
             with self._lock:
                 if self._reports is None:

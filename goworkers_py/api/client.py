@@ -16,21 +16,21 @@ from goworkers_py.config.moments import moment
 from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.config.partitions import settings_of_broker
-from goworkers_py.core.batch import BatchTie
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError, BatchEnded, BrokerError, BrokerUnreachable, DuplicateJob
-from goworkers_py.core.joining import joined_now, joining
-from goworkers_py.links.atomic import held_now, holding
+from goworkers_py.features.atomic.run import held_now, holding
+from goworkers_py.features.batches.batch import BatchTie
+from goworkers_py.features.batches.joining import joined_now, joining
+from goworkers_py.features.batches.payload import batch_field
 from goworkers_py.wire import payload
-from goworkers_py.wire.batch import batch_field
 from goworkers_py.wire.message import current_message
 from goworkers_py.wire.needs import BATCH
 
 if TYPE_CHECKING:
     from goworkers_py.api.client_links import ClientLink
     from goworkers_py.api.push_part import Answer, Publish, PushCall
-    from goworkers_py.core.joining import JoinedBatch
+    from goworkers_py.features.batches.joining import JoinedBatch
 
 
 class Client:
@@ -196,7 +196,7 @@ class Client:
 
     def publish_held(self, pushes: Sequence[Push]) -> None:
         """Publishes pushes that `atomic` has held back, when its block or its job has ended well."""
-        from goworkers_py.api.held import publish_held
+        from goworkers_py.features.atomic.push import publish_held
 
         publish_held(pushes, self.publish, lambda: self.broker.batches)
 

@@ -16,9 +16,9 @@ from goworkers_py.policy.registry import Registry
 
 if TYPE_CHECKING:
     from goworkers_py.api.client_links import ClientLink
-    from goworkers_py.api.periodic_plan import DeclaredPeriodic
     from goworkers_py.config.options import Config, QueueConfig
-    from goworkers_py.core.election import LeaderChange
+    from goworkers_py.features.periodic.plan import DeclaredPeriodic
+    from goworkers_py.features.standby.election import LeaderChange
     from goworkers_py.links.around import Arounds
     from goworkers_py.links.chain import Middleware
     from goworkers_py.runtime.alive.health_handlers import HealthHandler

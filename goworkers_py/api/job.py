@@ -12,8 +12,8 @@ from goworkers_py.config.job_options import SetOptions, checked
 from goworkers_py.config.moments import Delay, Moment, after
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.values import dataclass
+from goworkers_py.features.chains.payload import CHAIN, as_texts
 from goworkers_py.policy.registry import JobSpec
-from goworkers_py.wire.chain import CHAIN, as_texts
 from goworkers_py.wire.needs import TYPED
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from goworkers_py.api.client import Client
     from goworkers_py.core.clock import Clock
     from goworkers_py.core.effect import Push
-    from goworkers_py.core.held_pushes import Home
+    from goworkers_py.features.atomic.held_pushes import Home
     from goworkers_py.policy.arguments import Both
 
 P = ParamSpec("P")
@@ -129,7 +129,7 @@ class Job(Generic[P, R]):
 
         It runs as a job of this class: when it raises, it is retried, and the members are safe. See docs/groups.md.
         """
-        from goworkers_py.api.aggregating import aggregating
+        from goworkers_py.features.groups.api import aggregating
 
         single = self.set(group=None, unique_for=False)
         run = aggregating(function, self._spec.name, self._spec.arguments, lambda args: single.enqueue_bulk([args]))

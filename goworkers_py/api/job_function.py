@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
 from goworkers_py.core.errors import ConfigError
-from goworkers_py.links.atomic import hold_back
-from goworkers_py.policy.iterable import is_iterable, takes_cursor
+from goworkers_py.features.atomic.run import hold_back
+from goworkers_py.features.iteration.iterable import is_iterable, takes_cursor
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -11,10 +11,10 @@ from weakref import WeakKeyDictionary
 from goworkers_py.api.request import require
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core import machine
-from goworkers_py.core.batch import BatchTie
 from goworkers_py.core.effect import Push
 from goworkers_py.core.levels import Priority, level_of
 from goworkers_py.features import FEATURES
+from goworkers_py.features.batches.batch import BatchTie
 from goworkers_py.wire import payload
 from goworkers_py.wire.needs import FIELD, KWARGS, field_of
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from goworkers_py.api.worker_check import WorkerCheck
     from goworkers_py.config.enqueue_options import EnqueueOptions
     from goworkers_py.core.effect import Tie
-    from goworkers_py.core.group import GroupMembership
     from goworkers_py.features.feature import Feature
-    from goworkers_py.policy.grouping import Grouping
+    from goworkers_py.features.groups.group import GroupMembership
+    from goworkers_py.features.groups.push import Grouping
 
 Times = Mapping[str, float | int]
 Owns = Sequence[Mapping[str, Any]]
@@ -206,7 +206,7 @@ class JobWriters:
             fields[FIELD] = {**field_of(needs), **asked.members}
         grouping = None
         if "group" in options.said:
-            from goworkers_py.policy.grouping import grouping_of
+            from goworkers_py.features.groups.push import grouping_of
 
             grouping = grouping_of(options.said, kwargs or {})
         if grouping is not None:

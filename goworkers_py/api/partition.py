@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from goworkers_py.api.client import Client
 from goworkers_py.api.producer import Producer
-from goworkers_py.api.term_broker import broker_now, broker_of_pushes
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.strikes import Lock
+from goworkers_py.features.standby.term_broker import broker_now, broker_of_pushes
 from goworkers_py.runtime.scheduling.due_hints import DueHints
 from goworkers_py.wire.message import Timestamps
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.broker import Broker
     from goworkers_py.config.options import Config
     from goworkers_py.core.clock import Clock
-    from goworkers_py.core.election import Term
+    from goworkers_py.features.standby.election import Term
     from goworkers_py.links.handlers import Handlers
 
 

@@ -28,7 +28,7 @@ def plan_of(declared: Declarations, config: Config) -> Plan:
     queues = _queues_to_run(declared, config)
     for queue in queues:
         if queue.list_:
-            from goworkers_py.api.plain_queues import plain_handler
+            from goworkers_py.features.plain_lists.plain_queues import plain_handler
 
             registry.handle(queue.name, *plain_handler(queue, registry))
         elif queue.handler:

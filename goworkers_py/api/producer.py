@@ -13,21 +13,21 @@ from goworkers_py.api.job_writer import check_options
 from goworkers_py.api.request import PushRequest
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.moments import Delay, Moment, after
-from goworkers_py.core.batch import RETAIN_S
-from goworkers_py.links.atomic import hold_back
+from goworkers_py.features.atomic.run import hold_back
+from goworkers_py.features.batches.batch import RETAIN_S
 
 if TYPE_CHECKING:
-    from goworkers_py.admin.cancelling import CancelAnswer
-    from goworkers_py.admin.chains import ChainList
     from goworkers_py.admin.inspector import Inspector
     from goworkers_py.admin.job_status import JobStatus
-    from goworkers_py.api.batches import Batch, OnEvent, OpenBatches
-    from goworkers_py.api.chains import Chain, Parallel
     from goworkers_py.api.client import Client
     from goworkers_py.api.job import Signature
     from goworkers_py.brokers.broker import Broker
-    from goworkers_py.core.batch import Event
     from goworkers_py.core.clock import Clock
+    from goworkers_py.features.batches.api import Batch, OnEvent, OpenBatches
+    from goworkers_py.features.batches.batch import Event
+    from goworkers_py.features.cancelling.admin import CancelAnswer
+    from goworkers_py.features.chains.admin import ChainList
+    from goworkers_py.features.chains.api import Chain, Parallel
     from goworkers_py.links.handlers import Handlers
     from goworkers_py.wire.message import Timestamps
 
@@ -122,7 +122,7 @@ class Producer(ABC):
     @property
     def batches(self) -> OpenBatches:
         if self._batches is None:
-            from goworkers_py.api.batches import OpenBatches
+            from goworkers_py.features.batches.api import OpenBatches
 
             self._batches = OpenBatches(lambda: self.client)
         return self._batches
@@ -143,7 +143,7 @@ class Producer(ABC):
         `report.s(7)`. When the block raises, the batch is cancelled. `retain`: for how long its status is kept after
         its end. docs/batches.md tells more.
         """
-        from goworkers_py.api.batches import new_batch
+        from goworkers_py.features.batches.api import new_batch
 
         callbacks: dict[Event, OnEvent] = {"success": on_success, "complete": on_complete, "death": on_death}
         return new_batch(self.client, self.batches, name, callbacks, retain)
@@ -151,7 +151,7 @@ class Producer(ABC):
     @property
     def chains(self) -> ChainList:
         if self._chains is None:
-            from goworkers_py.admin.chains import ChainList
+            from goworkers_py.features.chains.admin import ChainList
 
             self._chains = ChainList(lambda: self.broker)
         return self._chains
@@ -159,14 +159,14 @@ class Producer(ABC):
     def chain(self, *links: Signature | Parallel) -> Chain:
         """`workers.chain(fetch.s(url), parse.s(workers.PREVIOUS)).enqueue()`: each job is pushed in the step in which
         the one before ends well, and PREVIOUS in its arguments is the result of that one. docs/chains.md tells more."""
-        from goworkers_py.api.chains import new_chain
+        from goworkers_py.features.chains.api import new_chain
 
         return new_chain(lambda: self.client, links)
 
     def parallel(self, *parts: Signature) -> Parallel:
         """`workers.chain(workers.parallel(a.s(1), b.s(2)), total.s(workers.PREVIOUS))`: the parts of this link run side
         by side, and the next link gets the list of their results, in the order of the parts."""
-        from goworkers_py.api.chains import parallel
+        from goworkers_py.features.chains.api import parallel
 
         return parallel(parts)
 

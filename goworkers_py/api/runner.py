@@ -14,8 +14,8 @@ from goworkers_py.brokers.open_broker import kind_of_broker
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, ConfigError, UnknownJob
+from goworkers_py.features.groups.aggregates import Aggregates
 from goworkers_py.observe.health_report import STARTING, HealthReport, merged
-from goworkers_py.policy.aggregates import Aggregates
 from goworkers_py.runtime.assembly import assemble
 from goworkers_py.runtime.daemon import Daemon
 from goworkers_py.runtime.interpreter import AT_START, collect_garbage_less_often, keep_what_a_start_has_imported
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from goworkers_py.admin.doctor import OurWork
     from goworkers_py.api.declarations import Declarations
     from goworkers_py.api.partition import Partition
-    from goworkers_py.api.receiver import Receiver
     from goworkers_py.brokers.broker import Broker
-    from goworkers_py.config.central import CentralSource
     from goworkers_py.config.options import Config
     from goworkers_py.core.clock import Clock
     from goworkers_py.core.command import Obey
+    from goworkers_py.features.configuration.central import CentralSource
+    from goworkers_py.features.messages.receiver import Receiver
+    from goworkers_py.features.standby.standby import Standby
     from goworkers_py.policy.registry import Registry
     from goworkers_py.runtime.launcher import Launcher
     from goworkers_py.runtime.plan import Plan
-    from goworkers_py.runtime.standby.standby import Standby
     from goworkers_py.web.port import OpenPort
     from goworkers_py.web.server import WebServer
     from goworkers_py.web.site.host import Host
@@ -94,7 +94,7 @@ class Runner:
         plan, declared = self.plan_from(partition.config), self._declared
         if not declared.periodic and not plan.config.periodic:
             return plan
-        from goworkers_py.api.periodic_plan import periodic_jobs  # with time zones
+        from goworkers_py.features.periodic.plan import periodic_jobs  # with time zones
 
         jobs = periodic_jobs(declared.periodic, plan.config, declared.registry, lambda: partition.client)
         return dataclasses.replace(plan, periodic=jobs if jobs.jobs else None)
@@ -111,7 +111,7 @@ class Runner:
 
     def receiver(self, config: Config, partition: Partition) -> Receiver:
         """Works the queues of `config` in the background, on a broker of its own."""
-        from goworkers_py.api.receiver import Receiver
+        from goworkers_py.features.messages.receiver import Receiver
 
         plan = self.plan_from(config)
         broker = self._app.open_broker(plan.config)
@@ -132,7 +132,7 @@ class Runner:
         partition.stands_by = plan.config.standby and not partition.broker.one_consumer
         if not partition.stands_by:
             return on(partition.broker)
-        from goworkers_py.runtime.standby.standby import Standby
+        from goworkers_py.features.standby.standby import Standby
 
         return Standby(plan, partition.broker, on, obey, partition.lead if self._is_daemon else None)
 
@@ -205,7 +205,7 @@ class Runner:
         self._is_daemon = True
         daemon = self.daemon(obey)
         if self._app.central is not None:
-            from goworkers_py.runtime.commands.config_taker import ConfigTaker, log_start
+            from goworkers_py.features.configuration.service import ConfigTaker, log_start
 
             log_start(self._app.central)
             broker = self._app.open_broker(self._app.central.home)

@@ -120,7 +120,7 @@ def _features(needs: frozenset[str]) -> str:
 
 def _since(needs: frozenset[str]) -> str:
     """The first release that knows all of them."""
-    from goworkers_py.core.periodic import generation_order
+    from goworkers_py.features.periodic.schedule import generation_order
     from goworkers_py.policy.known_needs import SINCE
 
     return max((SINCE.get(need, __version__) for need in needs), key=generation_order)

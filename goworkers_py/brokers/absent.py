@@ -11,18 +11,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.brokers.contracts.cancels import Cancels
 from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.contracts.recoverable import Beat, Judge, LiveProcess, Presence, Recoverable, Recovered
 from goworkers_py.brokers.contracts.store import Forward, Posted, Store
 from goworkers_py.brokers.contracts.transport import Settled, SettlementBatch, Transport
 from goworkers_py.core import machine
-from goworkers_py.core.cancel import Tombstone
 from goworkers_py.core.command import Command
-from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
+from goworkers_py.features.cancelling.contract import Cancels
+from goworkers_py.features.cancelling.tombstone import Tombstone
+from goworkers_py.features.iteration.cursor import Cursor, Iteration
 from goworkers_py.observe.executions import ByQueue
 from goworkers_py.wire.process_record import ProcessMember, ProcessSnapshot
 

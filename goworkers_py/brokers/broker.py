@@ -13,24 +13,24 @@ from goworkers_py.features import feature_of
 
 if TYPE_CHECKING:
     from goworkers_py.brokers.contracts.admin import Admin
-    from goworkers_py.brokers.contracts.batches import Batches
-    from goworkers_py.brokers.contracts.calls import Calls
-    from goworkers_py.brokers.contracts.cancels import Cancels
-    from goworkers_py.brokers.contracts.chains import Chains
-    from goworkers_py.brokers.contracts.configurations import Configurations
     from goworkers_py.brokers.contracts.control import Control
     from goworkers_py.brokers.contracts.death_marks import DeathMarks
-    from goworkers_py.brokers.contracts.groups import Groups
-    from goworkers_py.brokers.contracts.leadership import Leadership
     from goworkers_py.brokers.contracts.metrics import Metrics
     from goworkers_py.brokers.contracts.neighbours import Neighbours
-    from goworkers_py.brokers.contracts.periodic import Periodic
     from goworkers_py.brokers.contracts.recoverable import Recoverable
     from goworkers_py.brokers.contracts.store import Store
     from goworkers_py.brokers.contracts.transport import Transport
     from goworkers_py.config.options import Config
-    from goworkers_py.core.election import Fence
+    from goworkers_py.features.batches.contract import Batches
+    from goworkers_py.features.cancelling.contract import Cancels
+    from goworkers_py.features.chains.contract import Chains
+    from goworkers_py.features.commands.contract import Calls
+    from goworkers_py.features.configuration.contract import Configurations
     from goworkers_py.features.feature import Feature, PartMaker
+    from goworkers_py.features.groups.contract import Groups
+    from goworkers_py.features.periodic.contract import Periodic
+    from goworkers_py.features.standby.contract import Leadership
+    from goworkers_py.features.standby.election import Fence
 
 P = TypeVar("P")
 

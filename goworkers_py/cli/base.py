@@ -227,7 +227,7 @@ def _central(
 ) -> Config:
     """The local configuration, and over it the newest version of a central one, on the broker of the local one. A
     version that cannot be used does not keep processes from starting, because a stranger could have written it."""
-    from goworkers_py.config.central import CentralSource, ignored
+    from goworkers_py.features.configuration.central import CentralSource, ignored
 
     app = _app()
     home = load(local, environment=of_connection(os.environ, variable), flags=of_connection(flags))

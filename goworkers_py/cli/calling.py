@@ -11,15 +11,15 @@ import click
 import simplejson
 
 from goworkers_py.admin.filter import counted
-from goworkers_py.admin.fleet_calls import SIGNALS, fits, why_not_asked
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.fleet import Process
 from goworkers_py.cli.base import FAILED, Function, connected, fail, named_partition
 from goworkers_py.cli.noting import noted
 from goworkers_py.cli.selection import as_json, confirm
-from goworkers_py.core import call as names
-from goworkers_py.core.call import Answer, Target
 from goworkers_py.core.escaping import one_json_line, one_line
+from goworkers_py.features.commands import call as names
+from goworkers_py.features.commands.admin import SIGNALS, fits, why_not_asked
+from goworkers_py.features.commands.call import Answer, Target
 
 
 def targeted(command: Function) -> Function:

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 import simplejson
 
-from goworkers_py.admin.central_configuration import check as check_text
 from goworkers_py.admin.filter import counted
 from goworkers_py.api.app import App
 from goworkers_py.cli.base import (
@@ -29,8 +28,9 @@ from goworkers_py.cli.tables import TextTable, clock_time
 from goworkers_py.config.ini_file import text_of
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.escaping import one_json_line
-from goworkers_py.core.stored_config import StoredConfig
-from goworkers_py.policy.aggregates import Aggregates
+from goworkers_py.features.configuration.admin import check as check_text
+from goworkers_py.features.configuration.stored_config import StoredConfig
+from goworkers_py.features.groups.aggregates import Aggregates
 from goworkers_py.runtime.plan import Plan
 
 named = click.option("--name", required=True, metavar="NAME", help="name of the central configuration")

@@ -10,7 +10,6 @@ from typing import NoReturn
 import click
 import simplejson
 
-from goworkers_py.admin.cancelling import IN_OTHERS, CancelAnswer, not_obeyed
 from goworkers_py.admin.filter import Filter, counted
 from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.api.app import App
@@ -22,6 +21,7 @@ from goworkers_py.cli.selection import as_json, chosen, dry_run, filtered, limit
 from goworkers_py.cli.tables import clock_time, printable
 from goworkers_py.cli.times import HOW, time_of
 from goworkers_py.core.job_state import INDEXED, StateWord
+from goworkers_py.features.cancelling.admin import IN_OTHERS, CancelAnswer, not_obeyed
 from goworkers_py.policy.lines import owner_of
 
 

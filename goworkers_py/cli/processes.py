@@ -16,8 +16,8 @@ from goworkers_py.cli.calling import Caller, reached, targeted
 from goworkers_py.cli.listing import show_all
 from goworkers_py.cli.selection import as_json, yes
 from goworkers_py.cli.tables import TextTable, duration
-from goworkers_py.core import call as names
-from goworkers_py.core.call import Target
+from goworkers_py.features.commands import call as names
+from goworkers_py.features.commands.call import Target
 
 
 @click.group(cls=ListGroup)

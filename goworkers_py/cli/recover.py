@@ -20,7 +20,7 @@ from goworkers_py.cli.noting import noted
 from goworkers_py.cli.selection import as_json, confirm, limit, tell, yes
 from goworkers_py.cli.tables import when
 from goworkers_py.core.escaping import one_line
-from goworkers_py.policy.for_ruby import ForRuby
+from goworkers_py.features.echoes.for_ruby import ForRuby
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.runtime.recovering.recoverer import judge_by, recovering
 from goworkers_py.wire.message import describe_job

@@ -73,7 +73,7 @@ def load(
     file = read(path or ConfigText("", ""))
     where = str(path) if path else ""
     if central is not None:
-        from goworkers_py.config.central import central_part, check_threads_of, write_over
+        from goworkers_py.features.configuration.central import central_part, check_threads_of, write_over
 
         stored = central_part(central)
         check_threads_of(_config_of(stored, str(central), {}, {}, (), name_of), str(central))

@@ -32,7 +32,7 @@ def option(
 ) -> T:
     """A row of the table. `flag` is a short flag for the command line; a `secret` value is not in the repr; `alias` is
     the option's other name, which every source accepts as well; a `central` option may stand in a central configuration
-    too, see `config.central`: it names no code, file, user or address."""
+    too, see `features.configuration.central`: it names no code, file, user or address."""
     metadata = {"parse": parse, "help": about, "flag": flag, "alias": alias, "central": central}
     return field(default=default, metadata=metadata, repr=not secret)
 

@@ -37,11 +37,11 @@ from goworkers_py.config.queue_options import SERIAL as SERIAL
 from goworkers_py.config.queue_options import PoolConfig as PoolConfig
 from goworkers_py.config.queue_options import QueueConfig as QueueConfig
 from goworkers_py.config.web_options import WebConfig as WebConfig
-from goworkers_py.core.election import MAIN
 from goworkers_py.core.errors import ConfigError
-from goworkers_py.core.held_pushes import Home
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.core.values import dataclass
+from goworkers_py.features.atomic.held_pushes import Home
+from goworkers_py.features.standby.election import MAIN
 
 SECTION = "pyworkers"
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeVar
 from goworkers_py.core.values import dataclass
 
 if TYPE_CHECKING:
-    from goworkers_py.core.cursor import Cursor
-    from goworkers_py.core.group import Group
+    from goworkers_py.features.groups.group import Group
+    from goworkers_py.features.iteration.cursor import Cursor
 
 # How long a broker knows the id of a push, and of an effect that was applied.
 ID_LIFE_S = 86_400
@@ -201,8 +201,7 @@ class StoreValue:
 
 @dataclass(frozen=True, slots=True)
 class MeetTombstone:
-    """Removes the tombstone of a job, see `brokers.contracts.cancels`, and tells who has cancelled it how the job has
-    ended."""
+    """Removes the tombstone of a job, and tells who has cancelled it how the job has ended."""
 
     jid: str
     state: str  # "cancelled", or the state into which the job went on
@@ -233,7 +232,7 @@ StatusWord = Literal["queued", "working", "retrying", "complete", "failed", "sto
 
 @dataclass(frozen=True, slots=True)
 class ShowStatus:
-    """Writes the state of a job where the gem sidekiq-status looks for it, see `wire.sidekiq_status`. A broker that no
+    """Writes the state of a job where the gem sidekiq-status looks for it, see `features.ruby_status`. A broker that no
     Ruby program can reach does nothing. Like NoteState, this effect may happen again, and may fail."""
 
     jid: str
@@ -249,7 +248,7 @@ class ShowStatus:
 
 @dataclass(frozen=True, slots=True)
 class PushEcho:
-    """Pushes the echo of a job that has ended: a payload for a Ruby queue, see `policy.echoes`."""
+    """Pushes the echo of a job that has ended: a payload for a Ruby queue, see `features.echoes.end`."""
 
     jid: str
     queue: str
@@ -264,7 +263,7 @@ class PushEcho:
 
 @dataclass(frozen=True, slots=True)
 class FreeRubyLock:
-    """Ends a lock of the gem sidekiq-unique-jobs, if this job holds it, see `wire.ruby_lock`. Like FreeLock, this
+    """Ends a lock of the gem sidekiq-unique-jobs, if this job holds it, see `features.ruby_locks`. Like FreeLock, this
     effect may happen again, and may fail. A broker that no Ruby program can reach does nothing."""
 
     jid: str

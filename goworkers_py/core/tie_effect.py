@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 from goworkers_py.core.values import NamedTuple
 
 if TYPE_CHECKING:
-    from goworkers_py.core.batch import Membership, Way
-    from goworkers_py.core.chain import ChainLink
+    from goworkers_py.features.batches.batch import Membership, Way
+    from goworkers_py.features.chains.chain import ChainLink
 
 
 class EndInBatch(NamedTuple):
     """Counts the end of a job in its batch. It pushes the callbacks of the batch, and of those around it, that are due
-    then, see `brokers.contracts.batches`. A batch that is not there counts nothing. A named tuple is made in
+    then, see `features.batches.contract`. A batch that is not there counts nothing. A named tuple is made in
     a third of the time of a dataclass."""
 
     jid: str
     member: Membership
     way: Way
-    death: bytes = b""  # how it has failed, see `wire.batch`
+    death: bytes = b""  # how it has failed, see `features.batches.payload`
     discarded: bool = False
 
     @property

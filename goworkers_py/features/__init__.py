@@ -15,6 +15,23 @@ NAMES = (
     "tracking",
     "unique",
     "limits",
+    "chains",
+    "batches",
+    "groups",
+    "atomic",
+    "cancelling",
+    "commands",
+    "configuration",
+    "delays",
+    "echoes",
+    "expiry",
+    "iteration",
+    "messages",
+    "periodic",
+    "plain_lists",
+    "ruby_locks",
+    "ruby_status",
+    "standby",
 )
 FEATURES: Sequence[Feature] = [import_module(f"{__name__}.{name}.feature").FEATURE for name in NAMES]
 # The order in which people see them: pages, findings of the doctor, metrics.

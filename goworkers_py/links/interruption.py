@@ -9,8 +9,8 @@ until it is thrown, and meets the exception before it goes on, see `core.strikes
 
 from __future__ import annotations
 
-from goworkers_py.core.cancel import CancelRequest
 from goworkers_py.core.strikes import Lock, target_of
+from goworkers_py.features.cancelling.tombstone import CancelRequest
 from goworkers_py.wire.message import Message
 
 _CANCELLING = Lock()

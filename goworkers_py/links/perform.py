@@ -18,16 +18,16 @@ import simplejson
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError, ArgumentsDoNotFit, BrokerUnavailable, UnknownJob
 from goworkers_py.core.fork_count import FORKS
-from goworkers_py.core.held_pushes import HeldPushes, Home
 from goworkers_py.core.outcome import DONE, REQUEUE, REQUEUE_LAST, Done, Outcome
 from goworkers_py.core.strikes import target_of
+from goworkers_py.features.atomic.held_pushes import HeldPushes, Home
+from goworkers_py.features.atomic.run import AtomicFinish
+from goworkers_py.features.chains.payload import given
+from goworkers_py.features.iteration.iterable import CURSOR, is_generator
+from goworkers_py.features.iteration.run import NULL, BeginIteration
 from goworkers_py.links.around import Arounds
-from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run
-from goworkers_py.links.iterate import NULL, BeginIteration
-from goworkers_py.policy.iterable import CURSOR, is_generator
 from goworkers_py.policy.registry import JobSpec, Registry
-from goworkers_py.wire.chain import given
 from goworkers_py.wire.message import Message
 
 log = logging.getLogger("goworkers_py.job")

@@ -12,9 +12,9 @@ from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentsDoNotFit, DiscardJob, JobCancelled, RetryJob, UnknownJob
 from goworkers_py.core.outcome import CANCELLED, KEEP, Dead, Discard, Done, Outcome, Retry
 from goworkers_py.core.values import dataclass
+from goworkers_py.features.iteration.run import with_cursor
 from goworkers_py.links.chain import Run
 from goworkers_py.links.handlers import Handlers
-from goworkers_py.links.iterate import with_cursor
 from goworkers_py.observe.log_format import time_text
 from goworkers_py.policy.registry import Registry
 from goworkers_py.policy.retry import RetryPolicy

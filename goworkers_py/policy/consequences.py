@@ -12,18 +12,26 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from goworkers_py.core.batch import Way
 from goworkers_py.core.effect import Effect, EndSet
 from goworkers_py.core.job_state import ENDED, StateWord
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Joined, Keep, Outcome, Reschedule, Retry
 from goworkers_py.core.tie_effect import EndInBatch, EndLink
 from goworkers_py.core.values import NamedTuple
 from goworkers_py.features import FEATURES
+from goworkers_py.features.batches.batch import Way
+from goworkers_py.features.batches.payload import (
+    BATCH,
+    LONGEST_ERROR,
+    batch_of,
+    death_of,
+    error_of,
+    is_over,
+    shown_class,
+)
+from goworkers_py.features.chains.payload import CHAIN, chain_of
 from goworkers_py.features.feature import Follow
+from goworkers_py.features.groups.payload import group_of
 from goworkers_py.wire import deep, payload
-from goworkers_py.wire.batch import BATCH, LONGEST_ERROR, batch_of, death_of, error_of, is_over, shown_class
-from goworkers_py.wire.chain import CHAIN, chain_of
-from goworkers_py.wire.group import group_of
 from goworkers_py.wire.needs import FIELD, GROUP
 
 log = logging.getLogger(__name__)

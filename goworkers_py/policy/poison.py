@@ -20,10 +20,10 @@ from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import PoisonPill, UnreadablePayload
 from goworkers_py.core.levels import base_of, plain_list_of
 from goworkers_py.core.values import dataclass
+from goworkers_py.features.plain_lists.payload import wrapped
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import failure_fields
 from goworkers_py.wire.message import Message, Timestamps, epoch, jid_where_missing, whole_number
-from goworkers_py.wire.plain_message import wrapped
 
 log = logging.getLogger(__name__)
 

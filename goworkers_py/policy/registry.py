@@ -12,9 +12,9 @@ from goworkers_py.config.job_options import NOTHING_SAID, CodeOptions
 from goworkers_py.core.errors import ConfigError, UnknownJob
 from goworkers_py.core.values import dataclass
 from goworkers_py.features import FEATURES
+from goworkers_py.features.iteration.iterable import is_iterable
 from goworkers_py.observe.job_log_levels import level_named
 from goworkers_py.policy.arguments import Arguments
-from goworkers_py.policy.iterable import is_iterable
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.needs import ITERATE

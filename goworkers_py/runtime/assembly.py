@@ -10,29 +10,34 @@ from typing import TYPE_CHECKING
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.config.options import EchoConfig
 from goworkers_py.config.partitions import MAIN
-from goworkers_py.core.call import BUILT_IN
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.election import Term
 from goworkers_py.core.levels import base_of, plain_list_of
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.features import FEATURES
+from goworkers_py.features.atomic.run import AtomicFinish
+from goworkers_py.features.cancelling.service import Canceller
+from goworkers_py.features.commands.built_in_commands import BuiltInCommands
+from goworkers_py.features.commands.call import BUILT_IN
+from goworkers_py.features.commands.own_commands import OwnCommands
+from goworkers_py.features.commands.service import Commands, Facts
+from goworkers_py.features.expiry.run import Expiry
+from goworkers_py.features.groups.aggregates import Aggregates
+from goworkers_py.features.groups.link import aggregate
+from goworkers_py.features.groups.run import GroupMembers
 from goworkers_py.features.in_process import InProcess, WorkerProcess
-from goworkers_py.links.aggregate import aggregate
-from goworkers_py.links.atomic import AtomicFinish
+from goworkers_py.features.iteration.run import BeginIteration, begin_iteration
+from goworkers_py.features.standby.election import Term
+from goworkers_py.features.standby.link import in_term
 from goworkers_py.links.chain import Run, adapt, wrap_all
-from goworkers_py.links.expiry import Expiry
-from goworkers_py.links.iterate import BeginIteration, begin_iteration
 from goworkers_py.links.log import log_runs
 from goworkers_py.links.perform import perform
 from goworkers_py.links.retry import RetryLink
 from goworkers_py.links.stats import stats
-from goworkers_py.links.term import in_term
 from goworkers_py.links.time_limit import Watch, time_limit
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
-from goworkers_py.policy.aggregates import Aggregates
 from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.retry import RetryPolicy
@@ -41,9 +46,6 @@ from goworkers_py.runtime.alive.health_handlers import HealthHandlers
 from goworkers_py.runtime.alive.heartbeat import Heartbeat
 from goworkers_py.runtime.alive.lease import Lease, TermLease
 from goworkers_py.runtime.alive.reporter import Reporter
-from goworkers_py.runtime.commands.built_in_commands import BuiltInCommands
-from goworkers_py.runtime.commands.commands import Commands, Facts
-from goworkers_py.runtime.commands.own_commands import OwnCommands
 from goworkers_py.runtime.fetching.pauses import Pauses
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.launcher import Launcher
@@ -54,8 +56,6 @@ from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.recovering.lost_jobs import lost_jobs
 from goworkers_py.runtime.recovering.recoverer import Recoverer, judge_by, recovering
 from goworkers_py.runtime.run_state import RunState
-from goworkers_py.runtime.running.canceller import Canceller
-from goworkers_py.runtime.running.group_members import GroupMembers
 from goworkers_py.runtime.running.guard import Guard
 from goworkers_py.runtime.running.net import Net
 from goworkers_py.runtime.running.quarantine import Quarantine
@@ -72,11 +72,11 @@ from goworkers_py.runtime.shared import Shared
 from goworkers_py.wire.message import Message, Timestamps
 
 if TYPE_CHECKING:
-    from goworkers_py.policy.for_ruby import ForRuby
+    from goworkers_py.features.echoes.for_ruby import ForRuby
+    from goworkers_py.features.echoes.run import RubyJobs
+    from goworkers_py.features.groups.service import GroupFlusher
+    from goworkers_py.features.periodic.service import Firer
     from goworkers_py.runtime.running.marked_runs import MarkedRuns
-    from goworkers_py.runtime.running.ruby_jobs import RubyJobs
-    from goworkers_py.runtime.scheduling.firer import Firer
-    from goworkers_py.runtime.scheduling.group_flusher import GroupFlusher
 
 NEEDED = (Capability.DELAYS, Capability.STORE, Capability.LEASES, Capability.CONTROL)
 # Of a queue service that delivers jobs again by itself.
@@ -106,7 +106,7 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
 def _for_ruby(config: EchoConfig) -> ForRuby | None:
     if config == EchoConfig():  # does nothing for Ruby
         return None
-    from goworkers_py.policy.for_ruby import ForRuby
+    from goworkers_py.features.echoes.for_ruby import ForRuby
 
     return ForRuby.of(config)
 
@@ -183,7 +183,7 @@ class _Assembly:
     def _ruby_jobs(self) -> RubyJobs | None:
         if self._for_ruby is None:
             return None
-        from goworkers_py.runtime.running.ruby_jobs import RubyJobs
+        from goworkers_py.features.echoes.run import RubyJobs
 
         timestamps = Timestamps(self._config.timestamps)
         return RubyJobs(self._for_ruby, self._broker.neighbours, timestamps, self._shared.clock.wall)
@@ -237,14 +237,14 @@ class _Assembly:
         plan, shared = self._plan, self._shared
         if not Aggregates(plan.registry).specs():
             return None
-        from goworkers_py.runtime.scheduling.group_flusher import GroupFlusher
+        from goworkers_py.features.groups.service import GroupFlusher
 
         return GroupFlusher(self._broker, plan, shared.clock.wall, shared.outage)
 
     def _firer(self) -> Firer | None:
         if (periodic := self._plan.periodic) is None:
             return None
-        from goworkers_py.runtime.scheduling.firer import Firer
+        from goworkers_py.features.periodic.service import Firer
 
         return Firer(self._broker, periodic, self._shared.counters, self._shared.outage)
 
@@ -296,7 +296,7 @@ def lane_of(
     net = Net(_retry_policy(plan), plan.registry, plan.handlers, run_stats, shared.clock.at_latest)
     read = None
     if plain_list_of(queue):
-        from goworkers_py.runtime.running.plain_reader import PlainReader
+        from goworkers_py.features.plain_lists.run import PlainReader
 
         read = PlainReader(shared.clock.wall, Timestamps(plan.config.timestamps))
     guard = Guard(chain, net, needs, shared.quarantine, expiry, runs, aggregation, read)

@@ -19,8 +19,8 @@ from goworkers_py.observe.health_report import HealthReport, with_partitions
 
 if TYPE_CHECKING:
     from goworkers_py.core.delivery import Delivery
-    from goworkers_py.runtime.commands.config_change import AnyLauncher
-    from goworkers_py.runtime.commands.config_taker import ConfigTaker
+    from goworkers_py.features.configuration.config_change import AnyLauncher
+    from goworkers_py.features.configuration.service import ConfigTaker
     from goworkers_py.runtime.plan import Plan
 
 log = logging.getLogger(__name__)

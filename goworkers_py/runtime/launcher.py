@@ -13,7 +13,7 @@ from goworkers_py.core import machine
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable, Fenced
-from goworkers_py.core.stored_config import ConfigInForce
+from goworkers_py.features.configuration.stored_config import ConfigInForce
 from goworkers_py.features.in_process import InProcess
 from goworkers_py.runtime import forks
 from goworkers_py.runtime.alive.health import Health

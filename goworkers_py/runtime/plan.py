@@ -7,9 +7,9 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from goworkers_py.config.options import Config, PoolConfig, QueueConfig
-from goworkers_py.core.election import LeaderChange, Term
-from goworkers_py.core.held_pushes import Destination
 from goworkers_py.core.values import dataclass
+from goworkers_py.features.atomic.held_pushes import Destination
+from goworkers_py.features.standby.election import LeaderChange, Term
 from goworkers_py.links.around import Arounds
 from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.handlers import Handlers
@@ -17,7 +17,7 @@ from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.alive.health_handlers import HealthHandler
 
 if TYPE_CHECKING:
-    from goworkers_py.policy.periodic_job import PeriodicJobs
+    from goworkers_py.features.periodic.periodic_job import PeriodicJobs
 
 
 @dataclass(frozen=True)

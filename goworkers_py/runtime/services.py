@@ -6,19 +6,19 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from goworkers_py.core.values import dataclass
+from goworkers_py.features.cancelling.service import Canceller
+from goworkers_py.features.commands.service import Commands
 from goworkers_py.runtime.alive.heartbeat import Heartbeat
-from goworkers_py.runtime.commands.commands import Commands
 from goworkers_py.runtime.fetching.pauses import Pauses
 from goworkers_py.runtime.recovering.recoverer import Recoverer
-from goworkers_py.runtime.running.canceller import Canceller
 from goworkers_py.runtime.running.watchdog import Watchdog
 from goworkers_py.runtime.scheduling.relay import Relay
 from goworkers_py.runtime.scheduling.scheduler import Scheduler
 from goworkers_py.runtime.service import Service
 
 if TYPE_CHECKING:
-    from goworkers_py.runtime.scheduling.firer import Firer
-    from goworkers_py.runtime.scheduling.group_flusher import GroupFlusher
+    from goworkers_py.features.groups.service import GroupFlusher
+    from goworkers_py.features.periodic.service import Firer
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from goworkers_py.api.job import Signature
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.values import dataclass
-from goworkers_py.links.iterate import LONGEST_S, begin_iteration
+from goworkers_py.features.iteration.run import LONGEST_S, begin_iteration
 from goworkers_py.testing.enqueued_job import call_text
 from goworkers_py.testing.runner import SandboxRunner, as_worker
 from goworkers_py.testing.sandbox import MOST_RUNS, Sandbox, must_raise

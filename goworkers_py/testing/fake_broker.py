@@ -9,23 +9,23 @@ from collections.abc import Callable, Iterator, Sequence
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Push, Settled, SettlementBatch
-from goworkers_py.brokers.memory.batches import MemoryBatches
 from goworkers_py.brokers.memory.broker import MemoryBroker
-from goworkers_py.brokers.memory.chains import MemoryChains
 from goworkers_py.brokers.memory.endings import Endings
-from goworkers_py.brokers.memory.periodic import MemoryPeriodic
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.brokers.memory.transport import MemoryTransport
 from goworkers_py.config.options import Config
 from goworkers_py.core import machine
-from goworkers_py.core.chain import NewChain
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.effect import Effect, EndSet, PushJobs
 from goworkers_py.core.errors import NoResult
-from goworkers_py.core.group import GroupMembership
 from goworkers_py.core.identity import new_identity
 from goworkers_py.core.outcome import Joined, Outcome
-from goworkers_py.core.periodic import Firing, FiringResult, Release
+from goworkers_py.features.batches.memory import MemoryBatches
+from goworkers_py.features.chains.chain import NewChain
+from goworkers_py.features.chains.memory import MemoryChains
+from goworkers_py.features.groups.group import GroupMembership
+from goworkers_py.features.periodic.memory import MemoryPeriodic
+from goworkers_py.features.periodic.schedule import Firing, FiringResult, Release
 from goworkers_py.runtime.alive.lease import Lease
 
 AtOnce = Callable[[bytes], bytes]

@@ -19,8 +19,11 @@ from goworkers_py.core.delivery import BEGUN, ENDED, Delivery
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import REQUEUE, Keep, Outcome
+from goworkers_py.features.cancelling.service import Canceller
+from goworkers_py.features.groups.run import GroupMembers
+from goworkers_py.features.groups.service import GroupFlusher
+from goworkers_py.features.iteration.run import BeginIteration, begin_iteration
 from goworkers_py.links.handlers import Handlers
-from goworkers_py.links.iterate import BeginIteration, begin_iteration
 from goworkers_py.links.perform import close_own_loop
 from goworkers_py.links.time_limit import Watched
 from goworkers_py.observe.counters import Counters
@@ -31,12 +34,9 @@ from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.recovering.recoverer import judge_by, recovering
 from goworkers_py.runtime.run_state import RunState
-from goworkers_py.runtime.running.canceller import Canceller
-from goworkers_py.runtime.running.group_members import GroupMembers
 from goworkers_py.runtime.running.quarantine import Quarantine
 from goworkers_py.runtime.running.special_runs import SpecialRuns
 from goworkers_py.runtime.scheduling.due_hints import DueHints
-from goworkers_py.runtime.scheduling.group_flusher import GroupFlusher
 from goworkers_py.runtime.scheduling.relay import Relay
 from goworkers_py.runtime.scheduling.scheduler import Scheduler
 from goworkers_py.runtime.shared import Shared

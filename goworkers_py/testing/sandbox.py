@@ -16,10 +16,10 @@ from goworkers_py.config.moments import Delay, Moment, after, moment
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError, JobControl, UnknownJob
 from goworkers_py.core.job_state import JobState
+from goworkers_py.features.periodic.testing import fire_all, periodic_firer
 from goworkers_py.testing.enqueued_job import EnqueuedJob, JobRun
 from goworkers_py.testing.expectation import Expectation
 from goworkers_py.testing.fake_broker import FakeBroker
-from goworkers_py.testing.periodic import fire_all, periodic_firer
 from goworkers_py.testing.runner import SandboxRunner, as_worker
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import own_traceback

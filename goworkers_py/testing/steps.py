@@ -19,10 +19,10 @@ from typing import Any, cast
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.store import Store
-from goworkers_py.core.cancel import CancelRequest
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.values import dataclass
 from goworkers_py.features import FEATURES
+from goworkers_py.features.cancelling.tombstone import CancelRequest
 from goworkers_py.testing.enqueued_job import EnqueuedJob
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from goworkers_py.core.chain import PREVIOUS
 from goworkers_py.core.values import dataclass
+from goworkers_py.features.chains.chain import PREVIOUS
 from goworkers_py.wire.scalars import Converter, Unconvertible, from_json, shown, to_json
 
 Convert = Callable[[Converter | None, Any], Any]

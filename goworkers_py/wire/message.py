@@ -11,17 +11,17 @@ import simplejson
 
 from goworkers_py.core import machine
 from goworkers_py.core.errors import UnreadablePayload
-from goworkers_py.core.held_pushes import HeldPushes, Home
-from goworkers_py.core.joining import Join, JoinedBatch
 from goworkers_py.core.levels import plain_list_of
+from goworkers_py.features.atomic.held_pushes import HeldPushes, Home
+from goworkers_py.features.batches.joining import Join, JoinedBatch
+from goworkers_py.features.batches.payload import batch_of
 from goworkers_py.wire import payload
-from goworkers_py.wire.batch import batch_of
 from goworkers_py.wire.properties import Properties
 
 if TYPE_CHECKING:
-    from goworkers_py.core.cancel import CancelRequest
-    from goworkers_py.core.election import Term
     from goworkers_py.core.outcome import Outcome
+    from goworkers_py.features.cancelling.tombstone import CancelRequest
+    from goworkers_py.features.standby.election import Term
 
 # Sidekiq 8 writes integer milliseconds, every other program seconds. Epoch milliseconds passed this number in 1973,
 # epoch seconds will in the year 5138.
@@ -54,10 +54,10 @@ class Message:
     held: HeldPushes | Home | None
     thread: int
     begun_at: float  # set when a worker begins the job, see `Delivery.begun_at`
-    members: Sequence[Any]  # set for a job that aggregates a set, see `wire.group.Member`
-    iteration: object  # set for an iterable job only, see `links.iterate`
+    members: Sequence[Any]  # set for a job that aggregates a set, see `features.groups.payload.Member`
+    iteration: object  # set for an iterable job only, see `features.iteration.run`
     outcome: Outcome  # set when the chain of a job with ties has ended, see `runtime.running.net`
-    term: Term  # set where the process leads, see `links.term`
+    term: Term  # set where the process leads, see `features.standby.link`
     delivery: Any  # set for a job with marks, see `runtime.running.rungs`
     failure: tuple[str, str]  # set when the run has failed: class and text of the error, which would keep its frames
     on_progress: Callable[[str], None]  # set where the progress of the job is shown: it gets that as JSON

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import simplejson
 
 from goworkers_py.core.errors import UnreadablePayload
-from goworkers_py.core.stored_config import ConfigInForce
 from goworkers_py.core.values import dataclass
 from goworkers_py.core.version import __version__
+from goworkers_py.features.configuration.stored_config import ConfigInForce
 from goworkers_py.wire.message import whole_number
 from goworkers_py.wire.payload import encodable, read, write
 from goworkers_py.wire.ruby import ruby_flaw

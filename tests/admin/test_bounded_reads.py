@@ -16,15 +16,15 @@ from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import DEAD, OUTBOX, PARKED, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.brokers.redis.driver import connection as connection_module
-from goworkers_py.brokers.redis.group_entry import entry_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.queues import line_entry
-from goworkers_py.core.chain import MOST_AT_WORK
-from goworkers_py.core.group import Group
+from goworkers_py.features.chains.chain import MOST_AT_WORK
+from goworkers_py.features.commands.record import written_report
+from goworkers_py.features.groups.group import Group
+from goworkers_py.features.groups.group_entry import entry_of
 from goworkers_py.features.limits.redis_part import limit_key, limits_due_key, limits_key
 from goworkers_py.features.tracking.redis_part import ended_key
 from goworkers_py.features.unique.redis_part import lock_key
-from goworkers_py.wire.call_record import written_report
 
 MOST, MANY, LINES = 1_000, 3_000, 1_200
 FAR = 4e9

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from goworkers_py.admin.old_batches import LONG_OPEN_S, old_batches
-from goworkers_py.core.batch import BatchStatus
+from goworkers_py.features.batches.batch import BatchStatus
+from goworkers_py.features.batches.findings import LONG_OPEN_S, old_batches
 
 NOW = 1_800_000_000.0
 OLD = NOW - LONG_OPEN_S - 1

@@ -19,10 +19,10 @@ from waiting import eventually
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
-from goworkers_py.core import held_pushes
 from goworkers_py.core.errors import ConfigError, RetryJob, TooManyHeld
-from goworkers_py.core.held_pushes import HeldPushes
-from goworkers_py.links import atomic
+from goworkers_py.features.atomic import held_pushes
+from goworkers_py.features.atomic import run as atomic
+from goworkers_py.features.atomic.held_pushes import HeldPushes
 from goworkers_py.wire.message import Message, current_message
 
 pytestmark = pytest.mark.server

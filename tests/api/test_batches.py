@@ -18,8 +18,8 @@ from goworkers_py.admin.places import DEAD, waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import QueueConfig
-from goworkers_py.core.batch import BatchStatus
 from goworkers_py.core.errors import ArgumentError, BatchEnded, BrokerUnavailable, DuplicateJob, JobCancelled, KillJob
+from goworkers_py.features.batches.batch import BatchStatus
 from goworkers_py.wire.message import current_message
 
 

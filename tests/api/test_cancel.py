@@ -14,7 +14,6 @@ from apps import own_app, working
 from other_machine import other_machine
 from waiting import eventually
 
-from goworkers_py.admin import cancelling
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, Place, waiting_in
@@ -22,10 +21,11 @@ from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError, JobCancelled
+from goworkers_py.features.cancelling import admin as cancelling
+from goworkers_py.features.cancelling.service import Canceller
 from goworkers_py.features.tracking.effects import TrackedJob
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.observe.run_stats import RESULTS
-from goworkers_py.runtime.running.canceller import Canceller
 from goworkers_py.wire.message import Message, current_message
 
 

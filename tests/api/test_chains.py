@@ -16,9 +16,9 @@ from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.places import DEAD, waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
-from goworkers_py.core.chain import PREVIOUS, ChainStatus
 from goworkers_py.core.errors import ArgumentError, BatchEnded, JobCancelled, KillJob
-from goworkers_py.wire.chain import MOST_AROUND, MOST_LEVELS
+from goworkers_py.features.chains.chain import PREVIOUS, ChainStatus
+from goworkers_py.features.chains.payload import MOST_AROUND, MOST_LEVELS
 from goworkers_py.wire.message import current_message
 
 

@@ -14,7 +14,6 @@ import simplejson
 from apps import own_app, working
 from waiting import eventually
 
-from goworkers_py.admin import member_lookup
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.api.app import App
@@ -22,8 +21,9 @@ from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError, ConfigError, DiscardJob, KillJob
-from goworkers_py.core.group import Group, GroupEntry, OwnSettings
 from goworkers_py.core.timing import TIMING
+from goworkers_py.features.groups import member_lookup
+from goworkers_py.features.groups.group import Group, GroupEntry, OwnSettings
 from goworkers_py.features.unique.contract import Locks
 from goworkers_py.wire.message import Message, current_message
 

@@ -16,7 +16,7 @@ from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.timing import Timing
-from goworkers_py.runtime.scheduling import firer
+from goworkers_py.features.periodic import service as firer
 from goworkers_py.runtime.settling.unsettled import Unsettled
 
 FETCHED: list[Delivery] = []  # by the daemon of a test

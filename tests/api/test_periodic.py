@@ -16,9 +16,9 @@ from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.config.loader import load
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ConfigError
-from goworkers_py.core.periodic import Release, Rule
+from goworkers_py.features.periodic.periodic_job import PeriodicJob
+from goworkers_py.features.periodic.schedule import Release, Rule
 from goworkers_py.features.unique.lock import LockClaim
-from goworkers_py.policy.periodic_job import PeriodicJob
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from apps import own_app, working
 from calls import Call
 
 from goworkers_py.api.app import App
-from goworkers_py.api.reporting import AT_ONCE, PER_SECOND, ReportRate
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.features.commands.api import AT_ONCE, PER_SECOND, ReportRate
 
 
 @pytest.fixture

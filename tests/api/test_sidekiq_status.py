@@ -17,9 +17,9 @@ from goworkers_py import EnqueueOptions
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import JobCancelled
-from goworkers_py.runtime.running.canceller import Canceller
+from goworkers_py.features.cancelling.service import Canceller
+from goworkers_py.features.ruby_status.payload import LIFE_S
 from goworkers_py.wire.message import current_message
-from goworkers_py.wire.sidekiq_status import LIFE_S
 
 pytestmark = pytest.mark.server
 

@@ -20,9 +20,9 @@ from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py import ArgumentError, ArgumentsDoNotFit, ConfigError, TypedMessage, UnreadableBody, current_message
-from goworkers_py.api import receiver as receiver_module
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
+from goworkers_py.features.messages import receiver as receiver_module
 
 resolved: list[Any] = []
 

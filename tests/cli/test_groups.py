@@ -14,7 +14,7 @@ from calls import Call, one_line
 
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.effect import Push
-from goworkers_py.core.group import Group, GroupMembership, GroupSettings
+from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 
 GROUP = Group("billing", "Invoice", "user:7")
 

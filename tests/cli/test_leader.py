@@ -10,7 +10,7 @@ from apps import own_app
 from calls import Call, one_line
 
 from goworkers_py.api.app import App
-from goworkers_py.core.election import Bid, Fence, Standing
+from goworkers_py.features.standby.election import Bid, Fence, Standing
 
 
 @pytest.fixture

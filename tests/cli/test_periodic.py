@@ -15,8 +15,8 @@ from calls import Call, one_line
 
 from goworkers_py.config.feature_options import PeriodicConfig
 from goworkers_py.config.loader import load
-from goworkers_py.core.periodic import Firing, Release, Rule
-from goworkers_py.wire.schedule import schedule
+from goworkers_py.features.periodic.record import schedule
+from goworkers_py.features.periodic.schedule import Firing, Release, Rule
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from goworkers_py.config.central import MOST_LINES, MOST_THREADS, ignored, refuse_local
 from goworkers_py.config.feature_options import feature_sections
 from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import load
@@ -20,7 +19,8 @@ from goworkers_py.config.options import (
     options_of,
 )
 from goworkers_py.core.errors import ConfigError
-from goworkers_py.core.stored_config import LONGEST
+from goworkers_py.features.configuration.central import MOST_LINES, MOST_THREADS, ignored, refuse_local
+from goworkers_py.features.configuration.stored_config import LONGEST
 from goworkers_py.features.limits.options import LimitConfig
 
 TABLES = {

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from goworkers_py.config.differences import differences
 from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import load
+from goworkers_py.features.configuration.differences import differences
 
 BASE = "[pyworkers]\ntimeout = 5\n[queue:mail]\nconcurrency = 3\n"
 

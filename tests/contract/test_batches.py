@@ -14,15 +14,24 @@ from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.brokers.broker import Capability
-from goworkers_py.brokers.contracts.batches import Batches
 from goworkers_py.brokers.contracts.recoverable import FoundJob
 from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.config.options import Config
-from goworkers_py.core.batch import MOST_DEATHS, BatchStatus, BatchTie, Callback, Event, Membership, NewBatch
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.outcome import CANCELLED, DISCARD, DONE, EXPIRED, REQUEUE, Dead, Done, Outcome, Park, Retry
 from goworkers_py.core.tie_effect import EndInBatch
+from goworkers_py.features.batches.batch import (
+    MOST_DEATHS,
+    BatchStatus,
+    BatchTie,
+    Callback,
+    Event,
+    Membership,
+    NewBatch,
+)
+from goworkers_py.features.batches.contract import Batches
+from goworkers_py.features.batches.payload import buried
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.end import Tracking
 from goworkers_py.features.tracking.tie import RecordTie
@@ -31,7 +40,6 @@ from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.recovering.recoverer import judge_by
 from goworkers_py.wire import payload as wire
-from goworkers_py.wire.batch import buried
 
 LATER = 4_000_000_000.0  # in 2096
 BID, INNER = "b", "b.inner"

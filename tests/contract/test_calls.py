@@ -11,10 +11,10 @@ from waiting import eventually
 
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.brokers.broker import Capability
-from goworkers_py.brokers.contracts.calls import Calls
-from goworkers_py.brokers.redis import calls as redis_calls
-from goworkers_py.core.call import Answer, Call, Target
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.features.commands import redis as redis_calls
+from goworkers_py.features.commands.call import Answer, Call, Target
+from goworkers_py.features.commands.contract import Calls
 from goworkers_py.wire.audit_record import written_entry
 
 

@@ -10,10 +10,10 @@ from waiting import eventually
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Admin, Place
-from goworkers_py.brokers.contracts.cancels import Cancels
 from goworkers_py.core.effect import MeetTombstone
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Cancelled, Requeue
+from goworkers_py.features.cancelling.contract import Cancels
 from goworkers_py.wire.stored_job import StoredJob
 
 QUEUE = Place(JobState.WAITING, "q")

@@ -12,15 +12,15 @@ from harness import DEAD, RETRIES, SCHEDULED, Process, can, job, waiting
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.brokers.broker import Capability
-from goworkers_py.brokers.contracts.chains import Chains
-from goworkers_py.core.batch import Membership, NewBatch
-from goworkers_py.core.chain import ChainLink, ChainStatus, JobAtWork, LinkJob, NewChain
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import CANCELLED, DISCARD, EXPIRED, Dead, Discard, Done, Outcome, Retry
 from goworkers_py.core.tie_effect import EndLink
+from goworkers_py.features.batches.batch import Membership, NewBatch
+from goworkers_py.features.chains.chain import ChainLink, ChainStatus, JobAtWork, LinkJob, NewChain
+from goworkers_py.features.chains.contract import Chains
+from goworkers_py.features.chains.payload import chain_field
 from goworkers_py.policy.consequences import consequences, moved
 from goworkers_py.wire import payload as wire
-from goworkers_py.wire.chain import chain_field
 
 LATER = 4_000_000_000.0  # in 2096
 CID = "c"

@@ -13,11 +13,18 @@ from harness import Process, Processes, can, job, waiting
 from waiting import eventually
 
 from goworkers_py.brokers.broker import Capability
-from goworkers_py.brokers.contracts.groups import Groups
 from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.core.effect import EndMember, EndSet, Push, PushJobs, Tie, ties_of
-from goworkers_py.core.group import DEFAULT_SETTINGS, DueGroups, Group, GroupMembership, GroupSettings, OwnSettings
 from goworkers_py.core.outcome import DONE, Done, Joined, Requeue
+from goworkers_py.features.groups.contract import Groups
+from goworkers_py.features.groups.group import (
+    DEFAULT_SETTINGS,
+    DueGroups,
+    Group,
+    GroupMembership,
+    GroupSettings,
+    OwnSettings,
+)
 from goworkers_py.features.tracking.contract import Records
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.tie import RecordTie

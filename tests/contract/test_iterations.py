@@ -7,9 +7,9 @@ from harness import Process, job, waiting
 
 from goworkers_py.brokers.contracts.admin import Admin
 from goworkers_py.brokers.contracts.store import Store
-from goworkers_py.core.cursor import Cursor
 from goworkers_py.core.effect import StoreCursor
 from goworkers_py.core.outcome import Done, Outcome, Requeue
+from goworkers_py.features.iteration.cursor import Cursor
 
 OF = "1700000000.0"  # `created_at` of the job
 

@@ -9,13 +9,13 @@ import pytest
 from harness import DEAD, SCHEDULED, Process, Processes, can, job, waiting
 
 from goworkers_py.brokers.broker import Capability
-from goworkers_py.brokers.contracts.periodic import MOST_FIRINGS, Periodic
 from goworkers_py.core.effect import Push
 from goworkers_py.core.outcome import Dead, Done
-from goworkers_py.core.periodic import Fired, Firing, Release, Rule, Schedule, ScheduleState
+from goworkers_py.features.periodic.contract import MOST_FIRINGS, Periodic
+from goworkers_py.features.periodic.record import schedule
+from goworkers_py.features.periodic.schedule import Fired, Firing, Release, Rule, Schedule, ScheduleState
 from goworkers_py.features.unique.effects import FreeLock
 from goworkers_py.features.unique.lock import LockClaim
-from goworkers_py.wire.schedule import schedule
 
 APP = Release("app")
 HOURLY = Rule(every=3600)

@@ -16,11 +16,11 @@ from servers import RedisServer
 from waiting import eventually
 
 import goworkers_py as workers
-from goworkers_py.brokers.contracts.persistence import Persistence
-from goworkers_py.brokers.redis import delays
 from goworkers_py.brokers.redis.driver.exchange import Script
 from goworkers_py.core.errors import BrokerUnavailable
-from goworkers_py.delays import keeper
+from goworkers_py.features.delays import keeper
+from goworkers_py.features.delays import redis as delays
+from goworkers_py.features.delays.contract import Persistence
 
 Open = Callable[[], Persistence]
 

@@ -19,7 +19,7 @@ import goworkers_py as workers
 from goworkers_py.core import machine
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError, BrokerError, ConfigError, WorkersError
-from goworkers_py.wire.delay_task import DEAD_AT, NEVER, DelayTask
+from goworkers_py.features.delays.task import DEAD_AT, NEVER, DelayTask
 
 
 @pytest.fixture

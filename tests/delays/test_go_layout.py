@@ -17,7 +17,7 @@ from delaying import Queues
 from waiting import eventually
 
 import goworkers_py as workers
-from goworkers_py.brokers.redis.delay_lists import address_of_environment
+from goworkers_py.features.delays.redis_lists import address_of_environment
 
 LIST = "__delay_queue_list__"
 

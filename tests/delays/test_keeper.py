@@ -8,12 +8,12 @@ import pytest
 import goworkers_py as workers
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import BrokerUnavailable
-from goworkers_py.delays.book import OwnBook
-from goworkers_py.delays.ends import Ends
-from goworkers_py.delays.keeper import LOOK_S, TaskKeeper
-from goworkers_py.delays.timers import Timers
+from goworkers_py.features.delays.book import OwnBook
+from goworkers_py.features.delays.ends import Ends
+from goworkers_py.features.delays.keeper import LOOK_S, TaskKeeper
+from goworkers_py.features.delays.task import DelayTask
+from goworkers_py.features.delays.timers import Timers
 from goworkers_py.runtime.outage import Outage
-from goworkers_py.wire.delay_task import DelayTask
 
 
 class Book(OwnBook):

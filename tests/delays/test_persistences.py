@@ -16,7 +16,14 @@ import redis as redis_py
 
 import goworkers_py as workers
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError
-from goworkers_py.testing.persistence import Open, PersistenceContract, SharedPersistenceContract, listed, opened, task
+from goworkers_py.features.delays.testing import (
+    Open,
+    PersistenceContract,
+    SharedPersistenceContract,
+    listed,
+    opened,
+    task,
+)
 
 
 class Files:

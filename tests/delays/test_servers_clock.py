@@ -17,9 +17,9 @@ from waiting import eventually
 import goworkers_py as workers
 from goworkers_py.core import machine
 from goworkers_py.core.errors import RetryJob
-from goworkers_py.delays import keeper
-from goworkers_py.delays.shared_book import book_of
-from goworkers_py.delays.timers import Timers
+from goworkers_py.features.delays import keeper
+from goworkers_py.features.delays.shared_book import book_of
+from goworkers_py.features.delays.timers import Timers
 
 TEN_MINUTES_S = 600
 DUE = "pyworkers:delay-due:default"

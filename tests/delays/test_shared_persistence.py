@@ -18,7 +18,7 @@ from servers import RedisServer
 from waiting import eventually
 
 import goworkers_py as workers
-from goworkers_py.delays import keeper, shared_book
+from goworkers_py.features.delays import keeper, shared_book
 
 # A process with a delay queue. It writes a line to the file of the test for each run of a task, tells that it has
 # started, and ends when its input does.

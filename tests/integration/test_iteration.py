@@ -12,7 +12,7 @@ from apps import queue
 from daemon import Daemon
 from waiting import eventually
 
-from goworkers_py.core.cursor import CURSOR_LIFE_S
+from goworkers_py.features.iteration.cursor import CURSOR_LIFE_S
 
 STEPS = 60
 

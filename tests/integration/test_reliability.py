@@ -297,7 +297,7 @@ def steps(gate, *, cursor=None):
 def test_a_job_that_was_given_to_another_process_is_interrupted(fleet: Fleet, tmp_path: Path) -> None:
     (tmp_path / "q.ini").write_text("[queue:q]\nconcurrency = 4\nprefetch = 0\n")
     started = ("-c", str(tmp_path / "q.ini"))
-    only_when_told = {**SHORT, "runtime.running.canceller.Canceller.compare_every_s": 3_600}
+    only_when_told = {**SHORT, "features.cancelling.service.Canceller.compare_every_s": 3_600}
     sleeper = fleet.start(*started, prefix=hasty(only_when_told, machine="a"), more=WATCHFUL).ready()
     kinds = ("Watchful", "Asking", "Awaiting", "Steps")
     for kind in kinds:

@@ -14,7 +14,7 @@ from waiting import eventually
 
 from goworkers_py import Message, current_message
 from goworkers_py.core.outcome import EXPIRED
-from goworkers_py.links.expiry import Expiry
+from goworkers_py.features.expiry.run import Expiry
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RESULTS, RunStats

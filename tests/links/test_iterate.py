@@ -16,13 +16,13 @@ import goworkers_py as workers
 from goworkers_py import ConfigError, testing
 from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.store import MemoryStore
-from goworkers_py.core.cancel import CancelRequest
-from goworkers_py.core.cursor import Iteration
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.outcome import REQUEUE
-from goworkers_py.links import iterate
-from goworkers_py.links.iterate import begin_iteration
+from goworkers_py.features.cancelling.tombstone import CancelRequest
+from goworkers_py.features.iteration import run as iterate
+from goworkers_py.features.iteration.cursor import Iteration
+from goworkers_py.features.iteration.run import begin_iteration
 from goworkers_py.links.perform import perform
 from goworkers_py.policy.known_needs import SPEAKS
 from goworkers_py.testing import Sandbox

@@ -8,7 +8,7 @@ import pytest
 
 from goworkers_py.config.job_options import CodeOptions
 from goworkers_py.core.errors import UnknownJob
-from goworkers_py.policy.aggregates import Aggregates
+from goworkers_py.features.groups.aggregates import Aggregates
 from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.wire.message import Message
 

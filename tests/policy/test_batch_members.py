@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from goworkers_py.core.batch import Membership
-from goworkers_py.policy import batch_members
-from goworkers_py.policy.batch_members import BatchMembers
+from goworkers_py.features.batches import run as batch_members
+from goworkers_py.features.batches.batch import Membership
+from goworkers_py.features.batches.payload import batch_of
+from goworkers_py.features.batches.run import BatchMembers
 from goworkers_py.policy.needs import Needs
-from goworkers_py.wire.batch import batch_of
 
 BATCH = {"id": "b1", "to": ["cb"]}
 

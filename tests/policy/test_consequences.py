@@ -7,7 +7,6 @@ import json
 import pytest
 
 from goworkers_py.core.effect import EndMember
-from goworkers_py.core.group import Group
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import (
     CANCELLED,
@@ -21,10 +20,11 @@ from goworkers_py.core.outcome import (
     Reschedule,
     Retry,
 )
+from goworkers_py.features.groups.end import AT_ONCE, end_of_set
+from goworkers_py.features.groups.group import Group
+from goworkers_py.features.groups.payload import GroupMember
 from goworkers_py.features.unique.effects import FreeLock, KeepLock
 from goworkers_py.policy.consequences import consequences, state_of
-from goworkers_py.policy.member_ends import AT_ONCE, end_of_set
-from goworkers_py.wire.group import GroupMember
 
 
 @pytest.mark.parametrize(

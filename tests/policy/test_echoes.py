@@ -23,7 +23,7 @@ from goworkers_py.core.outcome import (
     Reschedule,
     Retry,
 )
-from goworkers_py.policy.echoes import Echoes
+from goworkers_py.features.echoes.end import Echoes
 from goworkers_py.wire.message import Message
 
 ALL = Echoes("echoes")

@@ -10,10 +10,10 @@ import pytest
 from goworkers_py.config.options import Config, EchoConfig
 from goworkers_py.core.effect import FreeRubyLock, PushEcho, TakeRubyLock
 from goworkers_py.core.outcome import CANCELLED, DONE, KEEP, REQUEUE, Dead, Discard, Outcome, Reschedule, Retry
-from goworkers_py.policy.echoes import Echoes
-from goworkers_py.policy.for_ruby import ForRuby
+from goworkers_py.features.echoes.end import Echoes
+from goworkers_py.features.echoes.for_ruby import ForRuby
+from goworkers_py.features.ruby_locks.payload import RubyLock, ruby_lock_of
 from goworkers_py.wire.message import Message
-from goworkers_py.wire.ruby_lock import RubyLock, ruby_lock_of
 
 NATIVE = ForRuby(locks=True)
 FREE, FREE_RUN, TAKE = FreeRubyLock("j", "d"), FreeRubyLock("j", "d:RUN"), TakeRubyLock("j", "d", 1, 0)

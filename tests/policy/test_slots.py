@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goworkers_py.core.errors import ConfigError
-from goworkers_py.core.periodic import CatchUp, Rule
-from goworkers_py.policy.slots import GRACE_S, MOST_AT_ONCE, due, slots_of
+from goworkers_py.features.periodic.schedule import CatchUp, Rule
+from goworkers_py.features.periodic.slots import GRACE_S, MOST_AT_ONCE, due, slots_of
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.policy.wheel import Wheel
+from goworkers_py.features.delays.wheel import Wheel
 
 NOW = 1_764_086_400.0
 

@@ -11,9 +11,7 @@ from apps import special_runs
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.memory.broker import MemoryBroker
-from goworkers_py.brokers.memory.cancels import MemoryCancels
 from goworkers_py.brokers.memory.state import DeadLimits, State
-from goworkers_py.core.cancel import CLOCKS_APART_S, CancelRequest, Tombstone
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import MeetTombstone
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
@@ -33,12 +31,14 @@ from goworkers_py.core.outcome import (
     Reschedule,
     Retry,
 )  # fmt: skip
+from goworkers_py.features.cancelling.memory import MemoryCancels
+from goworkers_py.features.cancelling.service import Canceller
+from goworkers_py.features.cancelling.tombstone import CLOCKS_APART_S, CancelRequest, Tombstone
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.alive.lease import Lease
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.recovering.lost_jobs import lost_jobs
-from goworkers_py.runtime.running.canceller import Canceller
 from goworkers_py.wire.message import Message
 
 CANCELLED_BEFORE = Cancelled(effects=(MeetTombstone("1", "cancelled"),))

@@ -15,10 +15,10 @@ from waiting import eventually
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core import machine
-from goworkers_py.core.call import BUILT_IN, Call, Target
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.machine import awake_and_asleep
+from goworkers_py.features.commands.call import BUILT_IN, Call, Target
 from goworkers_py.observe.job_log_levels import job_levels
 from goworkers_py.runtime.fetching.pauses import Pauses
 from goworkers_py.runtime.launcher import Launcher

@@ -9,12 +9,12 @@ from apps import own_app, running
 from servers import RedisServer
 
 from goworkers_py.api.app import App
-from goworkers_py.config.central import CentralSource
 from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import load
 from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.core.errors import BrokerUnavailable
-from goworkers_py.runtime.commands.config_taker import ConfigTaker
+from goworkers_py.features.configuration.central import CentralSource
+from goworkers_py.features.configuration.service import ConfigTaker
 
 
 @pytest.fixture

@@ -19,12 +19,12 @@ from goworkers_py.brokers.contracts.transport import SettlementBatch
 from goworkers_py.brokers.memory.broker import MemoryBroker, forget, state_at
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.outcome import Done
-from goworkers_py.core.periodic import Firing, FiringResult, Release
+from goworkers_py.features.periodic import service as module
+from goworkers_py.features.periodic.schedule import Firing, FiringResult, Release
+from goworkers_py.features.periodic.service import LOOK_EVERY_S, Firer
 from goworkers_py.observe.counters import Counters
 from goworkers_py.policy.consequences import consequences
 from goworkers_py.runtime.outage import Outage
-from goworkers_py.runtime.scheduling import firer as module
-from goworkers_py.runtime.scheduling.firer import LOOK_EVERY_S, Firer
 from goworkers_py.wire import payload
 
 MIDNIGHT = 1_700_006_400.0

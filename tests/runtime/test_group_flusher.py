@@ -13,9 +13,9 @@ from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget, state_at
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.core.group import DueGroups, Group
+from goworkers_py.features.groups.group import DueGroups, Group
+from goworkers_py.features.groups.service import AT_ONCE, LOOK_EVERY_S, GroupFlusher
 from goworkers_py.runtime.outage import Outage
-from goworkers_py.runtime.scheduling.group_flusher import AT_ONCE, LOOK_EVERY_S, GroupFlusher
 from goworkers_py.wire import payload
 
 

@@ -19,11 +19,11 @@ from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.admin import Place
 from goworkers_py.config.feature_options import EchoConfig
 from goworkers_py.config.options import QueueConfig
-from goworkers_py.core.cancel import Tombstone
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import JobState
+from goworkers_py.features.cancelling.tombstone import Tombstone
 from goworkers_py.features.tracking.run import TrackedRuns
 from goworkers_py.observe.running_jobs import MOST_SHOWN
 from goworkers_py.runtime.alive.health import Health

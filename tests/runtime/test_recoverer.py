@@ -16,9 +16,9 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.tie_effect import EndInBatch
 from goworkers_py.core.timing import TIMING
+from goworkers_py.features.echoes.for_ruby import ForRuby
 from goworkers_py.features.tracking.end import Tracking
 from goworkers_py.links.handlers import Handlers
-from goworkers_py.policy.for_ruby import ForRuby
 from goworkers_py.policy.poison import PoisonPolicy, name_of
 from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.runtime.recovering import recoverer

@@ -11,10 +11,10 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.command import Command, Obey
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.proc import CpuMeter
+from goworkers_py.features.standby.follower_report import FollowerReport
 from goworkers_py.observe.executions import ByQueue
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.runtime.alive.reporter import Reporter
-from goworkers_py.runtime.standby.follower_report import FollowerReport
 from goworkers_py.wire.process_record import ProcessMember, ProcessSnapshot
 
 
@@ -89,7 +89,7 @@ def test_each_report_tells_the_cpu_that_was_used_since_the_one_before(monkeypatc
 def test_a_process_that_stands_by_tells_its_cpu_too(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet, told = Fleet(), iter((0.0, 10.0))
     meter = CpuMeter(lambda: next(told), iter((1.0, 2.0)).__next__)
-    monkeypatch.setattr("goworkers_py.runtime.standby.follower_report.CpuMeter", lambda: meter)
+    monkeypatch.setattr("goworkers_py.features.standby.follower_report.CpuMeter", lambda: meter)
     plan = SimpleNamespace(pools=[], config=Config())
     FollowerReport(fleet, plan, None).show("me:1:a", "standby of another", quiet=False)  # type: ignore[arg-type]
     [(_, _, now)] = fleet.reports

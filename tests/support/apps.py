@@ -28,8 +28,10 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.machine import awake_and_asleep
 from goworkers_py.core.timing import TIMING, Timing
+from goworkers_py.features.cancelling.service import Canceller
+from goworkers_py.features.expiry.run import Expiry
+from goworkers_py.features.groups.run import GroupMembers
 from goworkers_py.features.in_process import InProcess
-from goworkers_py.links.expiry import Expiry
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
@@ -42,8 +44,6 @@ from goworkers_py.runtime.assembly import parts_of_features
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.run_state import RunState
-from goworkers_py.runtime.running.canceller import Canceller
-from goworkers_py.runtime.running.group_members import GroupMembers
 from goworkers_py.runtime.running.net import Net
 from goworkers_py.runtime.running.quarantine import Quarantine
 from goworkers_py.runtime.running.special_runs import SpecialRuns

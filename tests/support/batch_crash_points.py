@@ -23,8 +23,8 @@ from crash_points import LONGEST_LIFE_S, Killer, await_settled, survives
 from goworkers_py.api.app import App
 from goworkers_py.api.job import Job
 from goworkers_py.config.options import QueueConfig
-from goworkers_py.core.chain import PREVIOUS
 from goworkers_py.core.errors import KillJob
+from goworkers_py.features.chains.chain import PREVIOUS
 from goworkers_py.wire.message import current_message
 
 

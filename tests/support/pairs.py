@@ -20,7 +20,6 @@ from goworkers_py.admin.places import DEAD, PARKED, RETRIES, SCHEDULED, waiting_
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.open_broker import open_broker
-from goworkers_py.core.chain import PREVIOUS
 from goworkers_py.core.errors import (
     ArgumentError,
     DiscardJob,
@@ -32,6 +31,7 @@ from goworkers_py.core.errors import (
     RetryJob,
     WorkersError,
 )
+from goworkers_py.features.chains.chain import PREVIOUS
 from goworkers_py.wire.message import Message, current_message
 from goworkers_py.wire.stored_job import StoredJob
 

@@ -15,10 +15,10 @@ from functools import partial
 from crash_points import Killer, survives
 
 from goworkers_py.api.app import App
-from goworkers_py.brokers.redis import periodic
+from goworkers_py.features.periodic import redis as periodic
+from goworkers_py.features.periodic.service import Firer
 from goworkers_py.observe.counters import Counters
 from goworkers_py.runtime.outage import Outage
-from goworkers_py.runtime.scheduling.firer import Firer
 
 # The second slot of this rule is in the year 2033.
 EVERY_S = 1_000_000_000

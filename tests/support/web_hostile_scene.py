@@ -16,16 +16,16 @@ from web_processes import KEYS, ProcessScene, python_process, ruby_process
 
 from goworkers_py import App
 from goworkers_py.brokers.redis.queues.line_entry import written
-from goworkers_py.core.batch import Membership, NewBatch
 from goworkers_py.core.effect import Push
-from goworkers_py.core.group import Group, GroupMembership
-from goworkers_py.core.periodic import Firing, Release, Rule
+from goworkers_py.features.batches.batch import Membership, NewBatch
+from goworkers_py.features.groups.group import Group, GroupMembership
 from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import LimitSettings
+from goworkers_py.features.periodic.record import schedule
+from goworkers_py.features.periodic.schedule import Firing, Release, Rule
 from goworkers_py.features.tracking.redis_part import record_key
 from goworkers_py.features.unique.redis_part import lock_key
 from goworkers_py.wire.job_record import Progress
-from goworkers_py.wire.schedule import schedule
 
 # Times of sorted sets: jobs may be due at any of them.
 SCORES = (0.0, -1.0, 1.7e9, 4e9, 1e18, -1e18, 1e308, math.inf, -math.inf, 1e-300)

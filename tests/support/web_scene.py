@@ -16,12 +16,12 @@ from web_fleet import fill_fleet
 import goworkers_py as workers
 from goworkers_py import App
 from goworkers_py.core.effect import Push
-from goworkers_py.core.election import Bid, Standing
-from goworkers_py.core.group import Group, GroupMembership, GroupSettings
-from goworkers_py.core.periodic import Firing, Release, Rule
+from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.features.limits.contract import Limits
+from goworkers_py.features.periodic.record import schedule
+from goworkers_py.features.periodic.schedule import Firing, Release, Rule
+from goworkers_py.features.standby.election import Bid, Standing
 from goworkers_py.wire.failure import pack_backtrace
-from goworkers_py.wire.schedule import schedule
 
 CLASSES = ("MailJob", "Invoice::RenderJob", "ImportCustomersJob", "ThumbnailJob", "SyncStockJob", "ReportJob")
 ERRORS = (

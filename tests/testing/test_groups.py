@@ -11,7 +11,7 @@ import pytest
 from goworkers_py import testing
 from goworkers_py.api.app import App
 from goworkers_py.api.job import Job
-from goworkers_py.policy.member_ends import AT_ONCE
+from goworkers_py.features.groups.end import AT_ONCE
 
 ran: list[tuple[int, ...]] = []
 

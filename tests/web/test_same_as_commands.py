@@ -14,7 +14,7 @@ from web_scene import GROUP, Scene
 from wsgi_client import Client
 
 from goworkers_py import App
-from goworkers_py.core.group import OwnSettings
+from goworkers_py.features.groups.group import OwnSettings
 from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import Rate
 from goworkers_py.web import application

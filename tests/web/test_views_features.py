@@ -23,15 +23,15 @@ from goworkers_py.brokers.redis.queues import line_entry
 from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import load
 from goworkers_py.core.effect import Push
-from goworkers_py.core.election import Bid
-from goworkers_py.core.group import Group, GroupMembership, GroupSettings
-from goworkers_py.core.periodic import Release, Rule
+from goworkers_py.features.configuration.views import masked
+from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
+from goworkers_py.features.periodic.record import schedule
+from goworkers_py.features.periodic.schedule import Release, Rule
+from goworkers_py.features.standby.election import Bid
 from goworkers_py.web import application
 from goworkers_py.web.site.hiding import MASK, Hiding
 from goworkers_py.web.views import partitions
 from goworkers_py.web.views.all_views import TABLE
-from goworkers_py.web.views.configurations import masked
-from goworkers_py.wire.schedule import schedule
 
 EVIL = "<img src=x onerror=alert(1)>\"'&{{7*7}}\u202e\x07"
 OFFERED_BY_SOME = ("partitions", "reports", "configuration", "configurations")

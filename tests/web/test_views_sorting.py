@@ -170,7 +170,7 @@ def test_the_processes_that_are_shown_are_the_first_of_the_order(client: Client,
 def test_a_list_that_was_cut_says_among_which_entries_it_was_sorted(
     client: Client, scene: Scene, app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("goworkers_py.web.views.batches.MOST", 1)
+    monkeypatch.setattr("goworkers_py.features.batches.views.MOST", 1)
     assert "The 1 that changed last." in seen(client.get("/batches").text)
     assert "Sorted among the 1 that changed last." in seen(client.get("/batches?sort=name").text)
 

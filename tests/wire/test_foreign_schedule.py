@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from goworkers_py.core.periodic import ForeignSchedule
-from goworkers_py.wire.foreign_schedule import of_sidekiq_cron, of_sidekiq_scheduler
+from goworkers_py.features.periodic.foreign_schedule import of_sidekiq_cron, of_sidekiq_scheduler
+from goworkers_py.features.periodic.schedule import ForeignSchedule
 
 UNTRANSLATED = "its rule cannot be translated"
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from goworkers_py.features.batches.payload import batch_of
+from goworkers_py.features.chains.payload import chain_of
+from goworkers_py.features.groups.payload import group_of
 from goworkers_py.features.limits.payload import slots_of
 from goworkers_py.features.unique.payload import lock_of
-from goworkers_py.wire.batch import batch_of
-from goworkers_py.wire.chain import chain_of
-from goworkers_py.wire.group import group_of
 from goworkers_py.wire.needs import lacking
 
 PARTS = {

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from goworkers_py.features.plain_lists.payload import body_of, wrapped
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
-from goworkers_py.wire.plain_message import body_of, wrapped
 from goworkers_py.wire.properties import Properties
 
 

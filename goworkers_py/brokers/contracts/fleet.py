@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import simplejson
 
-from goworkers_py.core.batch import BatchFigures
-from goworkers_py.core.chain import ChainFigures
-from goworkers_py.core.group import GroupFigures
-from goworkers_py.core.stored_config import ConfigInForce
 from goworkers_py.core.values import NamedTuple, dataclass
+from goworkers_py.features.batches.batch import BatchFigures
+from goworkers_py.features.chains.chain import ChainFigures
+from goworkers_py.features.configuration.stored_config import ConfigInForce
+from goworkers_py.features.groups.group import GroupFigures
 from goworkers_py.wire.stored_job import StoredJob
 
 
@@ -48,14 +48,14 @@ class Stats:
     in_progress: int
     processes: int  # those that have a lease
     queues: list[QueueStats]
-    groups: int = 0  # of jobs that wait to be aggregated, see `core.group.GroupFigures`
+    groups: int = 0  # of jobs that wait to be aggregated, see `features.groups.group.GroupFigures`
     grouped: int = 0  # their members
     oldest_grouped_s: int = 0  # how long the first of these has waited
-    batches: int = 0  # that are open, see `core.batch.BatchFigures`
+    batches: int = 0  # that are open, see `features.batches.batch.BatchFigures`
     batch_pending: int = 0  # their jobs that have not ended
     oldest_batch_s: int = 0  # since the first of them was opened
     failed_batches: int = 0  # that have ended, with jobs that failed for good
-    chains: int = 0  # that run, see `core.chain.ChainFigures`
+    chains: int = 0  # that run, see `features.chains.chain.ChainFigures`
     oldest_link_s: int = 0  # since the link was pushed that is at work for the longest time
     stopped_chains: int = 0
     limits: dict[str, int] = field(default_factory=dict)  # jobs that wait, by the name of the limit

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from goworkers_py.brokers.contracts.fleet import Leftover
-from goworkers_py.core.periodic import ForeignSchedule
-from goworkers_py.wire.ruby_lock import RubyLock
+from goworkers_py.features.periodic.schedule import ForeignSchedule
+from goworkers_py.features.ruby_locks.payload import RubyLock
 
 
 class Neighbours(Protocol):

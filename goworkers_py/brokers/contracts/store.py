@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from goworkers_py.brokers.contracts.transport import Settled, SettlementBatch
-from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.effect import Push
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.values import dataclass
+from goworkers_py.features.iteration.cursor import Cursor, Iteration
 
 # The states whose jobs wait for a time.
 TIMED = (JobState.SCHEDULED, JobState.RETRY)

@@ -103,7 +103,7 @@ class Transport(Protocol):
         begins. The holder `instead_of` does not count.
 
         A push with `batch` is one more job of that batch in the same step, if it happens. It is REFUSED when the batch,
-        or one around it, has ended, was cancelled or is not there, see `contracts.batches`.
+        or one around it, has ended, was cancelled or is not there, see `features.batches.contract`.
 
         A push whose id was published within the last day, or earlier in the same call, is a duplicate: it publishes
         nothing. So a push with an id may be asked again when its reply was lost.
@@ -177,9 +177,9 @@ class Transport(Protocol):
         PushEcho    the echo is in its queue
         StoreValue  `Store.value` returns the value from now on, for `life_s` seconds
         NoteState   the record of the job says it from now on, for `life_s` seconds
-        MeetTombstone   the tombstone of the job is gone, and who has cancelled the job is told, see `contracts.cancels`
-        EndInBatch  the batch has counted the end of the job, see `contracts.batches`
-        EndLink     the next link of the chain is pushed, or the chain has stopped, see `contracts.chains`
+        MeetTombstone   the tombstone of the job is gone, and who has cancelled the job is told
+        EndInBatch  the batch has counted the end of the job, see `features.batches.contract`
+        EndLink     the next link of the chain is pushed, or the chain has stopped, see `features.chains.contract`
         StoreCursor `Store.begin_iteration` returns the cursor from now on, unless a later run has begun
 
         ShowStatus  where Ruby looks for the status of the job, it is found from now on. It may do nothing

@@ -22,13 +22,13 @@ from goworkers_py.brokers.memory.jobs import MemoryJobs
 from goworkers_py.brokers.memory.lease_record import LeaseRecord, Shown
 from goworkers_py.brokers.memory.line_jobs import ParkedJob, PostedJob
 from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
-from goworkers_py.core.batch import BatchFigures
-from goworkers_py.core.chain import ChainFigures
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.core.group import GroupFigures
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.levels import is_paused
+from goworkers_py.features.batches.batch import BatchFigures
+from goworkers_py.features.chains.chain import ChainFigures
+from goworkers_py.features.groups.group import GroupFigures
 from goworkers_py.policy.lines import waiting_by_owner
 from goworkers_py.wire.stored_job import StoredJob
 

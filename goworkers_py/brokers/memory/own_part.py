@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 from goworkers_py.brokers.contracts.transport import Published
-from goworkers_py.brokers.memory.batch_table import BatchTable
-from goworkers_py.brokers.memory.chain_table import ChainTable
-from goworkers_py.brokers.memory.group_table import GroupTable
 from goworkers_py.brokers.memory.parts import Decision, MemoryPart, TieInMemory
 from goworkers_py.brokers.memory.published_push import PUSHED, PublishedPush
-from goworkers_py.core.batch import BatchTie
 from goworkers_py.core.effect import EndSet
-from goworkers_py.core.group import GroupMembership
 from goworkers_py.core.tie_effect import EndInBatch, EndLink
+from goworkers_py.features.batches.batch import BatchTie
+from goworkers_py.features.batches.batch_table import BatchTable
+from goworkers_py.features.chains.chain_table import ChainTable
+from goworkers_py.features.groups.group import GroupMembership
+from goworkers_py.features.groups.group_table import GroupTable
 
 
 class OwnPart(MemoryPart):

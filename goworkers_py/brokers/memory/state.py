@@ -24,29 +24,29 @@ from typing import TypeVar
 
 from goworkers_py.brokers.contracts.fleet import Counts
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Settled
-from goworkers_py.brokers.memory.batch_table import BatchTable
-from goworkers_py.brokers.memory.chain_table import ChainTable
-from goworkers_py.brokers.memory.channel_tables import ChannelTables
 from goworkers_py.brokers.memory.expiring import Expiring
-from goworkers_py.brokers.memory.group_table import GroupTable
-from goworkers_py.brokers.memory.iterations import MemoryIterations
 from goworkers_py.brokers.memory.lease_record import LeaseRecord
 from goworkers_py.brokers.memory.line_jobs import ParkedJob, PostedJob
 from goworkers_py.brokers.memory.own_part import OwnPart
 from goworkers_py.brokers.memory.parts import MemoryMoved, MemoryPart, TieInMemory
 from goworkers_py.brokers.memory.published_push import PUSHED, PublishedPush
-from goworkers_py.brokers.memory.schedule_table import ScheduleTable
 from goworkers_py.brokers.memory.timed_jobs import TimedJob, TimedJobs
-from goworkers_py.brokers.memory.tombstones import Tombstones
 from goworkers_py.core import machine
-from goworkers_py.core.batch import BatchTie, Callback
-from goworkers_py.core.chain import LinkJob
 from goworkers_py.core.effect import ID_LIFE_S, Effect, Push, Tie
 from goworkers_py.core.holder import Holder
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.strikes import Lock
 from goworkers_py.core.values import dataclass
 from goworkers_py.features import FEATURES
+from goworkers_py.features.batches.batch import BatchTie, Callback
+from goworkers_py.features.batches.batch_table import BatchTable
+from goworkers_py.features.cancelling.tombstones import Tombstones
+from goworkers_py.features.chains.chain import LinkJob
+from goworkers_py.features.chains.chain_table import ChainTable
+from goworkers_py.features.commands.channel_tables import ChannelTables
+from goworkers_py.features.groups.group_table import GroupTable
+from goworkers_py.features.iteration.memory import MemoryIterations
+from goworkers_py.features.periodic.schedule_table import ScheduleTable
 from goworkers_py.policy.consequences import moved
 
 Bell = machine.SimpleQueue[None]

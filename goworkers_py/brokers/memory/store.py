@@ -9,10 +9,10 @@ from goworkers_py.brokers.contracts.transport import Settled, SettlementBatch
 from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.parts import MemoryMoved
 from goworkers_py.brokers.memory.state import DeadLimits, State
-from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Outcome
+from goworkers_py.features.iteration.cursor import Cursor, Iteration
 
 
 class MemoryStore(Store):

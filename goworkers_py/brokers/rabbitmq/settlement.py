@@ -22,8 +22,8 @@ from goworkers_py.core.effect import PostJobs, Push, PushEcho, PushJobs
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, UnreadablePayload
 from goworkers_py.core.levels import base_of, plain_list_of
 from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.features.plain_lists.payload import wrapped
 from goworkers_py.wire import payload
-from goworkers_py.wire.plain_message import wrapped
 
 log = logging.getLogger(__name__)
 

@@ -21,22 +21,22 @@ from goworkers_py.brokers.redis.queues.store import RedisStore
 from goworkers_py.brokers.redis.queues.transport import RedisTransport
 from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.options import Config
-from goworkers_py.core.election import Fence
 from goworkers_py.core.errors import BrokerError
+from goworkers_py.features.standby.election import Fence
 
 if TYPE_CHECKING:
     from goworkers_py.brokers.redis.admin.admin import RedisAdmin
-    from goworkers_py.brokers.redis.batches import RedisBatches
-    from goworkers_py.brokers.redis.calls import RedisCalls
-    from goworkers_py.brokers.redis.cancels import RedisCancels
-    from goworkers_py.brokers.redis.chains import RedisChains
-    from goworkers_py.brokers.redis.configurations import RedisConfigurations
     from goworkers_py.brokers.redis.fleet.control import RedisControl
-    from goworkers_py.brokers.redis.fleet.leadership import RedisLeadership
     from goworkers_py.brokers.redis.fleet.metric_reader import MetricReader
-    from goworkers_py.brokers.redis.groups import RedisGroups
     from goworkers_py.brokers.redis.neighbours import RedisNeighbours
-    from goworkers_py.brokers.redis.periodic import RedisPeriodic
+    from goworkers_py.features.batches.redis import RedisBatches
+    from goworkers_py.features.cancelling.redis import RedisCancels
+    from goworkers_py.features.chains.redis import RedisChains
+    from goworkers_py.features.commands.redis import RedisCalls
+    from goworkers_py.features.configuration.redis import RedisConfigurations
+    from goworkers_py.features.groups.redis import RedisGroups
+    from goworkers_py.features.periodic.redis import RedisPeriodic
+    from goworkers_py.features.standby.redis import RedisLeadership
 
 log = logging.getLogger(__name__)
 
@@ -63,37 +63,37 @@ def _late(make: Callable[[RedisBroker], T]) -> T:
 
 def _admin(broker: RedisBroker) -> RedisAdmin:
     from goworkers_py.brokers.redis.admin.admin import RedisAdmin
-    from goworkers_py.policy.for_ruby import ForRuby
+    from goworkers_py.features.echoes.for_ruby import ForRuby
 
     return RedisAdmin(broker.connections, broker.keys, broker.dead_limits, ForRuby.of(broker.config.echo))
 
 
 def _batches(broker: RedisBroker) -> RedisBatches:
-    from goworkers_py.brokers.redis.batches import RedisBatches
+    from goworkers_py.features.batches.redis import RedisBatches
 
     return RedisBatches(broker.connections, broker.keys)
 
 
 def _calls(broker: RedisBroker) -> RedisCalls:
-    from goworkers_py.brokers.redis.calls import RedisCalls
+    from goworkers_py.features.commands.redis import RedisCalls
 
     return RedisCalls(broker.connections, broker.keys, broker.listener)
 
 
 def _cancels(broker: RedisBroker) -> RedisCancels:
-    from goworkers_py.brokers.redis.cancels import RedisCancels
+    from goworkers_py.features.cancelling.redis import RedisCancels
 
     return RedisCancels(broker.connections, broker.keys, broker.listener)
 
 
 def _chains(broker: RedisBroker) -> RedisChains:
-    from goworkers_py.brokers.redis.chains import RedisChains
+    from goworkers_py.features.chains.redis import RedisChains
 
     return RedisChains(broker.connections, broker.keys)
 
 
 def _configurations(broker: RedisBroker) -> RedisConfigurations:
-    from goworkers_py.brokers.redis.configurations import RedisConfigurations
+    from goworkers_py.features.configuration.redis import RedisConfigurations
 
     return RedisConfigurations(broker.connections, broker.keys, broker.listener)
 
@@ -105,13 +105,13 @@ def _control(broker: RedisBroker) -> RedisControl:
 
 
 def _groups(broker: RedisBroker) -> RedisGroups:
-    from goworkers_py.brokers.redis.groups import RedisGroups
+    from goworkers_py.features.groups.redis import RedisGroups
 
     return RedisGroups(broker.connections, broker.keys)
 
 
 def _leadership(broker: RedisBroker) -> RedisLeadership:
-    from goworkers_py.brokers.redis.fleet.leadership import RedisLeadership
+    from goworkers_py.features.standby.redis import RedisLeadership
 
     return RedisLeadership(broker.connections_of_elections(), broker.keys, broker.listener)
 
@@ -129,7 +129,7 @@ def _neighbours(broker: RedisBroker) -> RedisNeighbours:
 
 
 def _periodic(broker: RedisBroker) -> RedisPeriodic:
-    from goworkers_py.brokers.redis.periodic import RedisPeriodic
+    from goworkers_py.features.periodic.redis import RedisPeriodic
 
     return RedisPeriodic(broker.connections, broker.keys)
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from goworkers_py.brokers.redis.fleet.sidekiq_metric_keys import SidekiqMetricKeys
 from goworkers_py.brokers.redis.server.key_patterns import literally
 from goworkers_py.core import machine
-from goworkers_py.core.group import Group
 from goworkers_py.core.levels import PLAIN, plain_list_of
+from goworkers_py.features.groups.group import Group
 
 
 class Keys(SidekiqMetricKeys):

@@ -17,9 +17,9 @@ from goworkers_py.brokers.redis.fleet.process_list import HEARD_OF_S
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.server.key_patterns import any_between
 from goworkers_py.core import machine
-from goworkers_py.core.periodic import ForeignSchedule
-from goworkers_py.wire.foreign_schedule import of_sidekiq_cron, of_sidekiq_scheduler
-from goworkers_py.wire.ruby_lock import RubyLock
+from goworkers_py.features.periodic.foreign_schedule import of_sidekiq_cron, of_sidekiq_scheduler
+from goworkers_py.features.periodic.schedule import ForeignSchedule
+from goworkers_py.features.ruby_locks.payload import RubyLock
 
 _BEGIN_LOCK = Script(LUA / "begin_ruby_lock.lua")
 

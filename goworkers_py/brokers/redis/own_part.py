@@ -6,17 +6,17 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from goworkers_py.brokers.redis import group_entry
-from goworkers_py.brokers.redis.batch_place import batch_place, joined_place
 from goworkers_py.brokers.redis.driver.exchange import Argument, NumberOf
 from goworkers_py.brokers.redis.driver.packing import packed_numbers
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import RedisPart, RowsInRedis, TieInRedis
 from goworkers_py.brokers.redis.queues.effects import OWN
-from goworkers_py.core.batch import BatchTie, Membership
 from goworkers_py.core.effect import KEPT_S, Push, ShowStatus
-from goworkers_py.core.group import GroupMembership
 from goworkers_py.core.tie_effect import EndInBatch
+from goworkers_py.features.batches.batch import BatchTie, Membership
+from goworkers_py.features.batches.batch_place import batch_place, joined_place
+from goworkers_py.features.groups import group_entry
+from goworkers_py.features.groups.group import GroupMembership
 
 # As many values as Lua's `unpack` takes, in each of several calls.
 AT_ONCE = 1_000

@@ -25,6 +25,8 @@ from goworkers_py.core.outcome import (
     Reschedule,
     Retry,
 )
+from goworkers_py.features.groups.payload import group_of
+from goworkers_py.features.ruby_status.payload import word_of
 from goworkers_py.features.tracking.effects import NoteState
 from goworkers_py.features.tracking.record import (
     ENDED_S,
@@ -41,9 +43,7 @@ from goworkers_py.features.tracking.tracked_run import TrackedRun
 from goworkers_py.policy.registry import Registry
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import error_class, error_text
-from goworkers_py.wire.group import group_of
 from goworkers_py.wire.message import Message
-from goworkers_py.wire.sidekiq_status import word_of
 
 # Of an error's text in a record. The payload of a failed job has more of it.
 LONGEST_ERROR = 1_000

@@ -11,8 +11,8 @@ from goworkers_py.brokers.memory.expiring import Expiring
 from goworkers_py.brokers.memory.parts import Decision, MemoryMoved, MemoryPart, TieInMemory
 from goworkers_py.brokers.memory.published_push import PublishedPush
 from goworkers_py.brokers.memory.state import State
-from goworkers_py.core.group import GroupMembership
 from goworkers_py.core.job_state import ENDED, INDEXED, StateWord
+from goworkers_py.features.groups.group import GroupMembership
 from goworkers_py.features.tracking.contract import EndedPage, EndedPlace, Records, RunningMark
 from goworkers_py.features.tracking.effects import NoteState
 from goworkers_py.features.tracking.record import ENDED_S, LIVE_S, MOST_MOVES, V, job_in, live_s, read

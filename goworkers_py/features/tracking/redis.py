@@ -15,10 +15,10 @@ from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerFull, BrokerRefused
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.values import NamedTuple
+from goworkers_py.features.ruby_status import payload as sidekiq_status
 from goworkers_py.features.tracking.contract import EndedPage, EndedPlace, Records, RunningMark
 from goworkers_py.features.tracking.record import LIVE_S, read
 from goworkers_py.features.tracking.redis_part import LUA, PIECE, ended_key, record_key
-from goworkers_py.wire import sidekiq_status
 from goworkers_py.wire.job_record import JobRecord
 
 _MARK_RUNNING = Script(LUA / "mark_running.lua", list_of(int), words=())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from goworkers_py.core import machine
-from goworkers_py.core.election import Fence
 from goworkers_py.core.identity import new_identity
+from goworkers_py.features.standby.election import Fence
 
 LOOK_EVERY_S = 0.02
 

@@ -17,6 +17,7 @@ from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.levels import plain_list_of
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.features import FEATURES
+from goworkers_py.features.batches.payload import buried
 from goworkers_py.features.in_process import Recovering
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.policy.consequences import moved
@@ -25,11 +26,10 @@ from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.alive.heartbeat import Heartbeat
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.wire.batch import buried
 from goworkers_py.wire.message import Message, describe_job
 
 if TYPE_CHECKING:
-    from goworkers_py.policy.for_ruby import ForRuby
+    from goworkers_py.features.echoes.for_ruby import ForRuby
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.outcome import Discard, Outcome
 from goworkers_py.features import RUNGS
+from goworkers_py.features.batches.run import BatchMembers
+from goworkers_py.features.expiry.run import Expiry
 from goworkers_py.links.chain import Run
-from goworkers_py.links.expiry import Expiry
 from goworkers_py.policy import poison
-from goworkers_py.policy.batch_members import BatchMembers
 from goworkers_py.policy.needs import Needs
 from goworkers_py.runtime.running.net import Net
 from goworkers_py.runtime.running.quarantine import Quarantine

@@ -15,9 +15,9 @@ from contextlib import suppress
 from goworkers_py.core.errors import BrokenOff, DiscardJob
 from goworkers_py.core.outcome import Dead, Discard, Outcome, Retry
 from goworkers_py.core.values import dataclass
+from goworkers_py.features.iteration.run import with_cursor
 from goworkers_py.links.chain import Run
 from goworkers_py.links.handlers import Handlers
-from goworkers_py.links.iterate import with_cursor
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.registry import Registry
 from goworkers_py.policy.retry import RetryPolicy

@@ -10,26 +10,26 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from goworkers_py.core.batch import Membership
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.outcome import DONE, Dead, Done, Outcome
 from goworkers_py.core.tie_effect import EndInBatch
+from goworkers_py.features.batches.batch import Membership
+from goworkers_py.features.batches.payload import buried
+from goworkers_py.features.cancelling.service import Canceller
+from goworkers_py.features.chains.payload import CHAIN, chain_of
+from goworkers_py.features.groups.payload import group_of
+from goworkers_py.features.groups.run import GroupMembers
 from goworkers_py.features.in_process import InProcess
 from goworkers_py.links.chain import Run
 from goworkers_py.policy.consequences import consequences, moved
 from goworkers_py.policy.registry import Registry
-from goworkers_py.runtime.running.canceller import Canceller
-from goworkers_py.runtime.running.group_members import GroupMembers
 from goworkers_py.runtime.running.rungs import GROUPED, Rung, Rungs, pause_where_ruby_cannot_read
-from goworkers_py.wire.batch import buried
-from goworkers_py.wire.chain import CHAIN, chain_of
-from goworkers_py.wire.group import group_of
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.needs import FIELD, GROUP
 
 if TYPE_CHECKING:
-    from goworkers_py.runtime.running.ruby_jobs import RubyJobs
+    from goworkers_py.features.echoes.run import RubyJobs
 
 log = logging.getLogger("goworkers_py.job")
 

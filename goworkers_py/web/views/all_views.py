@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from goworkers_py.features import BY_NAME
+from goworkers_py.features.batches import views as batches
+from goworkers_py.features.commands import views as reports
+from goworkers_py.features.configuration import views as configurations
+from goworkers_py.features.groups import views as groups
+from goworkers_py.features.periodic import views as periodic
 from goworkers_py.web.site.table import RowTable
 from goworkers_py.web.views import (
     api_docs,
     audit,
-    batches,
-    configurations,
     failures,
     find,
-    groups,
     job,
     job_lists,
     metrics,
     overview,
     partitions,
-    periodic,
     process_commands,
     processes,
     pushing,
     queues,
-    reports,
     running_jobs,
 )
 

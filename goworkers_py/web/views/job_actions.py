@@ -9,9 +9,9 @@ from typing import Any
 
 import simplejson
 
-from goworkers_py.admin.cancelling import not_obeyed
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.values import dataclass
+from goworkers_py.features.cancelling.admin import not_obeyed
 from goworkers_py.web.http.errors import Refused, bad_request
 from goworkers_py.web.http.params import JSON, SPAN, TIME, YES_NO, Param, ParamKind
 from goworkers_py.web.site.hiding import MASK, Hiding

@@ -9,14 +9,14 @@ from typing import Any
 import simplejson
 
 from goworkers_py.features import FEATURES
+from goworkers_py.features.batches.payload import batch_of
+from goworkers_py.features.chains.payload import chain_of
 from goworkers_py.policy.lines import owner_of
 from goworkers_py.web.site.filters import compact
 from goworkers_py.web.site.hiding import Hiding
 from goworkers_py.web.site.showing import cut
 from goworkers_py.web.site.trees import scalar
 from goworkers_py.web.views.job_finding import FoundOnPage
-from goworkers_py.wire.batch import batch_of
-from goworkers_py.wire.chain import chain_of
 from goworkers_py.wire.failure import unpack_backtrace
 from goworkers_py.wire.job_record import JobRecord
 from goworkers_py.wire.message import Message, epoch

@@ -8,8 +8,8 @@ from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.config.parsers import without_password
 from goworkers_py.config.partitions import MAIN, of_partition
-from goworkers_py.core.election import Standing
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.features.standby.election import Standing
 from goworkers_py.web.site.snapshots import PageSnapshot
 from goworkers_py.web.site.sorting import Columns
 from goworkers_py.web.site.table import Action, Data, View

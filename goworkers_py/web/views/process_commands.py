@@ -8,10 +8,10 @@ from typing import Any
 
 import simplejson
 
-from goworkers_py.admin.fleet_calls import SIGNALS, why_not_asked
 from goworkers_py.brokers.contracts.fleet import Process
-from goworkers_py.core import call as names
-from goworkers_py.core.call import Answer, Target
+from goworkers_py.features.commands import call as names
+from goworkers_py.features.commands.admin import SIGNALS, why_not_asked
+from goworkers_py.features.commands.call import Answer, Target
 from goworkers_py.web.http.errors import Refused, bad_request
 from goworkers_py.web.http.params import ARRAY, WHOLE, Param
 from goworkers_py.web.site.hiding import Hiding

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from goworkers_py.admin.fleet_calls import SIGNALS, why_not_asked
 from goworkers_py.brokers.contracts.fleet import Process
-from goworkers_py.core.call import BUILT_IN, QUIET, RESUME, STOP
+from goworkers_py.features.commands.admin import SIGNALS, why_not_asked
+from goworkers_py.features.commands.call import BUILT_IN, QUIET, RESUME, STOP
 from goworkers_py.web.http.params import COUNT, Param
 from goworkers_py.web.site.sorting import Columns
 from goworkers_py.web.site.table import Action, Data, View

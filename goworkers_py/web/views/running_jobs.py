@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from goworkers_py.admin.audit import scope_of
-from goworkers_py.admin.cancelling import IN_OTHERS, CancelCounts
 from goworkers_py.admin.filter import Filter, Refined, Wanted, counted
 from goworkers_py.brokers.contracts.fleet import Running
+from goworkers_py.features.cancelling.admin import IN_OTHERS, CancelCounts
 from goworkers_py.web.http.params import TEXTS, YES_NO, Param
 from goworkers_py.web.site.table import Action, ActionDone, View
 from goworkers_py.web.site.visit import Visit

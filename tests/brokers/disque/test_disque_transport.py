@@ -14,11 +14,11 @@ from waiting import eventually
 from goworkers_py.brokers.contracts.transport import Settled, SettlementBatch
 from goworkers_py.brokers.disque import keeper
 from goworkers_py.brokers.disque.transport import DisqueTransport
-from goworkers_py.core.batch import BatchTie
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import PostJobs, Push, PushEcho, PushJobs
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.outcome import DONE, REQUEUE, REQUEUE_LAST, Dead, Done, Outcome, Park, Reschedule, Retry
+from goworkers_py.features.batches.batch import BatchTie
 
 from .conftest import Open
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from goworkers_py.brokers.memory.batch_table import BatchTable
-from goworkers_py.brokers.memory.tombstones import Tombstones
-from goworkers_py.core.batch import OPEN_LIFE_S, Membership, NewBatch
+from goworkers_py.features.batches.batch import OPEN_LIFE_S, Membership, NewBatch
+from goworkers_py.features.batches.batch_table import BatchTable
+from goworkers_py.features.cancelling.tombstones import Tombstones
 
 
 def test_events_of_a_batch_let_those_around_it_live_on() -> None:

@@ -13,8 +13,8 @@ pika = pytest.importorskip("pika")
 
 from goworkers_py.brokers.rabbitmq.foreign_connection import _with_headers  # noqa: E402
 from goworkers_py.brokers.rabbitmq.headers import headers_at, read_headers  # noqa: E402
+from goworkers_py.features.plain_lists.payload import wrapped  # noqa: E402
 from goworkers_py.wire.message import Message  # noqa: E402
-from goworkers_py.wire.plain_message import wrapped  # noqa: E402
 from goworkers_py.wire.properties import UNREADABLE, Properties  # noqa: E402
 
 AT = datetime(2026, 1, 2, tzinfo=timezone.utc)

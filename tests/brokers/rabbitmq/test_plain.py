@@ -19,7 +19,7 @@ from goworkers_py.config.options import Config, QueueConfig  # noqa: E402
 from goworkers_py.core.delivery import Delivery  # noqa: E402
 from goworkers_py.core.errors import BrokerRefused  # noqa: E402
 from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Outcome, Requeue, Retry  # noqa: E402
-from goworkers_py.wire.plain_message import body_of  # noqa: E402
+from goworkers_py.features.plain_lists.payload import body_of  # noqa: E402
 from goworkers_py.wire.properties import Properties  # noqa: E402
 
 pytestmark = pytest.mark.server

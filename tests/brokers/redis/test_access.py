@@ -29,10 +29,10 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.server import access
 from goworkers_py.brokers.redis.server.access import probes
 from goworkers_py.config.options import Config, EchoConfig
-from goworkers_py.core.batch import Membership, NewBatch
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.outcome import Retry
+from goworkers_py.features.batches.batch import Membership, NewBatch
 
 ADMIN, ADMIN_PASSWORD = "admin", "of-the-admin"
 ONLY_FOR_SPEED = {"lpos", "lset", "sscan", "publish", "subscribe", "unsubscribe"}

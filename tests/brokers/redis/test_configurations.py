@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import redis as redis_py
 
-from goworkers_py.brokers.redis import configurations
 from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.features.configuration import redis as configurations
 
 
 def test_a_deleted_configuration_leaves_only_its_number(broker: RedisBroker, redis: redis_py.Redis) -> None:

@@ -12,8 +12,9 @@ import redis as redis_py
 from apps import own_app
 
 from goworkers_py.api.app import App
-from goworkers_py.brokers.contracts.leadership import News
-from goworkers_py.brokers.redis.fleet import leadership, sidekiq_metrics
+from goworkers_py.brokers.redis.fleet import sidekiq_metrics
+from goworkers_py.features.standby import redis as leadership
+from goworkers_py.features.standby.contract import News
 
 DEEP = b"[" * 100_000
 

@@ -16,12 +16,12 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import PARKED, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.queues import line_entry
-from goworkers_py.core.batch import Callback, Membership, NewBatch
-from goworkers_py.core.chain import ChainLink, LinkJob, NewChain
 from goworkers_py.core.effect import Push
-from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.core.outcome import Dead, Done
 from goworkers_py.core.tie_effect import EndLink
+from goworkers_py.features.batches.batch import Callback, Membership, NewBatch
+from goworkers_py.features.chains.chain import ChainLink, LinkJob, NewChain
+from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 
 GROUP = Group("q", "Job", "g")

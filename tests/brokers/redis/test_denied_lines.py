@@ -13,8 +13,8 @@ from servers import RedisServer
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import EndSet, Push
-from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.core.outcome import Done
+from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.effects import LeaveSlot
 from goworkers_py.features.limits.limit import LimitSettings, Slot, Waits

@@ -12,18 +12,18 @@ from denied import Walled
 from scenes import FAR, Scenario, Scene, Step, check_with_each_command_denied
 from servers import RedisServer
 
-from goworkers_py.core.batch import BatchTie
 from goworkers_py.core.effect import Push, PushJobs, Tie
-from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.core.outcome import Done
-from goworkers_py.core.periodic import Fired, Firing, Release, Rule
+from goworkers_py.features.batches.batch import BatchTie
+from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import LimitSettings, Slot, SlotClaim
+from goworkers_py.features.periodic.record import schedule
+from goworkers_py.features.periodic.schedule import Fired, Firing, Release, Rule
 from goworkers_py.features.tracking.effects import TrackedJob
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.lock import Begin, Begun, LockClaim, OnConflict
-from goworkers_py.wire.schedule import schedule
 
 ONE = Slot("one")
 LOCK = LockClaim("l", "1", 60)

@@ -21,22 +21,22 @@ from verbs import KEYS, batch_of
 
 from goworkers_py.brokers.contracts.transport import Settled
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.core.batch import BatchTie
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import EndSet, PostJobs, Push, PushEcho, PushJobs, StoreValue
 from goworkers_py.core.errors import BrokerError, BrokerRefused
-from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.core.outcome import DONE, Dead, Done, Outcome, Park, Reschedule, Retry
-from goworkers_py.core.periodic import Fired, Firing, Release, Rule
 from goworkers_py.core.tie_effect import EndInBatch
+from goworkers_py.features.batches.batch import BatchTie
+from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.effects import LeaveSlot
 from goworkers_py.features.limits.limit import LimitSettings, Rate, Slot, SlotClaim
+from goworkers_py.features.periodic.record import schedule
+from goworkers_py.features.periodic.schedule import Fired, Firing, Release, Rule
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.effects import FreeLock
 from goworkers_py.features.unique.lock import LockClaim
-from goworkers_py.wire.schedule import schedule
 
 ONE, TWO = Slot("one"), Slot("two")
 GROUP = GroupMembership(Group("q", "Job", "g"), GroupSettings(100.0))

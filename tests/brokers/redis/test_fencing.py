@@ -14,13 +14,13 @@ from servers import RedisServer
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.driver.fencing import FencedConnections
-from goworkers_py.brokers.redis.fleet.leadership import RedisLeadership
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Push
-from goworkers_py.core.election import Bid, Fence, Standing
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, Fenced, WrongType
 from goworkers_py.core.machine import awake_and_asleep
+from goworkers_py.features.standby.election import Bid, Fence, Standing
+from goworkers_py.features.standby.redis import RedisLeadership
 
 LEASE = Keys().leader("billing")
 NOBODY = Standing(None, 0, "")

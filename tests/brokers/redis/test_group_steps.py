@@ -12,22 +12,22 @@ import redis as redis_py
 from apps import job, own_broker
 from verbs import batch_of
 
-from goworkers_py.brokers.redis import groups
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.brokers.redis.group_entry import entry_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push, PushJobs
-from goworkers_py.core.group import Group
 from goworkers_py.core.outcome import Done, Outcome, Requeue
-from goworkers_py.links.aggregate import aggregate
+from goworkers_py.features.cancelling.service import Canceller
+from goworkers_py.features.groups import redis as groups
+from goworkers_py.features.groups.end import AT_ONCE
+from goworkers_py.features.groups.group import Group
+from goworkers_py.features.groups.group_entry import entry_of
+from goworkers_py.features.groups.link import aggregate
+from goworkers_py.features.groups.payload import field_of_set, group_of
+from goworkers_py.features.groups.run import GroupMembers
 from goworkers_py.links.handlers import Handlers
-from goworkers_py.policy.member_ends import AT_ONCE
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.outage import Outage
-from goworkers_py.runtime.running.canceller import Canceller
-from goworkers_py.runtime.running.group_members import GroupMembers
-from goworkers_py.wire.group import field_of_set, group_of
 from goworkers_py.wire.message import Message
 
 SET = Group("q", "Job", "g", "s")

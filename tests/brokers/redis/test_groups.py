@@ -11,12 +11,12 @@ from apps import job, own_broker
 from servers import RedisServer
 
 from goworkers_py.brokers.contracts.transport import Published
-from goworkers_py.brokers.redis import groups
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.brokers.redis.group_entry import entry_of, group_in
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerFull, BrokerRefused
-from goworkers_py.core.group import DEFAULT_SETTINGS, Group, GroupMembership, GroupSettings, OwnSettings
+from goworkers_py.features.groups import redis as groups
+from goworkers_py.features.groups.group import DEFAULT_SETTINGS, Group, GroupMembership, GroupSettings, OwnSettings
+from goworkers_py.features.groups.group_entry import entry_of, group_in
 
 GROUP = Group("q", "J", "user:7")
 SET = GROUP._replace(set="set-1")

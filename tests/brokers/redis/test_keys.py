@@ -9,7 +9,7 @@ from redis.crc import key_slot
 
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import parts, types_of_shared
-from goworkers_py.core.group import Group
+from goworkers_py.features.groups.group import Group
 
 DAY = datetime.date(2025, 2, 4)
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "keys.md"

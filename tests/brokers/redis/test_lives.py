@@ -10,9 +10,9 @@ from apps import job
 
 from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.core.batch import BatchTie, Membership, NewBatch
-from goworkers_py.core.chain import LinkJob, NewChain
-from goworkers_py.core.cursor import Cursor
+from goworkers_py.features.batches.batch import BatchTie, Membership, NewBatch
+from goworkers_py.features.chains.chain import LinkJob, NewChain
+from goworkers_py.features.iteration.cursor import Cursor
 from goworkers_py.features.unique.lock import LockClaim
 
 OF = "1700000000.0"

@@ -9,12 +9,12 @@ import pytest
 import redis as redis_py
 from apps import job, own_broker
 
-from goworkers_py.brokers.contracts.periodic import BACK_S, FORGOTTEN_S, LIFE_S, STALE_S
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.core.periodic import Fired, Firing, Release, Rule, Schedule, ScheduleState
-from goworkers_py.wire.schedule import schedule
+from goworkers_py.features.periodic.contract import BACK_S, FORGOTTEN_S, LIFE_S, STALE_S
+from goworkers_py.features.periodic.record import schedule
+from goworkers_py.features.periodic.schedule import Fired, Firing, Release, Rule, Schedule, ScheduleState
 
 APP = Release("app")
 KEY, HISTORY = "pyworkers:periodic:app:nightly", "pyworkers:periodic-history:app:nightly"

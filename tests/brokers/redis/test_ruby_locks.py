@@ -18,7 +18,7 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.options import EchoConfig
 from goworkers_py.core.effect import Effect, FreeRubyLock, Push, TakeRubyLock
 from goworkers_py.core.outcome import Done
-from goworkers_py.wire.ruby_lock import RubyLock
+from goworkers_py.features.ruby_locks.payload import RubyLock
 
 ME, D = "me:1:aaaaaaaaaaaa", "uniquejobs:d"
 

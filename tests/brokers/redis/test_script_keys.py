@@ -23,37 +23,37 @@ from goworkers_py.admin.places import DEAD as DEAD_JOBS
 from goworkers_py.admin.places import PARKED, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.admin import Glance
-from goworkers_py.brokers.contracts.periodic import Periodic
 from goworkers_py.brokers.contracts.transport import SettlementBatch
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.brokers.redis.delays import RedisPersistence
 from goworkers_py.brokers.redis.driver.composition import scripts
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import Script
 from goworkers_py.brokers.redis.driver.fencing import fenced
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import Config
-from goworkers_py.core.batch import EVENTS, BatchTie, Callback, Membership, NewBatch
-from goworkers_py.core.chain import ChainLink, LinkJob, NewChain
 from goworkers_py.core.effect import EndSet, FreeRubyLock, Push, PushJobs, TakeRubyLock
-from goworkers_py.core.election import Bid, Fence
 from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.core.group import Group, GroupMembership, GroupSettings, OwnSettings
 from goworkers_py.core.outcome import Dead, Done, Park
-from goworkers_py.core.periodic import Fired, Firing, Release, Rule
 from goworkers_py.core.tie_effect import EndInBatch, EndLink
+from goworkers_py.features.batches.batch import EVENTS, BatchTie, Callback, Membership, NewBatch
+from goworkers_py.features.chains.chain import ChainLink, LinkJob, NewChain
+from goworkers_py.features.delays.redis import RedisPersistence
+from goworkers_py.features.delays.task import DelayTask
+from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings, OwnSettings
 from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
 from goworkers_py.features.limits.limit import LimitSettings, Rate, Slot, SlotClaim
+from goworkers_py.features.periodic.contract import Periodic
+from goworkers_py.features.periodic.record import schedule
+from goworkers_py.features.periodic.schedule import Fired, Firing, Release, Rule
+from goworkers_py.features.ruby_locks.payload import RubyLock
+from goworkers_py.features.standby.election import Bid, Fence
 from goworkers_py.features.tracking.contract import Records
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.effects import FreeLock, KeepLock
 from goworkers_py.features.unique.lock import Begin, LockClaim, OwnedLock
-from goworkers_py.wire.delay_task import DelayTask
-from goworkers_py.wire.ruby_lock import RubyLock
-from goworkers_py.wire.schedule import schedule
 
 # The scripts of all sets of words that are composed.
 SCRIPTS = {

@@ -15,9 +15,9 @@ from goworkers_py.admin.places import waiting_in
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Place
 from goworkers_py.core.effect import EndSet, Push, Tie
-from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.core.job_state import INDEXED, StateWord
 from goworkers_py.core.outcome import Cancelled, Dead, Done, Expired, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.features.tracking.contract import EndedPlace, Records
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.tie import RecordTie

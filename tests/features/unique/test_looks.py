@@ -14,9 +14,9 @@ from goworkers_py.api.push_part import Answer
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import DuplicateJob
-from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.core.holder import Conflict, Holder
 from goworkers_py.core.outcome import Done
+from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.features.unique import holders as lock_holders
 from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.effects import FreeLock

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from chaos import STATED
-from goworkers_py.admin.cancelling import PeopleCancel
 from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.api.client import Client
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ArgumentError, BrokerError, DuplicateJob
+from goworkers_py.features.cancelling.admin import PeopleCancel
 from goworkers_py.features.tracking.contract import Records
 from goworkers_py.wire.needs import ITERATE
 

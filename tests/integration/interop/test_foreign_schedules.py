@@ -14,9 +14,9 @@ from programs import RUBY, call, do_without
 from goworkers_py.cli.pyworkers import main
 from goworkers_py.config.feature_options import PeriodicConfig
 from goworkers_py.config.loader import load
-from goworkers_py.core.periodic import Rule
-from goworkers_py.policy.slots import slots_of
-from goworkers_py.wire.foreign_schedule import of_sidekiq_cron
+from goworkers_py.features.periodic.foreign_schedule import of_sidekiq_cron
+from goworkers_py.features.periodic.schedule import Rule
+from goworkers_py.features.periodic.slots import slots_of
 
 
 @pytest.fixture

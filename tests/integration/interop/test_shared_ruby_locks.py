@@ -23,8 +23,8 @@ from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import EchoConfig, QueueConfig
 from goworkers_py.core.timing import Timing
+from goworkers_py.features.ruby_locks.payload import ruby_lock_of
 from goworkers_py.wire import payload
-from goworkers_py.wire.ruby_lock import ruby_lock_of
 
 pytestmark = pytest.mark.usefixtures("has_sidekiq")
 

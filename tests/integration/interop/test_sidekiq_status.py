@@ -16,7 +16,7 @@ from waiting import eventually
 
 from goworkers_py import App, JobCancelled, KillJob, RetryJob, current_message
 from goworkers_py.config.options import QueueConfig
-from goworkers_py.runtime.running.canceller import Canceller
+from goworkers_py.features.cancelling.service import Canceller
 
 pytestmark = pytest.mark.usefixtures("has_sidekiq")
 

@@ -119,7 +119,7 @@ REVERTS = [
         "there is room.",
         (
             Edit(
-                "brokers/memory/periodic.py",
+                "features/periodic/memory.py",
                 "            [result] = self._state.publish_within([firing.push])",
                 """\
             try:
@@ -129,7 +129,7 @@ REVERTS = [
                 raise""",
             ),
             Edit(
-                "brokers/memory/periodic.py",
+                "features/periodic/memory.py",
                 "in_force = kept.schedule.digest == digest",
                 "in_force = kept.schedule.digest == digest and kept.number > 0",
             ),

@@ -36,9 +36,9 @@ SHORT_LIVES: dict[str, Any] = {
     # Records of jobs that people have removed: for an hour, whatever `retain` says.
     "brokers.redis.admin.queue_jobs.ENDED_S": 300,
     "features.tracking.redis.ENDED_S": 300,
-    "brokers.redis.calls.KEPT": 100,
-    "brokers.redis.calls.REPORTS_KEPT": 300,
-    "brokers.redis.calls.ACTIONS_KEPT": 300,
+    "features.commands.redis.KEPT": 100,
+    "features.commands.redis.REPORTS_KEPT": 300,
+    "features.commands.redis.ACTIONS_KEPT": 300,
 }
 OPTIONS = """
 [pyworkers]

@@ -21,11 +21,11 @@ from waiting import eventually
 from goworkers_py import App, EnqueueOptions
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.places import DEAD
-from goworkers_py.core.group import Group
-from goworkers_py.core.periodic import generation_order
+from goworkers_py.features.groups.group import Group
+from goworkers_py.features.groups.payload import field_of_set
+from goworkers_py.features.periodic.schedule import generation_order
 from goworkers_py.policy.known_needs import SINCE
 from goworkers_py.policy.needs import MOST_ROUNDS
-from goworkers_py.wire.group import field_of_set
 from upgrade import releases
 from upgrade.delayer import LATE, TASKS
 from upgrade.fleet import EXIT_S, PROGRESS_S, MixedFleet

@@ -35,7 +35,7 @@ from goworkers_py.brokers.redis.server.damage import counters_without_number, of
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError, BrokerRefused
 from goworkers_py.core.job_state import JobState
-from goworkers_py.policy.for_ruby import ForRuby
+from goworkers_py.features.echoes.for_ruby import ForRuby
 
 
 class RedisAdmin(Admin):

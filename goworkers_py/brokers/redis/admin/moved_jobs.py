@@ -13,7 +13,7 @@ from goworkers_py.core.job_state import StateWord
 from goworkers_py.policy.consequences import moved
 
 if TYPE_CHECKING:
-    from goworkers_py.policy.for_ruby import ForRuby
+    from goworkers_py.features.echoes.for_ruby import ForRuby
 
 
 class MovedJobs:

@@ -29,9 +29,9 @@ from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.core.values import NamedTuple
-from goworkers_py.policy.for_ruby import ForRuby
+from goworkers_py.features.batches.payload import buried
+from goworkers_py.features.echoes.for_ruby import ForRuby
 from goworkers_py.wire import enclosure, payload
-from goworkers_py.wire.batch import buried
 from goworkers_py.wire.message import describe_job
 from goworkers_py.wire.stored_job import StoredJob
 

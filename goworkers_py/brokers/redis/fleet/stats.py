@@ -7,21 +7,21 @@ from contextlib import suppress
 
 from goworkers_py.brokers.contracts.fleet import Stats, shape_counts
 from goworkers_py.brokers.redis.admin.queue_list import QueueList
-from goworkers_py.brokers.redis.batches import RedisBatches
-from goworkers_py.brokers.redis.chains import RedisChains
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import text
 from goworkers_py.brokers.redis.fleet.held_lists import lengths
 from goworkers_py.brokers.redis.fleet.owner_entry import OwnerEntry, read_entries
-from goworkers_py.brokers.redis.groups import RedisGroups
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.queues.lines import Lines
 from goworkers_py.brokers.redis.server.damage import count_in
 from goworkers_py.core import machine
-from goworkers_py.core.batch import MOST_FOR_FIGURES, BatchFigures
-from goworkers_py.core.chain import ChainFigures
 from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.core.group import GroupFigures
+from goworkers_py.features.batches.batch import MOST_FOR_FIGURES, BatchFigures
+from goworkers_py.features.batches.redis import RedisBatches
+from goworkers_py.features.chains.chain import ChainFigures
+from goworkers_py.features.chains.redis import RedisChains
+from goworkers_py.features.groups.group import GroupFigures
+from goworkers_py.features.groups.redis import RedisGroups
 from goworkers_py.policy.lines import waiting_by_owner
 
 

@@ -1,4 +1,4 @@
--- One step of a batch that is not the push or the end of a job, see brokers/contracts/batches.py.
+-- One step of a batch that is not the push or the end of a job, see features/batches/contract.py.
 -- KEYS: queues, then those of the place of the batch
 -- ARGV: the word of the step, the place, see batch.lua, then
 --       'open'    the hold, how many fields of the record follow, and these

@@ -1,4 +1,4 @@
--- Pushes a chain, or cancels it, see brokers/contracts/chains.py.
+-- Pushes a chain, or cancels it, see features/chains/contract.py.
 -- KEYS: queues, then those of the place of the chain
 -- ARGV: the place, see chain.lua, then 'push' and the fields of the record, or 'cancel', the tombstone of the chain and
 --       the seconds that a tombstone lives

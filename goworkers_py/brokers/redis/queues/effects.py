@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from goworkers_py.brokers.redis.batch_place import batch_place
-from goworkers_py.brokers.redis.chain_place import chain_place
 from goworkers_py.brokers.redis.driver.exchange import Argument, NumberOf
-from goworkers_py.brokers.redis.group_entry import entry_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import EncodeEffect, effect_kinds
 from goworkers_py.brokers.redis.queues import line_entry
 from goworkers_py.brokers.redis.queues.push_arguments import push_arguments
-from goworkers_py.core.cursor import CURSOR_LIFE_S
 from goworkers_py.core.effect import (
     ID_LIFE_S,
     Effect,
@@ -32,7 +28,11 @@ from goworkers_py.core.effect import (
     by_place,
 )
 from goworkers_py.core.tie_effect import EndInBatch, EndLink
-from goworkers_py.wire import sidekiq_status
+from goworkers_py.features.batches.batch_place import batch_place
+from goworkers_py.features.chains.chain_place import chain_place
+from goworkers_py.features.groups.group_entry import entry_of
+from goworkers_py.features.iteration.cursor import CURSOR_LIFE_S
+from goworkers_py.features.ruby_status import payload as sidekiq_status
 
 
 def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:

@@ -9,12 +9,12 @@ from contextlib import suppress
 
 import simplejson
 
-from goworkers_py.core.batch import BatchTie
 from goworkers_py.core.effect import Push, ties_of
 from goworkers_py.core.values import NamedTuple
 from goworkers_py.features import FEATURES
-from goworkers_py.wire.batch import bid_in
-from goworkers_py.wire.group import membership_in
+from goworkers_py.features.batches.batch import BatchTie
+from goworkers_py.features.batches.payload import bid_in
+from goworkers_py.features.groups.payload import membership_in
 from goworkers_py.wire.needs import is_version
 from goworkers_py.wire.payload import encodable
 

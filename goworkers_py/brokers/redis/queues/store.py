@@ -12,16 +12,16 @@ from goworkers_py.brokers.redis.admin.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, text
 from goworkers_py.brokers.redis.driver.replies import list_of
-from goworkers_py.brokers.redis.iterations import RedisIterations
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import words_of_moves
 from goworkers_py.brokers.redis.queues.lines import LineMove, outboxes, parking
 from goworkers_py.brokers.redis.queues.settlement import Item, RedisSettlement, SettleTarget, target_of
-from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.effect import ID_LIFE_S
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Outcome, Requeue
+from goworkers_py.features.iteration.cursor import Cursor, Iteration
+from goworkers_py.features.iteration.redis import RedisIterations
 from goworkers_py.policy.step_size import StepSize
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import describe_job

@@ -17,7 +17,7 @@ from goworkers_py.config.cluster_address import is_cluster
 from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.core.values import dataclass
 from goworkers_py.features import FEATURES
-from goworkers_py.wire.sidekiq_status import CHANNEL
+from goworkers_py.features.ruby_status.payload import CHANNEL
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
--- `show` writes what the gem sidekiq-status shows of a job, see wire/sidekiq_status.py.
+-- `show` writes what the gem sidekiq-status shows of a job, see features/ruby_status/payload.py.
 -- Like a record, it never keeps a job from being settled. `words` from `first` to `last` are names and values.
 local arguments = ...
 

@@ -1,1 +1,0 @@
-"""Storage in a file of SQLite."""

@@ -1,0 +1,117 @@
+"""Batches in Redis, each a hash, see lua/batch.lua."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import simplejson
+
+from goworkers_py.brokers.redis.driver.connection import Connections
+from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, as_number, text
+from goworkers_py.brokers.redis.driver.replies import one_of
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core.effect import KEPT_S
+from goworkers_py.features.batches import payload as wire
+from goworkers_py.features.batches.batch import EVENTS, RETAIN_S, BatchStatus, Death, Membership, NewBatch
+from goworkers_py.features.batches.batch_place import batch_place
+from goworkers_py.features.batches.contract import Batches
+from goworkers_py.features.cancelling.redis import tombstone_of_many
+
+PAGE = 100
+# The fields to read. A record also has one for each failure that was not counted.
+_FIELDS = (
+    "v", "name", "at", "total", "succeeded", "failed", "cancelled", "expired", "holds", "ended", "stopped", "to",
+    *EVENTS,
+)  # fmt: skip
+_STEP = Script(LUA / "step_batch.lua", one_of(int))
+
+
+class RedisBatches(Batches):
+    def __init__(self, connections: Connections, keys: Keys) -> None:
+        self._connections = connections
+        self._keys = keys
+
+    def open(self, new: NewBatch) -> bool:
+        fields: list[Argument] = ["name", new.name, "retain", new.retain_s, "to", simplejson.dumps(new.member.to)]
+        for event, callback in new.callbacks.items():
+            fields += (event, callback.payload, f"{event}:queue", callback.queue)
+        if new.milliseconds:
+            fields += ("ms", 1)
+        return self._step("open", new.member, new.hold, len(fields), *fields)
+
+    def hold(self, bid: str, hold: str) -> bool:
+        return self._step("hold", Membership(bid), hold)
+
+    def let_go(self, bid: str, hold: str, to: Sequence[str] = ()) -> None:
+        self._step("let_go", Membership(bid, tuple(to)), hold)
+
+    def cancel(self, bid: str, to: Sequence[str] = ()) -> bool:
+        return self._step("cancel", Membership(bid, tuple(to)), tombstone_of_many(bid), KEPT_S)
+
+    def close(self, bid: str, to: Sequence[str] = (), force: bool = False) -> bool:
+        return self._step("close", Membership(bid, tuple(to)), int(force))
+
+    def _step(self, word: str, member: Membership, *options: Argument) -> bool:
+        numbers: dict[str, int] = {}
+        place = batch_place(member, self._keys, lambda key: numbers.setdefault(key, len(numbers) + 1))
+        keys = (self._keys.queues, *numbers)
+        return bool(self._connections.script(_STEP, keys, (word, *place, *options)))
+
+    def status(self, bid: str) -> BatchStatus | None:
+        return self._read([bid])[0]
+
+    def deaths(self, bid: str) -> list[Death]:
+        return wire.deaths(self._connections.call("LRANGE", self._keys.deaths(bid), 0, -1))
+
+    def entries(self) -> Iterator[BatchStatus]:
+        start, seen = 0, set[str]()
+        while page := self._connections.call("ZREVRANGE", self._keys.batches, start, start + PAGE - 1):
+            start += len(page)
+            bids = [bid for bid in map(text, page) if bid not in seen]  # one that moves ahead moves the others back
+            seen.update(bids)
+            yield from (status for status in self._read(bids) if status is not None)
+
+    def idle(self, count: int, now: float) -> list[BatchStatus]:
+        """The batches that go on or have failed, first those to which nothing has happened for the longest time. The
+        broker forgets those that have ended well before."""
+        asked = "ZRANGEBYSCORE", self._keys.batches, now + RETAIN_S, "+inf", "LIMIT", 0, count
+        return [status for status in self._read([*map(text, self._connections.call(*asked))]) if status is not None]
+
+    def _read(self, bids: Sequence[str]) -> list[BatchStatus | None]:
+        replies = self._connections.answers([("HMGET", self._keys.batch(bid), *_FIELDS) for bid in bids])
+        return [_status(bid, values or ()) for bid, values in zip(bids, replies, strict=True)]
+
+
+def _status(bid: str, values: Sequence[bytes | None]) -> BatchStatus | None:
+    fields = {name: value for name, value in zip(_FIELDS, values, strict=False) if value is not None}
+    if fields.get("v") != b"1":
+        return None
+
+    def count(name: str) -> int:
+        return int(as_number(fields.get(name)))
+
+    stopped, ended_at = "stopped" in fields, as_number(fields.get("ended"))
+    waiting_for = [] if stopped else [event for event in EVENTS if event in fields]
+    return BatchStatus(
+        bid,
+        text(fields.get("name", b"")),
+        as_number(fields.get("at")),
+        count("total"),
+        count("succeeded"),
+        count("failed"),
+        count("cancelled"),
+        count("expired"),
+        max(0, count("holds")),
+        ended_at or None,
+        stopped,
+        waiting_for,
+        _names(fields.get("to", b"[]")),
+    )
+
+
+def _names(raw: bytes) -> list[str]:
+    try:
+        names = simplejson.loads(raw)
+    except (ValueError, RecursionError):
+        return []
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []

@@ -1,0 +1,45 @@
+"""The doctor's check of groups: those that nobody aggregates, and sets whose job is gone."""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+
+from goworkers_py.admin.filter import counted
+from goworkers_py.admin.inspector import Inspector
+from goworkers_py.brokers.broker import Capability
+from goworkers_py.brokers.contracts.admin import Advice
+from goworkers_py.features.groups.group import MOST_GROUPS_FOR_FIGURES, Group, GroupEntry
+
+# A group that is due for longer is flushed by no process.
+LONG_DUE_S = 60
+# Sets whose aggregation jobs are looked for: each look may read many jobs.
+MOST_LOOKS = 10
+
+
+def group_findings(inspector: Inspector, aggregates: Collection[str] | None) -> Iterator[Advice]:
+    """`aggregates`: the classes whose groups the code here aggregates; None: not known."""
+    if not inspector.has(Capability.GROUPS):
+        return
+    overdue: defaultdict[str, list[GroupEntry]] = defaultdict(list)
+    sets, now = list[Group](), inspector.now()
+    for entry in itertools.islice(inspector.groups(), MOST_GROUPS_FOR_FIGURES):
+        if entry.due is not None and now - entry.due > LONG_DUE_S:
+            overdue[entry.group.job_class].append(entry)
+        elif entry.group.set and entry.due is None:
+            sets.append(entry.group)
+    for job_class, entries in overdue.items():
+        size = sum(entry.size for entry in entries)
+        what = f"{counted(len(entries), 'group', 'groups')} of class {job_class} with {counted(size)} "
+        what += "is overdue" if len(entries) == 1 else "are overdue"
+        known = aggregates is not None and job_class in aggregates
+        name = job_class if job_class.isidentifier() else "NAME"
+        todo = f"start a process whose code has its @{name}.aggregate"
+        todo = "start a process that runs this code" if known else todo
+        yield Advice(True, what, todo)
+    for group in inspector.sets_without_job(sets[:MOST_LOOKS]):
+        where = f"{shlex.quote(group.job_class)} {shlex.quote(group.name)} --queue {shlex.quote(group.queue)}"
+        what = f"the job that aggregates the set {group.set} of group {group.name} is in no place any more"
+        yield Advice(True, what, f"to push it again: pyworkers groups flush {where} --set {group.set}")

@@ -1,0 +1,138 @@
+"""The work on a job of a group: a member that it meets in a queue joins its group, and the job that
+aggregates a set gets the set's members."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+
+from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.core.effect import EndMember, EndSet, Push, PushJobs
+from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, UnreadablePayload
+from goworkers_py.core.job_state import StateWord
+from goworkers_py.core.outcome import DONE, REQUEUE_LAST, Cancelled, Done, Joined, Outcome, Requeue, Reschedule
+from goworkers_py.features.cancelling.service import Canceller
+from goworkers_py.features.groups.contract import Groups
+from goworkers_py.features.groups.end import AT_ONCE, ends_of, is_ended, member_ends
+from goworkers_py.features.groups.group import Group, GroupMembership
+from goworkers_py.features.groups.payload import GroupMember, JobGroup, field_of_set
+from goworkers_py.features.groups.push import settings_in
+from goworkers_py.policy.registry import Registry
+from goworkers_py.wire import payload
+from goworkers_py.wire.message import Message
+from goworkers_py.wire.needs import FIELD
+
+log = logging.getLogger("goworkers_py.job")
+
+# Members that are read in one step.
+PAGE = 1_000
+# When the broker refuses to read a set, its job is tried again after so long.
+REFUSED_S = 60.0
+
+
+def groups_of(broker: Broker) -> Groups | None:
+    return broker.groups if Capability.GROUPS in broker.capabilities else None
+
+
+class GroupMembers:
+    """Shared by all workers of a process."""
+
+    def __init__(self, broker: Broker, registry: Registry, canceller: Canceller, wall: Callable[[], float]) -> None:
+        self._broker = broker
+        self._registry = registry
+        self._canceller = canceller
+        self._wall = wall
+
+    @property
+    def _groups(self) -> Groups | None:
+        return groups_of(self._broker)  # the broker makes them when they are first used
+
+    def begin(self, message: Message, found: JobGroup) -> Outcome | None:
+        """The outcome of a job that is not run. None for one that aggregates a set: the message has its members."""
+        if not found.aggregates:
+            return self._joined(message, found)
+        if self._groups is None:
+            return None
+        try:
+            if is_ended(found.group):
+                return self._end_some(self._groups, message, found.group)
+            read = [(raw, self._read(raw)) for raw in self._members(found)]
+        except BrokerUnavailable:
+            return REQUEUE_LAST
+        except BrokerRefused as error:
+            log.error("not begun, tried again in %g s: its members cannot be read: %s", REFUSED_S, error)
+            raw = payload.splice(message.raw, {"queue": message.queue}, drop=("at",))
+            return Reschedule(self._wall() + REFUSED_S, raw)
+        return self._without_run(message, found.group, read)
+
+    def _without_run(
+        self, message: Message, group: Group, read: Sequence[tuple[bytes, GroupMember | None]]
+    ) -> Outcome | None:
+        """None when there are members to aggregate."""
+        if not read:
+            log.info("nothing to do: the members of its group were aggregated or deleted before")
+            return DONE
+        message.members = members = [member for _, member in read if member is not None]
+        rows = [member.fields.get("args") for member in members if member.state == "completed"]
+        if len(members) > len(rows) + AT_ONCE:
+            dropped = [member for member in members if member.state != "completed"][:AT_ONCE]
+            log.info("%d members of its group have expired or were cancelled, and leave it first", len(dropped))
+            return Requeue(effects=ends_of(dropped, group, message.jid))
+        if not rows:
+            log.info("nothing to do: all members of its group have expired or were cancelled")
+            return Done(effects=(EndSet(message.jid, group, member_ends(members, message.jid)),))
+        message.args = [rows]
+        return None
+
+    def _end_some(self, groups: Groups, message: Message, group: Group) -> Outcome:
+        """One step of the end of a set whose one job was pushed."""
+        found = groups.members(group, 0, AT_ONCE)
+        ends = [end for raw in found for end in self._ends(raw, group, message.jid)]
+        if len(found) < AT_ONCE:
+            return Done(effects=(*ends, EndSet(message.jid, group)))
+        return Requeue(effects=tuple(ends))
+
+    def _ends(self, raw: bytes, group: Group, by: str) -> Sequence[EndMember]:
+        member = self._read(raw)
+        if member is None:
+            return (EndMember(by, group, raw),)
+        return ends_of([member._replace(state="completed")], group, by)
+
+    def after(self, message: Message, outcome: Outcome) -> Outcome:
+        """The outcome of a run of the function that aggregates, when the ends of the members are too many for one step:
+        the job goes on with the set in which they wait."""
+        end = outcome.effects[0] if isinstance(outcome, Done) and len(outcome.effects) == 1 else None
+        if not isinstance(end, EndSet) or end.into is None:
+            return outcome
+        raw = payload.splice(message.raw, {FIELD: field_of_set(end.into, is_ended=True)})
+        return Requeue(raw, effects=outcome.effects)
+
+    def _joined(self, message: Message, found: JobGroup) -> Outcome:
+        if self._groups is None:
+            return DONE
+        spec = self._registry.job(message.job_class)
+        settings = found.said.over(settings_in({} if spec is None else spec.options))
+        push = Push(message.queue, message.raw, ties=(GroupMembership(found.group, settings),))
+        return Joined(effects=(PushJobs(message.jid, (push,)),))
+
+    def _members(self, found: JobGroup) -> Iterator[bytes]:
+        assert self._groups is not None
+        first = 0
+        while page := self._groups.members(found.group, first, PAGE):
+            yield from page
+            first += len(page)
+
+    def _read(self, raw: bytes) -> GroupMember | None:
+        try:
+            member = Message(raw, "")
+        except UnreadablePayload as error:
+            log.error("a member of the group is no job, and is left out: %s", error)
+            return None
+        return GroupMember(raw, member.fields, self._state_of(member))
+
+    def _state_of(self, member: Message) -> StateWord:
+        expires_at = member.expires_at
+        if expires_at is not None and expires_at < self._wall():
+            return "expired"
+        outcome = self._canceller.never_run(member) if self._canceller.tombstones else None
+        return "cancelled" if isinstance(outcome, Cancelled) else "completed"

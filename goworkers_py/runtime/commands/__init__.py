@@ -1,1 +1,0 @@
-"""Commands that a process obeys while it runs."""

@@ -1,1 +1,0 @@
-"""One process of several works, the others stand by."""
