@@ -14,7 +14,6 @@ from goworkers_py.config.options import (
     EchoConfig,
     MiddlewareConfig,
     PartitionConfig,
-    PeriodicConfig,
     PoolConfig,
     QueueConfig,
     WebConfig,
@@ -29,15 +28,17 @@ SECTIONS = {
     "queue:default": QueueConfig,
     "pool:web": PoolConfig,
     "partition:billing": PartitionConfig,
-    "periodic:nightly": PeriodicConfig,
     **{f"{kind}:{table.example}": table for kind, table in feature_sections().items()},
     "middleware": MiddlewareConfig,
     "echo": EchoConfig,
     "web": WebConfig,
 }
 # These sections have no defaults that a program could use. So the sample shows them as comments, with these values.
-HIDDEN = (PoolConfig, PartitionConfig, PeriodicConfig, *feature_sections().values())
-OF_FEATURES = {name for rows in feature_sections().values() for name in options_of(rows)}
+HIDDEN = (PoolConfig, PartitionConfig, *feature_sections().values())
+# Options of features without a default: what the code says counts.
+OF_CODE = {
+    name for rows in feature_sections().values() for name, row in options_of(rows).items() if row.default is None
+}
 EXAMPLES = {
     "queues": "critical, default, low",
     "partition:billing queues": "invoices 10, mail 5",
@@ -97,7 +98,7 @@ def page() -> str:
 
 def _cells(option: str, row: Field[Any]) -> list[str]:
     flag = row.metadata["flag"]
-    default = "" if row.name in OF_FEATURES else written(row.default)
+    default = "" if row.name in OF_CODE else written(row.default)
     name = f"{code(option)} ({code(flag)})" if flag else code(option)
     return [name, code(default) or "none", prose(help_of(row, code))]
 

@@ -92,7 +92,7 @@ class Runner:
 
     def plan_of(self, partition: Partition) -> Plan:
         plan, declared = self.plan_from(partition.config), self._declared
-        if not declared.periodic and not plan.config.periodic:
+        if not declared.periodic and not plan.config.sections:
             return plan
         from goworkers_py.features.periodic.plan import periodic_jobs  # with time zones
 

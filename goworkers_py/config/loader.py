@@ -22,7 +22,6 @@ from goworkers_py.config.options import (
     EchoConfig,
     MiddlewareConfig,
     PartitionConfig,
-    PeriodicConfig,
     PoolConfig,
     QueueConfig,
     WebConfig,
@@ -46,7 +45,7 @@ from goworkers_py.core.errors import ConfigError
 ENVIRONMENT_PREFIX = "PYWORKERS_"
 
 # Kinds of sections that have a name each, with an example of it; features have more.
-_NAMED = {"queue": "default", "pool": "web", "partition": "billing", "periodic": "nightly"}
+_NAMED = {"queue": "default", "pool": "web", "partition": "billing"}
 
 # Makes the name of an option for an error: "conf.ini: [pyworkers] timeout", "--timeout".
 NameOf = Callable[[str], str]
@@ -106,7 +105,6 @@ def _config_of(
     sections = [
         section for kind, rows in feature_sections().items() for section in _named_sections(file, kind, rows, where)
     ]
-    periodic = _named_sections(file, "periodic", PeriodicConfig, where)
     pools = () if of_flags else tuple(pool for pool in pools if not pool.partition)
     config = Config(
         **values,
@@ -114,7 +112,6 @@ def _config_of(
         pools=pools,
         partitions=partitions,
         worked=("",) if of_flags else (),
-        periodic=periodic,
         sections=tuple(sections),
         middleware=links,
         echo=echo,
@@ -182,7 +179,7 @@ def _refuse_unknown_sections(file: configparser.ConfigParser, where: str) -> Non
 
 
 def _named_sections(file: configparser.ConfigParser, kind: str, table: type[Any], where: str) -> tuple[Any, ...]:
-    """The sections [queue:NAME], [pool:NAME] or [periodic:NAME]."""
+    """The sections [queue:NAME] or [pool:NAME]."""
     sections = [section for section in file.sections() if section.startswith(f"{kind}:")]
     return tuple(table(name=_name(section, where), **_section(file, section, table, where)) for section in sections)
 

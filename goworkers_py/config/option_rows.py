@@ -18,6 +18,7 @@ class FeatureSection:
 
     kind: ClassVar[str]  # "limit"
     example: ClassVar[str]  # a name, for errors and the sample
+    of_partitions: ClassVar[bool] = True  # it counts in each partition; else only for the main broker
     name: str
 
 

@@ -11,7 +11,6 @@ from dataclasses import field
 from typing import Any, TypeVar
 
 from goworkers_py.config.feature_options import EchoConfig as EchoConfig  # sections are imported from here
-from goworkers_py.config.feature_options import PeriodicConfig as PeriodicConfig
 from goworkers_py.config.home import home_of
 from goworkers_py.config.option_rows import FeatureSection, option
 from goworkers_py.config.option_rows import help_of as help_of
@@ -76,7 +75,7 @@ class MiddlewareConfig:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The section [pyworkers]; the other sections are in `queues`, `pools`, `partitions`, `periodic`, `sections`,
+    """The section [pyworkers]; the other sections are in `queues`, `pools`, `partitions`, `sections`,
     `middleware`, `echo` and `web`."""
 
     broker: str = option(
@@ -189,7 +188,6 @@ class Config:
     partition: str = ""  # that of which this is the configuration; empty: the main one
     partitions: tuple[PartitionConfig, ...] = ()
     worked: tuple[str, ...] = ()  # the partitions that a process works, the main one by an empty name; (): all
-    periodic: tuple[PeriodicConfig, ...] = ()
     middleware: MiddlewareConfig = MiddlewareConfig()
     sections: tuple[FeatureSection, ...] = ()  # of features, such as [limit:NAME], see `sections_of`
     echo: EchoConfig = field(default_factory=EchoConfig)

@@ -37,8 +37,9 @@ def of_partition(config: Config, name: str) -> Config:
     fresh = {row.name: row.default for row in dataclasses.fields(Config) if row.name in _OF_BROKER}
     ours = {**(fresh if "broker" in found.said else {}), "process": "", "tag": config.tag or name, **found.said}
     spelled = {name: config.spelled[name] for name in config.spelled if name not in ours}
+    sections = tuple([section for section in config.sections if section.of_partitions])
     return dataclasses.replace(
-        config, **ours, partition=name, queues=found.queues, pools=found.pools, periodic=(), spelled=spelled
+        config, **ours, partition=name, queues=found.queues, pools=found.pools, sections=sections, spelled=spelled
     )
 
 

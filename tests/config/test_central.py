@@ -12,7 +12,6 @@ from goworkers_py.config.options import (
     EchoConfig,
     MiddlewareConfig,
     PartitionConfig,
-    PeriodicConfig,
     PoolConfig,
     QueueConfig,
     WebConfig,
@@ -25,7 +24,7 @@ from goworkers_py.features.limits.options import LimitConfig
 
 TABLES = {
     "pyworkers": Config, "queue": QueueConfig, "pool": PoolConfig, "partition": PartitionConfig,
-    "periodic": PeriodicConfig, "middleware": MiddlewareConfig, "echo": EchoConfig, "web": WebConfig,
+    "middleware": MiddlewareConfig, "echo": EchoConfig, "web": WebConfig,
     **feature_sections(),
 }  # fmt: skip
 LOCAL = """

@@ -24,8 +24,6 @@ def _values(config: Config) -> Iterator[tuple[tuple[str, str], Any]]:
     yield from _options("[middleware]", config.middleware)
     yield from _options("[echo]", config.echo)
     yield from _options("[web]", config.web)
-    for schedule in config.periodic:
-        yield from _section("periodic", schedule)
     for section in config.sections:
         yield from _section(section.kind, section)
     for partition in config.partitions:

@@ -6,6 +6,7 @@
 `contract`: the schedules of periodic jobs. Any number of processes look at the clock, and each slot fires once.
 `foreign_schedule`: reads the schedules of sidekiq-cron and sidekiq-scheduler, as their gems have written them.
 `memory`: the schedules of periodic jobs in the memory of this process.
+`options`: the sections [periodic:NAME].
 `periodic_job`: a periodic job of this process: its schedule, and how its pushes are made.
 `plan`: puts together the periodic jobs of a process: those that its code declares, and those of its configuration.
 `record`: a schedule of a periodic job as JSON, and what people have changed of one.

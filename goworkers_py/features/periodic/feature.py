@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from goworkers_py.features.feature import Feature
@@ -9,12 +10,19 @@ from goworkers_py.features.feature import Feature
 if TYPE_CHECKING:
     import click
 
+    from goworkers_py.config.option_rows import FeatureSection
+
 
 class PeriodicFeature(Feature):
     """Jobs are pushed at the times of a schedule, once in the whole fleet."""
 
     name = "periodic"
     commands = ("periodic",)
+
+    def sections(self) -> Collection[type[FeatureSection]]:
+        from goworkers_py.features.periodic.options import PeriodicConfig
+
+        return (PeriodicConfig,)
 
     def command(self, name: str) -> click.Command:
         from goworkers_py.features.periodic.commands import periodic

@@ -14,6 +14,7 @@ from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.values import dataclass
 from goworkers_py.features.groups.push import grouping_of
+from goworkers_py.features.periodic.options import PeriodicConfig
 from goworkers_py.features.periodic.periodic_job import PeriodicJob, PeriodicJobs
 from goworkers_py.features.periodic.record import schedule
 from goworkers_py.features.periodic.schedule import CatchUp, Overlap, Release, Rule
@@ -25,7 +26,7 @@ from goworkers_py.wire.needs import TYPED
 if TYPE_CHECKING:
     from goworkers_py.api.client import Client
     from goworkers_py.api.job import Job
-    from goworkers_py.config.options import Config, PeriodicConfig
+    from goworkers_py.config.options import Config
     from goworkers_py.core.effect import Push
     from goworkers_py.policy.registry import JobSpec, Registry
 
@@ -108,7 +109,7 @@ def periodic_jobs(
     # Partitions may share a broker, and each has its own jobs there.
     release = Release(f"{source}.{config.partition}" if config.partition else source, config.generation)
     of_code = (_of_code(periodic) for periodic in declared if periodic.job.partition == config.partition)
-    pushes = [*of_code, *(_of_config(section, registry) for section in config.periodic)]
+    pushes = [*of_code, *(_of_config(section, registry) for section in config.sections_of(PeriodicConfig))]
     jobs: dict[str, PeriodicJob] = {}
     for periodic in pushes:
         job = _job(periodic, release, client)

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from programs import RUBY, call, do_without
 
 from goworkers_py.cli.pyworkers import main
-from goworkers_py.config.feature_options import PeriodicConfig
 from goworkers_py.config.loader import load
 from goworkers_py.features.periodic.foreign_schedule import of_sidekiq_cron
+from goworkers_py.features.periodic.options import PeriodicConfig
 from goworkers_py.features.periodic.schedule import Rule
 from goworkers_py.features.periodic.slots import slots_of
 
@@ -42,7 +42,7 @@ def imported(redis_url: str, tmp_path: Path, *flags: str) -> tuple[dict[str, Per
     assert done.exit_code == 0
     file = tmp_path / "imported.ini"
     file.write_text(done.stdout)
-    return {one.name: one for one in load(file, environment={}).periodic}, done.stderr.splitlines()
+    return {one.name: one for one in load(file, environment={}).sections_of(PeriodicConfig)}, done.stderr.splitlines()
 
 
 def test_schedules_of_sidekiq_cron_are_listed_and_imported(redis_url: str, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ import redis as redis_py
 from apps import own_app
 from calls import Call, one_line
 
-from goworkers_py.config.feature_options import PeriodicConfig
 from goworkers_py.config.loader import load
+from goworkers_py.features.periodic.options import PeriodicConfig
 from goworkers_py.features.periodic.record import schedule
 from goworkers_py.features.periodic.schedule import Firing, Release, Rule
 
@@ -263,7 +263,7 @@ def imported(done: subprocess.CompletedProcess[str], tmp_path: Path) -> dict[str
     assert done.returncode == 0
     file = tmp_path / "imported.ini"
     file.write_text(done.stdout)
-    return {one.name: one for one in load(file, environment={}).periodic}
+    return {one.name: one for one in load(file, environment={}).sections_of(PeriodicConfig)}
 
 
 @pytest.mark.usefixtures("foreign")
