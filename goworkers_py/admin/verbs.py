@@ -24,7 +24,7 @@ class Verbs:
         return broker.admin
 
     def has(self, capability: Capability | type) -> bool:
-        """Whether the broker can do this, such as `inspector.has(Capability.GROUPS)`, or has this part of a feature,
+        """Whether the broker can do this, such as `inspector.has(Capability.METRICS)`, or has this part of a feature,
         such as `inspector.has(Locks)`."""
         if isinstance(capability, Capability):
             return capability in self._broker.capabilities

@@ -210,7 +210,9 @@ class JobWriters:
 
             grouping = grouping_of(options.said, kwargs or {})
         if grouping is not None:
-            self._broker().require(Capability.GROUPS)
+            from goworkers_py.features.groups.contract import Groups
+
+            self._broker().require_part(Groups)
             require(not asked.batch, "a job of a group cannot be in a batch: push it outside of the batch")
             fields[FIELD] |= grouping.field()
         marks = options.said if asked.code is None else {**asked.code.options, **options.said}

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from goworkers_py.features.commands.contract import Calls
     from goworkers_py.features.configuration.contract import Configurations
     from goworkers_py.features.feature import Feature, PartMaker
-    from goworkers_py.features.groups.contract import Groups
     from goworkers_py.features.periodic.contract import Periodic
     from goworkers_py.features.standby.contract import Leadership
     from goworkers_py.features.standby.election import Fence
@@ -48,7 +47,6 @@ class Capability(enum.Enum):
     METRICS = "runs of each class by the minute"  # has `metrics`
     PERIODIC = "periodic jobs"  # has `periodic`
     BATCHES = "batches"  # has `batches`, with CONTROL; the transport counts in the steps of the push and of the end
-    GROUPS = "groups of jobs"  # has `groups`; the transport puts members into them in the step of the push
     CHAINS = "chains"  # has `chains`, with BATCHES; the transport pushes the next link in the step of an end
     ORDER = "jobs in the order of their pushes"  # those of a queue; without it, they are in this order as a rule only
     LEADERSHIP = "elections of a leader"  # has `leadership`, and `open_fenced`
@@ -95,7 +93,6 @@ class Broker:
     periodic: Periodic
     batches: Batches
     chains: Chains
-    groups: Groups
     leadership: Leadership
     admin: Admin
     metrics: Metrics

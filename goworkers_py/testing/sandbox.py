@@ -16,6 +16,7 @@ from goworkers_py.config.moments import Delay, Moment, after, moment
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError, JobControl, UnknownJob
 from goworkers_py.core.job_state import JobState
+from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.periodic.testing import fire_all, periodic_firer
 from goworkers_py.testing.enqueued_job import EnqueuedJob, JobRun
 from goworkers_py.testing.expectation import Expectation
@@ -141,7 +142,7 @@ class Sandbox:
 
     def _members(self, job: AnyJob | None, queue: str | None) -> list[EnqueuedJob]:
         """The members of open groups."""
-        inspector, groups = self.app.inspector, [entry.group for entry in self._broker.groups.entries()]
+        inspector, groups = self.app.inspector, [entry.group for entry in self._broker.require_part(Groups).entries()]
         stored = [member for group in groups if not group.set for member in inspector.members(group, _ALL)]
         return self._wanted(stored, job, queue)
 

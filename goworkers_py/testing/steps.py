@@ -77,7 +77,7 @@ _STEPS = {
 MOST_OF_A_LINE = 2
 # All that the code of a job may ask, beside the parts of features. Not the beats of its blocks, which a thread of ours
 # sends.
-_PARTS = "transport", "chains", "batches", "cancels", "store", "admin", "groups"
+_PARTS = "transport", "chains", "batches", "cancels", "store", "admin"
 # Modules between the job's code and a step.
 _BETWEEN = {"goworkers_py", "contextlib", "asyncio", "concurrent", "threading"}
 

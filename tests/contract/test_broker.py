@@ -25,7 +25,7 @@ PARTS = {
     "store": Capability.STORE, "recoverable": Capability.LEASES, "control": Capability.CONTROL,
     "cancels": Capability.CONTROL, "calls": Capability.CALLS, "admin": Capability.ADMIN, "metrics": Capability.METRICS,
     "periodic": Capability.PERIODIC,
-    "batches": Capability.BATCHES, "groups": Capability.GROUPS, "chains": Capability.CHAINS,
+    "batches": Capability.BATCHES, "chains": Capability.CHAINS,
     "leadership": Capability.LEADERSHIP,
 }  # fmt: skip
 
@@ -93,10 +93,10 @@ def test_a_capability_without_its_part_is_told() -> None:
     broker.capabilities = frozenset({Capability.CHAINS})
     assert _wrong_parts(broker) == ["other declares CHAINS, but has no `chains`: leave CHAINS out"]
     broker.store = None  # type: ignore[assignment]
-    broker.groups = object()  # type: ignore[assignment]
+    broker.batches = object()  # type: ignore[assignment]
     broker.chains = None  # type: ignore[assignment]
     assert _wrong_parts(broker) == [
-        "other has `groups`, but does not declare GROUPS: add it to `capabilities`",
+        "other has `batches`, but does not declare BATCHES: add it to `capabilities`",
         "other declares CHAINS, but has no `chains`: leave CHAINS out",
     ]
 

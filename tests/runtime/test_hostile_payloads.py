@@ -24,6 +24,7 @@ from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import JobState
 from goworkers_py.features.cancelling.tombstone import Tombstone
+from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.tracking.run import TrackedRuns
 from goworkers_py.observe.running_jobs import MOST_SHOWN
 from goworkers_py.runtime.alive.health import Health
@@ -88,7 +89,7 @@ def kept(app: App) -> Counter[bytes]:
     raws = [
         job.original or job.payload for state in PLACES for page in admin.jobs_in(Place(state)).pages() for job in page
     ]
-    groups = app.broker.groups
+    groups = app.broker.require_part(Groups)
     raws += [raw for entry in groups.entries() for raw in groups.members(entry.group, 0, 1_000)]
     return _marks(raws)
 

@@ -22,7 +22,6 @@ from goworkers_py.features.batches.memory import MemoryBatches
 from goworkers_py.features.cancelling.memory import MemoryCancels
 from goworkers_py.features.chains.memory import MemoryChains
 from goworkers_py.features.commands.memory import MemoryCalls
-from goworkers_py.features.groups.memory import MemoryGroups
 from goworkers_py.features.periodic.memory import MemoryPeriodic
 from goworkers_py.features.standby.election import Fence
 from goworkers_py.features.standby.election_table import FencedState
@@ -67,7 +66,6 @@ class MemoryBroker(Broker):
         self.periodic = MemoryPeriodic(state)
         self.chains = MemoryChains(state)
         self.batches = MemoryBatches(state)
-        self.groups = MemoryGroups(state)
         self.admin = MemoryAdmin(state, dead_limits)
         self.leadership = MemoryLeadership(state)
 

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from goworkers_py.features.chains.redis import RedisChains
     from goworkers_py.features.commands.redis import RedisCalls
     from goworkers_py.features.configuration.redis import RedisConfigurations
-    from goworkers_py.features.groups.redis import RedisGroups
     from goworkers_py.features.periodic.redis import RedisPeriodic
     from goworkers_py.features.standby.redis import RedisLeadership
 
@@ -104,12 +103,6 @@ def _control(broker: RedisBroker) -> RedisControl:
     return RedisControl(broker.connections, broker.keys, broker.config.metrics)
 
 
-def _groups(broker: RedisBroker) -> RedisGroups:
-    from goworkers_py.features.groups.redis import RedisGroups
-
-    return RedisGroups(broker.connections, broker.keys)
-
-
 def _leadership(broker: RedisBroker) -> RedisLeadership:
     from goworkers_py.features.standby.redis import RedisLeadership
 
@@ -152,7 +145,6 @@ class RedisBroker(Broker):
     chains = _late(_chains)
     configurations = _late(_configurations)
     control = _late(_control)
-    groups = _late(_groups)
     leadership = _late(_leadership)
     metrics = _late(_metrics)
     neighbours = _late(_neighbours)

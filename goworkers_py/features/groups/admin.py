@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 from goworkers_py.admin.places import DEAD, PARKED, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.admin.verbs import Verbs
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import Group, GroupEntry, OwnSettings
 from goworkers_py.features.groups.payload import set_in
@@ -20,8 +19,7 @@ MOST_SEARCHED = 10_000
 class GroupedJobs(Verbs):
     @property
     def _groups(self) -> Groups:
-        self._broker.require(Capability.GROUPS)
-        return self._broker.groups
+        return self._broker.require_part(Groups)
 
     def groups(self, job_class: str = "") -> Iterator[GroupEntry]:
         """The groups and the sets of a class, or of all: `[one.size for one in inspector.groups("Invoice")]`. A set

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from goworkers_py.features.feature import Feature
 
 if TYPE_CHECKING:
     import click
 
+    from goworkers_py.features.groups.contract import Groups
+
 
 class GroupsFeature(Feature):
     """Jobs wait until one job runs in the place of all of them."""
 
     name = "groups"
+    contract, kept = "Groups", "groups of jobs"
     commands = ("groups",)
+
+    def part(self, family: str) -> Callable[[Any], Groups] | None:
+        if family == "redis":
+            from goworkers_py.features.groups.redis import RedisGroups
+
+            return lambda broker: RedisGroups(broker.connections, broker.keys)
+        if family == "memory":
+            from goworkers_py.features.groups.memory import MemoryGroups
+
+            return lambda broker: MemoryGroups(broker.state)
+        return None
 
     def command(self, name: str) -> click.Command:
         from goworkers_py.features.groups.commands import groups

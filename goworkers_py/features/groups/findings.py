@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator
 
 from goworkers_py.admin.filter import counted
 from goworkers_py.admin.inspector import Inspector
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Advice
+from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import MOST_GROUPS_FOR_FIGURES, Group, GroupEntry
 
 # A group that is due for longer is flushed by no process.
@@ -21,7 +21,7 @@ MOST_LOOKS = 10
 
 def group_findings(inspector: Inspector, aggregates: Collection[str] | None) -> Iterator[Advice]:
     """`aggregates`: the classes whose groups the code here aggregates; None: not known."""
-    if not inspector.has(Capability.GROUPS):
+    if not inspector.has(Groups):
         return
     overdue: defaultdict[str, list[GroupEntry]] = defaultdict(list)
     sets, now = list[Group](), inspector.now()

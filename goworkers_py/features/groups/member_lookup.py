@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 
-from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.broker import Broker
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import Group, GroupEntry
 from goworkers_py.wire.stored_job import StoredJob
@@ -16,7 +16,7 @@ MOST_SEARCHED, MOST_GROUPS, PAGE = 10_000, 10_000, 500
 
 class MemberLookup:
     def __init__(self, broker: Broker) -> None:
-        self._groups = broker.groups if Capability.GROUPS in broker.capabilities else None
+        self._groups = broker.part(Groups)
 
     def find(self, jid: str, of: Group | None = None) -> tuple[Group, StoredJob] | None:
         """A member of any group or set; with `of`, only of this open group and its sets. Of a great many groups, some

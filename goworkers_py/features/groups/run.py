@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
-from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.broker import Broker
 from goworkers_py.core.effect import EndMember, EndSet, Push, PushJobs
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, UnreadablePayload
 from goworkers_py.core.job_state import StateWord
@@ -30,22 +30,14 @@ PAGE = 1_000
 REFUSED_S = 60.0
 
 
-def groups_of(broker: Broker) -> Groups | None:
-    return broker.groups if Capability.GROUPS in broker.capabilities else None
-
-
 class GroupMembers:
     """Shared by all workers of a process."""
 
     def __init__(self, broker: Broker, registry: Registry, canceller: Canceller, wall: Callable[[], float]) -> None:
-        self._broker = broker
+        self._groups = broker.part(Groups)
         self._registry = registry
         self._canceller = canceller
         self._wall = wall
-
-    @property
-    def _groups(self) -> Groups | None:
-        return groups_of(self._broker)  # the broker makes them when they are first used
 
     def begin(self, message: Message, found: JobGroup) -> Outcome | None:
         """The outcome of a job that is not run. None for one that aggregates a set: the message has its members."""

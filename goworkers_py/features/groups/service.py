@@ -19,7 +19,6 @@ from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.end import is_ended
 from goworkers_py.features.groups.group import Group
 from goworkers_py.features.groups.payload import field_of_set
-from goworkers_py.features.groups.run import groups_of
 from goworkers_py.policy.registry import JobSpec
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.plan import Plan
@@ -46,7 +45,7 @@ _KEPT = {"retry": 0, "dead": True}
 class GroupFlusher(BrokerService):
     def __init__(self, broker: Broker, plan: Plan, wall: Callable[[], float], outage: Outage) -> None:
         super().__init__("group flusher", outage)
-        self._groups = groups_of(broker)
+        self._groups = broker.part(Groups)
         self._aggregates = Aggregates(plan.registry)
         self._timestamps = Timestamps(plan.config.timestamps)
         self._wall = wall

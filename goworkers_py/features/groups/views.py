@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from goworkers_py.admin.filter import counted
-from goworkers_py.brokers.broker import Capability
+from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import Group, GroupEntry, OwnSettings
 from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import SPAN, Param, whole_from
@@ -32,11 +32,11 @@ def listed(visit: Visit) -> Data:
     """Groups, those that are due first. One with a set has members that are aggregated just now, or whose aggregation
     job waits, is retried or is dead."""
     job_class = visit.args["class"] or ""
-    found = entries(visit, f"groups {job_class}", Capability.GROUPS, lambda: visit.inspector.groups(job_class))
+    found = entries(visit, f"groups {job_class}", Groups, lambda: visit.inspector.groups(job_class))
     return {
         "groups": COLUMNS.sorted([_fields(entry) for entry in found], visit.args["sort"]),
         "most": MOST,
-        "offered": visit.inspector.has(Capability.GROUPS),
+        "offered": visit.inspector.has(Groups),
     }
 
 

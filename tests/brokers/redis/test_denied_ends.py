@@ -21,6 +21,7 @@ from goworkers_py.core.outcome import Dead, Done
 from goworkers_py.core.tie_effect import EndLink
 from goworkers_py.features.batches.batch import Callback, Membership, NewBatch
 from goworkers_py.features.chains.chain import ChainLink, LinkJob, NewChain
+from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 
@@ -101,7 +102,7 @@ def group_member_is_deleted(scene: Scene) -> Step:
     raw = scene.member(group={"name": "g", "grace": 100.0, "delay": 0.0, "size": 0})
     scene.broker.transport.publish([Push("q", raw, ties=(GroupMembership(GROUP, GroupSettings(100.0)),))])
     return Step(
-        lambda: scene.broker.groups.take_out(GROUP, raw, "deleted"),
+        lambda: scene.broker.require_part(Groups).take_out(GROUP, raw, "deleted"),
         lambda: (scene.jobs(), scene.batch()),
         (ENDED, (1, 0, 0, 1, "ended")),
     )

@@ -14,6 +14,7 @@ from servers import RedisServer
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import EndSet, Push
 from goworkers_py.core.outcome import Done
+from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.effects import LeaveSlot
@@ -96,7 +97,7 @@ def gather(scene: Scene) -> None:
     """Two jobs join a group that is due then."""
     settings = GroupSettings(100.0)
     scene.broker.transport.publish([Push("q", job(jid=jid), ties=(GroupMembership(GROUP, settings),)) for jid in "12"])
-    scene.broker.groups.make_due(GROUP)
+    scene.broker.require_part(Groups).make_due(GROUP)
 
 
 def group_is_flushed(scene: Scene) -> Step:
@@ -104,21 +105,21 @@ def group_is_flushed(scene: Scene) -> Step:
 
     def act() -> bool:
         """As the flusher does."""
-        due = scene.broker.groups.due("Job", 10).groups
+        due = scene.broker.require_part(Groups).due("Job", 10).groups
         for one in due:
-            scene.broker.groups.flush(one, one if one.set else SET, job(jid="aggregates"))
+            scene.broker.require_part(Groups).flush(one, one if one.set else SET, job(jid="aggregates"))
         return not due
 
     return Step(
         act,
-        lambda: (scene.jobs(), len(scene.broker.groups.members(SET, 0, 10))),
+        lambda: (scene.jobs(), len(scene.broker.require_part(Groups).members(SET, 0, 10))),
         ({"1": 1, "2": 1, "aggregates": 1}, 2),
     )
 
 
 def set_ends(scene: Scene) -> Step:
     gather(scene)
-    scene.broker.groups.flush(GROUP, SET, job(jid="aggregates"))
+    scene.broker.require_part(Groups).flush(GROUP, SET, job(jid="aggregates"))
     scene.redis.delete("queue:q")
     raw = scene.hold(job(jid="aggregates"))
     scene.member()

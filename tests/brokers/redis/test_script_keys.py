@@ -39,6 +39,7 @@ from goworkers_py.features.batches.batch import EVENTS, BatchTie, Callback, Memb
 from goworkers_py.features.chains.chain import ChainLink, LinkJob, NewChain
 from goworkers_py.features.delays.redis import RedisPersistence
 from goworkers_py.features.delays.task import DelayTask
+from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings, OwnSettings
 from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
@@ -273,7 +274,7 @@ def _ended(broker: RedisBroker, redis: redis_py.Redis, life: ProcessLife) -> Non
     redis.delete("pyworkers:job:c")
     group = Group("tracked", "Job", "g")
     broker.transport.publish([Push("tracked", raw, ties=(RecordTie(tracked), GroupMembership(group)))])
-    broker.groups.delete(group)
+    broker.require_part(Groups).delete(group)
     assert [one.jid for one in broker.require_part(Records).ended("cancelled", None, 10).records] == ["c"]
     redis.zadd("pyworkers:ended:completed", {"gone": 1})
     assert {one.jid for one in broker.require_part(Records).ended("completed", None, 10).records} >= {"a", "b"}
@@ -295,11 +296,11 @@ def of_groups(broker: Broker, life: ProcessLife) -> None:
     )
     joined = Push("q", job(), ties=(GroupMembership(group),))
     life.settle(lambda payload: Done(effects=(PushJobs("jid", (joined, joined)),)))
-    broker.groups.configure(group, OwnSettings(10))
-    broker.groups.take_out(group, job(), "cancelled")
-    broker.groups.make_due(group)
-    for number, due in enumerate(broker.groups.due("Job", 10).groups):
-        broker.groups.flush(due, due if due.set else due._replace(set=f"set-{number}"), job())
+    broker.require_part(Groups).configure(group, OwnSettings(10))
+    broker.require_part(Groups).take_out(group, job(), "cancelled")
+    broker.require_part(Groups).make_due(group)
+    for number, due in enumerate(broker.require_part(Groups).due("Job", 10).groups):
+        broker.require_part(Groups).flush(due, due if due.set else due._replace(set=f"set-{number}"), job())
         ended = EndSet("jid", due._replace(set=due.set or f"set-{number}"), (PushJobs("jid", (joined,)),))
         life.settle(lambda payload, ended=ended: Done(effects=(ended,)))  # type: ignore[misc]
 

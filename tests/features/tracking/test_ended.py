@@ -6,17 +6,17 @@ import time
 from collections.abc import Callable, Iterable
 
 import pytest
-from harness import DEAD, PARKED, RETRIES, SCHEDULED, Process, Processes, can, job
+from harness import DEAD, PARKED, RETRIES, SCHEDULED, Process, Processes, job, part_of
 from waiting import eventually
 
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import waiting_in
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Place
 from goworkers_py.core.effect import EndSet, Push, Tie
 from goworkers_py.core.job_state import INDEXED, StateWord
 from goworkers_py.core.outcome import Cancelled, Dead, Done, Expired, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.features.tracking.contract import EndedPlace, Records
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob
@@ -144,7 +144,7 @@ def test_a_job_that_people_delete_is_listed_as_cancelled(
 def test_a_member_of_a_group_is_listed_when_it_is_deleted_and_when_its_set_has_ended(
     me: Process, publish: Publish, ended: Ended
 ) -> None:
-    groups = can(me.broker, Capability.GROUPS).groups
+    groups = part_of(me.broker, Groups)
     publish(push("a", GroupMembership(GROUP)), push("b", GroupMembership(GROUP)))
     assert groups.take_out(GROUP, job("a", track=True), "deleted")
     assert ended("cancelled") == ["a"]

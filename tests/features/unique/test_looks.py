@@ -16,6 +16,7 @@ from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import DuplicateJob
 from goworkers_py.core.holder import Conflict, Holder
 from goworkers_py.core.outcome import Done
+from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.features.unique import holders as lock_holders
 from goworkers_py.features.unique.contract import Locks
@@ -126,7 +127,7 @@ def test_a_holder_is_found_wherever_it_is(me: Process, publisher: Publisher, loo
     assert list(publisher.push([push(jid, jid) for jid in "123"])) == [True] * 3
     me.consume(1)
     asked = [(f"Job:{jid}", held[jid]) for jid in "123"]
-    if Capability.GROUPS in me.broker.capabilities:
+    if me.broker.part(Groups) is not None:
         member = GroupMembership(Group("q", "Job", "g"), GroupSettings(100.0))
         me.broker.transport.publish([Push("q", job("4"), ties=(LockClaim("Job:4", "4", 60), member))])
         asked.append(("Job:4", held["4"]))

@@ -21,6 +21,7 @@ from waiting import eventually
 from goworkers_py import App, EnqueueOptions
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.places import DEAD
+from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import Group
 from goworkers_py.features.groups.payload import field_of_set
 from goworkers_py.features.periodic.schedule import generation_order
@@ -98,7 +99,7 @@ def aggregated_before(app: App, name: str, rounds: int) -> str:
     field = {**field_of_set(ended, is_ended=True), "rounds": rounds}
     job = {"class": "Gathered", "args": [name], "jid": f"ends {name}", "queue": "mixed", "retry": True}
     aggregates = json.dumps({**job, "pyworkers": field}).encode()
-    assert eventually(lambda: app.broker.groups.flush(group, ended, aggregates) == 1)
+    assert eventually(lambda: app.broker.require_part(Groups).flush(group, ended, aggregates) == 1)
     return jid
 
 
@@ -117,13 +118,13 @@ def test_the_end_of_a_large_group_waits_for_a_worker_that_knows_it(
         )
         older.stop()
         assert "a job needs ended-set, which this release (0.4.0) does not know" in older.log.read_text()
-        assert len(list(app.broker.groups.entries())) == 2
+        assert len(list(app.broker.require_part(Groups).entries())) == 2
         newer = fleet.start(today)
         assert len(list(app.inspector.retry(DEAD, Filter()))) == 1
         assert eventually(lambda: {app.status(jid).state for jid in jids} == {"completed"}, PROGRESS_S), (
             newer.log.read_text()
         )
-        assert eventually(lambda: not list(app.broker.groups.entries()), PROGRESS_S)
+        assert eventually(lambda: not list(app.broker.require_part(Groups).entries()), PROGRESS_S)
     assert [run for run in read_shaped_runs(tmp_path) if run.kind == GATHERED] == [], "they were aggregated before"
 
 

@@ -19,6 +19,7 @@ from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.outcome import Done, Outcome, Requeue
 from goworkers_py.features.cancelling.service import Canceller
 from goworkers_py.features.groups import redis as groups
+from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.end import AT_ONCE
 from goworkers_py.features.groups.group import Group
 from goworkers_py.features.groups.group_entry import entry_of
@@ -96,8 +97,8 @@ def test_each_group_of_each_class_is_listed_once_in_order_however_many_there_are
     for place, group in enumerate(wanted):
         redis.sadd(Keys().groups, group.job_class)
         redis.zadd(Keys().groups_of(group.job_class), {entry_of(group): 1e9 + place})
-    assert [entry.group for entry in broker.groups.entries()] == wanted
-    assert [entry.group for entry in broker.groups.entries("Job3")] == [
+    assert [entry.group for entry in broker.require_part(Groups).entries()] == wanted
+    assert [entry.group for entry in broker.require_part(Groups).entries("Job3")] == [
         one for one in wanted if one.job_class == "Job3"
     ]
 

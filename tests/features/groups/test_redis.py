@@ -15,6 +15,7 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerFull, BrokerRefused
 from goworkers_py.features.groups import redis as groups
+from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import DEFAULT_SETTINGS, Group, GroupMembership, GroupSettings, OwnSettings
 from goworkers_py.features.groups.group_entry import entry_of, group_in
 
@@ -39,13 +40,13 @@ def test_a_group_of_another_release_is_left_alone(broker: RedisBroker, redis: re
     before = redis.hgetall(hash_key)
     with pytest.raises(BrokerRefused, match="written by another release"):
         broker.transport.publish([member("2")])
-    broker.groups.make_due(GROUP)
+    broker.require_part(Groups).make_due(GROUP)
     with pytest.raises(BrokerRefused, match="written by another release"):
-        broker.groups.flush(GROUP, SET, job())
+        broker.require_part(Groups).flush(GROUP, SET, job())
     with pytest.raises(BrokerRefused, match="written by another release"):
-        broker.groups.configure(GROUP, OwnSettings(1))
+        broker.require_part(Groups).configure(GROUP, OwnSettings(1))
     assert redis.hgetall(hash_key) == before
-    assert broker.groups.members(GROUP, 0, 10) == [job(jid="1")]
+    assert broker.require_part(Groups).members(GROUP, 0, 10) == [job(jid="1")]
     assert redis.llen("queue:q") == 0
 
 
@@ -54,7 +55,7 @@ def test_fields_of_a_newer_release_stay_in_the_group(broker: RedisBroker, redis:
     [hash_key] = [key for key in redis.keys("pyworkers:group:*") if not key.endswith(b":members")]
     redis.hset(hash_key, "new", "field")
     broker.transport.publish([member("2")])
-    broker.groups.configure(GROUP, OwnSettings(1))
+    broker.require_part(Groups).configure(GROUP, OwnSettings(1))
     assert redis.hget(hash_key, "new") == b"field"
 
 
@@ -64,10 +65,10 @@ def test_without_renamenx_the_members_wait_and_pushes_go_on(own_redis: RedisServ
     admin.execute_command("ACL", "SETUSER", "some", "reset", "on", f">{PASSWORD}", *PATTERNS, "&*", *commands)
     with own_broker(own_redis.url.replace("://", f"://some:{PASSWORD}@")) as broker:
         assert broker.transport.publish([member("1", GroupSettings(max_size=1))]) == [Published.PUSHED]
-        assert broker.groups.due("J", 1).groups == [GROUP]
+        assert broker.require_part(Groups).due("J", 1).groups == [GROUP]
         with pytest.raises(BrokerRefused, match="renamenx"):
-            broker.groups.flush(GROUP, SET, job())
-        assert broker.groups.members(GROUP, 0, 10) == [job(jid="1")]
+            broker.require_part(Groups).flush(GROUP, SET, job())
+        assert broker.require_part(Groups).members(GROUP, 0, 10) == [job(jid="1")]
     assert admin.llen("queue:q") == 0
 
 
@@ -80,13 +81,13 @@ def test_a_key_of_another_type_refuses_the_push_and_changes_nothing(broker: Redi
 
 def test_a_queue_of_another_type_keeps_the_group_as_it_is(broker: RedisBroker, redis: redis_py.Redis) -> None:
     broker.transport.publish([member("1")])
-    broker.groups.make_due(GROUP)
+    broker.require_part(Groups).make_due(GROUP)
     redis.set("queue:q", "damaged")
     with pytest.raises(BrokerRefused):
-        broker.groups.flush(GROUP, SET, job())
-    assert broker.groups.members(GROUP, 0, 10) == [job(jid="1")]
+        broker.require_part(Groups).flush(GROUP, SET, job())
+    assert broker.require_part(Groups).members(GROUP, 0, 10) == [job(jid="1")]
     redis.delete("queue:q")
-    assert broker.groups.flush(GROUP, SET, job()) == 1
+    assert broker.require_part(Groups).flush(GROUP, SET, job()) == 1
 
 
 def test_a_server_without_memory_refuses_a_member_and_keeps_the_others(own_redis: RedisServer) -> None:
@@ -98,8 +99,8 @@ def test_a_server_without_memory_refuses_a_member_and_keeps_the_others(own_redis
             with pytest.raises(BrokerFull):
                 broker.transport.publish(pushes)
         admin.config_set("maxmemory", "0")
-        assert broker.groups.members(GROUP, 0, 10) == [job(jid="1")]
-        entry = broker.groups.entry(GROUP)
+        assert broker.require_part(Groups).members(GROUP, 0, 10) == [job(jid="1")]
+        entry = broker.require_part(Groups).entry(GROUP)
         assert entry is not None
         assert entry.size == 1
 
@@ -107,13 +108,13 @@ def test_a_server_without_memory_refuses_a_member_and_keeps_the_others(own_redis
 def test_entries_that_this_release_cannot_read_do_not_hide_a_group(broker: RedisBroker, redis: redis_py.Redis) -> None:
     broker.transport.publish([member("1")])
     redis.zadd("pyworkers:groups:J", {f"later:{number}": number for number in range(7)})
-    told = broker.groups.due("J", 2)
+    told = broker.require_part(Groups).due("J", 2)
     assert told.groups == []
     assert told.next_in_s is not None
     assert told.next_in_s > 0
-    broker.groups.make_due(GROUP)
-    assert broker.groups.due("J", 2) == ([GROUP], None)
-    assert broker.groups.due("J", 2, passed=1) == ([], None)
+    broker.require_part(Groups).make_due(GROUP)
+    assert broker.require_part(Groups).due("J", 2) == ([GROUP], None)
+    assert broker.require_part(Groups).due("J", 2, passed=1) == ([], None)
 
 
 @pytest.mark.parametrize("count", [3, 4, 5])
@@ -123,7 +124,9 @@ def test_all_groups_of_a_class_are_listed_page_by_page(
     monkeypatch.setattr(groups, "PAGE", 2)
     several = [GROUP._replace(name=str(number)) for number in range(count)]
     broker.transport.publish([Push("q", job(), ties=(GroupMembership(group, DEFAULT_SETTINGS),)) for group in several])
-    assert sorted(entry.group.name for entry in broker.groups.entries()) == [group.name for group in several]
+    assert sorted(entry.group.name for entry in broker.require_part(Groups).entries()) == [
+        group.name for group in several
+    ]
 
 
 @pytest.mark.parametrize("name", ["a", 'q"uote', "sp ace", "ä\n\x00"])
@@ -143,6 +146,6 @@ def test_a_group_without_members_is_forgotten_where_del_is_denied(own_redis: Red
     admin.execute_command("ACL", "SETUSER", "some", "reset", "on", f">{PASSWORD}", *PATTERNS, "&*", *commands)
     with own_broker(own_redis.url.replace("://", f"://some:{PASSWORD}@")) as broker:
         broker.transport.publish([member("1")])
-        broker.groups.make_due(GROUP)
-        assert broker.groups.flush(GROUP, SET, job()) == 1
+        broker.require_part(Groups).make_due(GROUP)
+        assert broker.require_part(Groups).flush(GROUP, SET, job()) == 1
     assert [key for key in admin.keys("pyworkers:group:*") if admin.type(key) == b"hash"] == []

@@ -13,6 +13,7 @@ from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget, state_at
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import DueGroups, Group
 from goworkers_py.features.groups.service import AT_ONCE, LOOK_EVERY_S, GroupFlusher
 from goworkers_py.runtime.outage import Outage
@@ -75,7 +76,7 @@ def test_it_looks_once_a_second_and_earlier_for_a_group_that_is_due_before(app: 
 def test_groups_that_are_refused_do_not_hold_up_the_others(app: App, bad: int) -> None:
     declared(app)
     groups = Refusing(bad)
-    app.broker.groups = groups  # type: ignore[assignment]
+    app.broker._parts = {Groups: groups}
     assert flusher(app).run_once() > 0
     assert groups.flushed == ["good"]
 

@@ -14,6 +14,7 @@ from calls import Call, one_line
 
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.effect import Push
+from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 
 GROUP = Group("billing", "Invoice", "user:7")
@@ -78,16 +79,16 @@ def test_a_group_of_two_queues_is_chosen_by_its_queue(broker: RedisBroker, call:
 def test_a_group_is_flushed_by_hand(broker: RedisBroker, call: Call) -> None:
     push(broker, "a")
     assert call("groups", "flush", "Invoice", "user:7", "--dry-run").stdout == "user:7: would be flushed\n"
-    assert broker.groups.due("Invoice", 1).groups == []
+    assert broker.require_part(Groups).due("Invoice", 1).groups == []
     assert call("groups", "flush", "Invoice", "user:7").stdout == "user:7: is due now\n"
-    assert broker.groups.due("Invoice", 1).groups == [GROUP]
+    assert broker.require_part(Groups).due("Invoice", 1).groups == [GROUP]
     done = call("groups", "flush", "Invoice", "other", "--queue", "billing")
     assert (done.returncode, one_line(done.stderr)) == (1, "no members in group other of Invoice")
 
 
 def test_a_group_whose_members_are_in_a_set_tells_which(broker: RedisBroker, call: Call) -> None:
     push(broker, "a", settings=GroupSettings(grace_s=0))
-    broker.groups.flush(GROUP, GROUP._replace(set="s1"), job("Invoice", jid="f"))
+    broker.require_part(Groups).flush(GROUP, GROUP._replace(set="s1"), job("Invoice", jid="f"))
     for command in ("show", "flush"):
         done = call("groups", command, "Invoice", "user:7")
         assert one_line(done.stderr) == (
@@ -105,7 +106,7 @@ def test_a_group_gets_settings_of_its_own(broker: RedisBroker, call: Call) -> No
     assert call("groups", "set", "Invoice", "user:7", "--max-size", "9").stdout == (
         "user:7: has grace 5 s, max size 9\n"
     )
-    entry = broker.groups.entry(GROUP)
+    entry = broker.require_part(Groups).entry(GROUP)
     assert entry is not None
     assert entry.settings == (5, 0, 9)
     assert "(set by hand)" in call("groups", "list").stdout
@@ -175,17 +176,17 @@ def test_the_doctor_tells_of_groups_that_nobody_aggregates(
 
 def test_the_doctor_tells_of_a_set_whose_job_is_gone(broker: RedisBroker, call: Call, redis: redis_py.Redis) -> None:
     push(broker, "a", settings=GroupSettings(max_size=1))
-    [of_set] = broker.groups.due("Invoice", 1).groups
+    [of_set] = broker.require_part(Groups).due("Invoice", 1).groups
     field = {"v": 1, "needs": ["group"], "group": {"name": "user:7", "queue": "billing", "set": of_set.set}}
     raw = job("Invoice", jid="aggregation", pyworkers=field)
-    assert broker.groups.flush(of_set, of_set, raw) == 1
+    assert broker.require_part(Groups).flush(of_set, of_set, raw) == 1
     assert "is in no place" not in call("doctor").stdout
     redis.delete("queue:billing")
     [line] = [line for line in call("doctor").stdout.splitlines() if "(groups)" in line]
     command = f"groups flush Invoice user:7 --queue billing --set {of_set.set}"
     assert line.endswith(f"to push it again: pyworkers {command}")
     assert call(*command.split()).returncode == 0
-    assert broker.groups.flush(of_set, of_set, raw) == 1
+    assert broker.require_part(Groups).flush(of_set, of_set, raw) == 1
     assert redis.lrange("queue:billing", 0, -1) == [raw]
 
 

@@ -23,6 +23,7 @@ from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError, ConfigError, DiscardJob, KillJob
 from goworkers_py.core.timing import TIMING
 from goworkers_py.features.groups import member_lookup
+from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import Group, GroupEntry, OwnSettings
 from goworkers_py.features.unique.contract import Locks
 from goworkers_py.wire.message import Message, current_message
@@ -59,11 +60,11 @@ class Invoices:
 
 
 def entries(app: App) -> list[GroupEntry]:
-    return [*app.broker.groups.entries()]
+    return [*app.broker.require_part(Groups).entries()]
 
 
 def open_group(app: App, name: str = "user:7") -> GroupEntry:
-    entry = app.broker.groups.entry(Group("q", "Invoice", name))
+    entry = app.broker.require_part(Groups).entry(Group("q", "Invoice", name))
     assert entry is not None
     return entry
 
@@ -115,10 +116,14 @@ def test_complaint_516_settings_are_those_of_the_class_of_the_push_and_of_the_gr
     invoices.job.set(group="user:8", group_grace=30).enqueue(1)
     assert open_group(app).settings == (300.0, 600.0, 9)
     assert open_group(app, "user:8").settings == (30.0, 600.0, 9)
-    app.broker.groups.configure(Group("q", "Invoice", "user:7"), OwnSettings(grace_s=1, max_size=2))
+    app.broker.require_part(Groups).configure(Group("q", "Invoice", "user:7"), OwnSettings(grace_s=1, max_size=2))
     assert open_group(app).settings == (1.0, 600.0, 2)
     invoices.job.set(group="user:7").enqueue(2)
-    [full] = [entry for entry in app.broker.groups.entries() if entry.due is not None and entry.due <= time.time()]
+    [full] = [
+        entry
+        for entry in app.broker.require_part(Groups).entries()
+        if entry.due is not None and entry.due <= time.time()
+    ]
     assert full.size == 2
 
 
@@ -208,7 +213,7 @@ def test_a_scheduled_member_joins_when_it_is_due(app: App) -> None:
     with working(app):
         assert eventually(lambda: open_group(app).size == 2)
         assert app.inspector.stats().processed == 0
-        assert app.broker.groups.make_due(open_group(app).group)
+        assert app.broker.require_part(Groups).make_due(open_group(app).group)
         assert eventually(lambda: bool(invoices.ran))
     assert invoices.ran == [(2, 1)]
 
@@ -291,7 +296,7 @@ def test_a_unique_member_holds_its_lock_until_it_is_aggregated(app: App) -> None
     assert grouped.enqueue(1) is None
     assert grouped.enqueue(2)
     with working(app):
-        app.broker.groups.make_due(open_group(app).group)
+        app.broker.require_part(Groups).make_due(open_group(app).group)
         assert eventually(lambda: invoices.ran == [(1, 2)])
         assert eventually(lambda: not [*app.broker.require_part(Locks).entries()])
     assert grouped.enqueue(1)
@@ -307,7 +312,7 @@ def test_a_tracked_member_is_grouped_and_then_completed(app: App) -> None:
         status = app.status(one)
         assert (status.state, status.group, status.queue, status.verified) == ("grouped", "user:7", "q", True)
     with working(app):
-        app.broker.groups.make_due(open_group(app).group)
+        app.broker.require_part(Groups).make_due(open_group(app).group)
         assert eventually(lambda: app.status(jid).state == "completed")
     assert app.status(jid).timeline[-1].reason.startswith("aggregated by ")
 
@@ -348,7 +353,7 @@ def test_a_cancel_takes_a_member_out_of_its_group(app: App, track: bool) -> None
     assert open_group(app).size == 1
     assert app.status(jid).state == ("cancelled" if track else "unknown")
     with working(app):
-        app.broker.groups.make_due(open_group(app).group)
+        app.broker.require_part(Groups).make_due(open_group(app).group)
         assert eventually(lambda: invoices.ran == [(2,)])
 
 
@@ -361,7 +366,7 @@ def test_a_member_that_expires_while_it_waits_is_left_out(app: App) -> None:
     time.sleep(0.1)
     with working(app):
         for name in ("user:7", "user:8"):
-            app.broker.groups.make_due(open_group(app, name).group)
+            app.broker.require_part(Groups).make_due(open_group(app, name).group)
         assert eventually(lambda: bool(invoices.ran) and not entries(app))
         assert app.status(gone).state == "expired"
     assert invoices.ran == [(2,)]
@@ -482,7 +487,7 @@ def test_a_set_whose_job_another_program_has_deleted_is_flushed_by_hand(app: App
             app.broker.connections.call("DEL", "retry")  # type: ignore[attr-defined]
             assert app.inspector.count(RETRIES) == 0
         [entry] = entries(app)
-        assert app.broker.groups.make_due(entry.group)
+        assert app.broker.require_part(Groups).make_due(entry.group)
         assert eventually(lambda: invoices.ran == [(1,)])
         # Where its first job comes back, it finds that the set has ended.
         app.broker.transport.publish([Push("q", job.payload)])

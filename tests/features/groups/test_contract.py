@@ -9,10 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from harness import Process, Processes, can, job, waiting
+from harness import Process, Processes, job, part_of, waiting
 from waiting import eventually
 
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.core.effect import EndMember, EndSet, Push, PushJobs, Tie, ties_of
 from goworkers_py.core.outcome import DONE, Done, Joined, Requeue
@@ -44,7 +43,7 @@ def push(
 
 @pytest.fixture
 def groups(me: Process) -> Groups:
-    return can(me.broker, Capability.GROUPS).groups
+    return part_of(me.broker, Groups)
 
 
 @pytest.fixture
