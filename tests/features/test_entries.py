@@ -120,8 +120,6 @@ def test_a_feature_has_its_part_for_both_families_of_brokers_and_none_for_others
 @names
 def test_a_feature_is_the_same_in_the_memory_and_in_redis(feature: Feature) -> None:
     make, redis_part = feature.memory(), feature.redis()
-    assert (make is None) == (redis_part is None)
-    if make is not None and redis_part is not None:
-        part = make(State())
-        assert part.ties.keys() == redis_part.ties.keys()
-        assert part.effects.keys() == redis_part.effects.keys()
+    in_memory, in_redis = make and make(State()), redis_part
+    assert {*(in_memory.ties if in_memory else ())} == {*(in_redis.ties if in_redis else ())}
+    assert {*(in_memory.effects if in_memory else ())} == {*(in_redis.effects if in_redis else ())}

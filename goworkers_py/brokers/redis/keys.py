@@ -184,19 +184,6 @@ class Keys(SidekiqMetricKeys):
         """Holds the members of a set."""
         return f"{self.prefix}pyworkers:group-set:{name}"
 
-    def delays(self, name: str) -> tuple[str, str, str, str]:
-        """A delay queue's: the records of its tasks, their due times, the claims on them, and who may claim them."""
-        kinds = ("delay-tasks", "delay-due", "delay-claims", "delay-owners")
-        tasks, due, claims, owners = (f"{self.prefix}pyworkers:{kind}:{name}" for kind in kinds)
-        return tasks, due, claims, owners
-
-    def delay_task(self, task_id: str) -> str:
-        """A task of a delay queue in the layout of a Go program; `delay_list` holds the ids."""
-        return f"{self.prefix}delaytk_{task_id}"
-
-    def delay_list(self, name: str = "") -> str:
-        return f"{self.prefix}{name or '__delay_queue_list__'}"
-
     def config(self, name: str) -> str:
         """Holds the versions of a central configuration."""
         return f"{self.prefix}pyworkers:config:{name}"

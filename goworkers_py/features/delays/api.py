@@ -16,7 +16,6 @@ from goworkers_py.features.delays.contract import Closeable, OwnClock, Persisten
 from goworkers_py.features.delays.executors import Executors, finder
 from goworkers_py.features.delays.held_tasks import HeldTasks
 from goworkers_py.features.delays.machinery import DelaySettings, Machinery
-from goworkers_py.features.delays.open_persistence import default_persistence
 from goworkers_py.features.delays.shared_book import book_of
 from goworkers_py.features.delays.task import DelayTask, packed
 from goworkers_py.features.delays.timers import Timers
@@ -62,7 +61,7 @@ class DelayQueue:
             raise ConfigError(f"DelayQueue: tick must be {SHORTEST_TICK_S} s or more, is {tick!r}")
         if slots < FEWEST_SLOTS or threads < 1 or not late_per_s > 0:
             raise ConfigError(f"DelayQueue: needs {FEWEST_SLOTS} slots, a thread, and late_per_s above 0")
-        self._persistence = default_persistence() if persistence is _DEFAULT else persistence
+        self._persistence = _default_persistence() if persistence is _DEFAULT else persistence
         # Tests give another one, before the first push.
         self.clock = self._persistence.clock if isinstance(self._persistence, OwnClock) else Clock()
         self._settings = DelaySettings(tick, slots, threads, late_per_s)
@@ -192,6 +191,13 @@ class DelayQueue:
         else:
             at = machine.awake_and_asleep()
             self.clock.synchronize(machine.time(), at, at)
+
+
+def _default_persistence() -> Persistence:
+    """In Redis, at PYWORKERS_BROKER or on this machine."""
+    from goworkers_py.features.delays.redis import RedisPersistence
+
+    return RedisPersistence()
 
 
 def _task(row: tuple[Any, ...], now: float) -> DelayTask:

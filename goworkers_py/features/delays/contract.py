@@ -10,7 +10,7 @@ Three verbs are enough. The rest is optional, and found by its name:
 
 A persistence without `claims` belongs to one process. Its verbs are never called by two threads at once. One with
 `claims` is called by many threads. Any exception of a verb means that it was not done: an exception of `save` refuses
-the push. `goworkers_py.features.delays.testing` has the suite of tests that each persistence must pass.
+the push. `goworkers_py.testing.persistence` has the suite of tests that each persistence must pass.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from goworkers_py.features.delays.keeper import TaskKeeper
 from goworkers_py.features.delays.pool import TaskPool
 from goworkers_py.features.delays.runs import Runs
 from goworkers_py.features.delays.timers import Timers
-from goworkers_py.features.delays.wheel_thread import WheelThread
 from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.service import Service
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +34,23 @@ class DelaySettings:
     slots: int
     threads: int
     late_per_s: float
+
+
+class WheelThread(Service):
+    """Moves what is due from the wheel into the lines. It calls no persistence and no code of the user, so it never
+    waits for either."""
+
+    def __init__(self, timers: Timers, tick: float, now: Callable[[], float]) -> None:
+        super().__init__("delay wheel")
+        self._timers = timers
+        self._tick = tick
+        self._now = now
+
+    def run(self) -> None:
+        # The wait is by the monotonic clock, which stands while the machine sleeps; `now` goes on. So the first tick
+        # after the sleep finds everything that became due.
+        while not self.stopping.wait(self._tick - self._now() % self._tick):
+            self._timers.tick(self._now())
 
 
 class Machinery:

@@ -6,13 +6,14 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from goworkers_py.brokers.redis.driver.connection import Connections
-from goworkers_py.brokers.redis.driver.exchange import LUA, Script, text
+from goworkers_py.brokers.redis.driver.exchange import Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core import machine
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.features.delays.contract import Claims
 from goworkers_py.features.delays.redis_lists import DelayLists, address_of_environment
+from goworkers_py.features.delays.redis_part import LUA, delay_keys
 from goworkers_py.features.delays.redis_scripts import TimedScripts, counted_from, score
 from goworkers_py.features.delays.task import DelayTask, read_or_held
 
@@ -55,7 +56,7 @@ class RedisPersistence:
             raise ConfigError(f"RedisPersistence: {error}{whose}") from None
         self.clock = Clock()  # as the server counts, after the first answer
         server = TimedScripts(self._connections, self.clock)
-        records = _Records(server, keys.delays(name))
+        records = _Records(server, delay_keys(keys, name))
         self.claims: Claims | None = records if is_ours else None
         self._kept = records if is_ours else DelayLists(server, keys)
 

@@ -19,8 +19,9 @@ from urllib.parse import quote
 
 import simplejson
 
-from goworkers_py.brokers.redis.driver.exchange import LUA, Script, text
+from goworkers_py.brokers.redis.driver.exchange import Script, text
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.features.delays.redis_part import LUA, list_key, listed_task_key
 from goworkers_py.features.delays.redis_scripts import TimedScripts, counted_from, score
 from goworkers_py.features.delays.task import NEVER, DelayTask
 from goworkers_py.wire import payload
@@ -43,11 +44,11 @@ class DelayLists:
         self._server = server
         self._connections = server.connections
         self._keys = keys
-        self._list = keys.delay_list(os.environ.get("DELAY_QUEUE_LIST_KEY") or "")
+        self._list = list_key(keys, os.environ.get("DELAY_QUEUE_LIST_KEY") or "")
 
     def save_many(self, tasks: Sequence[DelayTask], now: float | None) -> Sequence[DelayTask]:
         # All or none of them: one call, however many they are.
-        keys = [self._keys.delay_task(task.id) for task in tasks]
+        keys = [listed_task_key(self._keys, task.id) for task in tasks]
         counted = self._server.now() if now is None else now
         arguments = [part for task in tasks for part in (task.id, score(task.due), _without_due(task, counted))]
         if not arguments:
@@ -60,7 +61,8 @@ class DelayLists:
             return 0
         # The body goes first: an id without a body is nothing.
         removals = [("LREM", self._list, 0, task_id) for task_id in ids]
-        deleted = self._connections.transaction([("DEL", *map(self._keys.delay_task, ids)), *removals])[0]
+        bodies = [listed_task_key(self._keys, task_id) for task_id in ids]
+        deleted = self._connections.transaction([("DEL", *bodies), *removals])[0]
         return int(deleted)
 
     def all(self, now: float) -> Iterator[DelayTask]:
@@ -68,7 +70,7 @@ class DelayLists:
         ids = [*dict.fromkeys(ids)]
         for at in range(0, len(ids), PAGE):
             page = ids[at : at + PAGE]
-            records = self._connections.exchange([("GET", self._keys.delay_task(task_id)) for task_id in page])
+            records = self._connections.exchange([("GET", listed_task_key(self._keys, task_id)) for task_id in page])
             for task_id, record in zip(page, records, strict=True):
                 if record is None:
                     log.warning("the list of delayed tasks has an id without a task; nothing can be run id=%s", task_id)
@@ -83,7 +85,7 @@ class DelayLists:
             return DelayTask.unreadable(task_id, f"{type(error).__name__}: {error}")
         if is_foreign:
             # From here on a restart does not change its due time. Not where it was deleted meanwhile.
-            self._connections.call("SET", self._keys.delay_task(task_id), _record(task, now), "XX")
+            self._connections.call("SET", listed_task_key(self._keys, task_id), _record(task, now), "XX")
         return task
 
 

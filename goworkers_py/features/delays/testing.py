@@ -2,7 +2,7 @@
 
     # test_my_persistence.py
     import pytest
-    from goworkers_py.features.delays.testing import PersistenceContract
+    from goworkers_py.testing.persistence import PersistenceContract
 
     class TestMyPersistence(PersistenceContract):
         @pytest.fixture

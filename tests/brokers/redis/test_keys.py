@@ -30,7 +30,6 @@ NO_KEYS = {
 
 
 GROUP = Group("QUEUE", "CLASS", "NAME")
-DELAYS = ("delays", "delay_due", "delay_claims", "delay_owners")
 RUBY_LOCK = ("ruby_lock", "last", "queued", "primed", "info", "digests", "expiring_digests")
 
 
@@ -69,9 +68,6 @@ def every_key(keys: Keys) -> dict[str, str]:
             "cancelled": keys.cancelled("JID"),
             "answers": keys.answers("CALL"),
             "config": keys.config("NAME"),
-            **dict(zip(DELAYS, keys.delays("QUEUE"), strict=True)),
-            "delay_list": keys.delay_list(),
-            "delay_task": keys.delay_task("ID"),
             "iteration": keys.iteration("JID"),
             "status": keys.status("JID"),
             **dict(zip(RUBY_LOCK, keys.ruby_lock("uniquejobs:DIGEST"), strict=True)),
@@ -99,7 +95,7 @@ def every_key(keys: Keys) -> dict[str, str]:
 def test_every_method_that_names_a_key_is_tested_here() -> None:
     named = {name for name in dir(Keys()) if not name.startswith("_")}
     of_features = {name for part in parts() for name in part.every_key(Keys())}
-    assert named - NO_KEYS == set(every_key(Keys())) - {"work", *RUBY_LOCK[1:], *DELAYS[1:], *of_features}
+    assert named - NO_KEYS == set(every_key(Keys())) - {"work", *RUBY_LOCK[1:], *of_features}
 
 
 def test_no_two_keys_have_one_name() -> None:

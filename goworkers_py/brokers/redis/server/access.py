@@ -42,7 +42,6 @@ _JOBS = Rules(
 _OTHERS = (
     Rules("batches", "hmget hincrby", ""),
     Rules("groups of jobs", "hlen hmget renamenx unlink srem", ""),
-    Rules("delay queues", "hmget", ""),
     Rules("speed of large jobs", "lpos lset", ""),
     Rules("commands with answers", "xadd xrange xrevrange", ""),
     Rules("iterable jobs", "", "it-*"),

@@ -25,7 +25,7 @@ from goworkers_py.features.delays import keeper, shared_book
 PROGRAM = """
 import sys, time, os
 import goworkers_py as workers
-from goworkers_py.delays import keeper, shared_book
+from goworkers_py.features.delays import keeper, shared_book
 
 kind, place, ledger, sleeps = sys.argv[1:5]
 shared_book.LEASE_S, keeper.LOOK_S = {lease_s}, {look_s}

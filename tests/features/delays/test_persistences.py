@@ -100,7 +100,7 @@ def test_a_process_that_is_killed_during_a_save_leaves_a_whole_task_or_none(
 ) -> None:
     """The original wrote the body in one step, and its id into the list in another one."""
     place = str(tmp_path / "delays.db") if kind == "sqlite" else redis_url
-    program = str(Path(__file__).parent.parent / "support" / "delay_crash_points.py")
+    program = str(Path(__file__).parents[2] / "support" / "delay_crash_points.py")
     told = subprocess.run([sys.executable, program, kind, place, "5"], check=True, capture_output=True, timeout=100)
     assert int(told.stdout) > 3
     with closing(delay_crash_points.opened(kind, place)) as kept:
