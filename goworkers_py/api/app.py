@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from goworkers_py.api.declarations import Declarations, code_options
 from goworkers_py.api.destinations import remember
 from goworkers_py.api.job import Job
-from goworkers_py.api.job_function import atomically, check_function
+from goworkers_py.api.job_function import check_function, code_of
 from goworkers_py.api.partition import Partition
 from goworkers_py.api.producer import Producer
 from goworkers_py.brokers.open_broker import open_broker
@@ -231,8 +231,7 @@ class App(Producer):
             check_function(function)
             wire_name = name if isinstance(name, str) else getattr(function, "__name__", repr(function))
             said = self._declared.options_of_job(options, function, wire_name)
-            code = atomically(function) if said.get("atomic") else function
-            spec = JobSpec(wire_name, code, said.get("queue") or "default", said, own=options)
+            spec = JobSpec(wire_name, code_of(function, said), said.get("queue") or "default", said, own=options)
             self.registry.add(spec)
             return Job(self.clients, self.clock, spec)
 

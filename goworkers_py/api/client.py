@@ -19,9 +19,9 @@ from goworkers_py.config.partitions import settings_of_broker
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError, BatchEnded, BrokerError, BrokerUnreachable, DuplicateJob
-from goworkers_py.features.atomic.run import held_now, holding
+from goworkers_py.core.push_blocks import blocks_now, holding
 from goworkers_py.features.batches.batch import BatchTie
-from goworkers_py.features.batches.joining import joined_now, joining
+from goworkers_py.features.batches.joining import joining
 from goworkers_py.features.batches.payload import batch_field
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import current_message
@@ -88,7 +88,7 @@ class Client:
 
     def push_all(self, asked: PushRequest) -> list[str | None]:
         """Pushes one job for each row, 1,000 in a round trip. All rows are checked before the first is pushed."""
-        return self._push(*self._checked(asked if joined_now() is None else self._in_its_batch(asked)))
+        return self._push(*self._checked(asked if blocks_now() is None else self._in_its_batch(asked)))
 
     def checked_push(self, asked: PushRequest) -> Callable[[], str | None]:
         """Checks a push, and returns the function that makes it: for several pushes of which none may be made if one of
@@ -157,7 +157,7 @@ class Client:
         try:
             if needs:
                 self._check_workers(dict.fromkeys(push.queue for push in pushes), needs)
-            if held_now() is not None and (held := holding(self.home)) is not None:
+            if blocks_now() is not None and (held := holding(self.home)) is not None:
                 for call in calls if named else ():
                     pushes = call.hold(pushes)
                 held.add(self, pushes)

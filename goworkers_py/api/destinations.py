@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from goworkers_py.core.errors import BrokerUnavailable
-from goworkers_py.core.fence import as_producer
+from goworkers_py.core.home import DESTINATIONS
+from goworkers_py.features.standby.election import as_producer
 
 if TYPE_CHECKING:
     from goworkers_py.api.client import Client
     from goworkers_py.config.options import Config
     from goworkers_py.core.effect import Push
-    from goworkers_py.features.atomic.held_pushes import Destination
+    from goworkers_py.core.home import Destination
 
 
 class _App(Protocol):
@@ -55,8 +56,6 @@ class _AppDestination:
 
 def destinations() -> dict[str, Destination]:
     """By name. Apps that nobody has configured are not asked: that would read a configuration file."""
-    from goworkers_py.features.atomic.run import DESTINATIONS
-
     apps = [app for app in (reference() for reference in _APPS[:]) if app is not None and app.is_configured]
     known = [
         _AppDestination(app, name)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from goworkers_py.api.client import Client
     from goworkers_py.core.clock import Clock
     from goworkers_py.core.effect import Push
-    from goworkers_py.features.atomic.held_pushes import Home
+    from goworkers_py.core.home import Home
     from goworkers_py.policy.arguments import Both
 
 P = ParamSpec("P")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
-from collections.abc import Callable, Coroutine
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from goworkers_py.core.errors import ConfigError
-from goworkers_py.features.atomic.run import hold_back
+from goworkers_py.features import FEATURES
 from goworkers_py.features.iteration.iterable import is_iterable, takes_cursor
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 def check_function(decorated: Any) -> None:
@@ -34,26 +30,11 @@ def check_function(decorated: Any) -> None:
         )
 
 
-def atomically(function: Callable[P, R]) -> Callable[P, R]:
-    """The function with its whole run inside `atomic`, also when it is async."""
-    if is_iterable(function):
-        raise ConfigError(
-            f"@job: {function.__qualname__} is iterable, and atomic=True holds back its pushes for all its runs; "
-            "leave it out, and push inside of `with workers.atomic():` between two yields"
-        )
-
-    @functools.wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> Any:
-        with hold_back():
-            result = function(*args, **kwargs)
-        return _awaited(result) if inspect.iscoroutine(result) else result
-
-    return run
-
-
-async def _awaited(coroutine: Coroutine[Any, Any, R]) -> R:
-    with hold_back():
-        return await coroutine
+def code_of(function: Callable[..., Any], options: Mapping[str, Any]) -> Callable[..., Any]:
+    """The function that runs the jobs, which is another one where a feature puts one around it."""
+    for feature in FEATURES:
+        function = feature.code(function, options)
+    return function
 
 
 def _is_method(decorated: Any) -> bool:

@@ -13,7 +13,6 @@ from goworkers_py.api.job_writer import check_options
 from goworkers_py.api.request import PushRequest
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.moments import Delay, Moment, after
-from goworkers_py.features.atomic.run import hold_back
 from goworkers_py.features.batches.batch import RETAIN_S
 
 if TYPE_CHECKING:
@@ -115,6 +114,8 @@ class Producer(ABC):
 
         Pushes of a job to another broker wait in the outbox of the job's broker, from which a daemon relays them.
         """
+        from goworkers_py.features.atomic.api import hold_back
+
         return hold_back()
 
     # --- batches and chains

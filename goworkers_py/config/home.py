@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from goworkers_py.config.cluster_address import is_cluster
 from goworkers_py.config.parsers import scheme_of
-from goworkers_py.features.atomic.held_pushes import Home
+from goworkers_py.core.home import Home
 
 PORTS = {"redis": "6379", "rediss": "6379", "amqp": "5672", "amqps": "5671"}
 _LOOPBACK = re.compile(r"^(localhost|127\..*|\[?::1\]?)?(:|$)")

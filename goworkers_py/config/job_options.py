@@ -90,10 +90,7 @@ class _OfCode(TypedDict, total=False):
 
 
 class CodeOptions(WireOptions, _OfCode, FeatureOptionsOfCode, total=False):
-    atomic: Annotated[
-        bool | None,
-        Option(is_bool, "a bool", "true: pushes of the job happen when it has ended well, all or none", write=None),
-    ]
+    """Their order is that of the docs."""
 
 
 class PushOptions(WireOptions, total=False):

@@ -37,12 +37,12 @@ from goworkers_py.config.queue_options import PoolConfig as PoolConfig
 from goworkers_py.config.queue_options import QueueConfig as QueueConfig
 from goworkers_py.config.web_options import WebConfig as WebConfig
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.core.home import Home
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.atomic.held_pushes import Home
+from goworkers_py.features.standby.election import MAIN
 
 SECTION = "pyworkers"
-MAIN = "main"  # how people name the configuration of [pyworkers]
 
 S = TypeVar("S", bound=FeatureSection)
 
@@ -211,8 +211,8 @@ class Config:
             )
 
     @property
-    def partition_name(self) -> str:
-        """As people call the partition: `main` for the one of [pyworkers]."""
+    def election(self) -> str:
+        """The name of the election in which processes with `standby` find their leader."""
         return self.partition or MAIN
 
     def check_echo(self, queues: Iterable[str]) -> None:

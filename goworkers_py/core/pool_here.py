@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from goworkers_py.core.values import NamedTuple
 
 if TYPE_CHECKING:
-    from goworkers_py.features.atomic.held_pushes import Home
+    from goworkers_py.core.home import Home
 
 
 class PoolHere(NamedTuple):

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     import click
 
-    from goworkers_py.admin.doctor import OurWork
     from goworkers_py.admin.inspector import Inspector
     from goworkers_py.api.push_part import PushPart
     from goworkers_py.brokers.broker import Broker
@@ -62,6 +61,11 @@ class Feature:
     def needs_of_class(self, options: Mapping[str, Any]) -> Collection[str]:
         """Which of `needs` the jobs of a class with these options have."""
         return ()
+
+    def code(self, function: Callable[..., Any], options: Mapping[str, Any]) -> Callable[..., Any]:
+        """The function that runs the jobs of a class with these options of `@job`: this one, or another one around it.
+        Raises ConfigError for a function that cannot run them."""
+        return function
 
     def check(self, registry: Registry, config: Config) -> None:
         """Raises ConfigError, or warns, when the declarations of a program and its configuration do not go together."""
@@ -170,9 +174,8 @@ class Feature:
         """Reads the record of a job by its jid, as far as the feature keeps records of jobs on this broker."""
         return None
 
-    def checks(self, inspector: Inspector, work: OurWork | None) -> Checks:
-        """Checks of the doctor, by the names by which people skip them. `work`: that of this program, where its code
-        could be imported."""
+    def checks(self, inspector: Inspector) -> Checks:
+        """Checks of the doctor, by the names by which people skip them."""
         return {}
 
     def gauges(self) -> Collection[OfProcesses | OfFleet]:

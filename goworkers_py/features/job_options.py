@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from goworkers_py.features.atomic.job_options import AtomicOptions
 from goworkers_py.features.limits.job_options import LimitOptions
 from goworkers_py.features.tracking.job_options import TrackingOptions
 from goworkers_py.features.unique.job_options import UniqueOptions
@@ -11,5 +12,5 @@ class FeatureOptions(TrackingOptions, UniqueOptions, total=False):
     """Options that `@job`, `set()` and a push accept."""
 
 
-class FeatureOptionsOfCode(LimitOptions, total=False):
+class FeatureOptionsOfCode(LimitOptions, AtomicOptions, total=False):
     """Options that only `@job` accepts."""

@@ -18,17 +18,16 @@ import simplejson
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError, ArgumentsDoNotFit, BrokerUnavailable, UnknownJob
 from goworkers_py.core.fork_count import FORKS
+from goworkers_py.core.home import HeldByRun, Home, RunHome
 from goworkers_py.core.outcome import DONE, REQUEUE, REQUEUE_LAST, Done, Outcome
 from goworkers_py.core.strikes import target_of
-from goworkers_py.features.atomic.held_pushes import HeldPushes, Home
-from goworkers_py.features.atomic.run import AtomicFinish
 from goworkers_py.features.chains.payload import given
 from goworkers_py.features.iteration.iterable import CURSOR, is_generator
 from goworkers_py.features.iteration.run import NULL, BeginIteration
 from goworkers_py.links.around import Arounds
 from goworkers_py.links.chain import Run
 from goworkers_py.policy.registry import JobSpec, Registry
-from goworkers_py.wire.message import Message
+from goworkers_py.wire.message import Message, current_message
 
 log = logging.getLogger("goworkers_py.job")
 
@@ -39,27 +38,27 @@ MOST_WARNED_OF, LONGEST_NAME = 1_000, 200
 _own = machine.local()
 
 
-_NOWHERE = AtomicFinish()
+_NOWHERE = RunHome(Home(""), lambda: machine.time())
 NO_MORE: Mapping[str, Any] = MappingProxyType({})
 Around = Callable[[Coroutine[Any, Any, Any], Message], Coroutine[Any, Any, Any]]
 
 
 def perform(
     registry: Registry,
-    atomic: AtomicFinish = _NOWHERE,
+    here: RunHome = _NOWHERE,
     arounds: Arounds | None = None,
     iterate: BeginIteration | None = None,
 ) -> Run:
     """`iterate` begins a run of an iterable job; None: the jobs are not iterated."""
     around = _of_coroutines(arounds)
-    home, spec_of = atomic.home, registry.spec_of
+    spec_of = registry.spec_of
     forks = FORKS.count  # in the workers' process: it is the one that builds the chain
     warned_of: set[str] = set()  # two threads may warn of a class at the same time: no harm
 
     def run(message: Message) -> Outcome:
         spec = spec_of(message) or _unknown(registry, message, warned_of)
         message.thread = machine.get_ident()
-        message.held = home
+        message.held = here
         try:
             if message.cancel is not None:
                 raise message.cancel.error
@@ -72,7 +71,7 @@ def perform(
             if result is not None and inspect.iscoroutine(result):
                 result = _run_in_own_loop(result, message, around)
             elif result is not None and spec.iterable and iterate is not None and is_generator(result):
-                return _iterate(iterate, spec, message, result, atomic, around)
+                return _iterate(iterate, spec, message, result, around)
         except TypeError as error:
             _raise_if_unfit(spec, message, error)
             raise
@@ -80,15 +79,13 @@ def perform(
             if FORKS.count != forks:
                 _end_of_child()
             held = _release(message)
-        plain = held is home and not message.keeps_result and not message.gives  # nearly every job
-        return DONE if plain else _done(atomic, held, message, message.jid, result)
+        plain = held is here and not message.keeps_result and not message.gives  # nearly every job
+        return DONE if plain else _done(held, message, message.jid, result)
 
     return run
 
 
-def _iterate(
-    begin: BeginIteration, spec: JobSpec, message: Message, generator: Any, atomic: AtomicFinish, around: Around | None
-) -> Outcome:
+def _iterate(begin: BeginIteration, spec: JobSpec, message: Message, generator: Any, around: Around | None) -> Outcome:
     """Runs the generator. It has not begun, so it is replaced by one that goes on from the cursor, if there is one."""
     try:
         run = begin(spec, message)
@@ -104,7 +101,7 @@ def _iterate(
         result = _run_in_own_loop(run.async_loop(generator), message, around)
     else:
         result = run.loop(generator)
-    return run.ended_well(_done(atomic, _release(message), message, run.id, result))
+    return run.ended_well(_done(_release(message), message, run.id, result))
 
 
 def _of_coroutines(arounds: Arounds | None) -> Around | None:
@@ -127,7 +124,7 @@ def _warn_once(name: str, error: UnknownJob, warned_of: set[str]) -> None:
         log.warning("%s", error)
 
 
-def _release(message: Message) -> HeldPushes | Home | None:
+def _release(message: Message) -> RunHome | HeldByRun | None:
     """After the job's code: it holds back no more pushes, and is interrupted no more."""
     held, message.held = message.held, None
     if message.cancel is not None:
@@ -135,10 +132,10 @@ def _release(message: Message) -> HeldPushes | Home | None:
     return held
 
 
-def _done(atomic: AtomicFinish, held: HeldPushes | Home | None, message: Message, run_id: str, result: object) -> Done:
+def _done(held: RunHome | HeldByRun | None, message: Message, run_id: str, result: object) -> Done:
     if message.gives:
         result = given(result)  # first: a job whose result is no JSON fails
-    done = atomic.done(held, run_id) if isinstance(held, HeldPushes) else DONE
+    done = DONE if held is None or isinstance(held, RunHome) else held.done(run_id)
     return Done(effects=done.effects, result=result) if message.gives or message.keeps_result else done
 
 
@@ -153,6 +150,16 @@ def _end_of_child() -> None:
         with suppress(OSError, ValueError):
             stream.flush()
     os._exit(code if isinstance(code, int) else 0 if code is None else 1)
+
+
+def _hold_back_no_more() -> None:
+    """In a child that a job forked: it ends without an outcome."""
+    message = current_message()
+    if message is not None:
+        message.held = None
+
+
+os.register_at_fork(after_in_child=_hold_back_no_more)
 
 
 def _call(spec: JobSpec, message: Message, more: Mapping[str, Any] = NO_MORE) -> Any:

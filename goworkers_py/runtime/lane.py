@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from goworkers_py.core.home import Home
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.atomic.held_pushes import Home
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.runtime.running.guard import Guard
 

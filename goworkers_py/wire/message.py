@@ -12,16 +12,16 @@ import simplejson
 from goworkers_py.core import machine
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.levels import plain_list_of
-from goworkers_py.features.atomic.held_pushes import HeldPushes, Home
 from goworkers_py.features.batches.joining import Join, JoinedBatch
 from goworkers_py.features.batches.payload import batch_of
 from goworkers_py.wire import payload
 from goworkers_py.wire.properties import Properties
 
 if TYPE_CHECKING:
-    from goworkers_py.core.fence import Term
+    from goworkers_py.core.home import HeldByRun, RunHome
     from goworkers_py.core.outcome import Outcome
     from goworkers_py.features.cancelling.tombstone import CancelRequest
+    from goworkers_py.features.standby.election import Term
 
 # Sidekiq 8 writes integer milliseconds, every other program seconds. Epoch milliseconds passed this number in 1973,
 # epoch seconds will in the year 5138.
@@ -50,14 +50,14 @@ class Message:
         "thread",
     )  # fmt: skip
 
-    # Set while the job's code runs: this thread may hold back its pushes. First it is the daemon's broker.
-    held: HeldPushes | Home | None
+    # Set while the job's code runs: this thread may hold back its pushes. A RunHome: it has held back none.
+    held: RunHome | HeldByRun | None
     thread: int
     begun_at: float  # set when a worker begins the job, see `Delivery.begun_at`
     members: Sequence[Any]  # set for a job that aggregates a set, see `features.groups.payload.Member`
     iteration: object  # set for an iterable job only, see `features.iteration.run`
     outcome: Outcome  # set when the chain of a job with ties has ended, see `runtime.running.net`
-    term: Term  # set where the job runs behind a fence, see `links.term`
+    term: Term  # set where the process leads, see `features.standby.link`
     delivery: Any  # set for a job with marks, see `runtime.running.rungs`
     failure: tuple[str, str]  # set when the run has failed: class and text of the error, which would keep its frames
     on_progress: Callable[[str], None]  # set where the progress of the job is shown: it gets that as JSON
@@ -100,7 +100,7 @@ class Message:
         """The batch of the job: pushes inside of `with workers.current_message().batch:` join it. None for a job in no
         batch."""
         member = batch_of(self.fields)
-        home = self.held if isinstance(self.held, Home) else getattr(self.held, "home", None)
+        home = None if self.held is None else self.held.home
         return None if member is None else Join(JoinedBatch(member, home, self, own=True))
 
     @property

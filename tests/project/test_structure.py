@@ -414,7 +414,7 @@ def test_a_program_that_pushes_loads_no_daemon() -> None:
     modules = {name for name in found if MODULES[name].name != "__init__.py"} - OF_EVERY_PROGRAM
     assert {name for name in modules if name.partition(".")[0] in NOT_OF_A_PRODUCER} == set()
     of_features = {name for name in modules if name.startswith("features.")}
-    assert {name for name in of_features if name.rpartition(".")[2] in PARTS_OF_FEATURES} == {"features.atomic.run"}
+    assert {name for name in of_features if name.rpartition(".")[2] in PARTS_OF_FEATURES} == set()
 
 
 @pytest.mark.server

@@ -16,8 +16,8 @@ from goworkers_py.brokers.redis.queues.transport import RedisTransport
 from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
+from goworkers_py.core.home import Home
 from goworkers_py.core.outcome import DONE, REQUEUE, Outcome
-from goworkers_py.features.atomic.held_pushes import Home
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.needs import Needs
 from goworkers_py.runtime.fetching import fetcher

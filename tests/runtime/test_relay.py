@@ -20,8 +20,8 @@ from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.effect import PostJobs, Push
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, ConfigError
+from goworkers_py.core.home import Destination, Home
 from goworkers_py.core.outcome import Done
-from goworkers_py.features.atomic.held_pushes import Destination, Home
 from goworkers_py.policy.step_size import MOST as AT_ONCE
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.scheduling import relay as module

@@ -29,9 +29,9 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.clock import Clock, Deadline
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.home import Home
 from goworkers_py.core.machine import awake_and_asleep
 from goworkers_py.core.outcome import DONE, REQUEUE, Outcome
-from goworkers_py.features.atomic.held_pushes import Home
 from goworkers_py.links.chain import Run
 from goworkers_py.links.perform import perform
 from goworkers_py.observe.run_stats import RunStats

@@ -1,6 +1,13 @@
 """Atomic finish: the pushes of a job happen in the step that ends it.
 
-`held_pushes`: the pushes that a job holds back until it has ended well.
-`push`: publishes the pushes that `atomic` has held back.
-`run`: pushes that are held back until the job that makes them has ended well.
+Inside of `with workers.atomic():` in a job, its pushes are held back. When the code of the job has returned, they are
+effects of its outcome: the step that settles the job makes them, and a job that fails has pushed nothing. Pushes to
+another broker go into the outbox of the job's broker in that step, and a process relays them: outbox and relay are
+places and threads of the engine, see `runtime.scheduling.relay`. Outside of a job, the end of the block publishes.
+
+- `api`: `workers.atomic()` and `@job(atomic=True)`. `job_options`: the option.
+- `held_pushes`: what is held back, and what becomes of it at the end of the job.
+- `push`: publishes pushes that were held back, whose callers have returned long ago.
+
+For users: docs/jobs.md, under "Jobs that push jobs".
 """

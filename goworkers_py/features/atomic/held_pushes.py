@@ -2,43 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 
 from goworkers_py.core import machine
+from goworkers_py.core.effect import Effect, PostJobs, Push, PushJobs
 from goworkers_py.core.errors import TooManyHeld
-from goworkers_py.core.values import NamedTuple
-
-if TYPE_CHECKING:
-    from goworkers_py.core.effect import Push
+from goworkers_py.core.home import DESTINATIONS, Destination, Home, RunHome
+from goworkers_py.core.outcome import DONE, Done
+from goworkers_py.wire import payload
 
 # They are sent to the broker in one step, with the settlement of the job.
 MOST_HELD = 10_000
 MOST_HELD_BYTES = 10_000_000
 
 
-class Home(NamedTuple):
-    """A broker and namespace, as a name."""
-
-    name: str
-    shared: bool = True  # other processes can reach it
-
-
-class Destination(Protocol):
-    """A client that pushes to one broker."""
-
-    home: Home
-
-    def publish_held(self, pushes: Sequence[Push]) -> object:
-        """Publishes pushes that were held back."""
-
-
 class HeldPushes:
     """The pushes of one block of `atomic`, or of all blocks of a job. Used by one thread only."""
 
-    def __init__(self, run: object, home: Home | None, outer: HeldPushes | None = None) -> None:
+    def __init__(self, run: object, here: RunHome | None, outer: HeldPushes | None = None) -> None:
         self.run = run  # the message of the run; None outside of a job
-        self.home = home  # of the daemon that runs it
+        self.here = here  # of the daemon that runs it
+        self.home: Home | None = None if here is None else here.home
         self.thread = machine.get_ident()
         self._outer = outer
         self.whole: HeldPushes = outer.whole if outer is not None else self  # its bounds are those of all blocks
@@ -76,6 +61,36 @@ class HeldPushes:
             merged.setdefault(destination, []).extend(pushes)
         self._outer._pushes = merged  # in one step: an exception may be thrown into this thread
         return {}
+
+    def done(self, run_id: str) -> Done:
+        """The outcome of a job whose code has returned. Pushes to another broker go into the outbox of this one."""
+        by_home: dict[Home, list[Push]] = {}
+        for destination, pushes in self.end().items():
+            by_home.setdefault(destination.home, []).extend(pushes)
+            if destination.home != self.home:
+                DESTINATIONS[destination.home.name] = destination
+        effects: list[Effect] = [
+            PushJobs(run_id, tuple(self._stamped(pushes)))
+            if home == self.home
+            else PostJobs(run_id, home.name, tuple(map(_named, pushes)))
+            for home, pushes in by_home.items()
+        ]
+        return Done(effects=tuple(effects)) if effects else DONE
+
+    def _stamped(self, pushes: Sequence[Push]) -> Iterator[Push]:
+        """The jobs come into their queues only now. With the time of the call, a queue would look as if it had
+        waited."""
+        assert self.here is not None  # a job runs
+        stamp = payload.splicer({"enqueued_at": self.here.now()})
+        return (
+            dataclasses.replace(push, payload=push.payload if push.at is not None else stamp(push.payload), id="")
+            for push in pushes
+        )
+
+
+def _named(push: Push) -> Push:
+    """With an id: it may be relayed more than once."""
+    return dataclasses.replace(push, id=push.id or machine.token_hex(12))
 
 
 def _size(pushes: Sequence[Push]) -> int:

@@ -12,7 +12,7 @@ from goworkers_py.api.job import Job, Signature
 from goworkers_py.config.option_values import is_life, whole_seconds
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError, BatchEnded, BrokerError, BrokerUnavailable
-from goworkers_py.features.atomic.run import is_held_back
+from goworkers_py.core.push_blocks import holding
 from goworkers_py.features.batches.admin import BatchList
 from goworkers_py.features.batches.batch import MOST_LEVELS, BatchStatus, Callback, Event, Membership, NewBatch, new_bid
 from goworkers_py.features.batches.joining import Join, JoinedBatch
@@ -61,7 +61,7 @@ class Batch:
     def __enter__(self) -> Batch:  # noqa: PYI034  # Self is of Python 3.11
         if self._join is not None:
             raise ArgumentError("a batch is for one `with` block at a time: reopen it with `workers.batches.open(bid)`")
-        if is_held_back():
+        if holding() is not None:
             raise ArgumentError(
                 "no batch is opened inside of atomic, whose pushes happen later than its end: open it outside. The "
                 "batch of the running job takes pushes of atomic: `with workers.current_message().batch:`"

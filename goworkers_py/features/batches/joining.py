@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from goworkers_py.core.push_blocks import PushBlock, blocks_now, put_block
 from goworkers_py.core.values import NamedTuple
 
 if TYPE_CHECKING:
-    from goworkers_py.features.atomic.held_pushes import Home
+    from goworkers_py.core.home import Home
     from goworkers_py.features.batches.batch import Membership
 
 
@@ -23,28 +23,28 @@ class JoinedBatch(NamedTuple):
     own: bool = False  # it is the batch of the job itself, which is open while the job runs
 
 
-_joining: ContextVar[JoinedBatch | None] = ContextVar("goworkers_py_joining", default=None)
-joined_now = _joining.get  # None: no push joins a batch
+NAME = "batches"
 
 
 def joining(to: Home, run: Callable[[], object]) -> JoinedBatch | None:
     """The batch that the pushes to this broker join. `run` returns the message of the job that runs now."""
-    joined = _joining.get()
+    block = (blocks_now() or {}).get(NAME)
+    joined = block.joined if isinstance(block, Join) else None
     if joined is None or joined.run is not run() or joined.home not in (to, None):
         return None
     return joined
 
 
-class Join:
+class Join(PushBlock):
     """Inside of this block, pushes join a batch."""
 
     def __init__(self, joining: JoinedBatch) -> None:
-        self._joining = joining
-        self._tokens: list[Token[JoinedBatch | None]] = []  # of one thread, or task
+        self.joined = joining
+        self._outer: list[PushBlock | None] = []  # of one thread, or task
 
     @property
     def member(self) -> Membership:
-        return self._joining.member
+        return self.joined.member
 
     @property
     def bid(self) -> str:
@@ -55,10 +55,10 @@ class Join:
         return f"<Batch {self.bid}>"
 
     def __enter__(self) -> Join:  # noqa: PYI034  # Self is of Python 3.11
-        self._tokens.append(_joining.set(self._joining))
+        self._outer.append(put_block(NAME, self))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        _joining.reset(self._tokens.pop())
+        put_block(NAME, self._outer.pop())

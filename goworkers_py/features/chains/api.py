@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from goworkers_py.api.job import Job, Signature
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.errors import ArgumentError, BatchEnded
-from goworkers_py.features.atomic.run import is_held_back
+from goworkers_py.core.push_blocks import holding
 from goworkers_py.features.batches.payload import batch_field
 from goworkers_py.features.chains.chain import MOST_PARTS, ChainLink, LinkJob, NewChain, new_cid
 from goworkers_py.features.chains.payload import chain_field, has_previous, with_gaps
@@ -36,7 +36,7 @@ class Chain:
     def enqueue(self) -> str:
         """Pushes the first link, and returns the id of the chain: `workers.chain(fetch.s(1)).enqueue()`. Inside of the
         block of a batch, each link joins the batch as it is pushed."""
-        if is_held_back():
+        if holding() is not None:
             raise ArgumentError("a chain is not pushed inside of atomic: push it outside")
         client = self._client()
         client.broker.require(Capability.CHAINS)

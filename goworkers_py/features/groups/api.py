@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from goworkers_py.core.errors import ArgumentError, ConfigError
-from goworkers_py.features.atomic.run import hold_back
+from goworkers_py.features.atomic.api import hold_back
 from goworkers_py.features.iteration.iterable import is_iterable
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from goworkers_py.core import machine
 from goworkers_py.core.effect import StoreCursor
 from goworkers_py.core.errors import ArgumentError, BrokerError, JobCancelled, KillJob
 from goworkers_py.core.fork_count import FORKS
+from goworkers_py.core.home import RunHome
 from goworkers_py.core.outcome import Cancelled, Discard, Done, Keep, Outcome, Requeue, Reschedule
-from goworkers_py.features.atomic.held_pushes import HeldPushes
-from goworkers_py.features.atomic.run import is_held_back
+from goworkers_py.core.push_blocks import holding
 from goworkers_py.features.cancelling.tombstone import CancelRequest
 from goworkers_py.features.iteration.cursor import Cursor
 from goworkers_py.features.iteration.iterable import CURSOR
@@ -134,9 +134,12 @@ class IterableRun:
     def _take(self, cursor: Any) -> None:
         self._last = self._written(cursor)
         held = self._message.held
-        if isinstance(held, HeldPushes) and is_held_back():
+        if held is None or isinstance(held, RunHome):
+            self._safe = self._last
+            return
+        if holding() is not None:
             raise ArgumentError(_OPEN_BLOCK)
-        if not isinstance(held, HeldPushes) or held.empty:
+        if held.empty:
             self._safe = self._last
 
     def _written(self, value: Any) -> str:

@@ -17,9 +17,9 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.admin import DELETED
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError, JobCancelled, JobFailed, NoResult
+from goworkers_py.core.home import Home
 from goworkers_py.core.job_state import ENDED
 from goworkers_py.core.pool_here import pool_here
-from goworkers_py.features.atomic.held_pushes import Home
 from goworkers_py.features.tracking.contract import Records
 from goworkers_py.wire.job_record import JobRecord
 from goworkers_py.wire.message import current_message

@@ -19,7 +19,7 @@ from goworkers_py.brokers.contracts.store import Posted, Store
 from goworkers_py.core import machine
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
-from goworkers_py.features.atomic.held_pushes import Destination
+from goworkers_py.core.home import Destination
 from goworkers_py.policy.step_size import StepSize
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService

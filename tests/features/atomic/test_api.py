@@ -6,7 +6,6 @@ import asyncio
 import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -20,8 +19,10 @@ from goworkers_py.admin.places import waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import ConfigError, RetryJob, TooManyHeld
+from goworkers_py.core.home import RunHome
+from goworkers_py.core.push_blocks import put_block
 from goworkers_py.features.atomic import held_pushes
-from goworkers_py.features.atomic import run as atomic
+from goworkers_py.features.atomic.api import NAME, AtomicBlock
 from goworkers_py.features.atomic.held_pushes import HeldPushes
 from goworkers_py.wire.message import Message, current_message
 
@@ -389,8 +390,8 @@ def test_a_block_that_never_ended_holds_back_no_pushes_of_later_jobs(redis_url: 
 
         @app.job("Struck", queue="q")
         def struck() -> None:
-            left.append(HeldPushes(current_message(), app.config.home))
-            atomic._holding.set(weakref.ref(left[0]))
+            left.append(HeldPushes(current_message(), RunHome(app.config.home, time.time)))
+            put_block(NAME, AtomicBlock(left[0]))
 
         @app.job("Later", queue="q")
         def later() -> None:
