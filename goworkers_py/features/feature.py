@@ -6,7 +6,7 @@ type checkers see it. A feature overrides the methods of the parts that it has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from goworkers_py.wire.job_record import JobRecord
 
 
-Follow = Callable[[Mapping[str, Any], "JobMove"], Iterator["Effect"]]  # of the fields of the payload
+Follow = Callable[[Mapping[str, Any], "JobMove"], Iterable["Effect"]]  # of the fields of the payload
 PartMaker = Callable[[Any], object]  # of the broker
 
 

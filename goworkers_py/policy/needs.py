@@ -45,7 +45,7 @@ class Needs:
 
     def unmet(self, message: Message) -> Outcome | None:
         """The outcome of a job that this release must not run; None for any other job."""
-        value = message.get(needs.FIELD)
+        value = message.fields.get(needs.FIELD)
         lacked = needs.lacking(value, self.speaks)
         if not lacked:
             return None

@@ -43,7 +43,9 @@ def is_version(stored: Any, version: int) -> bool:
 def part_of(fields: Mapping[str, Any], word: str) -> Any:
     """The part of a job's field `pyworkers` under this word; None for a part that this release cannot read."""
     value = fields.get(FIELD)
-    return value.get(word) if isinstance(value, dict) and is_version(value.get("v"), V) else None
+    if not isinstance(value, dict) or (version := value.get("v")) != V or version is True:  # as `is_version`
+        return None
+    return value.get(word)
 
 
 def lacking(value: Any, speaks: Collection[str]) -> list[str]:

@@ -305,7 +305,7 @@ def encodable(text: str) -> bool:
 
 def is_name(value: Any) -> TypeGuard[str]:
     """Whether a value of a payload can be the name of something: strangers write payloads."""
-    return isinstance(value, str) and 0 < len(value) <= LONGEST_NAME and encodable(value)
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_NAME and (value.isascii() or encodable(value))
 
 
 def are_names(value: Any, most: int) -> bool:
@@ -315,6 +315,8 @@ def are_names(value: Any, most: int) -> bool:
 def jid_of(fields: Mapping[str, Any]) -> str:
     """The jid of a job; empty for one without a jid, and for one whose jid cannot be a name."""
     jid = fields.get("jid")
+    if type(jid) is str and jid.isascii() and 0 < len(jid) <= LONGEST_NAME:
+        return jid  # the usual case without another call: this runs several times for a job
     return jid if is_name(jid) else ""
 
 

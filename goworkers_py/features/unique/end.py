@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from goworkers_py.core.delivery import FETCHED, Delivery
@@ -14,16 +14,14 @@ from goworkers_py.features.unique.payload import lock_of
 from goworkers_py.policy.consequences import JobMove, moved
 
 
-def of_lock(fields: Mapping[str, Any], move: JobMove) -> Iterator[Effect]:
+def of_lock(fields: Mapping[str, Any], move: JobMove) -> Sequence[Effect]:
     lock, state = lock_of(fields), move.state
     if lock is None or (state == "completed" and lock.until == "expiry"):
-        return
+        return ()
     # A dead one that reads may be retried by hand, and its newest arguments are in the lock; the next push takes that.
     if state in ENDED and not (state == "dead" and lock.reads):
-        yield FreeLock(move.jid, lock.name)
-    else:
-        life_s = lock_life_s(lock.for_s, move.due, move.now)
-        yield KeepLock(move.jid, lock.name, life_s, move.due)
+        return (FreeLock(move.jid, lock.name),)
+    return (KeepLock(move.jid, lock.name, lock_life_s(lock.for_s, move.due, move.now), move.due),)
 
 
 def given_back(delivery: Delivery) -> tuple[Effect, ...]:

@@ -34,22 +34,15 @@ class JobLock(NamedTuple):
     for_s: int
     until: Until
     on_conflict: str
-    begun: bool
+    reads: bool  # before it begins, the job takes the fields of a later push out of the lock
+    # Its time is so short that an outage which no lease notices may end it. Others are owned a moment after the job has
+    # begun, see `features.unique.service`.
+    owns_at_once: bool
 
     @property
     def asks(self) -> bool:
         """Whether the job has to ask for its lock before it begins."""
         return self.until == "start" or self.on_conflict == "reschedule" or self.reads or self.owns_at_once
-
-    @property
-    def owns_at_once(self) -> bool:
-        """Whether its time is so short that an outage which no lease notices may end it. Others are owned a moment
-        after the job has begun, see `features.unique.service`."""
-        return self.until == "success" and self.for_s <= SHORT_S
-
-    @property
-    def reads(self) -> bool:
-        return self.on_conflict == "replace" and not self.begun
 
 
 def lock_field(name: str, for_s: int, until: str, on_conflict: str) -> dict[str, Any]:
@@ -70,7 +63,9 @@ def lock_of(fields: Mapping[str, Any]) -> JobLock | None:
     if not payload.is_name(name) or type(for_s) is not int or not 1 <= for_s <= LONGEST_S:
         return None
     until = _UNTIL.get(lock.get("until"), "success") if isinstance(lock.get("until"), str) else "success"
-    return JobLock(name, for_s, until, conflict if isinstance(conflict, str) else "", lock.get(BEGUN) is True)
+    conflict = conflict if isinstance(conflict, str) else ""
+    reads = conflict == "replace" and lock.get(BEGUN) is not True
+    return JobLock(name, for_s, until, conflict, reads, owns_at_once=until == "success" and for_s <= SHORT_S)
 
 
 def claim_in(raw: bytes) -> LockClaim | None:
