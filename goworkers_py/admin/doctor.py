@@ -20,7 +20,7 @@ from goworkers_py.admin.summary import Summary
 from goworkers_py.brokers.contracts.admin import Advice, Checks, Glance, Place
 from goworkers_py.brokers.contracts.fleet import QueueStats
 from goworkers_py.core import machine
-from goworkers_py.core.errors import BrokerFull, BrokerRefused, ConfigError, NoSuchDatabase, WrongType
+from goworkers_py.core.errors import BrokerFull, BrokerRefused, NoSuchDatabase, WrongType
 from goworkers_py.core.values import dataclass
 from goworkers_py.features import BY_NAME
 from goworkers_py.features.batches.findings import old_batches
@@ -28,7 +28,6 @@ from goworkers_py.features.configuration.findings import config_findings
 from goworkers_py.features.groups.findings import group_findings
 from goworkers_py.observe.health_report import OF_SUSPECT, QUIET, STARTING, STOPPING
 from goworkers_py.policy.lines import owner_of
-from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -44,8 +43,6 @@ LONG_POSTED_S = 60
 
 # Some process of a fleet looks for due jobs every few seconds, unless `poll_interval` says otherwise.
 LATE_DUE_S = 120
-# A periodic job fires within seconds after its slot.
-LATE_FIRING_S = 60
 
 PROBLEM = True
 NOTE = False
@@ -109,14 +106,17 @@ class Doctor:
             "failures": self._failures,
             "in-progress": self._dead_owners,
             "parked": self._parked,
-            **{name: check for feature in BY_NAME for name, check in feature.checks(self._inspector).items()},
+            **self._checks_of_features(),
             "outbox": self._outbox,
-            "periodic": self._periodic,
             "batches": self._batches,
             "groups": self._groups,
             "go-workers": self._go_workers,
             "unreadable": self._unreadable,
         }
+
+    def _checks_of_features(self) -> Checks:
+        found = [feature.checks(self._inspector, self._work) for feature in BY_NAME]
+        return {name: check for checks in found for name, check in checks.items()}
 
     def _queues(self) -> Iterator[Advice]:
         fetched = fetched_queues(self._inspector)
@@ -224,34 +224,6 @@ class Doctor:
                 what = f"{pushes} to {outbox.name} wait in the outbox, the first for {outbox.latency_s:.0f} s"
                 todo = "look whether it serves; another broker also needs a process whose code configures an App for it"
                 yield Advice(PROBLEM, what, todo)
-
-    def _periodic(self) -> Iterator[Advice]:
-        jobs = []
-        with suppress(ConfigError):  # a broker without periodic jobs
-            jobs = self._inspector.periodic_jobs()
-        fetched = {queue for process in self._inspector.processes() for queue in process.queues} if jobs else set()
-        now = self._inspector.now()
-        for job in [job for job in jobs if job.state != "gone"]:
-            what, name = f"periodic job {job.name} of {job.source}", shlex.quote(f"{job.source}:{job.name}")
-            if job.state == "no process":
-                todo = f"start one, or delete it: pyworkers periodic forget {name}"
-                yield Advice(PROBLEM, f"{what} is in the code of no live process", todo)
-            elif job.next_at is not None and now - job.next_at > LATE_FIRING_S:
-                finding = f"{what} has not fired at its slot {now - job.next_at:.0f} s ago"
-                yield Advice(PROBLEM, finding, "the log of its processes, at `periodic job`, says why")
-            if job.state == "paused":
-                yield Advice(NOTE, f"{what} is paused", f"pyworkers periodic resume {name}")
-            if self._is_ours_without_code(job.job_class, job.queue):
-                finding = f"{what} pushes class {job.job_class} to queue {job.queue}, and no code is registered for it"
-                yield Advice(PROBLEM, finding, "add its module to `require`, or push this class to another queue")
-            if job.state != "no process" and job.queue not in fetched:
-                finding = f"{what} pushes to queue {job.queue}, but no live process fetches from it"
-                yield Advice(PROBLEM, finding, "start a process for this queue")
-
-    def _is_ours_without_code(self, job_class: str, queue: str) -> bool:
-        if self._work is None or queue not in self._work.queues:
-            return False
-        return not self._work.knows(Message(payload.write({"class": job_class, "args": [], "jid": ""}), queue))
 
     def _batches(self) -> Iterator[Advice]:
         if self._inspector.knows_batches:

@@ -27,18 +27,18 @@ from goworkers_py.brokers.contracts.fleet import (
     Stats,
 )
 from goworkers_py.brokers.contracts.neighbours import Neighbours
+from goworkers_py.config.partitions import MAIN
 from goworkers_py.core.command import Command
 from goworkers_py.features.batches.admin import BatchList
 from goworkers_py.features.chains.admin import ChainList
 from goworkers_py.features.commands.admin import FleetCalls
 from goworkers_py.features.configuration.admin import CentralConfiguration
-from goworkers_py.features.groups.admin import GroupedJobs
 from goworkers_py.features.periodic.admin import PeriodicSchedules
-from goworkers_py.features.standby.election import MAIN, Standing
+from goworkers_py.features.standby.election import Standing
 from goworkers_py.features.verbs import FeatureVerbs
 
 
-class Inspector(Jobs, FeatureVerbs, GroupedJobs, PeriodicSchedules, FleetCalls, Audit, ExecutionMetrics):
+class Inspector(Jobs, FeatureVerbs, PeriodicSchedules, FleetCalls, Audit, ExecutionMetrics):
     """Shows and changes queues, jobs and processes, for programs and for the command line: `workers.inspector`.
 
     Every method asks the broker again, and raises BrokerError if the broker does not answer. A place is SCHEDULED,

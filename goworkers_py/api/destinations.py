@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.core.fence import as_producer
 from goworkers_py.core.home import DESTINATIONS
-from goworkers_py.features.standby.election import as_producer
 
 if TYPE_CHECKING:
     from goworkers_py.api.client import Client

@@ -129,12 +129,12 @@ class Runner:
         def on(broker: Broker) -> Launcher:
             return assemble(plan, broker, self._app.clock, partition.hints, obey)
 
-        partition.stands_by = plan.config.standby and not partition.broker.one_consumer
-        if not partition.stands_by:
+        partition.fenced = plan.config.standby and not partition.broker.one_consumer
+        if not partition.fenced:
             return on(partition.broker)
         from goworkers_py.features.standby.standby import Standby
 
-        return Standby(plan, partition.broker, on, obey, partition.lead if self._is_daemon else None)
+        return Standby(plan, partition.broker, on, obey, partition.begin_term if self._is_daemon else None)
 
     def plans(self) -> list[tuple[Partition, Plan]]:
         """The plans of the partitions that a process works, the main one first. Hooks of the process are in the

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.contracts.store import Store
     from goworkers_py.brokers.contracts.transport import Transport
     from goworkers_py.config.options import Config
+    from goworkers_py.core.fence import Fence
     from goworkers_py.features.batches.contract import Batches
     from goworkers_py.features.cancelling.contract import Cancels
     from goworkers_py.features.chains.contract import Chains
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from goworkers_py.features.feature import Feature, PartMaker
     from goworkers_py.features.periodic.contract import Periodic
     from goworkers_py.features.standby.contract import Leadership
-    from goworkers_py.features.standby.election import Fence
 
 P = TypeVar("P")
 

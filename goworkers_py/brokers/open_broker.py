@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from goworkers_py.brokers.broker import Broker
     from goworkers_py.config.options import Config
-    from goworkers_py.features.standby.election import Fence
+    from goworkers_py.core.fence import Fence
 
 # Installed packages add schemes with entry points of this group. Each names a subclass of Broker.
 GROUP = "goworkers_py.brokers"

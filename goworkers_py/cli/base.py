@@ -268,7 +268,7 @@ def _own_name(partition: str | None) -> str:
 def named_partition(app: App) -> str:
     """The name of the partition by --partition, as people call it; empty where the option was left out."""
     named = click.get_current_context().params.get("partition") is not None
-    return (app.config.partition or MAIN) if named else ""
+    return app.config.partition_name if named else ""
 
 
 def _joined(value: str | tuple[str, ...]) -> str:

@@ -40,9 +40,9 @@ from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.home import Home
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.standby.election import MAIN
 
 SECTION = "pyworkers"
+MAIN = "main"  # how people name the configuration of [pyworkers]
 
 S = TypeVar("S", bound=FeatureSection)
 
@@ -211,8 +211,8 @@ class Config:
             )
 
     @property
-    def election(self) -> str:
-        """The name of the election in which processes with `standby` find their leader."""
+    def partition_name(self) -> str:
+        """As people call the partition: `main` for the one of [pyworkers]."""
         return self.partition or MAIN
 
     def check_echo(self, queues: Iterable[str]) -> None:

@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from goworkers_py.config.options import MAIN as MAIN
 from goworkers_py.config.options import Config, PartitionConfig, PoolConfig, QueueConfig, options_by_any_name
 from goworkers_py.config.parsers import did_you_mean
 from goworkers_py.core.errors import ConfigError
 
-MAIN = "main"  # how people name the configuration of [pyworkers]
 ALL = "all"  # in the place of a partition's name
 
 # Where a broker is.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     import click
 
+    from goworkers_py.admin.doctor import OurWork
     from goworkers_py.admin.inspector import Inspector
     from goworkers_py.api.push_part import PushPart
     from goworkers_py.brokers.broker import Broker
@@ -174,8 +175,9 @@ class Feature:
         """Reads the record of a job by its jid, as far as the feature keeps records of jobs on this broker."""
         return None
 
-    def checks(self, inspector: Inspector) -> Checks:
-        """Checks of the doctor, by the names by which people skip them."""
+    def checks(self, inspector: Inspector, work: OurWork | None) -> Checks:
+        """Checks of the doctor, by the names by which people skip them. `work`: that of this program, where its code
+        could be imported."""
         return {}
 
     def gauges(self) -> Collection[OfProcesses | OfFleet]:

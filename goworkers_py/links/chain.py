@@ -5,7 +5,7 @@
 
 The rungs are for jobs that are more than their class and arguments, see `features.RUNGS`: a job that a rung does not
 let go on has not run, so no link inside sees it. Links take a message and return an Outcome; `guard` takes a delivery.
-In a process with `standby` the link `term` is the outermost of the links.
+In a process behind a fence the link `term` is the outermost of the links.
 
 A user's link has go-workers' shape: `call(queue, message, call_next)` returns whether the job is acknowledged, in most
 links the result of `call_next()`. `retry` turns exceptions into outcomes. If there are prepended links, a second

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.config.options import EchoConfig
-from goworkers_py.config.partitions import MAIN
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.fence import Term
 from goworkers_py.core.home import RunHome
 from goworkers_py.core.levels import base_of, plain_list_of
 from goworkers_py.core.outcome import Outcome
@@ -28,13 +28,12 @@ from goworkers_py.features.groups.link import aggregate
 from goworkers_py.features.groups.run import GroupMembers
 from goworkers_py.features.in_process import InProcess, WorkerProcess
 from goworkers_py.features.iteration.run import BeginIteration, begin_iteration
-from goworkers_py.features.standby.election import Term
-from goworkers_py.features.standby.link import in_term
 from goworkers_py.links.chain import Run, adapt, wrap_all
 from goworkers_py.links.log import log_runs
 from goworkers_py.links.perform import perform
 from goworkers_py.links.retry import RetryLink
 from goworkers_py.links.stats import stats
+from goworkers_py.links.term import in_term
 from goworkers_py.links.time_limit import Watch, time_limit
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
@@ -44,7 +43,7 @@ from goworkers_py.policy.retry import RetryPolicy
 from goworkers_py.runtime.alive.health import Health
 from goworkers_py.runtime.alive.health_handlers import HealthHandlers
 from goworkers_py.runtime.alive.heartbeat import Heartbeat
-from goworkers_py.runtime.alive.lease import Lease, TermLease
+from goworkers_py.runtime.alive.lease import FencedLease, Lease
 from goworkers_py.runtime.alive.reporter import Reporter
 from goworkers_py.runtime.fetching.pauses import Pauses
 from goworkers_py.runtime.lane import Lane
@@ -143,7 +142,7 @@ class _Assembly:
     def _share(self, clock: Clock) -> Shared:
         """The small things that all threads share."""
         fresh_s, fence = self._config.timing.lease_fresh_s, self._broker.fence
-        lease = Lease(fresh_s) if fence is None else TermLease(fresh_s, fence)
+        lease = Lease(fresh_s) if fence is None else FencedLease(fresh_s, fence)
         partition = self._config.partition
         of = f"{self._broker.name} of partition {partition}" if partition else self._broker.name
         outage = Outage(of, HealthHandlers(self._plan.on_health))
@@ -254,7 +253,7 @@ class _Assembly:
         built_in = BuiltInCommands(lambda: self.launcher, self._obey).by_name()
         queues = [queue for manager in self._managers for queue in manager.queues]
         own, tag = OwnCommands(self._plan.commands), self._config.tag
-        facts = Facts(tag, queues, self._config.partition or MAIN)
+        facts = Facts(tag, queues, self._config.partition_name)
         return Commands(self._broker.calls, built_in, own, facts, self._shared)
 
     def _recoverer(self) -> Recoverer:

@@ -210,4 +210,4 @@ class Daemon:
 
 
 def _name(launcher: AnyLauncher) -> str:
-    return launcher.plan.config.partition or MAIN
+    return launcher.plan.config.partition_name

@@ -7,9 +7,10 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from goworkers_py.config.options import Config, PoolConfig, QueueConfig
+from goworkers_py.core.fence import Term
 from goworkers_py.core.home import Destination
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.standby.election import LeaderChange, Term
+from goworkers_py.features.standby.election import LeaderChange
 from goworkers_py.links.around import Arounds
 from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.handlers import Handlers
@@ -37,6 +38,6 @@ class Plan:
     destinations: Callable[[], Mapping[str, Destination]] = dict
     on_lead: Sequence[Callable[[LeaderChange], object]] = ()
     on_follow: Sequence[Callable[[LeaderChange], object]] = ()
-    term: Term | None = None  # in which the jobs run; None without `standby`
+    term: Term | None = None  # in which the jobs run; None where they run behind no fence
     periodic: PeriodicJobs | None = None  # None: there are no periodic jobs
     commands: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # of the program, by name

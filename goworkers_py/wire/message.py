@@ -18,10 +18,10 @@ from goworkers_py.wire import payload
 from goworkers_py.wire.properties import Properties
 
 if TYPE_CHECKING:
+    from goworkers_py.core.fence import Term
     from goworkers_py.core.home import HeldByRun, RunHome
     from goworkers_py.core.outcome import Outcome
     from goworkers_py.features.cancelling.tombstone import CancelRequest
-    from goworkers_py.features.standby.election import Term
 
 # Sidekiq 8 writes integer milliseconds, every other program seconds. Epoch milliseconds passed this number in 1973,
 # epoch seconds will in the year 5138.
@@ -57,7 +57,7 @@ class Message:
     members: Sequence[Any]  # set for a job that aggregates a set, see `features.groups.payload.Member`
     iteration: object  # set for an iterable job only, see `features.iteration.run`
     outcome: Outcome  # set when the chain of a job with ties has ended, see `runtime.running.net`
-    term: Term  # set where the process leads, see `features.standby.link`
+    term: Term  # set where the job runs behind a fence, see `links.term`
     delivery: Any  # set for a job with marks, see `runtime.running.rungs`
     failure: tuple[str, str]  # set when the run has failed: class and text of the error, which would keep its frames
     on_progress: Callable[[str], None]  # set where the progress of the job is shown: it gets that as JSON

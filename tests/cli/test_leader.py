@@ -10,7 +10,8 @@ from apps import own_app
 from calls import Call, one_line
 
 from goworkers_py.api.app import App
-from goworkers_py.features.standby.election import Bid, Fence, Standing
+from goworkers_py.core.fence import Fence
+from goworkers_py.features.standby.election import Bid, Standing
 
 
 @pytest.fixture

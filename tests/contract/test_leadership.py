@@ -16,11 +16,12 @@ from goworkers_py.brokers.contracts.transport import SettlementBatch
 from goworkers_py.brokers.open_broker import open_fenced
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import Fenced
+from goworkers_py.core.fence import Fence
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.machine import awake_and_asleep
 from goworkers_py.core.outcome import DONE
 from goworkers_py.features.standby.contract import Leadership
-from goworkers_py.features.standby.election import Bid, Fence, News
+from goworkers_py.features.standby.election import Bid, News
 
 LONG_S, SHORT_S = 600.0, 0.25
 

@@ -55,7 +55,7 @@ def test_a_line_of_nobody_is_owned_by_no_feature(feature: Feature) -> None:
 def test_the_checks_of_a_feature_find_nothing_where_nothing_is_wrong(feature: Feature) -> None:
     app = App()
     app.configure(broker="memory://")
-    assert [finding for check in feature.checks(app.inspector).values() for finding in check()] == []
+    assert [finding for check in feature.checks(app.inspector, None).values() for finding in check()] == []
 
 
 @pytest.mark.parametrize("feature", [feature for feature in FEATURES if feature.access()], ids=lambda entry: entry.name)

@@ -20,8 +20,9 @@ from goworkers_py.api.app import App
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError, Fenced, LeaseLost
+from goworkers_py.core.fence import Fence, as_producer
 from goworkers_py.core.machine import awake_and_asleep
-from goworkers_py.features.standby.election import Bid, Fence, LeaderChange, News, as_producer
+from goworkers_py.features.standby.election import Bid, LeaderChange, News
 from goworkers_py.features.standby.redis import RedisLeadership
 from goworkers_py.features.standby.standby import Standby
 from goworkers_py.wire.message import current_message

@@ -16,7 +16,8 @@ from servers import RedisServer
 from goworkers_py.brokers import open_broker
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.options import Config
-from goworkers_py.features.standby.election import Bid, Fence, Standing
+from goworkers_py.core.fence import Fence
+from goworkers_py.features.standby.election import Bid, Standing
 
 _PREFIX = "fenced+"
 # Started here, before the fixtures that check what a test leaves behind.

@@ -14,7 +14,7 @@ import redis as redis_py
 import web_scene
 from apps import own_app
 from waiting import eventually
-from web_scene import GROUP, Scene
+from web_scene import Scene
 from wsgi_client import Client
 
 from goworkers_py import App
@@ -192,25 +192,6 @@ def test_a_batch_is_ended_by_force_only_after_a_question(app: App, client: Clien
     batch = app.inspector.batches.status(scene.bid)
     assert batch is not None
     assert batch.ended_at is not None
-
-
-def test_a_group_is_set_flushed_and_deleted(app: App, client: Client) -> None:
-    of = {"queue": "billing", "class": "Invoice", "name": "user:7"}
-    client.post("/group/set", {**of, "grace": "5m", "max_size": "9"})
-    entry = app.inspector.group(GROUP)
-    assert entry is not None
-    assert (entry.own.grace_s, entry.own.max_size) == (300, 9)
-    client.post("/group/reset", of)
-    entry = app.inspector.group(GROUP)
-    assert entry is not None
-    assert entry.own.grace_s is None
-    client.post("/group/flush", of)
-    entry = app.inspector.group(GROUP)
-    assert entry is not None
-    assert entry.due is not None
-    assert "Delete 4 jobs of group user:7" in client.post("/group/delete", of).text
-    client.sure("/group/delete", of)
-    assert app.inspector.members(GROUP) == []
 
 
 def test_jobs_of_a_state_are_filtered_as_by_the_command(app: App, client: Client) -> None:

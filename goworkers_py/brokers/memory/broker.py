@@ -11,20 +11,20 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.memory.admin import MemoryAdmin
 from goworkers_py.brokers.memory.control import MemoryControl
 from goworkers_py.brokers.memory.endings import Endings
+from goworkers_py.brokers.memory.fenced_state import FencedState
 from goworkers_py.brokers.memory.leases import MemoryLeases
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.brokers.memory.store import MemoryStore
 from goworkers_py.brokers.memory.transport import MemoryTransport
 from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.options import Config
+from goworkers_py.core.fence import Fence
 from goworkers_py.core.timing import TIMING
 from goworkers_py.features.batches.memory import MemoryBatches
 from goworkers_py.features.cancelling.memory import MemoryCancels
 from goworkers_py.features.chains.memory import MemoryChains
 from goworkers_py.features.commands.memory import MemoryCalls
 from goworkers_py.features.periodic.memory import MemoryPeriodic
-from goworkers_py.features.standby.election import Fence
-from goworkers_py.features.standby.election_table import FencedState
 from goworkers_py.features.standby.memory import MemoryLeadership
 
 log = logging.getLogger(__name__)

@@ -70,6 +70,14 @@ class DeadLimits:
     age_s: float = 15_552_000.0
 
 
+@dataclass(slots=True)
+class FenceLease:
+    """The lease of a fence. It may have more fields than those that each write looks at."""
+
+    token: str = ""  # of its term
+    until: float = 0.0
+
+
 class State:
     def __init__(self, clock: Callable[[], float] = lambda: machine.time()) -> None:
         self.clock = clock  # epoch seconds; tests set it
@@ -90,7 +98,7 @@ class State:
         self.applied: Expiring[tuple[str, str], bool] = Expiring(lambda: self.clock())  # by the id of an effect
         self.values: Expiring[tuple[str, str], bytes] = Expiring(lambda: self.clock())
         self.schedules = ScheduleTable()
-        self.elections: dict[str, object] = {}  # see `election_table`
+        self.fences: dict[str, FenceLease] = {}  # by the name of the fence
         self.channels = ChannelTables(lambda: self.clock())
         self.groups = GroupTable(lambda: self.clock())
         self.iterations = MemoryIterations(lambda: self.clock())

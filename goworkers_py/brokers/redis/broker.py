@@ -22,7 +22,7 @@ from goworkers_py.brokers.redis.queues.transport import RedisTransport
 from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerError
-from goworkers_py.features.standby.election import Fence
+from goworkers_py.core.fence import Fence
 
 if TYPE_CHECKING:
     from goworkers_py.brokers.redis.admin.admin import RedisAdmin
@@ -158,7 +158,7 @@ class RedisBroker(Broker):
         self.config, self.dead_limits = config, dead_limits
         connections = self._connect(address)
         if fence is not None:
-            connections = self._connect_fenced(address, fence, keys.leader(fence.election))
+            connections = self._connect_fenced(address, fence, keys.fence(fence.name))
         self.connections, self.keys, self.fence = connections, keys, fence
         self.begins, self.listener = BeginCalls(connections, keys), Listener(connections)
         settlement = RedisSettlement(connections, keys, dead_limits)

@@ -12,7 +12,7 @@ from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.cluster_address import ClusterAddress
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ConfigError
-from goworkers_py.features.standby.election import Fence
+from goworkers_py.core.fence import Fence
 
 
 class ClusterBroker(RedisBroker):

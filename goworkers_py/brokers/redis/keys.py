@@ -102,8 +102,9 @@ class Keys(SidekiqMetricKeys):
         """Holds the number and the results of the settler's last batch."""
         return f"{self.prefix}pyworkers:receipt:{settler}"
 
-    def leader(self, election: str) -> str:  # the lease; also the channel of the election
-        return f"{self.prefix}pyworkers:leader:{election}"
+    def fence(self, name: str) -> str:
+        """Holds the lease of a fence: the token of its term."""
+        return f"{self.prefix}pyworkers:leader:{name}"
 
     def election(self, election: str) -> str:  # the last epoch, and who won it
         return f"{self.prefix}pyworkers:election:{election}"

@@ -16,7 +16,7 @@ from goworkers_py.wire.stored_job import StoredJob
 MOST_SEARCHED = 10_000
 
 
-class GroupedJobs(Verbs):
+class GroupVerbs(Verbs):
     @property
     def _groups(self) -> Groups:
         return self._broker.require_part(Groups)

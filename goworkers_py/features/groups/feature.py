@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import click
 
     from goworkers_py.features.groups.contract import Groups
+    from goworkers_py.web.site.table import FeaturePages
 
 
 class GroupsFeature(Feature):
@@ -18,7 +19,7 @@ class GroupsFeature(Feature):
 
     name = "groups"
     contract, kept = "Groups", "groups of jobs"
-    commands = ("groups",)
+    verbs = "GroupVerbs"
 
     def part(self, family: str) -> Callable[[Any], Groups] | None:
         if family == "redis":
@@ -31,10 +32,19 @@ class GroupsFeature(Feature):
             return lambda broker: MemoryGroups(broker.state)
         return None
 
+    # --- people
+
+    commands = ("groups",)
+
     def command(self, name: str) -> click.Command:
         from goworkers_py.features.groups.commands import groups
 
         return groups
+
+    def pages(self) -> FeaturePages:
+        from goworkers_py.features.groups.views import PAGES
+
+        return PAGES
 
 
 FEATURE = GroupsFeature()

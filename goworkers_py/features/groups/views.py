@@ -8,7 +8,7 @@ from goworkers_py.features.groups.group import Group, GroupEntry, OwnSettings
 from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import SPAN, Param, whole_from
 from goworkers_py.web.site.sorting import Columns
-from goworkers_py.web.site.table import Action, ActionDone, Data, View
+from goworkers_py.web.site.table import Action, ActionDone, Data, FeaturePages, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.offered import MOST, entries
 from goworkers_py.web.views.rows import begin_reading, few, held, row_of
@@ -103,22 +103,24 @@ def _ask_delete(visit: Visit) -> str:
     return f"Delete {counted(entry.size if entry else 0)} of group {visit.args['name']} for good?"
 
 
-VIEWS = [
-    View("/groups", "Groups", "groups.html", listed, (CLASS, COLUMNS.param), menu="Groups"),
-    View("/group", "Group", "group.html", details, GROUP, "/groups"),
-]
-ACTIONS = [
-    Action("/group/flush", _flush, GROUP),
-    Action(
-        "/group/set",
-        _settings,
-        (
-            *OPEN_GROUP,
-            Param("grace", "so long after its last member", SPAN),
-            Param("max_delay", "so long after its first member; 0: no limit", SPAN),
-            Param("max_size", "number of members; 0: no limit", whole_from(0)),
+PAGES = FeaturePages(
+    views=[
+        View("/groups", "Groups", "groups.html", listed, (CLASS, COLUMNS.param), menu="Groups"),
+        View("/group", "Group", "group.html", details, GROUP, "/groups"),
+    ],
+    actions=[
+        Action("/group/flush", _flush, GROUP),
+        Action(
+            "/group/set",
+            _settings,
+            (
+                *OPEN_GROUP,
+                Param("grace", "so long after its last member", SPAN),
+                Param("max_delay", "so long after its first member; 0: no limit", SPAN),
+                Param("max_size", "number of members; 0: no limit", whole_from(0)),
+            ),
         ),
-    ),
-    Action("/group/reset", _reset, OPEN_GROUP),
-    Action("/group/delete", _delete, GROUP, _ask_delete),
-]
+        Action("/group/reset", _reset, OPEN_GROUP),
+        Action("/group/delete", _delete, GROUP, _ask_delete),
+    ],
+)

@@ -10,6 +10,7 @@ from goworkers_py.features.feature import Feature, Follow
 if TYPE_CHECKING:
     import click
 
+    from goworkers_py.admin.doctor import OurWork
     from goworkers_py.admin.inspector import Inspector
     from goworkers_py.api.push_part import PushPart
     from goworkers_py.brokers.broker import Broker
@@ -138,7 +139,7 @@ class LimitsFeature(Feature):
 
         return ACCESS
 
-    def checks(self, inspector: Inspector) -> Checks:
+    def checks(self, inspector: Inspector, work: OurWork | None) -> Checks:
         from goworkers_py.features.limits.findings import limit_findings
 
         return {"limits": lambda: limit_findings(inspector)}

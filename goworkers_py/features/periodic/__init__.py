@@ -4,6 +4,7 @@
 `api`: the periodic jobs that code declares, see `App.periodic`.
 `commands`: `periodic list|show|history|pause|resume|run|set|forget|import`: periodic jobs.
 `contract`: the schedules of periodic jobs. Any number of processes look at the clock, and each slot fires once.
+`findings`: checks of the doctor: schedules that do not fire, or whose jobs nobody runs.
 `foreign_schedule`: reads the schedules of sidekiq-cron and sidekiq-scheduler, as their gems have written them.
 `memory`: the schedules of periodic jobs in the memory of this process.
 `options`: the sections [periodic:NAME].

@@ -10,6 +10,9 @@ from goworkers_py.features.feature import Feature
 if TYPE_CHECKING:
     import click
 
+    from goworkers_py.admin.doctor import OurWork
+    from goworkers_py.admin.inspector import Inspector
+    from goworkers_py.brokers.contracts.admin import Checks
     from goworkers_py.config.option_rows import FeatureSection
 
 
@@ -23,6 +26,11 @@ class PeriodicFeature(Feature):
         from goworkers_py.features.periodic.options import PeriodicConfig
 
         return (PeriodicConfig,)
+
+    def checks(self, inspector: Inspector, work: OurWork | None) -> Checks:
+        from goworkers_py.features.periodic.findings import periodic_findings
+
+        return {"periodic": lambda: periodic_findings(inspector, work)}
 
     def command(self, name: str) -> click.Command:
         from goworkers_py.features.periodic.commands import periodic

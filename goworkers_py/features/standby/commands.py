@@ -34,7 +34,7 @@ class FoundLeader(NamedTuple):
     def as_dict(self) -> dict[str, object]:
         leader = self.standing.leader
         return {
-            "election": self.config.election,
+            "election": self.config.partition_name,
             "leader": leader.identity if leader else None,
             "epoch": self.standing.epoch,
             "since": leader.since if leader else None,
@@ -61,9 +61,9 @@ def show(app: App, as_json: bool) -> None:
 def _row(found: FoundLeader, clock: Clock) -> list[str]:
     leader = found.standing.leader
     if leader is None:
-        return [found.config.election, "none", str(found.standing.epoch or "-"), "-", "-", ""]
+        return [found.config.partition_name, "none", str(found.standing.epoch or "-"), "-", "-", ""]
     times = duration(max(0.0, clock.wall() - leader.since)), duration(leader.left_s)
-    return [found.config.election, leader.identity, str(leader.epoch), *times, leader.asked]
+    return [found.config.partition_name, leader.identity, str(leader.epoch), *times, leader.asked]
 
 
 @leader.command("step-down")
@@ -75,18 +75,20 @@ def step_down(app: App, yes: bool) -> None:
     if not found:
         fail("there is no leader; `pyworkers leader show` shows the elections", FAILED)
     if len(found) > 1:
-        confirm(f"ask the leaders of {', '.join(election.config.election for election in found)} to step down", yes)
+        confirm(
+            f"ask the leaders of {', '.join(election.config.partition_name for election in found)} to step down", yes
+        )
     for config, standing in found:
         assert standing.leader is not None
         answer = "asked to step down" if _ask(config, standing.leader) else "leads no more"
-        click.echo(f"{config.election}: {standing.leader.identity} {answer}")
+        click.echo(f"{config.partition_name}: {standing.leader.identity} {answer}")
 
 
 def _ask(config: Config, leader: Leader) -> bool:
     broker = open_broker(config)
     try:
-        with noted(Inspector(lambda: broker), f"{leader.identity}, leader of {config.election}") as change:
-            asked = broker.leadership.ask_to_step_down(config.election, leader.epoch, asker())
+        with noted(Inspector(lambda: broker), f"{leader.identity}, leader of {config.partition_name}") as change:
+            asked = broker.leadership.ask_to_step_down(config.partition_name, leader.epoch, asker())
             change.count = int(asked)
         return asked
     finally:
@@ -108,6 +110,6 @@ def _look(config: Config) -> FoundLeader | None:
     try:
         if Capability.LEADERSHIP not in broker.capabilities:
             return None
-        return FoundLeader(config, broker.leadership.look(config.election))
+        return FoundLeader(config, broker.leadership.look(config.partition_name))
     finally:
         broker.close()

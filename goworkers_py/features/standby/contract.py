@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from goworkers_py.features.standby.election import Bid, Fence, News, Standing
+from goworkers_py.core.fence import Fence
+from goworkers_py.features.standby.election import Bid, News, Standing
 
 
 class Leadership(Protocol):

@@ -23,9 +23,10 @@ from collections.abc import Callable
 from goworkers_py.config.options import Config
 from goworkers_py.core import machine
 from goworkers_py.core.errors import Fenced
+from goworkers_py.core.fence import Fence
 from goworkers_py.core.identity import is_identity
 from goworkers_py.features.standby.contract import Leadership
-from goworkers_py.features.standby.election import Bid, Fence, Leader, News, Standing
+from goworkers_py.features.standby.election import Bid, Leader, News, Standing
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService
 
@@ -50,7 +51,7 @@ class Elector(BrokerService):
     def __init__(self, leadership: Leadership, config: Config, outage: Outage) -> None:
         super().__init__("elector", outage)
         self._leadership = leadership
-        self._election = config.election
+        self._election = config.partition_name
         self._lease_s = config.leader_lease
         self._prefers = config.prefer_leader
         self._every_s = config.leader_lease / RENEWALS

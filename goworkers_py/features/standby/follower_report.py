@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 
 from goworkers_py.brokers.contracts.control import Control
-from goworkers_py.config.partitions import MAIN
 from goworkers_py.core import machine
 from goworkers_py.core.command import Obey
 from goworkers_py.core.errors import BrokerError
@@ -23,7 +22,7 @@ class FollowerReport:
         self._obey = obey
         self._cpu = CpuMeter()
         pools = [MemberPool(pool.name, pool.concurrency, _weights(pool.queues, pool.weights)) for pool in plan.pools]
-        partition = plan.config.partition or MAIN
+        partition = plan.config.partition_name
         self._member = ProcessMember(machine.time(), pools, plan.config.tag, partition=partition)
         self._every_s = plan.config.timing.beat_every_s
         self._next_at = 0.0  # monotonic

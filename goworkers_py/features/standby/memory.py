@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import field
 
-from goworkers_py.brokers.memory.state import State
+from goworkers_py.brokers.memory.state import FenceLease, State
 from goworkers_py.core.errors import Fenced
+from goworkers_py.core.fence import Fence
+from goworkers_py.core.values import dataclass
 from goworkers_py.features.standby.contract import Leadership
-from goworkers_py.features.standby.election import Bid, Fence, Leader, News, Standing
-from goworkers_py.features.standby.election_table import Election, election_of
+from goworkers_py.features.standby.election import Bid, Leader, News, Standing
+
+
+@dataclass(slots=True)
+class Election(FenceLease):
+    """Used under the lock of the state."""
+
+    epoch: int = 0
+    last: str = ""  # the identity that won it, unless it has resigned
+    prefers: bool = False
+    since: float = 0.0
+    asked: str = ""
+    heard: list[Callable[[News], None]] = field(default_factory=list)
+
+
+def election_of(state: State, name: str) -> Election:
+    """Under the lock."""
+    found = state.fences.setdefault(name, Election())
+    assert isinstance(found, Election)
+    return found
 
 
 class MemoryLeadership(Leadership):

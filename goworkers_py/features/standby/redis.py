@@ -14,8 +14,9 @@ from goworkers_py.brokers.redis.driver.replies import one_of
 from goworkers_py.brokers.redis.fleet.leases import GONE_FOR_S, GONE_LIVES_S
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.errors import BrokerRefused, Fenced
+from goworkers_py.core.fence import Fence
 from goworkers_py.features.standby.contract import Leadership
-from goworkers_py.features.standby.election import Bid, Fence, Leader, News, Standing
+from goworkers_py.features.standby.election import Bid, Leader, News, Standing
 
 # The version of the lease, the record and the messages.
 V = 1
@@ -38,7 +39,7 @@ class RedisLeadership(Leadership):
         self._connections.close()
 
     def look(self, election: str) -> Standing:
-        lease = self._keys.leader(election)
+        lease = self._keys.fence(election)
         lease_record, left_ms, record = self._connections.exchange(
             [("HGETALL", lease), ("PTTL", lease), ("HGETALL", self._keys.election(election))]
         )
@@ -48,7 +49,7 @@ class RedisLeadership(Leadership):
 
     def win(self, election: str, bid: Bid, lease_s: float) -> int:
         keys, last = self._keys, bid.seen.last
-        names = (keys.leader(election), keys.election(election), keys.gone, keys.lease(last) if last else keys.nothing)
+        names = (keys.fence(election), keys.election(election), keys.gone, keys.lease(last) if last else keys.nothing)
         known = max(bid.epoch, bid.seen.epoch)
         epoch: int = self._connections.script(
             _WIN,
@@ -63,25 +64,25 @@ class RedisLeadership(Leadership):
 
     def renew(self, election: str, fence: Fence, identity: str, lease_s: float) -> str:
         message = _message("beat", fence.epoch, identity)
-        asked = self._connections.script(_RENEW, (self._keys.leader(election),), (fence.token, _ms(lease_s), message))
+        asked = self._connections.script(_RENEW, (self._keys.fence(election),), (fence.token, _ms(lease_s), message))
         if asked is None:
             raise Fenced("another process leads by now, or the lease of this leader has ended")
         return text(asked)
 
     def resign(self, election: str, fence: Fence, identity: str, successor: str = "") -> bool:
-        names = self._keys.leader(election), self._keys.election(election)
+        names = self._keys.fence(election), self._keys.election(election)
         message = _message("farewell", fence.epoch, identity, successor)
         return bool(self._connections.script(_RESIGN, names, (fence.token, identity, message)))
 
     def ask_to_step_down(self, election: str, epoch: int, by: str) -> bool:
         message = _message("step-down", epoch, "", by)
-        return bool(self._connections.script(_ASK, (self._keys.leader(election),), (epoch, by, message)))
+        return bool(self._connections.script(_ASK, (self._keys.fence(election),), (epoch, by, message)))
 
     def shorten(self, election: str, epoch: int) -> bool:
-        return bool(self._connections.script(_SHORTEN, (self._keys.leader(election),), (epoch,)))
+        return bool(self._connections.script(_SHORTEN, (self._keys.fence(election),), (epoch,)))
 
     def listen(self, election: str, heard: Callable[[News], None]) -> Callable[[], None]:
-        return self._listener.listen(self._keys.leader(election), lambda message: heard(_news(message)))
+        return self._listener.listen(self._keys.fence(election), lambda message: heard(_news(message)))
 
 
 def _ms(seconds: float) -> int:

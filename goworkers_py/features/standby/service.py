@@ -13,8 +13,9 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.open_broker import open_fenced
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.fence import Fence, Term, as_producer
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.standby.election import Fence, LeaderChange, Term, as_producer
+from goworkers_py.features.standby.election import LeaderChange
 from goworkers_py.features.standby.elector import Elector
 from goworkers_py.features.standby.follower_report import FollowerReport
 from goworkers_py.observe.health_report import HealthReport, merged, past
@@ -78,7 +79,7 @@ class Turns(Service):
                 turn.broker.close()
 
     def _build(self) -> Turn | None:
-        fence = Fence(self._plan.config.election, machine.token_hex(8))
+        fence = Fence(self._plan.config.partition_name, machine.token_hex(8))
         broker: Broker | None = None
         try:
             broker = open_fenced(self._plan.config, fence)

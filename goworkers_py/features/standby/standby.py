@@ -19,7 +19,7 @@ from goworkers_py.core.clock import Deadline
 from goworkers_py.core.command import Obey
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError
-from goworkers_py.features.standby.election import Term
+from goworkers_py.core.fence import Term
 from goworkers_py.features.standby.elector import Elector
 from goworkers_py.features.standby.follower_report import FollowerReport
 from goworkers_py.features.standby.service import MakeLauncher, Turns
@@ -81,7 +81,7 @@ class Standby:
         """False when `stop_asked` was set before the broker answered. Raises BrokerRefused when the broker refuses."""
         while not stop_asked.is_set():
             try:
-                self._broker.leadership.look(self.plan.config.election)
+                self._broker.leadership.look(self.plan.config.partition_name)
             except BrokerUnavailable as error:
                 self.waits_for_broker = True
                 stop_asked.wait(self._outage.failed("start", error))

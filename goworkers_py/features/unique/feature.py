@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     import click
 
+    from goworkers_py.admin.doctor import OurWork
     from goworkers_py.admin.inspector import Inspector
     from goworkers_py.api.push_part import PushPart
     from goworkers_py.brokers.broker import Broker
@@ -109,7 +110,7 @@ class UniqueFeature(Feature):
 
         return ACCESS
 
-    def checks(self, inspector: Inspector) -> Checks:
+    def checks(self, inspector: Inspector, work: OurWork | None) -> Checks:
         from goworkers_py.features.unique.findings import lock_findings
 
         return {"locks": lambda: lock_findings(inspector)}

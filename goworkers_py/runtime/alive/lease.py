@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from goworkers_py.core import machine
+from goworkers_py.core.fence import Fence
 from goworkers_py.core.identity import new_identity
-from goworkers_py.features.standby.election import Fence
 
 LOOK_EVERY_S = 0.02
 
@@ -64,8 +64,8 @@ class Lease:
         return self.surely_of(owner)
 
 
-class TermLease(Lease):
-    """The lease of a process in a term of a leader: it is fresh while the term lasts."""
+class FencedLease(Lease):
+    """The lease of a process behind a fence: it is fresh while the term lasts."""
 
     def __init__(self, valid_s: float, fence: Fence) -> None:
         super().__init__(valid_s)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.config.options import Config
-from goworkers_py.config.partitions import MAIN
 from goworkers_py.core.command import Obey
 from goworkers_py.core.proc import CpuMeter, resident_bytes
 from goworkers_py.features.configuration.stored_config import ConfigInForce
@@ -29,7 +28,7 @@ class Reporter:
         self._shared = shared
         self._obey = obey
         self._cpu = CpuMeter()
-        self._started_at, self._tag, self._partition = shared.clock.wall(), config.tag, config.partition or MAIN
+        self._started_at, self._tag, self._partition = shared.clock.wall(), config.tag, config.partition_name
         self.config: ConfigInForce | None = None  # assigned by the thread `configuration`
         self.commands: Sequence[str] = ()  # the commands that this process answers; set before the first report
 

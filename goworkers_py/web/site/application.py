@@ -14,7 +14,7 @@ from typing import Any
 import simplejson
 
 from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerUnavailable, ConfigError, DuplicateJob
-from goworkers_py.features.standby.election import as_producer
+from goworkers_py.core.fence import as_producer
 from goworkers_py.web.http.errors import Refused
 from goworkers_py.web.http.params import read_all
 from goworkers_py.web.http.request import Environ, Request

@@ -60,7 +60,7 @@ def listed(visit: Visit) -> Data:
 
 def _look(visit: Visit, name: str, wait_s: float) -> PageSnapshot[tuple[Stats, Standing | None]]:
     inspector = visit.host.partition(name).inspector if name else visit.host.inspector
-    election = of_partition(visit.host.config, name).election
+    election = of_partition(visit.host.config, name).partition_name
 
     def look() -> tuple[Stats, Standing | None]:
         elects = inspector.has(Capability.LEADERSHIP)

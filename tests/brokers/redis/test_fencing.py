@@ -18,11 +18,12 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, Fenced, WrongType
+from goworkers_py.core.fence import Fence
 from goworkers_py.core.machine import awake_and_asleep
-from goworkers_py.features.standby.election import Bid, Fence, Standing
+from goworkers_py.features.standby.election import Bid, Standing
 from goworkers_py.features.standby.redis import RedisLeadership
 
-LEASE = Keys().leader("billing")
+LEASE = Keys().fence("billing")
 NOBODY = Standing(None, 0, "")
 
 

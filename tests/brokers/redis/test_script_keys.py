@@ -33,6 +33,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import EndSet, FreeRubyLock, Push, PushJobs, TakeRubyLock
 from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.fence import Fence
 from goworkers_py.core.outcome import Dead, Done, Park
 from goworkers_py.core.tie_effect import EndInBatch, EndLink
 from goworkers_py.features.batches.batch import EVENTS, BatchTie, Callback, Membership, NewBatch
@@ -48,7 +49,7 @@ from goworkers_py.features.periodic.contract import Periodic
 from goworkers_py.features.periodic.record import schedule
 from goworkers_py.features.periodic.schedule import Fired, Firing, Release, Rule
 from goworkers_py.features.ruby_locks.payload import RubyLock
-from goworkers_py.features.standby.election import Bid, Fence
+from goworkers_py.features.standby.election import Bid
 from goworkers_py.features.tracking.contract import Records
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.tie import RecordTie
@@ -233,7 +234,7 @@ def _election(broker: RedisBroker, url: str, redis: redis_py.Redis) -> None:
         broker.leadership.ask_to_step_down("billing", fence.epoch, "me")
         broker.leadership.shorten("billing", fence.epoch)
         if token == "first":
-            redis.delete(Keys().leader("billing"))  # its lease has ended
+            redis.delete(Keys().fence("billing"))  # its lease has ended
             assert broker.leadership.look("billing").leader is None
     with closing(RedisBroker(url, Config(), fence)) as leader:
         leader.transport.publish([Push("q", job()), Push("other", job()), Push("q", job(), 1.0)])

@@ -18,7 +18,7 @@ from goworkers_py.brokers.redis.driver.blocking_line import BlockingLine
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Driver, Exchanges, RedisCommand, Script, keys_of
 from goworkers_py.brokers.redis.driver.translation import is_fenced
-from goworkers_py.features.standby.election import Fence
+from goworkers_py.core.fence import Fence
 
 # Every command that is not listed here counts as one that writes.
 _READS = frozenset(

@@ -1,9 +1,9 @@
-"""The link that tells a job in which term of a leader it runs. It is in the chain of a process with `standby` only."""
+"""The link that tells a job in which term it runs. It is in the chain of a process behind a fence only."""
 
 from __future__ import annotations
 
+from goworkers_py.core.fence import Term
 from goworkers_py.core.outcome import Outcome
-from goworkers_py.features.standby.election import Term
 from goworkers_py.links.chain import Run, Wrap
 from goworkers_py.wire.message import Message
 

@@ -1,9 +1,8 @@
-"""The elections in the state of a memory broker, and the state behind the fence of a term."""
+"""The state behind a fence: it refuses every step when the term of the fence is over."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import field
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -11,33 +10,11 @@ from goworkers_py.brokers.contracts.transport import PublishResult
 from goworkers_py.brokers.memory.state import State
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import Fenced
-from goworkers_py.core.values import dataclass
-from goworkers_py.features.standby.election import Fence, News
-
-
-@dataclass(slots=True)
-class Election:
-    """Used under the lock of the state."""
-
-    epoch: int = 0
-    last: str = ""  # the identity that won it, unless it has resigned
-    token: str = ""
-    prefers: bool = False
-    since: float = 0.0
-    until: float = 0.0
-    asked: str = ""
-    heard: list[Callable[[News], None]] = field(default_factory=list)
-
-
-def election_of(state: State, name: str) -> Election:
-    """Under the lock."""
-    found = state.elections.setdefault(name, Election())
-    assert isinstance(found, Election)
-    return found
+from goworkers_py.core.fence import Fence
 
 
 class FencedState(State):
-    """The state of another broker, for one term of a leader: who takes its lock when the term is over gets Fenced."""
+    """The state of another broker, for one term: who takes its lock when the term is over gets Fenced."""
 
     def __init__(self, state: State, fence: Fence) -> None:
         self.__dict__ = state.__dict__
@@ -66,8 +43,8 @@ class _FencedLock:
     def __enter__(self) -> None:
         self._fence.check()
         self._state.lock.acquire()
-        election = election_of(self._state, self._fence.election)
-        if election.token != self._fence.token or election.until <= self._state.clock():
+        lease = self._state.fences.get(self._fence.name)
+        if lease is None or lease.token != self._fence.token or lease.until <= self._state.clock():
             self._state.lock.release()
             why = "another process leads by now, or the lease of this leader has ended"
             self._fence.fall(why)

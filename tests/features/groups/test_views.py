@@ -1,0 +1,50 @@
+"""The pages of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import redis as redis_py
+import web_scene
+from apps import own_app
+from web_scene import GROUP, Scene
+from wsgi_client import Client
+
+from goworkers_py import App
+from goworkers_py.web import application
+
+
+@pytest.fixture
+def app(redis_url: str) -> Iterator[App]:
+    with own_app(redis_url) as made:
+        yield made
+
+
+@pytest.fixture
+def scene(app: App, redis: redis_py.Redis) -> Scene:
+    return web_scene.restored(web_scene.fill, app, redis)
+
+
+@pytest.fixture
+def client(app: App, scene: Scene) -> Client:
+    return Client(application(app, authorize=lambda environ, action: True))
+
+
+def test_a_group_is_set_flushed_and_deleted(app: App, client: Client) -> None:
+    of = {"queue": "billing", "class": "Invoice", "name": "user:7"}
+    client.post("/group/set", {**of, "grace": "5m", "max_size": "9"})
+    entry = app.inspector.group(GROUP)
+    assert entry is not None
+    assert (entry.own.grace_s, entry.own.max_size) == (300, 9)
+    client.post("/group/reset", of)
+    entry = app.inspector.group(GROUP)
+    assert entry is not None
+    assert entry.own.grace_s is None
+    client.post("/group/flush", of)
+    entry = app.inspector.group(GROUP)
+    assert entry is not None
+    assert entry.due is not None
+    assert "Delete 4 jobs of group user:7" in client.post("/group/delete", of).text
+    client.sure("/group/delete", of)
+    assert app.inspector.members(GROUP) == []
