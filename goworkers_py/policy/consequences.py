@@ -13,22 +13,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from goworkers_py.core.effect import Effect, EndSet
-from goworkers_py.core.job_state import ENDED, StateWord
+from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Joined, Keep, Outcome, Reschedule, Retry
-from goworkers_py.core.tie_effect import EndInBatch, EndLink
 from goworkers_py.core.values import NamedTuple
 from goworkers_py.features import FEATURES
-from goworkers_py.features.batches.batch import Way
-from goworkers_py.features.batches.payload import (
-    BATCH,
-    LONGEST_ERROR,
-    batch_of,
-    death_of,
-    error_of,
-    is_over,
-    shown_class,
-)
-from goworkers_py.features.chains.payload import CHAIN, chain_of
 from goworkers_py.features.feature import Follow
 from goworkers_py.features.groups.payload import group_of
 from goworkers_py.wire import deep, payload
@@ -80,36 +68,6 @@ def moved(
     return _of_all(fields, JobMove(jid, state, due, now, error=error)) if jid else ()
 
 
-_WAYS: dict[StateWord, Way] = {
-    "completed": "succeeded", "dead": "failed", "cancelled": "cancelled", "expired": "expired",
-}  # fmt: skip
-
-
-def _of_batch(fields: Mapping[str, Any], move: JobMove) -> Iterator[Effect]:
-    member, way = batch_of(fields), _WAYS.get(move.state)
-    if member is None or way is None:
-        return
-    if is_over(fields):  # its batch knows its death, and it was retried by hand
-        if way == "succeeded":
-            yield EndInBatch(move.jid, member, "revived")
-        return
-    death = death_of(fields, move.error or error_of(fields), move.now) if way == "failed" else b""
-    yield EndInBatch(move.jid, member, way, death, move.discarded)
-
-
-def _of_chain(fields: Mapping[str, Any], move: JobMove) -> Iterator[Effect]:
-    link = chain_of(fields)
-    if link is None or move.state not in ENDED:
-        return
-    if move.state != "completed":
-        why = "discarded" if move.discarded else move.state
-        error = (move.error or error_of(fields))[:LONGEST_ERROR] if move.state == "dead" else ""
-        yield EndLink(move.jid, link, why=why, job_class=shown_class(fields), error=error)
-        return
-    member, result = batch_of(fields), payload.encode(move.result).encode() if link.gives else b""
-    yield EndLink(move.jid, link, result, bid="" if member is None else member.bid)
-
-
 def _of_set(fields: Mapping[str, Any], move: JobMove) -> Iterator[Effect]:
     """The members of a set end with the job that aggregates it. While it is retried or dead, they are safe."""
     found = group_of(fields, "") if move.state == "cancelled" or move.discarded else None
@@ -121,8 +79,7 @@ def _of_set(fields: Mapping[str, Any], move: JobMove) -> Iterator[Effect]:
 def _followers() -> Mapping[str, Follow]:
     """By the member of the field, in the order of their effects."""
     of_features = {word: follow for feature in FEATURES for word, follow in feature.followers().items()}
-    # The chain before the batch: the next link joins it before this job is counted.
-    return {**of_features, CHAIN: _of_chain, BATCH: _of_batch, GROUP: _of_set}
+    return {**of_features, GROUP: _of_set}
 
 
 def taken(raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:

@@ -18,7 +18,9 @@ from goworkers_py.admin.places import DEAD, OUTBOX, PARKED, RETRIES, SCHEDULED, 
 from goworkers_py.brokers.redis.driver import connection as connection_module
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.queues import line_entry
+from goworkers_py.features.batches.redis_part import batch_key, batches_key
 from goworkers_py.features.chains.chain import MOST_AT_WORK
+from goworkers_py.features.chains.redis_part import chain_key, chains_key
 from goworkers_py.features.commands.record import written_report
 from goworkers_py.features.groups.group import Group
 from goworkers_py.features.groups.group_entry import entry_of
@@ -90,16 +92,16 @@ def fill(redis: redis_py.Redis) -> None:
     to.sadd(keys.outboxes, "b")
     to.lpush(keys.outbox("b"), *entries)
     for n in range(MANY):
-        to.zadd(keys.batches, {f"b{n}": FAR})
-        to.hset(keys.batch(f"b{n}"), mapping={"v": 1, "name": "import", "at": 1, "total": 5})
-        to.zadd(keys.chains, {f"c{n}": FAR})
-        to.hset(keys.chain(f"c{n}"), mapping={"v": 1, "links": 2, "link": 1, "state": "running", "at": 1})
+        to.zadd(batches_key(keys), {f"b{n}": FAR})
+        to.hset(batch_key(keys, f"b{n}"), mapping={"v": 1, "name": "import", "at": 1, "total": 5})
+        to.zadd(chains_key(keys), {f"c{n}": FAR})
+        to.hset(chain_key(keys, f"c{n}"), mapping={"v": 1, "links": 2, "link": 1, "state": "running", "at": 1})
         to.hset(lock_key(keys, f"J:{n}"), mapping={"v": 1, "jid": f"jid{n:05}", "queue": "q", "at": 1})
         to.zadd(keys.groups_of("Invoice"), {entry_of(GROUP._replace(name=f"user:{n}")): FAR})
         to.rpush(keys.members(GROUP._replace(name=f"user:{n}")), jobs(1)[0])
         to.xadd(keys.reports, {"report": written_report("r", OWNER, "{}")})
     parts = {f"link:1:{n}": one + b"\nq" for n, one in enumerate(jobs(), 1)}
-    to.hset(keys.chain("c0"), mapping={"parts": MANY, **parts})
+    to.hset(chain_key(keys, "c0"), mapping={"parts": MANY, **parts})
     to.zadd(ended_key(keys, "completed"), {f"jid{n:05}": n for n in range(MANY)})
     to.sadd(keys.groups, "Invoice")
     to.rpush(keys.members(GROUP), *jobs())

@@ -13,8 +13,9 @@ from apps import expiry, fresh_lease, job, net, open_quarantine, special_runs
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import DiscardJob
 from goworkers_py.core.outcome import DISCARD, DONE, EXPIRED, Dead, Discard, Done, Expired, Outcome, Reschedule, Retry
-from goworkers_py.core.tie_effect import EndInBatch, EndLink
 from goworkers_py.features.batches.batch import Membership
+from goworkers_py.features.batches.effects import EndInBatch
+from goworkers_py.features.chains.effects import EndLink
 from goworkers_py.features.expiry.run import Expiry
 from goworkers_py.features.in_process import InProcess
 from goworkers_py.links.chain import Run

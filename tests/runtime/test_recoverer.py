@@ -14,8 +14,8 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.feature_options import EchoConfig
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerUnavailable
-from goworkers_py.core.tie_effect import EndInBatch
 from goworkers_py.core.timing import TIMING
+from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.echoes.for_ruby import ForRuby
 from goworkers_py.features.tracking.end import Tracking
 from goworkers_py.links.handlers import Handlers

@@ -22,7 +22,7 @@ from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.effect import WEIGHT, Push, PushJobs, StoreValue
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.outcome import DISCARD, DONE, KEEP, LOST, REQUEUE, Dead, Done, Outcome, Retry
-from goworkers_py.core.tie_effect import EndInBatch
+from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.limits.effects import LeaveSlot
 from goworkers_py.features.limits.limit import Slot
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob

@@ -20,7 +20,7 @@ def word_sets(script: Path) -> list[Collection[str] | None]:
         words = [tie.word for tie in tie_kinds().values() if tie.takes_back]
         return [*({word} for word in words), set(words)]
     if script.stem in ("settle", "settle_rows", "begin_limits"):
-        features = [frozenset(part.effects) for part in parts()[1:]]
+        features = [frozenset(part.effects) for part in parts()[1:] if part.effects]
         return [None, frozenset(), *map(words_for, features), words_for(frozenset().union(*features))]
     if script.stem == "promote":
         return [(), words_of_moves()]

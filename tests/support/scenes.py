@@ -17,8 +17,8 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.outcome import Outcome
-from goworkers_py.core.tie_effect import EndInBatch
 from goworkers_py.features.batches.batch import EVENTS, Callback, Membership, NewBatch
+from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.batches.payload import batch_field
 
 FAR = 4e9  # epoch seconds

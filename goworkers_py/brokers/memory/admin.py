@@ -27,7 +27,9 @@ from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.levels import is_paused
 from goworkers_py.features.batches.batch import BatchFigures
+from goworkers_py.features.batches.memory import BatchTable
 from goworkers_py.features.chains.chain import ChainFigures
+from goworkers_py.features.chains.memory import ChainTable
 from goworkers_py.features.groups.group import GroupFigures
 from goworkers_py.policy.lines import waiting_by_owner
 from goworkers_py.wire.stored_job import StoredJob
@@ -89,8 +91,8 @@ class MemoryAdmin(Admin):
         with state.lock:
             now = state.clock()
             groups = GroupFigures.of(state.groups.entries(), now)
-            batches = BatchFigures.of(state.batches.entries(), now)
-            chains = ChainFigures.of(state.chains.entries(), now)
+            batches = BatchFigures.of(state.part(BatchTable).entries(), now)
+            chains = ChainFigures.of(state.part(ChainTable).entries(), now)
             return Stats(
                 processed=state.processed,
                 failed=state.failed,

@@ -38,11 +38,7 @@ from goworkers_py.core.job_state import JobState
 from goworkers_py.core.strikes import Lock
 from goworkers_py.core.values import dataclass
 from goworkers_py.features import FEATURES
-from goworkers_py.features.batches.batch import BatchTie, Callback
-from goworkers_py.features.batches.batch_table import BatchTable
 from goworkers_py.features.cancelling.tombstones import Tombstones
-from goworkers_py.features.chains.chain import LinkJob
-from goworkers_py.features.chains.chain_table import ChainTable
 from goworkers_py.features.commands.channel_tables import ChannelTables
 from goworkers_py.features.groups.group_table import GroupTable
 from goworkers_py.features.iteration.memory import MemoryIterations
@@ -103,10 +99,8 @@ class State:
         self.groups = GroupTable(lambda: self.clock())
         self.iterations = MemoryIterations(lambda: self.clock())
         self.tombstones = Tombstones(lambda: self.clock())
-        self.batches = BatchTable(lambda: self.clock(), self.tombstones, self._put_job)
-        self.chains = ChainTable(lambda: self.clock(), self.tombstones, self.batches, self._put_job)
         of_features = [make(self) for entry in FEATURES if (make := entry.memory()) is not None]
-        self.parts: Sequence[MemoryPart] = [OwnPart(self.batches, self.groups, self.chains), *of_features]
+        self.parts: Sequence[MemoryPart] = [OwnPart(self.groups), *of_features]
         self._ties = {kind: tie for part in self.parts for kind, tie in part.ties.items()}
         self.effects = {kind: apply for part in self.parts for kind, apply in part.effects.items()}
         self._pushed: Expiring[str, int] = Expiring(lambda: self.clock())  # by the id of a push, its number
@@ -133,8 +127,8 @@ class State:
         self.sort_in()
         return [DUPLICATE if published.result is None else published.result for published in numbered]
 
-    def _numbered(self, pushes: Sequence[Push]) -> list[PublishedPush]:
-        numbered = [PublishedPush(next(self._numbers), push) for push in pushes]
+    def _numbered(self, pushes: Sequence[Push], insists: bool = False) -> list[PublishedPush]:
+        numbered = [PublishedPush(next(self._numbers), push, insists=insists) for push in pushes]
         self._published.append(numbered)
         return numbered
 
@@ -169,11 +163,9 @@ class State:
             self._published.popleft()
 
     def add(self, push: Push) -> None:
-        """Under the lock. Pushes a job that a settlement pushes: without its batch where that was closed by force."""
-        if (batch := push.tie(BatchTie)) is not None and self.batches.was_forced(batch.bid):
-            self.batches.join(batch.bid, next(self._numbers))
-            push = push.without_tie(BatchTie)
-        self.publish_within([push])
+        """Under the lock. Pushes a job that a settlement pushes."""
+        self._numbered([push], insists=True)
+        self.sort_in()
 
     def _push(self, published: PublishedPush) -> None:
         """Under the lock. All ties decide before the first one takes. An exception may strike, and the push is done
@@ -237,9 +229,6 @@ class State:
             waiting.move_to_end(number, last=False)
         self.ring()
         return number
-
-    def _put_job(self, job: Callback | LinkJob) -> int:
-        return self.put(job.queue, job.payload)
 
     def park(self, line: str, queue: str, payload: bytes) -> None:
         job = ParkedJob(next(self._numbers), self.clock(), queue, payload)

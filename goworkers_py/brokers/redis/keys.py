@@ -38,8 +38,6 @@ class Keys(SidekiqMetricKeys):
         self.outboxes = f"{self.prefix}pyworkers:outboxes"
         self.groups = f"{self.prefix}pyworkers:groups"
         self.gone = f"{self.prefix}pyworkers:gone"
-        self.batches = f"{self.prefix}pyworkers:batches"
-        self.chains = f"{self.prefix}pyworkers:chains"
         self.tombstones = f"{self.prefix}pyworkers:tombstones"
         self.tombstones_version = f"{self.prefix}pyworkers:tombstones:version"
         self.calls = f"{self.prefix}pyworkers:calls"
@@ -56,7 +54,7 @@ class Keys(SidekiqMetricKeys):
         return {
             **dict.fromkeys((self.queues, self.paused, self.processes, self.lines, self.outboxes), "set"),
             **dict.fromkeys((self.periodics, self.groups), "set"),
-            **dict.fromkeys((self.schedule, self.retry, self.dead, self.batches, self.chains), "zset"),
+            **dict.fromkeys((self.schedule, self.retry, self.dead), "zset"),
             **dict.fromkeys((self.processed, self.failed), "string"),
             **dict.fromkeys((self.owners, self.blocks, self.gone, self.tombstones, self.configs), "hash"),
             **dict.fromkeys((self.calls, self.reports, self.audit), "stream"),
@@ -154,18 +152,6 @@ class Keys(SidekiqMetricKeys):
     def schedule_states(self) -> str:
         """The same gem's: what people have set on its page."""
         return f"{self.prefix}sidekiq-scheduler:states"
-
-    def batch(self, bid: str) -> str:
-        """Holds the record of a batch."""
-        return f"{self.prefix}pyworkers:batch:{bid}"
-
-    def chain(self, cid: str) -> str:
-        """Holds the record of a chain, with its links that are still to come."""
-        return f"{self.prefix}pyworkers:chain:{cid}"
-
-    def deaths(self, bid: str) -> str:
-        """Holds the newest deaths of the jobs of a batch."""
-        return f"{self.prefix}pyworkers:deaths:{bid}"
 
     def groups_of(self, job_class: str) -> str:
         """Holds the groups of a class, by the times at which they are due."""

@@ -1,20 +1,14 @@
 """Batches: jobs whose ends are counted together, with callbacks at the end.
 
-`admin`: reads and changes batches, for programs and for the command line: `workers.inspector.batches`.
-`api`: batches in the program that opens them: `with workers.batch("import", on_success=report): ...`.
-`batch`: a batch of jobs, as a broker keeps it and as people see it.
-`batch_place`: the place of a batch as arguments of the scripts: its record, those of the batches around it, and where
-its callbacks go. Only this module writes it, and only batch.lua reads it.
-`batch_table`: the batches in the state of a memory broker, see `features.batches.contract`.
-`commands`: `batches list`, `batches show`, `batches cancel`, `batches close`.
-`contract`: batches: jobs whose ends are counted together. The last end pushes the callbacks of the batch, in its own
-step.
-`findings`: finds batches that do not end.
-`joining`: which batch the pushes of the code that runs now join.
-`memory`: batches in the memory of this process.
-`payload`: the batch of a job in its payload: `{"pyworkers": {"v": 1, "needs": ["batch"], "batch": {"id": ..., "to":
-[...]}}}`.
-`redis`: batches in Redis, each a hash, see lua/batch.lua.
-`run`: tells the jobs that are in a batch and are nothing else that a worker must look at.
-`views`: batches and chains: how far they have come, what has failed; cancel, close.
+Pushes inside of a block join its batch (`joining`). The push counts its job in the record of the batch, in its own
+step; a batch that has ended takes no job. The end of a job is counted in the step of the end (`end`), wherever that is:
+in a worker, at a recovery, or by people. The last end pushes the callbacks of the batch, and counts as an end in the
+batch around it. So a batch holds numbers only, whatever its size.
+
+- `batch`: the values. `payload`: the batch in a job. `effects`: the end of a job in its batch.
+- `run`: the short cut of jobs that are in a batch and are nothing else.
+- `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`: brokers that do it.
+- `api`: `workers.batch`. `admin`: `workers.batches`. `commands`, `views`, `findings`, `access`: people.
+
+For users: docs/batches.md.
 """

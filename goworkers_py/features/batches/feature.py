@@ -2,18 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from goworkers_py.features.feature import Feature
+from goworkers_py.features.feature import Feature, Follow
 
 if TYPE_CHECKING:
     import click
+
+    from goworkers_py.brokers.memory.parts import MemoryPart
+    from goworkers_py.brokers.memory.state import State
+    from goworkers_py.brokers.redis.parts import RedisPart
+    from goworkers_py.brokers.redis.server.access import FeatureAccess
 
 
 class BatchesFeature(Feature):
     """Jobs whose ends are counted together, with callbacks at the end."""
 
     name = "batches"
+
+    def followers(self) -> Mapping[str, Follow]:
+        from goworkers_py.features.batches.end import of_batch
+        from goworkers_py.features.batches.payload import BATCH
+
+        return {BATCH: of_batch}
+
+    # --- brokers
+
+    def memory(self) -> Callable[[State], MemoryPart]:
+        from goworkers_py.features.batches.memory import BatchTable
+
+        return BatchTable
+
+    def redis(self) -> RedisPart:
+        from goworkers_py.features.batches.redis_part import part
+
+        return part()
+
+    def access(self) -> FeatureAccess:
+        from goworkers_py.features.batches.access import ACCESS
+
+        return ACCESS
+
+    # --- people
+
     commands = ("batches",)
 
     def command(self, name: str) -> click.Command:

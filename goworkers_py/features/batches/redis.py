@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 import simplejson
 
 from goworkers_py.brokers.redis.driver.connection import Connections
-from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, as_number, text
+from goworkers_py.brokers.redis.driver.exchange import Argument, Script, as_number, text
 from goworkers_py.brokers.redis.driver.replies import one_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.effect import KEPT_S
 from goworkers_py.features.batches import payload as wire
 from goworkers_py.features.batches.batch import EVENTS, RETAIN_S, BatchStatus, Death, Membership, NewBatch
-from goworkers_py.features.batches.batch_place import batch_place
 from goworkers_py.features.batches.contract import Batches
+from goworkers_py.features.batches.redis_part import LUA, batch_key, batch_place, batches_key, deaths_key
 from goworkers_py.features.cancelling.redis import tombstone_of_many
 
 PAGE = 100
@@ -61,11 +61,11 @@ class RedisBatches(Batches):
         return self._read([bid])[0]
 
     def deaths(self, bid: str) -> list[Death]:
-        return wire.deaths(self._connections.call("LRANGE", self._keys.deaths(bid), 0, -1))
+        return wire.deaths(self._connections.call("LRANGE", deaths_key(self._keys, bid), 0, -1))
 
     def entries(self) -> Iterator[BatchStatus]:
         start, seen = 0, set[str]()
-        while page := self._connections.call("ZREVRANGE", self._keys.batches, start, start + PAGE - 1):
+        while page := self._connections.call("ZREVRANGE", batches_key(self._keys), start, start + PAGE - 1):
             start += len(page)
             bids = [bid for bid in map(text, page) if bid not in seen]  # one that moves ahead moves the others back
             seen.update(bids)
@@ -74,11 +74,11 @@ class RedisBatches(Batches):
     def idle(self, count: int, now: float) -> list[BatchStatus]:
         """The batches that go on or have failed, first those to which nothing has happened for the longest time. The
         broker forgets those that have ended well before."""
-        asked = "ZRANGEBYSCORE", self._keys.batches, now + RETAIN_S, "+inf", "LIMIT", 0, count
+        asked = "ZRANGEBYSCORE", batches_key(self._keys), now + RETAIN_S, "+inf", "LIMIT", 0, count
         return [status for status in self._read([*map(text, self._connections.call(*asked))]) if status is not None]
 
     def _read(self, bids: Sequence[str]) -> list[BatchStatus | None]:
-        replies = self._connections.answers([("HMGET", self._keys.batch(bid), *_FIELDS) for bid in bids])
+        replies = self._connections.answers([("HMGET", batch_key(self._keys, bid), *_FIELDS) for bid in bids])
         return [_status(bid, values or ()) for bid, values in zip(bids, replies, strict=True)]
 
 

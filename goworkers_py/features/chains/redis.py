@@ -7,15 +7,15 @@ from dataclasses import replace
 from itertools import islice
 
 from goworkers_py.brokers.redis.driver.connection import Connections
-from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, as_number, text
+from goworkers_py.brokers.redis.driver.exchange import Argument, Script, as_number, text
 from goworkers_py.brokers.redis.driver.replies import one_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.effect import KEPT_S
 from goworkers_py.features.cancelling.redis import tombstone_of_many
 from goworkers_py.features.chains.chain import MOST_AT_WORK, RETAIN_S, ChainStatus, JobAtWork, LinkJob, NewChain
-from goworkers_py.features.chains.chain_place import chain_place
 from goworkers_py.features.chains.contract import Chains
 from goworkers_py.features.chains.payload import at_work
+from goworkers_py.features.chains.redis_part import LUA, chain_key, chain_place, chains_key
 
 PAGE = 100
 _STEP = Script(LUA / "step_chain.lua", one_of(int))
@@ -53,7 +53,7 @@ class RedisChains(Chains):
         return status if status is None or status.ended_at else replace(status, jobs=tuple(self._jobs(status)))
 
     def _jobs(self, status: ChainStatus) -> Iterator[JobAtWork]:
-        key = self._keys.chain(status.cid)
+        key = chain_key(self._keys, status.cid)
         parts = range(1, 1 + int(self._connections.call("HGET", key, "parts") or 1))
         pages = (parts[start : start + PAGE] for start in range(0, len(parts), PAGE))
         waiting = (job for page in pages for job in self._waiting(key, status.link, page))
@@ -69,7 +69,7 @@ class RedisChains(Chains):
 
     def entries(self) -> Iterator[ChainStatus]:
         start, seen = 0, set[str]()
-        while page := self._connections.call("ZREVRANGE", self._keys.chains, start, start + PAGE - 1):
+        while page := self._connections.call("ZREVRANGE", chains_key(self._keys), start, start + PAGE - 1):
             start += len(page)
             cids = [cid for cid in map(text, page) if cid not in seen]  # one that moves ahead moves the others back
             seen.update(cids)
@@ -78,11 +78,11 @@ class RedisChains(Chains):
     def idle(self, count: int, now: float) -> list[ChainStatus]:
         """The chains that go on or have failed, first those to which nothing has happened for the longest time. The
         broker forgets those that have ended well before."""
-        asked = "ZRANGEBYSCORE", self._keys.chains, now + RETAIN_S, "+inf", "LIMIT", 0, count
+        asked = "ZRANGEBYSCORE", chains_key(self._keys), now + RETAIN_S, "+inf", "LIMIT", 0, count
         return [status for status in self._read([*map(text, self._connections.call(*asked))]) if status is not None]
 
     def _read(self, cids: Sequence[str]) -> list[ChainStatus | None]:
-        replies = self._connections.answers([("HMGET", self._keys.chain(cid), *_FIELDS) for cid in cids])
+        replies = self._connections.answers([("HMGET", chain_key(self._keys, cid), *_FIELDS) for cid in cids])
         return [_status(cid, reply or [None] * len(_FIELDS)) for cid, reply in zip(cids, replies, strict=True)]
 
 

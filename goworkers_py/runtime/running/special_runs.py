@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.outcome import DONE, Dead, Done, Outcome
-from goworkers_py.core.tie_effect import EndInBatch
 from goworkers_py.features.batches.batch import Membership
+from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.batches.payload import buried
 from goworkers_py.features.cancelling.service import Canceller
 from goworkers_py.features.chains.payload import CHAIN, chain_of

@@ -18,9 +18,9 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.queues import line_entry
 from goworkers_py.core.effect import Push
 from goworkers_py.core.outcome import Dead, Done
-from goworkers_py.core.tie_effect import EndLink
 from goworkers_py.features.batches.batch import Callback, Membership, NewBatch
 from goworkers_py.features.chains.chain import ChainLink, LinkJob, NewChain
+from goworkers_py.features.chains.effects import EndLink
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob

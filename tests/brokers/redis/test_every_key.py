@@ -25,8 +25,8 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import EndSet, PostJobs, Push, PushEcho, PushJobs, StoreValue
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.outcome import DONE, Dead, Done, Outcome, Park, Reschedule, Retry
-from goworkers_py.core.tie_effect import EndInBatch
 from goworkers_py.features.batches.batch import BatchTie
+from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.effects import LeaveSlot

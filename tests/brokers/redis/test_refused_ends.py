@@ -16,9 +16,10 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
 from goworkers_py.core.outcome import DONE, Done
-from goworkers_py.core.tie_effect import EndInBatch, EndLink
 from goworkers_py.features.batches.batch import BatchTie, Callback, Membership, NewBatch
+from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.chains.chain import ChainLink, LinkJob, NewChain
+from goworkers_py.features.chains.effects import EndLink
 
 MEMBER = Membership("b", ("cb",))
 DENIED = ["hset", "hsetnx", "hincrby", "hdel"]

@@ -35,9 +35,10 @@ from goworkers_py.core.effect import EndSet, FreeRubyLock, Push, PushJobs, TakeR
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.fence import Fence
 from goworkers_py.core.outcome import Dead, Done, Park
-from goworkers_py.core.tie_effect import EndInBatch, EndLink
 from goworkers_py.features.batches.batch import EVENTS, BatchTie, Callback, Membership, NewBatch
+from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.chains.chain import ChainLink, LinkJob, NewChain
+from goworkers_py.features.chains.effects import EndLink
 from goworkers_py.features.delays.redis import RedisPersistence
 from goworkers_py.features.delays.task import DelayTask
 from goworkers_py.features.groups.contract import Groups

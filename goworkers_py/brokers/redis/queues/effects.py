@@ -27,9 +27,6 @@ from goworkers_py.core.effect import (
     TakeRubyLock,
     by_place,
 )
-from goworkers_py.core.tie_effect import EndInBatch, EndLink
-from goworkers_py.features.batches.batch_place import batch_place
-from goworkers_py.features.chains.chain_place import chain_place
 from goworkers_py.features.groups.group_entry import entry_of
 from goworkers_py.features.iteration.cursor import CURSOR_LIFE_S
 from goworkers_py.features.ruby_status import payload as sidekiq_status
@@ -108,19 +105,6 @@ def _end_member(effect: EndMember, keys: Keys, number_of: NumberOf, now: float) 
     yield from ("member", number_of(keys.group_set(effect.group.set)), effect.member, len(values), *values)
 
 
-def _end_link(effect: EndLink, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
-    jid, link, result, why, job_class, bid, error = effect
-    place = chain_place(link.cid, link.to, bid, keys, number_of)
-    values = link.part, why, jid, job_class, error, result, *place
-    yield from ("link", number_of(keys.chain(link.cid)), link.number, len(values), *values)
-
-
-def _end_in_batch(effect: EndInBatch, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
-    place = batch_place(effect.member, keys, number_of)
-    values = effect.death, effect.name, *place
-    yield from ("end", number_of(keys.batch(effect.member.bid)), effect.way, len(values), *values)
-
-
 def _meet_tombstone(effect: MeetTombstone, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
     others = number_of(keys.tombstones_version), number_of(keys.cancelled(effect.jid))
     yield from ("meet", number_of(keys.tombstones), effect.jid, 3, *others, effect.state)
@@ -157,8 +141,6 @@ OWN: dict[type[Any], EncodeEffect] = {
     PushEcho: _push_echo,
     EndSet: _end_set,
     EndMember: _end_member,
-    EndLink: _end_link,
-    EndInBatch: _end_in_batch,
     MeetTombstone: _meet_tombstone,
     StoreCursor: _store_cursor,
     ShowStatus: _show_status,

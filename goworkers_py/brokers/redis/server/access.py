@@ -40,7 +40,6 @@ _JOBS = Rules(
     "queues queue:* schedule retry dead stat:* pyworkers:*",
 )
 _OTHERS = (
-    Rules("batches", "hmget hincrby", ""),
     Rules("groups of jobs", "hlen hmget renamenx unlink srem", ""),
     Rules("speed of large jobs", "lpos lset", ""),
     Rules("commands with answers", "xadd xrange xrevrange", ""),
@@ -92,12 +91,6 @@ _PRODUCER = (
     ProducerRight("lpush llen", "queue:*"),
     ProducerRight("sadd", "queues"),
     ProducerRight("zadd zcard", "schedule"),
-    ProducerRight("hget hset hdel hmget hlen hexists hsetnx hincrby expire", "pyworkers:batch:* pyworkers:chain:*"),
-    ProducerRight("zadd zrem zcard zremrangebyscore", "pyworkers:batches pyworkers:chains"),
-    ProducerRight("lrange expire", "pyworkers:deaths:*"),
-    # A block of a batch that fails cancels what it has pushed.
-    ProducerRight("hset hdel expire publish", "pyworkers:tombstones", "pyworkers:tombstones"),
-    ProducerRight("set", "pyworkers:tombstones:version"),
     ProducerRight("hget hset hdel hmget hlen del llen rpush renamenx", "pyworkers:group:* pyworkers:group-set:*"),
     ProducerRight("sadd srem", "pyworkers:groups"),
     ProducerRight("zadd zrem zcard", "pyworkers:groups:*"),
@@ -225,7 +218,7 @@ def probes(keys: Keys) -> list[Probe]:
         ("HINCRBY", keys.minute_of_eight(_EARLY), "", 1), ("BITFIELD", keys.histogram_of_seven("J", _EARLY)),
         ("BITFIELD", keys.histogram_of_eight("J", _EARLY)), ("HSCAN", keys.marks(_EARLY), 0),
         ("HGET", keys.iteration("doctor"), ""),
-        ("HINCRBY", keys.batch("doctor"), "total", 0), ("SSCAN", keys.lines, 0),
+        ("SSCAN", keys.lines, 0),
         *(probe for access in _of_features() for probe in access.probes(keys)),
         ("XADD", keys.calls, "*", "", ""), ("XRANGE", keys.calls, "-", "+"), ("XREVRANGE", keys.calls, "+", "-"),
         ("TTL", keys.status("doctor")), ("PUBLISH", keys.prefix + CHANNEL, ""),

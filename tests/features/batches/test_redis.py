@@ -14,8 +14,8 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.outcome import Done
-from goworkers_py.core.tie_effect import EndInBatch
 from goworkers_py.features.batches.batch import OPEN_LIFE_S, BatchTie, Membership, NewBatch
+from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.chains.chain import LinkJob, NewChain
 
 INNER = Membership("b.inner")

@@ -20,7 +20,6 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.outcome import CANCELLED, DISCARD, DONE, EXPIRED, REQUEUE, Dead, Done, Outcome, Park, Retry
-from goworkers_py.core.tie_effect import EndInBatch
 from goworkers_py.features.batches.batch import (
     MOST_DEATHS,
     BatchStatus,
@@ -31,6 +30,7 @@ from goworkers_py.features.batches.batch import (
     NewBatch,
 )
 from goworkers_py.features.batches.contract import Batches
+from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.batches.payload import buried
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.end import Tracking

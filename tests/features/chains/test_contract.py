@@ -14,10 +14,10 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import CANCELLED, DISCARD, EXPIRED, Dead, Discard, Done, Outcome, Retry
-from goworkers_py.core.tie_effect import EndLink
 from goworkers_py.features.batches.batch import Membership, NewBatch
 from goworkers_py.features.chains.chain import ChainLink, ChainStatus, JobAtWork, LinkJob, NewChain
 from goworkers_py.features.chains.contract import Chains
+from goworkers_py.features.chains.effects import EndLink
 from goworkers_py.features.chains.payload import chain_field
 from goworkers_py.policy.consequences import consequences, moved
 from goworkers_py.wire import payload as wire

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from goworkers_py.brokers.memory.state import State
 from goworkers_py.features.batches.batch import OPEN_LIFE_S, Membership, NewBatch
-from goworkers_py.features.batches.batch_table import BatchTable
-from goworkers_py.features.cancelling.tombstones import Tombstones
+from goworkers_py.features.batches.memory import BatchTable
 
 
 def test_events_of_a_batch_let_those_around_it_live_on() -> None:
     now = [0.0]
-    batches = BatchTable(lambda: now[0], Tombstones(lambda: now[0]), lambda callback: None)
+    batches = BatchTable(State(lambda: now[0]))
     batches.open(NewBatch(Membership("b"), "", "hold"))
     events = [
         lambda: batches.open(NewBatch(Membership("b.inner"), "", "hold")),

@@ -1,4 +1,4 @@
-"""Batches and chains in the test modes."""
+"""Batches in the test modes."""
 
 from __future__ import annotations
 
@@ -39,19 +39,3 @@ def test_jobs_of_a_batch_run_at_once_inside_of_inline(app: App) -> None:
         assert ran == [1, batch.bid]
         app.chain(add.s(1), job.s(goworkers_py.PREVIOUS)).enqueue()
         assert ran == [1, batch.bid, 2]
-
-
-def test_a_chain_runs_in_a_test(app: App) -> None:
-    ran: list[Any] = []
-
-    @app.job("Add")
-    def add(one: int, other: int) -> int:
-        return one + other
-
-    tell = app.job("Tell")(ran.append)
-    with testing.fake(app=app):
-        parts = app.parallel(add.s(1, goworkers_py.PREVIOUS), add.s(2, goworkers_py.PREVIOUS))
-        cid = app.chain(add.s(1, 2), parts, tell.s(goworkers_py.PREVIOUS)).enqueue()
-        testing.run_all()
-        assert ran == [[4, 5]]
-        assert app.chains.status(cid).state == "ended"  # type: ignore[union-attr]
