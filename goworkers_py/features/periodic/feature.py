@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from goworkers_py.admin.inspector import Inspector
     from goworkers_py.brokers.contracts.admin import Checks
     from goworkers_py.config.option_rows import FeatureSection
+    from goworkers_py.web.site.table import FeaturePages
 
 
 class PeriodicFeature(Feature):
@@ -31,6 +32,11 @@ class PeriodicFeature(Feature):
         from goworkers_py.features.periodic.findings import periodic_findings
 
         return {"periodic": lambda: periodic_findings(inspector, work)}
+
+    def pages(self) -> FeaturePages:
+        from goworkers_py.features.periodic.views import PAGES
+
+        return PAGES
 
     def command(self, name: str) -> click.Command:
         from goworkers_py.features.periodic.commands import periodic

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 
 import simplejson
 
 from goworkers_py.brokers.broker import Capability
+from goworkers_py.core.errors import BrokerError, ConfigError
 from goworkers_py.features.periodic.admin import PeriodicJobStatus, status_of_foreign
 from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import JSON, Param, whole_from
 from goworkers_py.web.site.hiding import MASK
+from goworkers_py.web.site.showing import cut
 from goworkers_py.web.site.sorting import Columns
-from goworkers_py.web.site.table import Action, ActionDone, Data, View
+from goworkers_py.web.site.table import Action, ActionDone, Data, FeaturePages, Hit, View
 from goworkers_py.web.site.visit import Visit
+from goworkers_py.web.views.find import LONGEST_NAME, like
 from goworkers_py.web.views.offered import MOST, entries
 
 NAME = Param("name", "name of the schedule, or SOURCE:NAME where two applications have one", needed=True)
 SLOTS, FIRINGS = 5, 50
+FOUND_AGE_S = 30.0
 
 COLUMNS = Columns(
     "name", "rule", "next_at", "job_class", "queue", "state", last_at=lambda job: job.last.at if job.last else None
@@ -114,30 +120,40 @@ def _answer(visit: Visit, done: bool, what: str, otherwise: str) -> ActionDone:
     return ActionDone(f"periodic job {visit.args['name']} {what if done else otherwise}", int(done))
 
 
-VIEWS = [
-    View("/periodic", "Periodic jobs", "periodic.html", listed, (COLUMNS.param,), menu="Periodic"),
-    View("/periodic/one", "Periodic job", "periodic_one.html", details, (NAME,), "/periodic"),
-]
-ACTIONS = [
-    Action("/periodic/pause", _pause, (NAME,)),
-    Action("/periodic/resume", _resume, (NAME,)),
-    Action("/periodic/run", _run, (NAME,)),
-    Action(
-        "/periodic/set",
-        _set,
-        (
-            NAME,
-            Param("cron", "cron expression"),
-            Param("every", "instead of `cron`: seconds", whole_from(1)),
-            Param("timezone", "time zone of `cron`"),
-            Param("args", "arguments, a JSON array", JSON),
+def _finds(visit: Visit, text: str) -> Iterator[Hit]:
+    with suppress(ConfigError, BrokerError):
+        jobs = visit.snapshot("periodic jobs", FOUND_AGE_S, visit.inspector.periodic_jobs)
+        for name in like(text, [f"{job.source}:{job.name}" for job in jobs]):
+            yield Hit(cut(name, LONGEST_NAME), "periodic job", visit.link("/periodic/one", name=name))
+
+
+PAGES = FeaturePages(
+    views=[
+        View("/periodic", "Periodic jobs", "periodic.html", listed, (COLUMNS.param,), menu="Periodic"),
+        View("/periodic/one", "Periodic job", "periodic_one.html", details, (NAME,), "/periodic"),
+    ],
+    actions=[
+        Action("/periodic/pause", _pause, (NAME,)),
+        Action("/periodic/resume", _resume, (NAME,)),
+        Action("/periodic/run", _run, (NAME,)),
+        Action(
+            "/periodic/set",
+            _set,
+            (
+                NAME,
+                Param("cron", "cron expression"),
+                Param("every", "instead of `cron`: seconds", whole_from(1)),
+                Param("timezone", "time zone of `cron`"),
+                Param("args", "arguments, a JSON array", JSON),
+            ),
         ),
-    ),
-    Action("/periodic/unset", _unset, (NAME,)),
-    Action(
-        "/periodic/forget",
-        _forget,
-        (NAME,),
-        lambda visit: f"Delete the schedule {visit.args['name']} with its history?",
-    ),
-]
+        Action("/periodic/unset", _unset, (NAME,)),
+        Action(
+            "/periodic/forget",
+            _forget,
+            (NAME,),
+            lambda visit: f"Delete the schedule {visit.args['name']} with its history?",
+        ),
+    ],
+    finds=_finds,
+)

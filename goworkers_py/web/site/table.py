@@ -78,6 +78,19 @@ class Action:
         return self.name or self.path.strip("/").replace("/", " ")
 
 
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A page that was found by a part of its name."""
+
+    name: str
+    kind: str  # of the thing that it shows, for people
+    to: str
+
+
+def _no_hits(visit: Visit, text: str) -> Iterable[Hit]:
+    return ()
+
+
 def _no_facts(message: Message | None, line: str) -> Data:
     return {}
 
@@ -93,6 +106,7 @@ class FeaturePages:
     job_facts: Callable[[Message | None, str], Data] = _no_facts
     job_rows: str = ""  # the template that shows these facts
     shown_fields: frozenset[str] = frozenset()  # of the payload: they are not among its other fields then
+    finds: Callable[[Visit, str], Iterable[Hit]] = _no_hits  # the pages whose names contain this text, see `find`
 
 
 class RowTable:

@@ -6,7 +6,6 @@ from goworkers_py.features import BY_NAME
 from goworkers_py.features.batches import views as batches
 from goworkers_py.features.commands import views as reports
 from goworkers_py.features.configuration import views as configurations
-from goworkers_py.features.periodic import views as periodic
 from goworkers_py.web.site.table import RowTable
 from goworkers_py.web.views import (
     api_docs,
@@ -26,7 +25,7 @@ from goworkers_py.web.views import (
 )
 
 _BEFORE_FEATURES = (
-    overview, queues, job_lists, job, failures, metrics, processes, process_commands, find, periodic, batches,
+    overview, queues, job_lists, job, failures, metrics, processes, process_commands, find, batches,
 )  # fmt: skip
 _AFTER_FEATURES = (partitions, configurations, reports, audit, pushing, running_jobs)
 _FEATURES = [pages for feature in BY_NAME if (pages := feature.pages()) is not None]

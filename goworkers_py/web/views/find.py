@@ -1,4 +1,4 @@
-"""Finds a page by a part of a name: queues, classes, jobs, processes, periodic jobs, batches."""
+"""Finds a page by a part of a name: queues, classes, jobs, processes, and what features have."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import suppress
 from itertools import islice
 
 from goworkers_py.brokers.broker import Capability
-from goworkers_py.core.errors import ArgumentError, BrokerError, ConfigError
-from goworkers_py.core.values import dataclass
+from goworkers_py.core.errors import ArgumentError
+from goworkers_py.features import BY_NAME
 from goworkers_py.web.http.params import Param
 from goworkers_py.web.http.response import Response, see_other
 from goworkers_py.web.site.showing import cut
-from goworkers_py.web.site.table import Action, Data, View
+from goworkers_py.web.site.table import Action, Data, Hit, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.failures import STATES, sampled
 from goworkers_py.web.views.job_finding import RUNNING, SEARCH_AGE_S, SEARCH_WAIT_S, search
@@ -21,19 +21,12 @@ from goworkers_py.web.views.shared import fleet_processes, fleet_stats
 from goworkers_py.wire.stored_job import StoredJob
 
 MOST, MOST_OF_A_KIND, LONGEST_NAME = 20, 8, 120
-CLASSES_AGE_S, PERIODIC_AGE_S = 60.0, 30.0
+CLASSES_AGE_S = 60.0
 
 # A jid as programs write it: 24 hexadecimal digits, a UUID, or the name that a job without one has here. Any other
 # text is only compared with tracked and running jobs: the palette asks at every key.
 _LIKE_A_JID = re.compile(r"[0-9a-f]{24}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|sha1:[0-9a-f]{16}").fullmatch
 _LIKE_A_BID = re.compile(r"[0-9a-f]{16}(\.[0-9a-f]{16})*").fullmatch
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    name: str
-    kind: str
-    to: str
 
 
 def find(visit: Visit) -> Data | Response:
@@ -50,26 +43,25 @@ def find(visit: Visit) -> Data | Response:
 def _hits(visit: Visit, text: str) -> Iterator[Hit]:
     yield from _job(visit, text)
     yield from _batch(visit, text)
-    like = text.lower()
     queues = [queue.name for queue in fleet_stats(visit).queues]
-    yield from (Hit(cut(name, LONGEST_NAME), "queue", visit.link("/queue", name=name)) for name in _like(like, queues))
+    yield from (Hit(cut(name, LONGEST_NAME), "queue", visit.link("/queue", name=name)) for name in like(text, queues))
     classes = _classes(visit)
     yield from (
-        Hit(cut(name, LONGEST_NAME), "class", visit.link("/metrics/class", name=name)) for name in _like(like, classes)
+        Hit(cut(name, LONGEST_NAME), "class", visit.link("/metrics/class", name=name)) for name in like(text, classes)
     )
     identities = [process.identity for process in fleet_processes(visit)]
     yield from (
         Hit(cut(identity, LONGEST_NAME), "process", visit.link("/process", identity=identity))
-        for identity in _like(like, identities)
+        for identity in like(text, identities)
     )
-    yield from (
-        Hit(cut(name, LONGEST_NAME), "periodic job", visit.link("/periodic/one", name=name))
-        for name in _like(like, _periodic(visit))
-    )
+    for feature in BY_NAME:
+        if (pages := feature.pages()) is not None:
+            yield from pages.finds(visit, text)
 
 
-def _like(text: str, names: Sequence[str]) -> list[str]:
-    """Sorts names: first those that begin with the text."""
+def like(text: str, names: Sequence[str]) -> list[str]:
+    """The names that contain the text, in any case: first those that begin with it."""
+    text = text.lower()
     found = [name for name in names if text in name.lower()]
     return sorted(found, key=lambda name: (not name.lower().startswith(text), name))[:MOST_OF_A_KIND]
 
@@ -124,13 +116,6 @@ def _our_classes(visit: Visit) -> Sequence[str]:
 
 def _class_of(job: StoredJob) -> str:
     return "" if job.message is None else job.message.job_class
-
-
-def _periodic(visit: Visit) -> Sequence[str]:
-    with suppress(ConfigError, BrokerError):
-        jobs = visit.snapshot("periodic jobs", PERIODIC_AGE_S, visit.inspector.periodic_jobs)
-        return [f"{job.source}:{job.name}" for job in jobs]
-    return []
 
 
 VIEWS = [View("/find", "Find", "find.html", find, (Param("q", "a part of a name, or a whole jid", default=""),))]
