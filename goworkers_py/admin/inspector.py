@@ -8,6 +8,7 @@ for looked_at, changed in inspector.retry(inspector.DEAD, workers.Filter(error="
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from goworkers_py.admin.audit import Audit
 from goworkers_py.admin.jobs import Jobs
@@ -29,6 +30,7 @@ from goworkers_py.brokers.contracts.fleet import (
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.config.partitions import MAIN
 from goworkers_py.core.command import Command
+from goworkers_py.features import FEATURES
 from goworkers_py.features.batches.admin import BatchList
 from goworkers_py.features.chains.admin import ChainList
 from goworkers_py.features.commands.admin import FleetCalls
@@ -105,7 +107,8 @@ class Inspector(Jobs, FeatureVerbs, PeriodicSchedules, FleetCalls, Audit, Execut
 
     def stats(self) -> Stats:
         """The counters, the sizes of the states and the queues: `inspector.stats().retries`."""
-        return self._admin.stats()
+        stats, figures = self._admin.stats(), [feature.figures(self) for feature in FEATURES]
+        return replace(stats, **{name: value for found in figures for name, value in found.items()})
 
     def history(self, days: int = 30) -> list[Day]:
         """The jobs of the last days, today first, by queue too: `[(day.date, day.failed) for day in

@@ -16,10 +16,7 @@ from goworkers_py.cli.tables import TextTable, duration
 from goworkers_py.core.byte_size import byte_size
 
 # Figures of features that few use.
-_ONLY_WHERE_SOME = (
-    "groups", "grouped", "oldest_grouped_s", "batches", "batch_pending", "oldest_batch_s", "failed_batches", "chains",
-    "oldest_link_s", "stopped_chains",
-)  # fmt: skip
+_ONLY_WHERE_SOME = {field.name for field in dataclasses.fields(Stats) if field.default == 0}
 
 
 @click.command()

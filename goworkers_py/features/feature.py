@@ -180,6 +180,10 @@ class Feature:
         could be imported."""
         return {}
 
+    def figures(self, inspector: Inspector) -> Mapping[str, Any]:
+        """Its fields of `Stats`, by their names."""
+        return {}
+
     def gauges(self) -> Collection[OfProcesses | OfFleet]:
         """Metrics for Prometheus."""
         return ()

@@ -23,5 +23,5 @@ class OfFleet(NamedTuple):
 
     name: str
     about: str
-    label: str
+    label: str  # empty: it has none, and `read` gives one value, by an empty text
     read: Callable[[Stats], Mapping[str, float]]

@@ -152,9 +152,6 @@ def _of_server(stats: Stats | None) -> Iterator[Iterator[str]]:
         ("scheduled", "scheduled_jobs", "scheduled jobs"),
         ("parked", "parked_jobs", "jobs that wait in a line"),
         ("outbox", "outbox_jobs", "pushes that wait to be relayed to another broker"),
-        ("groups", "groups", "groups of jobs that wait to be aggregated"),
-        ("grouped", "grouped_jobs", "jobs that wait in groups"),
-        ("oldest_grouped_s", "grouped_oldest_seconds", "how long the first job of a group has waited"),
         ("batches", "batches", "open batches"),
         ("batch_pending", "batch_pending_jobs", "jobs of open batches that have not ended"),
         ("oldest_batch_s", "batch_oldest_seconds", "since the first open batch was opened"),
@@ -185,7 +182,9 @@ def _gauges_of_features() -> Iterator[OfProcesses | OfFleet]:
 
 def _of_feature(gauge: OfProcesses | OfFleet, parts: list[tuple[Labels, Mapping[str, float]]]) -> Iterator[str]:
     samples: list[Sample] = [
-        ("", {**of, gauge.label: name}, value) for of, values in parts for name, value in sorted(values.items())
+        ("", {**of, gauge.label: name} if gauge.label else of, value)
+        for of, values in parts
+        for name, value in sorted(values.items())
     ]
     return _metric(gauge.name, "gauge", gauge.about, samples)
 

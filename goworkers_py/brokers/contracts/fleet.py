@@ -13,7 +13,6 @@ from goworkers_py.core.values import NamedTuple, dataclass
 from goworkers_py.features.batches.batch import BatchFigures
 from goworkers_py.features.chains.chain import ChainFigures
 from goworkers_py.features.configuration.stored_config import ConfigInForce
-from goworkers_py.features.groups.group import GroupFigures
 from goworkers_py.wire.stored_job import StoredJob
 
 
@@ -48,7 +47,8 @@ class Stats:
     in_progress: int
     processes: int  # those that have a lease
     queues: list[QueueStats]
-    groups: int = 0  # of jobs that wait to be aggregated, see `features.groups.group.GroupFigures`
+    # Of features, see `Feature.figures`; 0 where the broker has no part for them.
+    groups: int = 0  # of jobs that wait to be aggregated
     grouped: int = 0  # their members
     oldest_grouped_s: int = 0  # how long the first of these has waited
     batches: int = 0  # that are open, see `features.batches.batch.BatchFigures`
@@ -76,12 +76,9 @@ class Stats:
         return cls(**{**fields, "queues": queues, "partitions": partitions})
 
 
-def shape_counts(groups: GroupFigures, batches: BatchFigures, chains: ChainFigures) -> dict[str, Any]:
-    """The fields of Stats about groups, batches and chains."""
+def shape_counts(batches: BatchFigures, chains: ChainFigures) -> dict[str, Any]:
+    """The fields of Stats about batches and chains."""
     return {
-        "groups": groups.groups,
-        "grouped": groups.members,
-        "oldest_grouped_s": groups.oldest_s,
         "batches": batches.batches,
         "batch_pending": batches.pending,
         "oldest_batch_s": batches.oldest_s,

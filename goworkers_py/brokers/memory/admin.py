@@ -30,7 +30,6 @@ from goworkers_py.features.batches.batch import BatchFigures
 from goworkers_py.features.batches.memory import BatchTable
 from goworkers_py.features.chains.chain import ChainFigures
 from goworkers_py.features.chains.memory import ChainTable
-from goworkers_py.features.groups.group import GroupFigures
 from goworkers_py.policy.lines import waiting_by_owner
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -90,7 +89,6 @@ class MemoryAdmin(Admin):
         state = self._state
         with state.lock:
             now = state.clock()
-            groups = GroupFigures.of(state.groups.entries(), now)
             batches = BatchFigures.of(state.part(BatchTable).entries(), now)
             chains = ChainFigures.of(state.part(ChainTable).entries(), now)
             return Stats(
@@ -104,7 +102,7 @@ class MemoryAdmin(Admin):
                 queues=self._queue_stats(),
                 parked=sum(map(len, state.lines.values())),
                 outbox=sum(map(len, state.outboxes.values())),
-                **shape_counts(groups, batches, chains),
+                **shape_counts(batches, chains),
                 limits=waiting_by_owner((name, len(jobs)) for name, jobs in state.lines.items()),
             )
 

@@ -17,6 +17,7 @@ lua/group.lua.
 `link`: the link around the function that aggregates a set of members: its end is that of the members.
 `member_lookup`: finds one job among the members of groups.
 `memory`: the groups of the memory broker, for the threads that flush them, and for people.
+`metrics`: how many groups and members there are, for `stats` and for Prometheus.
 `payload`: the group of a job in its payload: `{"pyworkers": {"v": 1, "needs": ["group"], "group": {...}}}`.
 `push`: which group a job joins, and when that is flushed: by the options of its push and of its class.
 `redis`: the groups in Redis: a list and a hash for each open group, a list for each set of members, see

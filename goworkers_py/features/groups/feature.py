@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from goworkers_py.features.feature import Feature
@@ -10,7 +10,9 @@ from goworkers_py.features.feature import Feature
 if TYPE_CHECKING:
     import click
 
+    from goworkers_py.admin.inspector import Inspector
     from goworkers_py.features.groups.contract import Groups
+    from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
 
 
@@ -40,6 +42,16 @@ class GroupsFeature(Feature):
         from goworkers_py.features.groups.commands import groups
 
         return groups
+
+    def figures(self, inspector: Inspector) -> Mapping[str, int]:
+        from goworkers_py.features.groups.metrics import figures
+
+        return figures(inspector)
+
+    def gauges(self) -> Collection[OfProcesses | OfFleet]:
+        from goworkers_py.features.groups.metrics import GAUGES
+
+        return GAUGES
 
     def pages(self) -> FeaturePages:
         from goworkers_py.features.groups.views import PAGES

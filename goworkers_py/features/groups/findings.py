@@ -11,7 +11,7 @@ from goworkers_py.admin.filter import counted
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.brokers.contracts.admin import Advice
 from goworkers_py.features.groups.contract import Groups
-from goworkers_py.features.groups.group import MOST_GROUPS_FOR_FIGURES, Group, GroupEntry
+from goworkers_py.features.groups.group import MOST_FOR_FIGURES, Group, GroupEntry
 
 # A group that is due for longer is flushed by no process.
 LONG_DUE_S = 60
@@ -25,7 +25,7 @@ def group_findings(inspector: Inspector, aggregates: Collection[str] | None) -> 
         return
     overdue: defaultdict[str, list[GroupEntry]] = defaultdict(list)
     sets, now = list[Group](), inspector.now()
-    for entry in itertools.islice(inspector.groups(), MOST_GROUPS_FOR_FIGURES):
+    for entry in itertools.islice(inspector.groups(), MOST_FOR_FIGURES):
         if entry.due is not None and now - entry.due > LONG_DUE_S:
             overdue[entry.group.job_class].append(entry)
         elif entry.group.set and entry.due is None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable
-
 from goworkers_py.core.values import NamedTuple, dataclass
 
 GRACE_S = 60.0
-MOST_GROUPS_FOR_FIGURES = 10_000
+MOST_FOR_FIGURES = 10_000  # groups and sets: a fleet may have a million
 
 
 class Group(NamedTuple):
@@ -76,20 +73,6 @@ class GroupEntry:
     own: OwnSettings = NO_OWN_SETTINGS
     first: float | None = None  # when its first member joined; None of a set, and of a group without members
     due: float | None = None  # when it is flushed; None: its aggregation job was pushed, or it has no members
-
-
-class GroupFigures(NamedTuple):
-    """Of the first MOST_GROUPS_FOR_FIGURES groups and sets: a fleet may have a million."""
-
-    groups: int
-    members: int
-    oldest_s: int  # how long the first member of an open group has waited
-
-    @classmethod
-    def of(cls, entries: Iterable[GroupEntry], now: float) -> GroupFigures:
-        found = [entry for entry in itertools.islice(entries, MOST_GROUPS_FOR_FIGURES) if entry.size]
-        first = min((entry.first for entry in found if entry.first is not None), default=now)
-        return cls(len(found), sum(entry.size for entry in found), max(0, int(now - first)))
 
 
 class DueGroups(NamedTuple):

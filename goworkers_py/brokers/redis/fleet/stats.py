@@ -20,8 +20,6 @@ from goworkers_py.features.batches.batch import MOST_FOR_FIGURES, BatchFigures
 from goworkers_py.features.batches.redis import RedisBatches
 from goworkers_py.features.chains.chain import ChainFigures
 from goworkers_py.features.chains.redis import RedisChains
-from goworkers_py.features.groups.group import GroupFigures
-from goworkers_py.features.groups.redis import RedisGroups
 from goworkers_py.policy.lines import waiting_by_owner
 
 
@@ -40,7 +38,6 @@ def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: L
         ]
     )
     names, paused = names or (), paused or ()
-    groups = GroupFigures.of(RedisGroups(connections, keys).entries(), machine.time())
     batches, chains = _of_batches(connections, keys), _of_chains(connections, keys)
     in_progress, processes = _of_owners(connections, keys, read_entries(owners or ())[0])
     parked = lines.all()
@@ -54,7 +51,7 @@ def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: L
         processes=processes,
         parked=sum(line.size for line in parked),
         outbox=sum(outbox.size for outbox in outboxes.all()),
-        **shape_counts(groups, batches, chains),
+        **shape_counts(batches, chains),
         queues=queues.look_at(map(text, {*names, *paused}), set(map(text, paused))),
         limits=waiting_by_owner((line.name, line.size) for line in parked),
     )
