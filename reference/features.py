@@ -1,4 +1,4 @@
-"""Writes the two modules that name the classes of all features one by one, because type checkers cannot follow the loop
+"""Writes the modules that name the classes of all features one by one, because type checkers cannot follow the loop
 over `FEATURES`. It reads the entries as text: the package imports these modules, and cannot be imported while one of
 them names a class that is gone.
 """
@@ -40,14 +40,28 @@ class FeatureVerbs({verbs}):
     pass
 '''
 
+_MESSAGE_PARTS = '''\
+"""What features add to a message. `make reference` writes this file out of the entries in `features`."""
+
+from __future__ import annotations
+
+{imports}
+
+
+class FeatureMessage({parts}):
+    __slots__ = ()
+'''
+
 
 def modules(root: Path) -> Mapping[str, str]:
     """By their paths."""
     folder = root / "goworkers_py/features"
-    options, of_code, verbs = (
+    options, of_code, verbs, parts = (
         [*_named(folder, member, file)]
-        for member, file in (("options", "job_options"), ("options_of_code", "job_options"), ("verbs", "admin"))
-    )
+        for member, file in (
+            ("options", "job_options"), ("options_of_code", "job_options"), ("verbs", "admin"), ("message", "message")
+        )
+    )  # fmt: skip
     return {
         "goworkers_py/features/job_options.py": _OPTIONS.format(
             imports=_imports("job_options", [*options, *of_code]),
@@ -56,6 +70,9 @@ def modules(root: Path) -> Mapping[str, str]:
         ),
         "goworkers_py/features/verbs.py": _VERBS.format(
             imports=_imports("admin", verbs), verbs=", ".join(name for _, name in verbs)
+        ),
+        "goworkers_py/features/message_parts.py": _MESSAGE_PARTS.format(
+            imports=_imports("message", parts), parts=", ".join(name for _, name in parts)
         ),
     }
 

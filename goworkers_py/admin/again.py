@@ -13,7 +13,7 @@ from goworkers_py.features import FEATURES
 from goworkers_py.features.batches.payload import without_batch
 from goworkers_py.features.chains.payload import without_chain
 from goworkers_py.wire import payload
-from goworkers_py.wire.message import EXPIRES_AT, EXPIRY, Message, Timestamps, new_jid
+from goworkers_py.wire.message import Message, Timestamps, new_jid
 from goworkers_py.wire.needs import FIELD, KWARGS, field_of
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -26,7 +26,7 @@ _OF_THE_FIRST = (
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The changes to the first job; None: no change. A job that expires gets as much time as the first one had."""
+    """The changes to the first job; None: no change."""
 
     args: Sequence[Any] | None = None
     kwargs: Mapping[str, Any] | None = None
@@ -45,7 +45,9 @@ class Again:
         changes = {"queue": queue, "jid": new_jid(), "created_at": written}
         changes |= {} if later is not None else {"enqueued_at": written}
         has_others = self.args is not None or self.kwargs is not None
-        changes |= _without_ties(message, _of_arguments() if has_others else ()) | _expiry(message, now)
+        changes |= _without_ties(message, _of_arguments() if has_others else ())
+        for feature in FEATURES:
+            changes |= feature.changes_of_copy(message, now)
         changes |= _other_arguments(message, self.args, self.kwargs)
         raw = payload.splice(inner.payload, changes, drop=[name for name in _OF_THE_FIRST if name not in changes])
         fields = payload.read(raw)
@@ -82,11 +84,3 @@ def _without_ties(message: Message, of_key: Collection[str]) -> dict[str, Any]:
     if isinstance(kept, dict) and not kept.keys().isdisjoint(of_key):
         kept = {name: value for name, value in kept.items() if name not in of_key}
     return {} if kept is own else {FIELD: kept}
-
-
-def _expiry(message: Message, now: float) -> dict[str, Any]:
-    expires_at, began = message.expires_at, message.created_at
-    if expires_at is None:
-        return {}
-    name = EXPIRES_AT if EXPIRES_AT in message else EXPIRY
-    return {name: now + max(0.0, expires_at - began) if began is not None else expires_at}

@@ -382,7 +382,9 @@ class App(Producer):
     def on_expire(self, handler: EndHandler) -> EndHandler:
         """Decorator `@workers.on_expire`: `handler(message)` is called for a job that is dropped because it was not
         begun by its `expires_at`."""
-        self._declared.handlers.expiry.append(handler)
+        from goworkers_py.features.expiry.api import handlers_of
+
+        handlers_of(self.registry).append(handler)
         return handler
 
     # --- messages

@@ -222,10 +222,8 @@ class Client:
             f"{job_class}: a link of a chain or a callback of a batch is in no group: write "
             f"{job_class}.set(group=None).s(...)",
         )
-        expires = asked.is_later and said.get("expires_in") is not None
-        require(
-            not expires, f"{job_class} is pushed later, and expires_in would count from now: take it out of the job"
-        )
+        for name in asked.options.counting if asked.is_later else ():
+            raise ArgumentError(f"{job_class} is pushed later, and {name} would count from now: take it out of the job")
         _, writer, owns, now, later = self._checked(asked)
         self._check_workers([asked.queue], writer.needs)
         _, pushes = self._slice_at(asked, writer, owns, now, later, 0)

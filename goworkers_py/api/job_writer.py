@@ -35,8 +35,6 @@ Owns = Sequence[Mapping[str, Any]]
 Written = tuple[list[str | None], list[Push]]
 
 SLICE = 1_000
-# Options of a push that make it unlike others.
-_OF_ONE_PUSH = frozenset({"at", "jid", "expires_in", "priority"})
 # Of the same options. A program may push to ever new queues.
 MOST_KEPT = 100
 
@@ -167,7 +165,7 @@ class JobWriters:
     def writer_of(self, asked: PushRequest, pushed_at: float) -> JobWriter:
         """Most pushes are like an earlier one, and get its writer. `pushed_at`: when the jobs come into their queue."""
         options = asked.options
-        if asked.kwargs or asked.members or not _OF_ONE_PUSH.isdisjoint(options.said):
+        if asked.kwargs or asked.members or options.of_one_push:
             return self._made(asked, pushed_at)
         kept = self._kept.get(options)
         if kept is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -17,7 +18,7 @@ from goworkers_py.config.job_options import NOTHING_SAID
 from goworkers_py.config.parsers import did_you_mean
 from goworkers_py.core.errors import BrokerError, ConfigError
 from goworkers_py.core.levels import Priority, level_of
-from goworkers_py.features import FEATURES
+from goworkers_py.features import BY_NAME, FEATURES
 from goworkers_py.policy.registry import JobSpec
 from goworkers_py.wire.process_record import OURS
 
@@ -36,7 +37,6 @@ from goworkers_py.wire.process_record import OURS
     type=click.Choice(["high", "normal", "low"]),
     help="before the other jobs of the queue, or after them; without it as in the job's code (see -r)",
 )
-@click.option("--expires-in", type=float, metavar="SECONDS", help="drop the job if it is not begun in time")
 @click.argument("job_class", metavar="CLASS")
 @click.argument("arguments", metavar="[JSON-ARRAY]", default="[]")
 @with_jobs
@@ -49,9 +49,9 @@ def enqueue(
     retry_max: int | None,
     named: str,
     priority: Priority | None,
-    expires_in: float | None,
     job_class: str,
     arguments: str,
+    **of_features: Any,
 ) -> None:
     """Pushes a job and prints its jid."""
     if delay is not None and at is not None:
@@ -67,7 +67,7 @@ def enqueue(
         hint = did_you_mean(job_class, app.registry.names())
         raise click.UsageError(f"the modules of -r register no job {job_class!r}{hint}")
     retries = _retry(retry)
-    options = EnqueueOptions(at=due, retry=retries, retry_max=retry_max, expires_in=expires_in, priority=priority)
+    options = EnqueueOptions(at=due, retry=retries, retry_max=retry_max, priority=priority, **of_features)
     inspector = app.inspector
     if spec is None:
         jid = app.enqueue_with_options(queue or "default", job_class, args, options, kwargs)
@@ -84,6 +84,10 @@ def enqueue(
     with suppress(BrokerError, ConfigError):
         said = options.over(spec.options if spec else NOTHING_SAID).said
         _warn_of_workers(inspector, level_of(pushed_to, said.get("priority")), said.get("retry"))
+
+
+_first_argument = next(at for at, parameter in enumerate(enqueue.params) if isinstance(parameter, click.Argument))
+enqueue.params[_first_argument:_first_argument] = [flag for feature in BY_NAME for flag in feature.flags_of_push()]
 
 
 def _why_not_pushed(spec: JobSpec | None) -> str:

@@ -14,17 +14,17 @@ from goworkers_py.cli.base import FAILED, fail, with_jobs
 from goworkers_py.cli.selection import confirm, yes
 from goworkers_py.cli.tables import printable
 from goworkers_py.core.errors import JobControl, UnreadablePayload
+from goworkers_py.features import FEATURES
 from goworkers_py.policy.poison import FIELD
 from goworkers_py.testing.enqueued_job import JobRun, call_text
 from goworkers_py.testing.replay import as_test
 from goworkers_py.testing.sandbox import Sandbox, must_raise
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import error_class, error_text, own_traceback
-from goworkers_py.wire.message import EXPIRES_AT, EXPIRY
 from goworkers_py.wire.stored_job import StoredJob
 
 # Fields that would keep the job from running here: its time has passed, or it is suspected of having killed processes.
-_OF_ITS_TIME = ("at", "deadline", EXPIRES_AT, EXPIRY, FIELD)
+_OF_ITS_TIME = ("at", "deadline", FIELD, *(field for feature in FEATURES for field in feature.fields_until_begun))
 
 
 @click.command()

@@ -14,7 +14,6 @@ from goworkers_py.config.job_options import (
     options_of,
     overridden,
 )
-from goworkers_py.config.moments import after
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.wire import payload
 
@@ -22,11 +21,15 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+# Options of a push that make it unlike others with the same ones.
+_OF_ONE_PUSH = frozenset({"at", "jid", "priority"})
+
+
 class EnqueueOptions:
     """The options of one push: `EnqueueOptions(retry=3, tags=["a"])`. If an option is not given, the job's own code
     decides, or the default of the program that runs the job."""
 
-    __slots__ = ("__weakref__", "fields", "needs", "said")
+    __slots__ = ("__weakref__", "counting", "fields", "needs", "of_one_push", "said")
 
     def __init__(self, **options: Unpack[PushOptions]) -> None:
         self.said: dict[str, Any] = checked(options, PushOptions)
@@ -34,13 +37,19 @@ class EnqueueOptions:
         wanted = (name for name, value in self.said.items() if value is not False)
         found = (options_of(PushOptions)[name].needs for name in wanted)
         self.needs = frozenset(need for need in found if need)  # of the worker
+        self.counting = [name for name in self.said if options_of(PushOptions)[name].write_at]  # from the push on
+        self.of_one_push = bool(self.counting) or not _OF_ONE_PUSH.isdisjoint(self.said)
         if "extra" in self.said:
             self.fields = _extra_fields(self.said["extra"]) | self.fields
 
     def fields_at(self, pushed_at: float) -> dict[str, Any]:
         """The fields of the payload of a job that becomes due at that time."""
-        expires_in = self.said.get("expires_in")
-        return self.fields if expires_in is None else {**self.fields, "expires_at": after(expires_in, pushed_at)}
+        fields = self.fields
+        for name in self.counting:
+            write_at = options_of(PushOptions)[name].write_at
+            assert write_at is not None
+            fields = {**fields, **write_at(self.said[name], pushed_at)}
+        return fields
 
     def over(self, code: CodeOptions) -> EnqueueOptions:
         """Adds the options of the job's code that this push does not give, as in `EnqueueOptions(retry=3).over(code)`.

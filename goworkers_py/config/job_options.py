@@ -1,6 +1,6 @@
 """The options of a job: one table with the type of each option, its check, and the places where it may be given.
 
-    WireOptions    anywhere; each one is the field of that name in the payload, but for `expires_in`
+    WireOptions    anywhere; each one is the field of that name in the payload, unless its row says otherwise
     CodeOptions    in the job's own code: @job
     PushOptions    for one push: EnqueueOptions, see `enqueue_options`
     SetOptions     for one push through the job: set()
@@ -171,18 +171,21 @@ def checked(given: Mapping[str, Any], table: Any) -> dict[str, Any]:
         if _says(value, known[name]) and not known[name].fits(value):
             raise ArgumentError(f"{name} must be {known[name].wanted}, is {value!r}")
     said = {name: value for name, value in given.items() if _says(value, known[name])}
-    if said.keys() >= _EXPIRIES:
-        raise ArgumentError("expires_in and expires_at are both given; give one of them")
+    for name, option in known.items():
+        if option.instead_of in said and name in said:
+            raise ArgumentError(f"{name} and {option.instead_of} are both given; give one of them")
     return said
 
 
-# A job has one time at which it expires: each of these options replaces the other.
-_EXPIRIES = {"expires_in", "expires_at"}
+@cache
+def _replaced() -> Mapping[str, str]:
+    """The option that is replaced, by that which replaces it."""
+    return {name: option.instead_of for name, option in options_of(CodeOptions).items() if option.instead_of}
 
 
 def overridden(by: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
     """The options `said` and those that override them."""
-    replaced = _EXPIRIES if any(by.get(name) is not None for name in _EXPIRIES) else set()
+    replaced = {other for name, other in _replaced().items() if by.get(name) is not None}
     return {**{name: value for name, value in said.items() if name not in replaced}, **by}
 
 

@@ -8,19 +8,17 @@ from typing import Annotated, TypedDict, get_args
 
 from goworkers_py.config.job_option import Option
 from goworkers_py.config.log_levels import LEVELS
-from goworkers_py.config.moments import Delay, Moment, is_delay, is_number, moment
+from goworkers_py.config.moments import is_number
 from goworkers_py.config.option_values import (
     are_names,
     in_order,
     is_bool,
     is_bool_or_count,
     is_count,
-    is_moment,
     is_name,
     is_time_span,
 )
 from goworkers_py.core.levels import Priority
-from goworkers_py.wire.needs import EXPIRES
 
 
 class RunOptions(TypedDict, total=False):
@@ -72,26 +70,6 @@ class RunOptions(TypedDict, total=False):
 
 
 class LifeOptions(TypedDict, total=False):
-    expires_in: Annotated[
-        Delay | None,
-        Option(
-            is_delay,
-            "seconds above 0 or a timedelta",
-            "seconds from the push, or from the time of a scheduled job, after which the job is not begun any more",
-            write=None,
-            needs=EXPIRES,
-        ),
-    ]
-    expires_at: Annotated[
-        Moment | None,
-        Option(
-            is_moment,
-            "epoch seconds or a datetime",
-            "the time after which the job is not begun any more; instead of `expires_in`",
-            write=moment,
-            needs=EXPIRES,
-        ),
-    ]
     time_slice: Annotated[
         float | None,
         Option(

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
     from goworkers_py.wire.job_record import JobRecord
+    from goworkers_py.wire.message import Message
 
 
 Follow = Callable[[Mapping[str, Any], "JobMove"], Iterable["Effect"]]  # of the fields of the payload
@@ -45,11 +46,13 @@ class Feature:
 
     name: ClassVar[str]  # of its folder
 
-    # --- what type checkers must see. `make reference` writes it into `features.job_options` and `features.verbs`.
+    # --- what type checkers must see. `make reference` writes it into `features.job_options`, `features.verbs` and
+    # `features.message_parts`.
 
     options: ClassVar[str] = ""  # the name of the class in its `job_options.py`; empty: it has no such options
     options_of_code: ClassVar[str] = ""  # of options that only the job's own code may give
     verbs: ClassVar[str] = ""  # the name of the class of the inspector's verbs in its `admin.py`
+    message: ClassVar[str] = ""  # the name of the class of a message's properties in its `message.py`
     # The needs that this feature gives to jobs, each with the first release that knows it, see `wire.needs`.
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
@@ -92,6 +95,12 @@ class Feature:
         return None
 
     # --- a process that runs jobs
+
+    # Fields of the payload that decide whether the job may begin: a job that has begun, and goes on later, loses them.
+    fields_until_begun: ClassVar[frozenset[str]] = frozenset()
+
+    # What is counted in `Shared.counters`, by its name there: the metric, and what it is, for people.
+    counters: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
 
     def in_process(self, process: WorkerProcess) -> InProcess | None:
         """The part that looks after the runs of one process."""
@@ -151,6 +160,14 @@ class Feature:
 
     def ties_of_copy(self, fields: Mapping[str, Any]) -> Collection[Tie]:
         """The ties of a job with these fields that people push again."""
+        return ()
+
+    def changes_of_copy(self, first: Message, now: float) -> Mapping[str, Any]:
+        """Changes of the fields of a job that people push again now: what is not as in the first one."""
+        return {}
+
+    def flags_of_push(self) -> Collection[click.Option]:
+        """Flags of the command `enqueue`, each with the name of an option of a push."""
         return ()
 
     def sections(self) -> Collection[type[FeatureSection]]:

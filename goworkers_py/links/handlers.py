@@ -16,32 +16,28 @@ EndHandler = Callable[["Message"], None]
 
 
 class Handlers:
-    """`f(message, error)`: `error` for every failed run, `death` for a job that is not retried. `f(message)`: `expiry`
-    for a job that was not begun in time, `cancel` for a cancelled one."""
+    """`f(message, error)`: `error` for every failed run, `death` for a job that is not retried. `f(message)`: `cancel`
+    for a cancelled one."""
 
     def __init__(
         self,
         error: Iterable[FailureHandler] = (),
         death: Iterable[FailureHandler] = (),
         cancel: Iterable[EndHandler] = (),
-        expiry: Iterable[EndHandler] = (),
     ) -> None:
-        self.error, self.death, self.cancel, self.expiry = list(error), list(death), list(cancel), list(expiry)
+        self.error, self.death, self.cancel = list(error), list(death), list(cancel)
 
     def tell_of_error(self, message: Message, error: BaseException) -> None:
-        _tell(self.error, message, error)
+        tell(self.error, message, error)
 
     def tell_of_cancel(self, message: Message) -> None:
-        _tell(self.cancel, message)
+        tell(self.cancel, message)
 
     def tell_of_death(self, message: Message, error: BaseException) -> None:
-        _tell(self.death, message, error)
-
-    def tell_of_expiry(self, message: Message) -> None:
-        _tell(self.expiry, message)
+        tell(self.death, message, error)
 
 
-def _tell(handlers: Sequence[Callable[..., None]], *arguments: object) -> None:
+def tell(handlers: Sequence[Callable[..., None]], *arguments: object) -> None:
     for handler in handlers:
         try:
             handler(*arguments)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypedDict
 
 from goworkers_py.core.version import __version__
+from goworkers_py.features import FEATURES
 from goworkers_py.observe.run_stats import END, Rows, sum_of
 from goworkers_py.observe.running_jobs import RunningJob, oldest
 
@@ -24,8 +25,8 @@ STALE_AFTER_S = 120.0
 
 
 COUNTERS = (
-    "recovered", "poison", "stuck", "lost_leases", "settle_retries", "outage_seconds", "expired", "periodic_fired",
-    "periodic_skipped", "periodic_late_seconds",
+    "recovered", "poison", "stuck", "lost_leases", "settle_retries", "outage_seconds", "periodic_fired",
+    "periodic_skipped", "periodic_late_seconds", *(name for feature in FEATURES for name in feature.counters),
 )  # fmt: skip
 
 

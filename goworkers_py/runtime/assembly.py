@@ -22,7 +22,6 @@ from goworkers_py.features.commands.built_in_commands import BuiltInCommands
 from goworkers_py.features.commands.call import BUILT_IN
 from goworkers_py.features.commands.own_commands import OwnCommands
 from goworkers_py.features.commands.service import Commands, Facts
-from goworkers_py.features.expiry.run import Expiry
 from goworkers_py.features.groups.aggregates import Aggregates
 from goworkers_py.features.groups.link import aggregate
 from goworkers_py.features.groups.run import GroupMembers
@@ -291,14 +290,13 @@ def lane_of(
     chain = _chain(plan, pool, queue, run_stats, watch, shared.clock, iterate)
     aggregation = _chain(plan, pool, queue, run_stats, watch, shared.clock)
     needs = Needs(Timestamps(plan.config.timestamps), shared.clock.wall)
-    expiry = Expiry(plan.handlers, run_stats, shared.counters, shared.clock.wall)
     net = Net(_retry_policy(plan), plan.registry, plan.handlers, run_stats, shared.clock.at_latest)
     read = None
     if plain_list_of(queue):
         from goworkers_py.features.plain_lists.run import PlainReader
 
         read = PlainReader(shared.clock.wall, Timestamps(plan.config.timestamps))
-    guard = Guard(chain, net, needs, shared.quarantine, expiry, runs, aggregation, read)
+    guard = Guard(chain, net, needs, shared.quarantine, runs, aggregation, read)
     return Lane(queue, guard, run_stats, plan.config.home)
 
 

@@ -33,6 +33,7 @@ from goworkers_py.core.errors import (
 )
 from goworkers_py.core.escaping import one_line
 from goworkers_py.core.values import NamedTuple, dataclass
+from goworkers_py.features import FEATURES
 from goworkers_py.observe.log_format import time_text
 from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.wire import payload
@@ -52,7 +53,7 @@ FROM_OUTSIDE = (TimeLimitExceeded, PoisonPill, BrokenOff, JobCancelled, NeedsNew
 _NOT_OF_USERS = {
     "class", "args", "kwargs", "queue", "created_at", "enqueued_at", "failed_at", "retried_at", "error_class",
     "error_message", "error_backtrace", "wrapped", "display_class", "bid", "recovered", "pyworkers", "encrypt",
-    "expiry", "unfit_since",
+    "unfit_since", *(field for feature in FEATURES for field in feature.fields_until_begun),
 }  # fmt: skip
 
 _TAKEN = {"re", "pytest", "workers", "pyworkers_fake"}

@@ -65,7 +65,7 @@ class SandboxRunner:
         """`iterate` begins the runs of iterable jobs; None: as in a process that does not stop."""
         plan = app.runner.plan()
         given = plan.handlers
-        handlers = Handlers([self._failed, *given.error], given.death, given.cancel, given.expiry)
+        handlers = Handlers([self._failed, *given.error], given.death, given.cancel)
         self._plan = dataclasses.replace(plan, handlers=handlers)
         self._broker = broker
         self._shared = shared = _shared(app, broker)

@@ -14,6 +14,7 @@ from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.levels import plain_list_of
 from goworkers_py.features.batches.joining import Join, JoinedBatch
 from goworkers_py.features.batches.payload import batch_of
+from goworkers_py.features.message_parts import FeatureMessage
 from goworkers_py.wire import payload
 from goworkers_py.wire.properties import Properties
 
@@ -29,15 +30,12 @@ _MILLISECONDS_FROM = 100_000_000_000
 # A number from here on is no time, and may be too large for a float.
 _NO_TIME_FROM = 1e18
 
-# When a job expires. The second name is that of Sidekiq Pro.
-EXPIRES_AT, EXPIRY = "expires_at", "expiry"
-
 _COUNTS = range(-(2**63), 2**63)
 
 LONGEST_PROGRESS = 200  # characters of its text
 
 
-class Message:
+class Message(FeatureMessage):
     """A job as its handler, its code and middleware get it.
 
     A middleware may change `args`, or assign `kwargs`, and the job sees the change. An acknowledgement, a retry or a
@@ -162,11 +160,8 @@ class Message:
         """When the job failed for the first time, in epoch seconds; None before that."""
         return epoch(self.fields.get("failed_at"))
 
-    @property
-    def expires_at(self) -> float | None:
-        """The job is not begun after this time. Only a number is one: a text that go-workers writes is no such time."""
-        expiry = self.fields[EXPIRES_AT] if EXPIRES_AT in self.fields else self.fields.get(EXPIRY)
-        return None if isinstance(expiry, str) else epoch(expiry)
+    def _time_in(self, field: str) -> float | None:
+        return epoch(self.fields.get(field))
 
     def progress(self, at: float, total: float | None = None, text: str = "") -> None:
         """Tells how far a tracked job has got: `workers.current_message().progress(42, 100, "page 42")`. Everybody can

@@ -70,7 +70,9 @@ def test_an_expiry_of_the_job_replaces_another_one_of_the_defaults(app: App) -> 
 def test_a_default_of_atomic_holds_back_the_pushes_of_the_jobs(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     app.defaults(atomic=True)
     held: list[Callable[..., Any]] = []
-    monkeypatch.setattr("goworkers_py.api.app.atomically", lambda function: held.append(function) or function)
+    monkeypatch.setattr(
+        "goworkers_py.features.atomic.api.atomically", lambda function: held.append(function) or function
+    )
     options(app)
     assert len(held) == 1
 

@@ -6,7 +6,6 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -69,7 +68,6 @@ def pushed(redis: redis_py.Redis) -> dict[str, Any]:
     return {name: value for name, value in job.items() if name in VALUES}
 
 
-EXPIRIES = {"expires_in", "expires_at"}  # each replaces the other, so they have tests of their own
 # Together they are one field of the payload, see tests/features/unique/test_api.py.
 GROUPED = {"group_grace", "group_max_delay", "group_max_size"}
 PRIORITY = {"priority"}  # it is no field: it chooses the queue, see tests/runtime/test_priorities.py
@@ -78,7 +76,7 @@ PRIORITY = {"priority"}  # it is no field: it chooses the queue, see tests/runti
 def test_every_wire_option_of_the_engine_has_a_value_in_this_test() -> None:
     """Those of a feature have tests in its folder."""
     of_engine = set(options_of(WireOptions)) - set(options_of(FeatureOptions))
-    assert of_engine <= set(VALUES) | EXPIRIES | GROUPED | PRIORITY
+    assert of_engine <= set(VALUES) | GROUPED | PRIORITY
 
 
 def test_the_decorator_set_and_a_push_write_the_same_fields(app: App, redis: redis_py.Redis) -> None:
@@ -161,8 +159,6 @@ def test_an_option_that_is_not_given_is_not_written(app: App, redis: redis_py.Re
         ({"timeout": 0}, "timeout must be seconds above 0, is 0"),
         ({"log_level": "loud"}, "log_level must be one of debug, info, warn, warning, error, fatal, is 'loud'"),
         ({"dead": "no"}, "dead must be a bool, is 'no'"),
-        ({"expires_in": 0}, "expires_in must be seconds above 0 or a timedelta, is 0"),
-        ({"expires_at": "noon"}, "expires_at must be epoch seconds or a datetime, is 'noon'"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -195,45 +191,6 @@ def test_an_option_that_belongs_elsewhere_says_where(place: str, option: dict[st
 def test_a_queue_is_a_name(place: str, bad: Any, app: App) -> None:
     with pytest.raises(WorkersError, match="queue must be a name"):
         places(app)[place](queue=bad)
-
-
-# --- when a job expires
-
-
-def test_expires_in_counts_from_the_push_or_from_the_time_of_a_scheduled_job() -> None:
-    hour = EnqueueOptions(expires_in=3_600)
-    assert hour.fields == {}
-    assert hour.fields_at(NOW) == {"expires_at": NOW + 3_600}
-    assert EnqueueOptions(expires_in=timedelta(hours=1), retry=2).fields_at(NOW) == {
-        "retry": 2, "expires_at": NOW + 3_600
-    }  # fmt: skip
-
-
-def test_expires_at_is_written_in_epoch_seconds(app: App, redis: redis_py.Redis) -> None:
-    at = datetime(2030, 1, 1, tzinfo=timezone.utc)
-    app.job("J", queue="q", expires_at=at)(run).enqueue()
-    app.job("J", queue="q")(run).set(expires_at=at.timestamp()).enqueue()
-    app.enqueue_with_options("q", "J", [], EnqueueOptions(expires_at=at))
-    assert [json.loads(raw)["expires_at"] for raw in queue(redis)] == [at.timestamp()] * 3
-
-
-def test_each_expiry_of_a_push_replaces_both_of_the_decorator_and_of_an_earlier_set() -> None:
-    for one, other in (({"expires_in": 60}, {"expires_at": NOW}), ({"expires_at": NOW}, {"expires_in": 60})):
-        assert EnqueueOptions(**other).over(CodeOptions(**one)).said == other  # type: ignore[typeddict-item]
-        assert EnqueueOptions(**one).replaced(**other).said == other
-    assert EnqueueOptions(retry=1).over(CodeOptions(expires_in=60)).said == {"retry": 1, "expires_in": 60}
-    assert EnqueueOptions(expires_in=60).replaced(expires_in=None).said == {}
-
-
-@pytest.mark.parametrize("place", ["@job", "set()", "EnqueueOptions"])
-def test_two_expiries_in_one_place_are_refused(place: str, app: App) -> None:
-    with pytest.raises(WorkersError, match="expires_in and expires_at are both given; give one of them"):
-        places(app)[place](expires_in=60, expires_at=NOW)
-
-
-def test_only_an_option_that_needs_something_of_the_worker_says_so() -> None:
-    assert EnqueueOptions(retry=3, timeout=5).needs == set()
-    assert EnqueueOptions(expires_in=60).needs == EnqueueOptions(expires_at=NOW).needs == {"expires"}
 
 
 # --- the options of the job's code apply when the payload has none

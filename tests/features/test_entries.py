@@ -15,6 +15,7 @@ from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import load
 from goworkers_py.features import FEATURES, NAMES, job_options
 from goworkers_py.features.feature import Feature
+from goworkers_py.features.message_parts import FeatureMessage
 from goworkers_py.features.verbs import FeatureVerbs
 from goworkers_py.observe.health_report import merged
 from goworkers_py.web.gauges import OfProcesses
@@ -98,6 +99,7 @@ def test_each_class_of_an_entry_is_in_the_module_that_type_checkers_read(feature
         (feature.options, "job_options", job_options.FeatureOptions.__annotations__),
         (feature.options_of_code, "job_options", job_options.FeatureOptionsOfCode.__annotations__),
         (feature.verbs, "admin", dir(FeatureVerbs)),
+        (feature.message, "message", dir(FeatureMessage)),
     ):
         if member:
             kind = getattr(import_module(f"goworkers_py.features.{feature.name}.{together}"), member)

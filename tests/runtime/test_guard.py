@@ -8,19 +8,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from apps import expiry, fresh_lease, job, net, open_quarantine, special_runs
+from apps import fresh_lease, job, net, open_quarantine, special_runs
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import DiscardJob
-from goworkers_py.core.outcome import DISCARD, DONE, EXPIRED, Dead, Discard, Done, Expired, Outcome, Reschedule, Retry
+from goworkers_py.core.outcome import DISCARD, DONE, Dead, Discard, Done, Expired, Outcome, Reschedule, Retry
 from goworkers_py.features.batches.batch import Membership
 from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.chains.effects import EndLink
-from goworkers_py.features.expiry.run import Expiry
 from goworkers_py.features.in_process import InProcess
 from goworkers_py.links.chain import Run
 from goworkers_py.links.handlers import Handlers
-from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RESULTS, RunStats
 from goworkers_py.policy import consequences
 from goworkers_py.policy.needs import Needs
@@ -48,7 +46,7 @@ def never(message: Message) -> Outcome:
 
 
 def run(payload: bytes, chain: Run = lambda message: DONE, quarantine: Quarantine | None = None) -> Outcome:
-    guard = Guard(chain, net(), Needs(), quarantine or open_quarantine(fresh_lease()), expiry(), special_runs())
+    guard = Guard(chain, net(), Needs(), quarantine or open_quarantine(fresh_lease()), special_runs())
     return guard.run(Delivery(payload, "q", "me"))
 
 
@@ -71,7 +69,7 @@ def test_a_job_fails_that_is_struck_while_it_is_read_and_one_that_cannot_be_read
             raise faults.pop(0)
         return Message(delivery.payload, delivery.queue)
 
-    guard = Guard(never, net(), Needs(), open_quarantine(fresh_lease()), expiry(), special_runs(), read=read)
+    guard = Guard(never, net(), Needs(), open_quarantine(fresh_lease()), special_runs(), read=read)
     outcome = guard.run(Delivery(job("J", retry=True), "q", "me"))
     assert isinstance(outcome, ends_as)
     if isinstance(outcome, Retry):
@@ -89,7 +87,7 @@ def test_batch_and_chain_of_a_job_that_is_nested_too_deep_hear_of_its_death(stri
 
     ties = {"v": 1, "needs": ["batch", "chain"], "batch": {"id": "b"}, "chain": {"id": "c", "n": 2}}
     deep = job("J", jid="j", pyworkers=ties).replace(b'"args": []', b'"args": [' + b"[" * 150 + b"]" * 151)
-    guard = Guard(never, net(), Needs(), open_quarantine(fresh_lease()), expiry(), special_runs(), read=read)
+    guard = Guard(never, net(), Needs(), open_quarantine(fresh_lease()), special_runs(), read=read)
     outcome = guard.run(Delivery(deep, "q", "me"))
     assert isinstance(outcome, Dead)
     link, end = outcome.effects
@@ -196,7 +194,7 @@ def test_a_field_of_another_program_with_the_name_of_a_mark_changes_nothing(fiel
         ran.append(message.jid)
         return DONE
 
-    guard = Guard(chain, net(), Needs(), open_quarantine(fresh_lease()), expiry(), special_runs(), aggregation=never)
+    guard = Guard(chain, net(), Needs(), open_quarantine(fresh_lease()), special_runs(), aggregation=never)
     for jid, more in ("j", {}), ("k", {"expires_at": 9e9}):
         assert guard.run(Delivery(job(jid=jid, **more, **{field: "eu"}), "q", "me")) is DONE
     assert ran == ["j", "k"]
@@ -227,7 +225,7 @@ def test_a_job_that_a_rung_discards_is_logged_counted_and_told_of(caplog: pytest
     stats, told = RunStats(), []
     handlers = Handlers(death=[lambda message, error: told.append((message.jid, error))])
     refusing = dataclasses.replace(net(stats), handlers=handlers)
-    guard = Guard(never, refusing, Needs(), open_quarantine(fresh_lease()), expiry(), special_runs(None, Refusing()))
+    guard = Guard(never, refusing, Needs(), open_quarantine(fresh_lease()), special_runs(None, Refusing()))
     assert guard.run(Delivery(job(jid="j", region="eu"), "q", "me")) == Discard("of region eu")
     assert caplog.messages == ["discarded, and not run: of region eu"]
     assert [(jid, type(error), str(error)) for jid, error in told] == [("j", DiscardJob, "of region eu")]
@@ -239,40 +237,6 @@ def test_only_what_was_recovered_before_is_looked_at_by_the_quarantine() -> None
     assert run(job(jid="plain"), quarantine=quarantine) is DONE
     assert run(job(jid="recovered", recovered={"count": 1, "since": 1}), quarantine=quarantine) is DONE
     assert quarantine.ran == ["recovered"]
-
-
-RECOVERED = {"count": 1, "since": 1}
-PAST, FUTURE = 1.0, 4e9
-
-
-@pytest.mark.parametrize("field", ["expires_at", "expiry"])
-def test_a_job_whose_time_has_passed_is_dropped_and_no_code_sees_it(field: str) -> None:
-    assert run(job(**{field: PAST}), never) is EXPIRED
-    assert run(job(**{field: FUTURE})) is DONE
-
-
-def test_a_suspect_whose_time_has_passed_does_not_wake_the_quarantine() -> None:
-    quarantine = Suspicious()
-    assert run(job(recovered=RECOVERED, expires_at=PAST), never, quarantine) is EXPIRED
-    assert quarantine.ran == []
-
-
-def test_a_suspect_whose_time_passes_while_it_waits_to_run_alone_is_dropped() -> None:
-    now = PAST
-
-    class Waits(Suspicious):
-        def run(self, message: Message, delivery: Delivery, chain: Run) -> Outcome:
-            nonlocal now
-            now = FUTURE
-            return super().run(message, delivery, chain)
-
-    quarantine = Waits()
-    guard = Guard(
-        never, net(), Needs(), quarantine, Expiry(Handlers(), RunStats(), Counters(), lambda: now), special_runs()
-    )
-    payload = job(jid="late", recovered=RECOVERED, expires_at=2.0)
-    assert guard.run(Delivery(payload, "q", "me")) is EXPIRED
-    assert quarantine.ran == ["late"]
 
 
 def in_batch(**fields: object) -> bytes:
@@ -316,6 +280,6 @@ def test_a_job_that_cannot_wait_in_the_schedule_does_not_come_again_at_once(
     slept: list[float] = []
     monkeypatch.setattr("goworkers_py.core.machine.sleep", slept.append)
     runs = special_runs(ruby=HeldByAnother())
-    guard = Guard(never, net(), Needs(), open_quarantine(fresh_lease()), expiry(), runs)
+    guard = Guard(never, net(), Needs(), open_quarantine(fresh_lease()), runs)
     assert isinstance(guard.run(Delivery(job(**fields), "q", "me")), Reschedule)
     assert slept == pauses

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import redis as redis_py
-from apps import expiry, fields, fresh_lease, in_progress, job, net, own_broker, queue, shared, special_runs
+from apps import fields, fresh_lease, in_progress, job, net, own_broker, queue, shared, special_runs
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Settled, SettlementBatch
@@ -48,7 +48,7 @@ class Managing:
             pool.prefetch.record(time.monotonic() - began)
             return DONE
 
-        guard = Guard(chain, net(), Needs(), common.quarantine, expiry(), special_runs())
+        guard = Guard(chain, net(), Needs(), common.quarantine, special_runs())
         settler = Settler(self._broker.transport, pool, common, on_later=lambda at: None)
         lane = Lane("q", guard, RunStats(), Home("test"))
         self.made.append(Manager(pool, [lane], settler, self._broker.transport, common))

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import redis as redis_py
 from apps import (
-    expiry,
     fresh_lease,
     in_progress,
     job,
@@ -71,7 +70,7 @@ class Working:
         common = shared(self.lease, self.quarantine)
         self.counters = common.counters
         self.settler = Settler(broker.transport, pool, common, lambda at: None)
-        guard = Guard(chain, net(), Needs(), self.quarantine, expiry(), special_runs())
+        guard = Guard(chain, net(), Needs(), self.quarantine, special_runs())
         lanes = {"q": Lane("q", guard, RunStats(), Home("test"))}
         self.worker = Worker("worker:q:1", self.buffer, lanes, self.settler, common)
         self.worker.pause_after_fault_s = 0.01

@@ -29,7 +29,6 @@ from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.machine import awake_and_asleep
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.features.cancelling.service import Canceller
-from goworkers_py.features.expiry.run import Expiry
 from goworkers_py.features.groups.run import GroupMembers
 from goworkers_py.features.in_process import InProcess
 from goworkers_py.links.handlers import Handlers
@@ -139,11 +138,6 @@ def shared(lease: Lease | None = None, quarantine: Quarantine | None = None, clo
     return Shared(
         clock or Clock(), lease, Outage("Redis"), Counters(), quarantine or open_quarantine(lease), RunState()
     )
-
-
-def expiry() -> Expiry:
-    """Of a queue without handlers."""
-    return Expiry(Handlers(), RunStats(), Counters())
 
 
 def net(run_stats: RunStats | None = None) -> Net:

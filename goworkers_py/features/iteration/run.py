@@ -24,13 +24,14 @@ from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.home import RunHome
 from goworkers_py.core.outcome import Cancelled, Discard, Done, Keep, Outcome, Requeue, Reschedule
 from goworkers_py.core.push_blocks import holding
+from goworkers_py.features import FEATURES
 from goworkers_py.features.cancelling.tombstone import CancelRequest
 from goworkers_py.features.iteration.cursor import Cursor
 from goworkers_py.features.iteration.iterable import CURSOR
 from goworkers_py.policy import poison
 from goworkers_py.policy.registry import JobSpec
 from goworkers_py.wire import payload
-from goworkers_py.wire.message import EXPIRES_AT, EXPIRY, Message
+from goworkers_py.wire.message import Message
 
 log = logging.getLogger("goworkers_py.job")
 
@@ -46,7 +47,7 @@ LONGEST_BEHIND_S = 3_600.0
 LONGEST_S = 1_000_000_000
 
 # Fields that a job loses when it goes on later: it was begun in time, and its process has survived the run.
-_OF_THE_BEGIN = (EXPIRES_AT, EXPIRY, poison.FIELD)
+_OF_THE_BEGIN = (*(field for feature in FEATURES for field in feature.fields_until_begun), poison.FIELD)
 
 _FOREIGN = (
     "Sidekiq or a newer release of pyworkers has begun this iterable job, and this release cannot read its cursor: "

@@ -10,24 +10,21 @@ from typing import Protocol
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import UnreadablePayload
-from goworkers_py.core.outcome import Discard, Outcome
+from goworkers_py.core.outcome import Outcome
 from goworkers_py.features import RUNGS
 from goworkers_py.features.batches.run import BatchMembers
-from goworkers_py.features.expiry.run import Expiry
 from goworkers_py.links.chain import Run
 from goworkers_py.policy import poison
 from goworkers_py.policy.needs import Needs
 from goworkers_py.runtime.running.net import Net
 from goworkers_py.runtime.running.quarantine import Quarantine
-from goworkers_py.runtime.running.rungs import Rung, Rungs
+from goworkers_py.runtime.running.rungs import MARKED, Rung, Rungs
 from goworkers_py.runtime.running.special_runs import SpecialRuns, followed
-from goworkers_py.wire.message import EXPIRES_AT, EXPIRY, Message, reset_current, set_current
+from goworkers_py.wire.message import Message, reset_current, set_current
 from goworkers_py.wire.needs import FIELD as NEEDS
 
 log = logging.getLogger(__name__)
 
-# The mark of a delivery that came again and again.
-MARKED = "marked delivery"
 _OF_TIES = frozenset((NEEDS,))  # the marks of a job that has only the field `pyworkers`
 
 
@@ -44,7 +41,6 @@ class Guard:
         net: Net,
         needs: Needs,
         quarantine: Quarantine,
-        expiry: Expiry,
         runs: SpecialRuns,
         aggregation: Run | None = None,
         read: Callable[[Delivery], Message] | None = None,
@@ -60,7 +56,6 @@ class Guard:
         self._members = BatchMembers(needs)
         # Runs a job that may be a suspect. Replaced before the start where the broker keeps marks of deaths.
         self.run_suspect: RunSuspect = quarantine.run
-        self._expiry = expiry
         self._runs = runs
         self._ruby = runs.ruby
         self._registry = runs.registry
@@ -69,15 +64,11 @@ class Guard:
 
     def _own_rungs(self) -> dict[str, Rung]:
         """The rungs that are of this queue."""
-        expiring = frozenset((EXPIRES_AT, EXPIRY))
-        timely = Rung(lambda run, waits: partial(self._timely, run), fields=expiring, of_renewed=True)
         marked, poisoned = frozenset((MARKED,)), frozenset((poison.FIELD,))
         return {
             "cancelling": Rung(lambda run, waits: partial(self._uncancelled, run), always=True),
             "needs": Rung(lambda run, waits: partial(self._met, run), fields=frozenset((NEEDS,))),
-            "expiry": timely,
             "quarantine": Rung(lambda run, waits: partial(self._alone, run), marked, poisoned),
-            "expiry again": Rung(timely.wrap, marked, poisoned),
         }
 
     def run(self, delivery: Delivery) -> Outcome:
@@ -147,8 +138,8 @@ class Guard:
         if delivery.mark:
             marks |= {MARKED}
         outcome = self._rungs.run_of(marks)(message)
-        if type(outcome) is Discard and not hasattr(message, "outcome"):
-            self._net.refused(message, outcome)
+        if not hasattr(message, "outcome"):
+            self._net.unrun(message, outcome)
         return self._runs.with_ties(message, outcome)
 
     # --- the rungs, and the run inside of them
@@ -161,19 +152,13 @@ class Guard:
         canceller = self._runs.canceller
         outcome = canceller.never_run(message) if canceller.tombstones else None
         if outcome is not None:
-            self._expiry.run_stats.add_unrun(message.job_class, outcome)
+            self._net.run_stats.add_unrun(message.job_class, outcome)
             return outcome
         outcome = run(message)
         return outcome if message.cancel is None else followed(canceller.ended, message, outcome)
 
     def _met(self, run: Run, message: Message) -> Outcome:
         return self._needs.unmet(message) or run(message)
-
-    def _timely(self, run: Run, message: Message) -> Outcome:
-        fields = message.fields
-        if EXPIRES_AT in fields or EXPIRY in fields:
-            return self._expiry.dropped(message) or run(message)
-        return run(message)
 
     def _alone(self, run: Run, message: Message) -> Outcome:
         """`run_suspect` decides whether the job is a suspect."""

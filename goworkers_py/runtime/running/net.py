@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from goworkers_py.core.errors import BrokenOff, DiscardJob
-from goworkers_py.core.outcome import Dead, Discard, Outcome, Retry
+from goworkers_py.core.outcome import Dead, Discard, Expired, Outcome, Retry
 from goworkers_py.core.values import dataclass
 from goworkers_py.features.iteration.run import with_cursor
 from goworkers_py.links.chain import Run
@@ -62,10 +62,15 @@ class Net:
             return self.buried(message.raw, fault)
         return outcome
 
-    def refused(self, message: Message, outcome: Discard) -> None:
-        """A rung has discarded the job, whose code was not run. People see it as if the code had raised DiscardJob."""
-        message.failure = DiscardJob.__name__, outcome.why
+    def unrun(self, message: Message, outcome: Outcome) -> None:
+        """A rung has answered so, and the code of the job was not run. People see a discarded job as if the code had
+        raised DiscardJob."""
+        if not isinstance(outcome, Discard | Expired):
+            return
         self.run_stats.add_unrun(message.job_class, outcome)
+        if isinstance(outcome, Expired):
+            return
+        message.failure = DiscardJob.__name__, outcome.why
         with suppress(Exception):  # a log filter of the user's raises
             log.info("discarded, and not run: %s", outcome.why)
         self.handlers.tell_of_death(message, DiscardJob(outcome.why))

@@ -40,6 +40,7 @@ class Rung(NamedTuple):
 
 
 GROUPED = "group"  # the mark of such jobs
+MARKED = "marked delivery"  # that of a delivery that came again and again
 
 
 class Rungs:

@@ -95,6 +95,10 @@ def _no_facts(message: Message | None, line: str) -> Data:
     return {}
 
 
+def _no_times(message: Message) -> Sequence[tuple[str, float | None]]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class FeaturePages:
     """The part of a feature in the pages. Its templates are in the folder `templates` of the feature."""
@@ -105,6 +109,8 @@ class FeaturePages:
     # from anywhere: each field may have any type.
     job_facts: Callable[[Message | None, str], Data] = _no_facts
     job_rows: str = ""  # the template that shows these facts
+    # Times on the page of a job, with their labels; None: not shown.
+    job_times: Callable[[Message], Sequence[tuple[str, float | None]]] = _no_times
     shown_fields: frozenset[str] = frozenset()  # of the payload: they are not among its other fields then
     finds: Callable[[Visit, str], Iterable[Hit]] = _no_hits  # the pages whose names contain this text, see `find`
 

@@ -69,8 +69,9 @@ def times(found: FoundOnPage) -> list[tuple[str, float]]:
         ("Last failed", None if message is None else epoch(message.get("retried_at"))),
         (_TIMES.get(found.state, "There since"), found.job.at),
         ("Runs since", found.since if found.state == "running" else None),
-        ("Expires", None if message is None else message.expires_at),
     ]
+    if message is not None:
+        known += [time for feature in FEATURES if (pages := feature.pages()) for time in pages.job_times(message)]
     return [(label, at) for label, at in known if at is not None]
 
 

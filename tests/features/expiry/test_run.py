@@ -14,10 +14,10 @@ from waiting import eventually
 
 from goworkers_py import Message, current_message
 from goworkers_py.core.outcome import EXPIRED
-from goworkers_py.features.expiry.run import Expiry
-from goworkers_py.links.handlers import Handlers
+from goworkers_py.features.expiry.api import handlers_of
+from goworkers_py.features.expiry.run import ExpiringRuns
 from goworkers_py.observe.counters import Counters
-from goworkers_py.observe.run_stats import RESULTS, RunStats
+from goworkers_py.policy.registry import Registry
 
 NOW = 1_700_000_000.0
 
@@ -27,13 +27,18 @@ def message(**fields: Any) -> Message:
 
 
 @pytest.fixture
-def handlers() -> Handlers:
-    return Handlers()
+def registry() -> Registry:
+    return Registry()
 
 
 @pytest.fixture
-def expiry(handlers: Handlers) -> Expiry:
-    return Expiry(handlers, RunStats(), Counters(), lambda: NOW)
+def counters() -> Counters:
+    return Counters()
+
+
+@pytest.fixture
+def expiry(registry: Registry, counters: Counters) -> ExpiringRuns:
+    return ExpiringRuns(registry, counters, lambda: NOW)
 
 
 # --- which jobs expire
@@ -53,17 +58,17 @@ def expiry(handlers: Handlers) -> Expiry:
         ("expiry", NOW + 1, False),
     ],
 )
-def test_a_job_expires_when_its_time_has_passed(field: str, value: Any, dropped: bool, expiry: Expiry) -> None:
+def test_a_job_expires_when_its_time_has_passed(field: str, value: Any, dropped: bool, expiry: ExpiringRuns) -> None:
     assert expiry.dropped(message(**{field: value})) is (EXPIRED if dropped else None)
 
 
-def test_our_own_field_overrides_that_of_sidekiq_pro(expiry: Expiry) -> None:
+def test_our_own_field_overrides_that_of_sidekiq_pro(expiry: ExpiringRuns) -> None:
     assert expiry.dropped(message(expires_at=NOW + 1, expiry=NOW - 1)) is None
 
 
 @pytest.mark.parametrize("value", [None, True, "noon", [], {}, 1e30])
 def test_what_is_no_time_is_told_and_the_job_does_not_expire(
-    value: Any, expiry: Expiry, caplog: pytest.LogCaptureFixture
+    value: Any, expiry: ExpiringRuns, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert expiry.dropped(message(expires_at=value)) is None
     assert caplog.messages == ["its expires_at is no time in epoch seconds: the job does not expire"]
@@ -73,29 +78,28 @@ def test_what_is_no_time_is_told_and_the_job_does_not_expire(
 
 
 def test_a_job_that_expired_is_logged_counted_and_told(
-    expiry: Expiry, handlers: Handlers, caplog: pytest.LogCaptureFixture
+    expiry: ExpiringRuns, registry: Registry, counters: Counters, caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[str] = []
-    handlers.expiry.append(lambda message: told.append(message.jid))
+    handlers_of(registry).append(lambda message: told.append(message.jid))
     caplog.set_level(logging.INFO)
     expiry.dropped(message(expires_at=NOW - 2.5))
     [record] = caplog.records
     assert (record.levelname, record.getMessage()) == ("INFO", "expired: not begun by its expires_at, and not run")
     assert vars(record)["late"] == 2.5
     assert told == ["abc"]
-    assert expiry.counters.snapshot() == {"expired": 1}
-    assert expiry.run_stats.snapshot()["J"][RESULTS.index("expired")] == 1
+    assert counters.snapshot() == {"expired": 1}
 
 
 def test_a_handler_that_raises_changes_nothing_for_the_job_and_the_other_handlers(
-    expiry: Expiry, handlers: Handlers, caplog: pytest.LogCaptureFixture
+    expiry: ExpiringRuns, registry: Registry, caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[str] = []
 
     def fails(message: Message) -> None:
         raise SystemExit
 
-    handlers.expiry += [fails, lambda message: told.append(message.jid)]
+    handlers_of(registry)[:] = [fails, lambda message: told.append(message.jid)]
     assert expiry.dropped(message(expires_at=NOW - 1)) is EXPIRED
     assert told == ["abc"]
     assert "fails" in caplog.text
