@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from goworkers_py.core.clock import Clock
     from goworkers_py.core.command import Obey
     from goworkers_py.features.configuration.central import CentralSource
-    from goworkers_py.features.messages.receiver import Receiver
     from goworkers_py.features.standby.standby import Standby
     from goworkers_py.policy.registry import Registry
     from goworkers_py.runtime.launcher import Launcher
@@ -109,13 +108,11 @@ class Runner:
         partition = self._app.partition()
         return assemble(self.plan_of(partition), partition.broker, self._app.clock, partition.hints, obey)
 
-    def receiver(self, config: Config, partition: Partition) -> Receiver:
-        """Works the queues of `config` in the background, on a broker of its own."""
-        from goworkers_py.features.messages.receiver import Receiver
-
+    def launcher_beside(self, config: Config, partition: Partition) -> tuple[Launcher, Broker]:
+        """A launcher for the queues of `config` alone, and its broker, which is closed with it."""
         plan = self.plan_from(config)
         broker = self._app.open_broker(plan.config)
-        return Receiver(assemble(plan, broker, self._app.clock, partition.hints), broker)
+        return assemble(plan, broker, self._app.clock, partition.hints), broker
 
     def daemon(self, obey: Obey | None = None) -> Daemon:
         """The launchers of all partitions that this process works."""

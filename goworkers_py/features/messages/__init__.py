@@ -1,8 +1,11 @@
 """Typed messages: a class with fields, a channel and the code that runs for each message.
 
-`api`: sends and receives typed messages, see `App.send` and `App.receive`.
-`payload`: how the messages of one class become bodies, and back: their fields, in a version, by a codec.
-`receiver`: receives the messages of one channel in the background of any program.
-`typed_message`: messages that resolve themselves: a class with fields, a channel and the code that runs for each
-message.
+A class below `TypedMessage` declares a job whose only argument is the message (`typed_message`). Its fields become a
+body by a codec, and are read back by whichever version of the class receives them (`payload`). The channel is the queue
+of the job, so that a daemon resolves messages as it runs all jobs. A program that is no daemon receives them too, by a
+launcher for this one queue in its background (`receiver`).
+
+- `api`: `workers.send` and `workers.receive`.
+
+For users: docs/typed-messages.md.
 """

@@ -10,6 +10,7 @@ from goworkers_py.config.moments import Delay, after
 from goworkers_py.config.options import SERIAL, QueueConfig
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.levels import plain_level
+from goworkers_py.features.messages.receiver import Receiver
 from goworkers_py.features.messages.typed_message import TypedMessage, type_of
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from goworkers_py.api.runner import Runner
     from goworkers_py.config.job_options import SetOptions
     from goworkers_py.core.clock import Clock
-    from goworkers_py.features.messages.receiver import Receiver
 
 PartitionOf = Callable[[str], "Partition"]
 
@@ -54,7 +54,7 @@ def receive(runner: Runner, partition_of: PartitionOf, kind: type[TypedMessage],
     config = dataclasses.replace(
         partition.config, queues=(queue,), pools=(), process="", processes=1, max_jobs=0, max_memory=0, stats_port=0
     )
-    return runner.receiver(config, partition)
+    return Receiver(*runner.launcher_beside(config, partition))
 
 
 def _partition(kind: type[TypedMessage], partition_of: PartitionOf) -> Partition:
