@@ -8,7 +8,6 @@ from typing import Any
 
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.features import FEATURES
-from goworkers_py.features.iteration.iterable import is_iterable, takes_cursor
 
 
 def check_function(decorated: Any) -> None:
@@ -21,13 +20,8 @@ def check_function(decorated: Any) -> None:
         )
     if not callable(decorated):
         raise ConfigError(f"@job: {decorated!r} is no function; write @job, @job('Name') or @job(queue='mail')")
-
-    if is_iterable(decorated) and not takes_cursor(decorated):
-        name = getattr(decorated, "__qualname__", repr(decorated))
-        raise ConfigError(
-            f"@job: {name} is a generator function, so its jobs are iterable, and a run gets the cursor from which it "
-            f"goes on by keyword: write `def {name}(..., *, cursor=None)`, see docs/iteration.md"
-        )
+    for feature in FEATURES:
+        feature.check_function(decorated)
 
 
 def code_of(function: Callable[..., Any], options: Mapping[str, Any]) -> Callable[..., Any]:

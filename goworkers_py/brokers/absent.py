@@ -22,7 +22,6 @@ from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
 from goworkers_py.features.cancelling.contract import Cancels
 from goworkers_py.features.cancelling.tombstone import Tombstone
-from goworkers_py.features.iteration.cursor import Cursor, Iteration
 from goworkers_py.observe.executions import ByQueue
 from goworkers_py.wire.process_record import ProcessMember, ProcessSnapshot
 
@@ -117,12 +116,6 @@ class NoStore(Store):
 
     def sent(self, to: str, posted: Sequence[Posted]) -> None:
         """There is no outbox."""
-
-    def begin_iteration(self, jid: str, of: str) -> Iteration:
-        raise BrokerRefused(f"{self._name} keeps no cursor of an iterable job: push such jobs to a partition on Redis")
-
-    def checkpoint(self, jid: str, cursor: Cursor) -> bool:
-        return False
 
     def value(self, kind: str, jid: str) -> bytes | None:
         return None

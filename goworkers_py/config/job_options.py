@@ -28,7 +28,7 @@ from goworkers_py.config.option_values import (
     is_whole,
 )
 from goworkers_py.config.parsers import did_you_mean
-from goworkers_py.config.wire_options import GroupOptions, LifeOptions, RunOptions
+from goworkers_py.config.wire_options import GroupOptions, RunOptions
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.features.job_options import FeatureOptions, FeatureOptionsOfCode
 from goworkers_py.wire.needs import GROUP
@@ -41,7 +41,7 @@ _QUEUE = Option(is_name, "a name", "the queue in which the job waits", write=Non
 _PARTITION = Option(is_name, "a name", "the partition whose broker holds the queue, see docs/partitions.md", write=None)
 
 
-class WireOptions(RunOptions, LifeOptions, GroupOptions, FeatureOptions, total=False):
+class WireOptions(RunOptions, GroupOptions, FeatureOptions, total=False):
     """Their order is that of the docs."""
 
 

@@ -69,25 +69,6 @@ class RunOptions(TypedDict, total=False):
     ]
 
 
-class LifeOptions(TypedDict, total=False):
-    time_slice: Annotated[
-        float | None,
-        Option(
-            lambda value: is_number(value) and value > 0,
-            "seconds above 0",
-            "seconds after which an iterable job goes on behind the other jobs of its queue, see docs/iteration.md",
-        ),
-    ]
-    checkpoint: Annotated[
-        float | None,
-        Option(
-            lambda value: is_number(value) and value > 0,
-            "seconds above 0",
-            "seconds between two stores of the cursor of an iterable job; default 5",
-        ),
-    ]
-
-
 class GroupOptions(TypedDict, total=False):
     group_grace: Annotated[
         float | datetime.timedelta | None,

@@ -16,7 +16,6 @@ from goworkers_py.core.values import dataclass
 
 if TYPE_CHECKING:
     from goworkers_py.features.groups.group import Group
-    from goworkers_py.features.iteration.cursor import Cursor
 
 # How long a broker knows the id of a push, and of an effect that was applied.
 ID_LIFE_S = 86_400
@@ -208,23 +207,6 @@ class MeetTombstone:
     kind: ClassVar[str] = "cancel"
     size: ClassVar[int] = 0
     repeatable: ClassVar[bool] = True
-
-
-@dataclass(frozen=True, slots=True)
-class StoreCursor:
-    """Stores how far an iterable job has got, for its next run; at its end (`has_ended`) forgets it. It does nothing
-    when a later run has begun, or a later job with the same jid has its cursor there. A cursor that cannot be written
-    does not keep the job from being settled. Like NoteState, this effect may happen again."""
-
-    jid: str
-    cursor: Cursor
-    has_ended: bool = False
-    kind: ClassVar[str] = "cursor"
-    repeatable: ClassVar[bool] = True
-
-    @property
-    def size(self) -> int:
-        return len(self.cursor.value)
 
 
 StatusWord = Literal["queued", "working", "retrying", "complete", "failed", "stopped", "interrupted"]

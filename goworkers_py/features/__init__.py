@@ -6,8 +6,9 @@ one line here, its name, unless its rung must stand in a certain place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import Any
 
 from goworkers_py.features.feature import Feature
 
@@ -59,3 +60,8 @@ RUNGS = (
 def feature_of(contract: type) -> Feature:
     """The feature whose parts of brokers implement this contract."""
     return next(entry for entry in FEATURES if entry.contract == contract.__name__)
+
+
+def resumer_of(function: Callable[..., Any]) -> Feature | None:
+    """The feature whose runs of this function end early, and go on later."""
+    return next((entry for entry in FEATURES if entry.resumes(function)), None)

@@ -6,7 +6,7 @@ type checkers see it. A feature overrides the methods of the parts that it has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from goworkers_py.features.in_process import InProcess, Recovering, WorkerProcess
     from goworkers_py.policy.consequences import JobMove
     from goworkers_py.policy.registry import Registry
-    from goworkers_py.testing.steps import StepKind
+    from goworkers_py.testing.steps import CrashWay, StepKind
     from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
     from goworkers_py.wire.job_record import JobRecord
@@ -73,6 +73,16 @@ class Feature:
 
     def check(self, registry: Registry, config: Config) -> None:
         """Raises ConfigError, or warns, when the declarations of a program and its configuration do not go together."""
+
+    # --- the code of jobs
+
+    def check_function(self, function: Callable[..., Any]) -> None:
+        """Raises ConfigError for a function below `@job` that can never run as a job."""
+
+    def resumes(self, function: Callable[..., Any]) -> bool:
+        """Whether runs of such a function end early, and later ones go on there. Then `InProcess.resume` gets what the
+        function has returned, and the jobs have all `needs` of this feature."""
+        return False
 
     # --- moves and ends
 
@@ -148,6 +158,10 @@ class Feature:
     def steps(self) -> Mapping[str, StepKind]:
         """The verbs of that part that are steps of a job's code, for `workers.testing.crash_points`."""
         return {}
+
+    def crash_ways(self) -> Sequence[CrashWay]:
+        """The ways in which `workers.testing.crash_points` runs a job that this feature resumes."""
+        raise NotImplementedError
 
     # --- people
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from goworkers_py.core.delivery import Delivery
     from goworkers_py.core.effect import Effect
     from goworkers_py.core.outcome import Outcome
+    from goworkers_py.links.perform import CalledJob
     from goworkers_py.runtime.plan import Plan
     from goworkers_py.runtime.running.rungs import Rung
     from goworkers_py.runtime.service import BrokerService
@@ -36,6 +37,9 @@ class WorkerProcess(NamedTuple):
     # The outcome with all effects of this end of a run: for a feature that moves a job in a step of its own.
     ended: Callable[[Message, Outcome], Outcome]
     shown: Callable[[Iterable[Delivery]], None]  # to be called when the fleet sees that these jobs run
+    # Whether runs that can end early are to do so. A run asks at each place where it can end.
+    is_stopping: Callable[[], bool]
+    of_code: Broker  # the same broker, for what the code of a job asks: `crash_points` sees each call
 
 
 class InProcess:
@@ -48,6 +52,10 @@ class InProcess:
     def rungs(self) -> Mapping[str, Rung]:
         """By their names in `features.RUNGS`. A name that is not there stands in the place of `OTHERS`."""
         return {}
+
+    def resume(self, job: CalledJob) -> Outcome:
+        """Goes on with what the function of a job has returned, see `Feature.resumes`."""
+        raise NotImplementedError
 
     def ended(self, message: Message, outcome: Outcome) -> Outcome:
         """The outcome of a run, with the effects that follow from what a feature keeps of it, see `Delivery`."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from goworkers_py.features.atomic.job_options import AtomicOptions
 from goworkers_py.features.expiry.job_options import ExpiryOptions
+from goworkers_py.features.iteration.job_options import IterationOptions
 from goworkers_py.features.limits.job_options import LimitOptions
 from goworkers_py.features.tracking.job_options import TrackingOptions
 from goworkers_py.features.unique.job_options import UniqueOptions
 
 
-class FeatureOptions(TrackingOptions, UniqueOptions, ExpiryOptions, total=False):
+class FeatureOptions(TrackingOptions, UniqueOptions, ExpiryOptions, IterationOptions, total=False):
     """Options that `@job`, `set()` and a push accept."""
 
 

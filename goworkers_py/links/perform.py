@@ -13,17 +13,13 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
-import simplejson
-
 from goworkers_py.core import machine
-from goworkers_py.core.errors import ArgumentError, ArgumentsDoNotFit, BrokerUnavailable, UnknownJob
+from goworkers_py.core.errors import ArgumentError, ArgumentsDoNotFit, UnknownJob
 from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.home import HeldByRun, Home, RunHome
-from goworkers_py.core.outcome import DONE, REQUEUE, REQUEUE_LAST, Done, Outcome
+from goworkers_py.core.outcome import DONE, Done, Outcome
 from goworkers_py.core.strikes import target_of
 from goworkers_py.features.chains.payload import given
-from goworkers_py.features.iteration.iterable import CURSOR, is_generator
-from goworkers_py.features.iteration.run import NULL, BeginIteration
 from goworkers_py.links.around import Arounds
 from goworkers_py.links.chain import Run
 from goworkers_py.policy.registry import JobSpec, Registry
@@ -43,13 +39,36 @@ NO_MORE: Mapping[str, Any] = MappingProxyType({})
 Around = Callable[[Coroutine[Any, Any, Any], Message], Coroutine[Any, Any, Any]]
 
 
+class CalledJob:
+    """A job whose function was called, for a feature that goes on with what the function has returned."""
+
+    def __init__(self, spec: JobSpec, message: Message, returned: Any, around: Around | None) -> None:
+        self.spec, self.message, self.returned = spec, message, returned
+        self._around = around
+
+    def call_again(self, more: Mapping[str, Any]) -> Any:
+        """Calls the function anew, with these keyword arguments too."""
+        return _call(self.spec, self.message, more)
+
+    def in_own_loop(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return _run_in_own_loop(coroutine, self.message, self._around)
+
+    def done(self, run_id: str, result: object) -> Done:
+        """After the job's code: the outcome, with the pushes that were held back. `run_id` is that of its effects."""
+        return _done(_release(self.message), self.message, run_id, result)
+
+
+Resume = Callable[[CalledJob], Outcome]
+NOT_RESUMED: Mapping[str, Resume] = MappingProxyType({})
+
+
 def perform(
     registry: Registry,
     here: RunHome = _NOWHERE,
     arounds: Arounds | None = None,
-    iterate: BeginIteration | None = None,
+    resumes: Mapping[str, Resume] = NOT_RESUMED,
 ) -> Run:
-    """`iterate` begins a run of an iterable job; None: the jobs are not iterated."""
+    """`resumes` go on with what the functions return of jobs that features resume, by the names of these features."""
     around = _of_coroutines(arounds)
     spec_of = registry.spec_of
     forks = FORKS.count  # in the workers' process: it is the one that builds the chain
@@ -70,8 +89,8 @@ def perform(
             # The result is asked, because a partial or a decorated function does not show that it is async.
             if result is not None and inspect.iscoroutine(result):
                 result = _run_in_own_loop(result, message, around)
-            elif result is not None and spec.iterable and iterate is not None and is_generator(result):
-                return _iterate(iterate, spec, message, result, around)
+            elif result is not None and spec.resumed_by and (resume := resumes.get(spec.resumed_by)) is not None:
+                return resume(CalledJob(spec, message, result, around))
         except TypeError as error:
             _raise_if_unfit(spec, message, error)
             raise
@@ -83,25 +102,6 @@ def perform(
         return DONE if plain else _done(held, message, message.jid, result)
 
     return run
-
-
-def _iterate(begin: BeginIteration, spec: JobSpec, message: Message, generator: Any, around: Around | None) -> Outcome:
-    """Runs the generator. It has not begun, so it is replaced by one that goes on from the cursor, if there is one."""
-    try:
-        run = begin(spec, message)
-    except BrokerUnavailable as error:
-        log.warning("the job goes back to its queue, because its cursor cannot be read now: %s", error)
-        return REQUEUE_LAST
-    if run is None:
-        return REQUEUE
-    run.check()
-    if run.cursor != NULL:
-        generator = _call(spec, message, {CURSOR: simplejson.loads(run.cursor)})
-    if inspect.isasyncgen(generator):
-        result = _run_in_own_loop(run.async_loop(generator), message, around)
-    else:
-        result = run.loop(generator)
-    return run.ended_well(_done(_release(message), message, run.id, result))
 
 
 def _of_coroutines(arounds: Arounds | None) -> Around | None:

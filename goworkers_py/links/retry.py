@@ -12,7 +12,6 @@ from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentsDoNotFit, DiscardJob, JobCancelled, RetryJob, UnknownJob
 from goworkers_py.core.outcome import CANCELLED, KEEP, Dead, Discard, Done, Outcome, Retry
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.iteration.run import with_cursor
 from goworkers_py.links.chain import Run
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.observe.log_format import time_text
@@ -43,9 +42,9 @@ class RetryLink:
                 return outcome if message.cancel is None else self._gave_up(message, outcome)
             except BaseException as error:  # also SystemExit: a job that calls sys.exit has failed, the worker has not
                 try:
-                    return with_cursor(message, self._failed(message, error))
+                    return with_kept(message, self._failed(message, error))
                 except BaseException:  # `error` raises when its type or text is read
-                    return with_cursor(message, self._failed(message, in_place_of(error)))
+                    return with_kept(message, self._failed(message, in_place_of(error)))
 
         return run
 
@@ -55,7 +54,7 @@ class RetryLink:
         asked = request is not None and request.seen and not request.retry and not request.lost
         if isinstance(outcome, Done) and asked and not self.registry.may_be_interrupted(message):
             log.info("cancelled while it ran")
-            return with_cursor(message, CANCELLED)
+            return with_kept(message, CANCELLED)
         return outcome
 
     def _failed(self, message: Message, error: BaseException) -> Outcome:
@@ -84,6 +83,12 @@ class RetryLink:
         if isinstance(outcome, Dead | Discard):
             self.handlers.tell_of_death(message, error)
         return outcome
+
+
+def with_kept(message: Message, outcome: Outcome) -> Outcome:
+    """The outcome of a run that raised, with what a feature keeps of the run."""
+    on_raised = getattr(message, "on_raised", None)
+    return outcome if on_raised is None else on_raised(outcome)
 
 
 def _log_no_failure(error: BaseException, delay_s: float) -> None:

@@ -11,13 +11,11 @@ from typing import Any
 from goworkers_py.config.job_options import NOTHING_SAID, CodeOptions
 from goworkers_py.core.errors import ConfigError, UnknownJob
 from goworkers_py.core.values import dataclass
-from goworkers_py.features import FEATURES
-from goworkers_py.features.iteration.iterable import is_iterable
+from goworkers_py.features import FEATURES, resumer_of
 from goworkers_py.observe.job_log_levels import level_named
 from goworkers_py.policy.arguments import Arguments
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import Message
-from goworkers_py.wire.needs import ITERATE
 
 QueueHandler = Callable[[Message], Any]
 NO_MARKS: frozenset[str] = frozenset()
@@ -35,18 +33,20 @@ class JobSpec:
     own: CodeOptions = field(default_factory=CodeOptions, compare=False)  # without the defaults of the application
     arguments: Arguments = field(init=False, compare=False, repr=False)
     aggregate: JobSpec | None = field(init=False, compare=False, repr=False, default=None)  # of its groups
-    iterable: bool = field(init=False, compare=False, repr=False)  # the function is a generator function
+    # The name of the feature that ends its runs early, and goes on later; empty: none, see `Feature.resumes`.
+    resumed_by: str = field(init=False, compare=False, repr=False)
     marks: frozenset[str] = field(init=False, compare=False, repr=False)  # names of features, see `Feature.marks_class`
     needs: frozenset[str] = field(init=False, compare=False, repr=False)  # of the worker, see `wire.needs`
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arguments", Arguments(self.name, self.function))
-        object.__setattr__(self, "iterable", not self.takes_message and is_iterable(self.function))
+        resumer = None if self.takes_message else resumer_of(self.function)
+        object.__setattr__(self, "resumed_by", "" if resumer is None else resumer.name)
         object.__setattr__(
             self, "marks", frozenset(feature.name for feature in FEATURES if feature.marks_class(self.options))
         )
         of_features = {need for feature in FEATURES for need in feature.needs_of_class(self.options)}
-        object.__setattr__(self, "needs", frozenset({*of_features, *((ITERATE,) if self.iterable else ())}))
+        object.__setattr__(self, "needs", frozenset({*of_features, *(() if resumer is None else resumer.needs)}))
 
     def aggregated_by(self, aggregate: JobSpec) -> None:
         """While modules are imported."""
@@ -112,9 +112,9 @@ class Registry:
         return self.options_for(message).get("interrupt") is not False
 
     def is_interrupted_by_cancel(self, message: Message) -> bool:
-        """False for an iterable job too: it ends at its next yield."""
+        """False also where runs end early: such a run looks for a cancel itself."""
         spec = self.spec_of(message)
-        return spec is None or (spec.options.get("interrupt") is not False and not spec.iterable)
+        return spec is None or (spec.options.get("interrupt") is not False and not spec.resumed_by)
 
     def log_level_for(self, message: Message) -> int | None:
         if "log_level" in message.fields:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,10 +26,9 @@ from goworkers_py.features.groups.aggregates import Aggregates
 from goworkers_py.features.groups.link import aggregate
 from goworkers_py.features.groups.run import GroupMembers
 from goworkers_py.features.in_process import InProcess, WorkerProcess
-from goworkers_py.features.iteration.run import BeginIteration, begin_iteration
 from goworkers_py.links.chain import Run, adapt, wrap_all
 from goworkers_py.links.log import log_runs
-from goworkers_py.links.perform import perform
+from goworkers_py.links.perform import Resume, perform
 from goworkers_py.links.retry import RetryLink
 from goworkers_py.links.stats import stats
 from goworkers_py.links.term import in_term
@@ -193,8 +192,8 @@ class _Assembly:
         plan = self._plan
         if (fence := self._broker.fence) is not None:
             plan = replace(plan, term=Term(fence, self._broker))
-        iterate = begin_iteration(self._broker.store, lambda: shared.state.quiet, shared.clock.wall)
-        lanes = [lane_of(plan, pool, queue, self._watchdog, shared, self._runs, iterate) for queue in pool.queues]
+        resumes = resumes_of(self._by_feature)
+        lanes = [lane_of(plan, pool, queue, self._watchdog, shared, self._runs, resumes) for queue in pool.queues]
         if (marked_runs := self._marked_runs()) is not None:
             for lane in lanes:
                 lane.guard.run_suspect = marked_runs.run
@@ -272,22 +271,30 @@ def parts_of_features(
     running: Callable[[], Iterable[Delivery]],
     runs: Callable[[], SpecialRuns],
     shown: Callable[[Iterable[Delivery]], None] = lambda deliveries: None,
+    is_stopping: Callable[[], bool] | None = None,
+    of_code: Broker | None = None,
 ) -> dict[str, InProcess]:
-    """The parts of all features in a process, by the feature. `runs` is called while jobs run."""
+    """The parts of all features in a process, by the feature. `runs` is called while jobs run. The last two: None where
+    no test looks."""
 
     def ended(message: Message, outcome: Outcome) -> Outcome:
         return runs().with_ties(message, outcome)
 
-    process = WorkerProcess(plan, broker, shared, running, ended, shown)
+    stops = is_stopping or (lambda: shared.state.quiet)
+    process = WorkerProcess(plan, broker, shared, running, ended, shown, stops, of_code or broker)
     return {feature.name: part for feature in FEATURES if (part := feature.in_process(process)) is not None}
 
 
+def resumes_of(by_feature: Mapping[str, InProcess]) -> dict[str, Resume]:
+    return {name: part.resume for name, part in by_feature.items() if type(part).resume is not InProcess.resume}
+
+
 def lane_of(
-    plan: Plan, pool: Pool, queue: str, watch: Watch, shared: Shared, runs: SpecialRuns, iterate: BeginIteration
+    plan: Plan, pool: Pool, queue: str, watch: Watch, shared: Shared, runs: SpecialRuns, resumes: Mapping[str, Resume]
 ) -> Lane:
-    """The test modes run jobs through such a lane too. `iterate` begins the runs of iterable jobs."""
+    """The test modes run jobs through such a lane too. `resumes`: see `links.perform`."""
     run_stats = RunStats(plan.registry.names_in(base_of(queue)))
-    chain = _chain(plan, pool, queue, run_stats, watch, shared.clock, iterate)
+    chain = _chain(plan, pool, queue, run_stats, watch, shared.clock, resumes)
     aggregation = _chain(plan, pool, queue, run_stats, watch, shared.clock)
     needs = Needs(Timestamps(plan.config.timestamps), shared.clock.wall)
     net = Net(_retry_policy(plan), plan.registry, plan.handlers, run_stats, shared.clock.at_latest)
@@ -307,18 +314,18 @@ def _chain(
     run_stats: RunStats,
     watch: Watch,
     clock: Clock,
-    iterate: BeginIteration | None = None,
+    resumes: Mapping[str, Resume] | None = None,
 ) -> Run:
-    """The whole chain around a job of one queue, from the outermost link inwards. Without `iterate`, around the
+    """The whole chain around a job of one queue, from the outermost link inwards. Without `resumes`, around the
     function that aggregates a group."""
     config, timestamps = plan.config, Timestamps(plan.config.timestamps)
     # A retry is counted from the latest time that the server's clock may show: it is never early.
     retry = RetryLink(_retry_policy(plan), plan.registry, plan.handlers, clock.at_latest)
     outer = [adapt(link) for link in plan.links.prepended]
     inner = [*plan.links.appended, *plan.queue_links.get(queue, ())]
-    registry = plan.registry if iterate is not None else Aggregates(plan.registry)
+    registry = plan.registry if resumes is not None else Aggregates(plan.registry)
     return wrap_all(
-        perform(registry, RunHome(config.home, lambda: timestamps.write(clock.wall())), plan.arounds, iterate),
+        perform(registry, RunHome(config.home, lambda: timestamps.write(clock.wall())), plan.arounds, resumes or {}),
         [
             *([in_term(plan.term)] if plan.term is not None else []),
             *([retry] if outer else []),  # for the exceptions of the user's outer links
@@ -329,7 +336,7 @@ def _chain(
             time_limit(plan.registry, clock, watch),
             *map(adapt, inner),
             *plan.arounds.links(),
-            *([aggregate] if iterate is None else []),
+            *([aggregate] if resumes is None else []),
         ],
     )
 

@@ -6,7 +6,7 @@ import copy
 import difflib
 import pprint
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,17 +16,15 @@ from goworkers_py.api.job import Signature
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.iteration.run import LONGEST_S, begin_iteration
+from goworkers_py.features import resumer_of
 from goworkers_py.testing.enqueued_job import call_text
 from goworkers_py.testing.runner import SandboxRunner, as_worker
 from goworkers_py.testing.sandbox import MOST_RUNS, Sandbox, must_raise
-from goworkers_py.testing.steps import Step, Steps
+from goworkers_py.testing.steps import CrashWay, Step, Steps
 from goworkers_py.wire.failure import own_traceback
 from goworkers_py.wire.hints import own_function
 from goworkers_py.wire.message import new_jid
 
-# Seconds between the checkpoints of an iterable job: it makes none, or one at each yield.
-NEVER, ALWAYS = float(LONGEST_S), 1e-9
 MOST_POINTS, LONGEST_DIFFERENCE = 5, 20
 LONGEST_JOIN_S = 5.0
 
@@ -54,23 +52,18 @@ class CrashPoint:
     of: int
     at: int  # among all steps
     checkpoint_s: float | None  # of an iterable job
+    way: str  # in which the job ran, for people
 
     def __str__(self) -> str:
         if self.step is END:
-            return f"killed at its end, before its acknowledgement{self._cursors}"
+            return f"killed at its end, before its acknowledgement{self.way}"
         if self.step.kind == "line":
-            return f"killed before line {self.step.where} in {self.step.about}{self._cursors}"
+            return f"killed before line {self.step.where} in {self.step.about}{self.way}"
         place = ", ".join(filter(None, (self.step.about, self.step.where)))
         step = f"{self.step.kind} {self.number} of {self.of}{f' ({place})' if place else ''}"
         if self.when == "stop":
             return f"stopped at {step}"
-        return f"killed {'at' if self.step.kind == 'yield' else self.when} {step}{self._cursors}"
-
-    @property
-    def _cursors(self) -> str:
-        if self.checkpoint_s is None or self.step.kind == "checkpoint":
-            return ""
-        return ", without a checkpoint" if self.checkpoint_s == NEVER else ", with a checkpoint at each yield"
+        return f"killed {'at' if self.step.kind == 'yield' else self.when} {step}{self.way}"
 
     def steps(self, file: str) -> Steps:
         """The steps of a run that ends here. At its end no step does it."""
@@ -107,30 +100,31 @@ class Trial:
         if options.said.get("group"):
             raise ArgumentError(f"{spec.name} joins a group, which runs as one job: say {spec.name}.set(group=None)")
         self._app, self._call, self._state, self._reset, self._pushed = app, call, state, reset, pushed
-        self._checkpoints = (NEVER, ALWAYS) if spec.iterable else (None,)
+        resumer = resumer_of(spec.function)
+        self._ways = (CrashWay(),) if resumer is None else resumer.crash_ways()
         self._file = _file_of(spec.function) if lines else ""
         self._jid = new_jid()  # the same in each run: the job may use it as a key
 
     def check(self) -> list[CrashPoint]:
         """Raises AssertionError where an end differs."""
         __tracebackhide__ = True
-        points: list[CrashPoint] = []
-        expected = self._run(Steps(), self._checkpoints[0])
-        for checkpoint_s in self._checkpoints:
+        points: list[tuple[CrashPoint, CrashWay]] = []
+        expected = self._run(Steps(), self._ways[0])
+        for way in self._ways:
             steps = Steps(self._file)
             # A comparison is worth nothing where two undisturbed runs differ.
-            if differences := [*_differences(expected, self._run(steps, checkpoint_s))]:
+            if differences := [*_differences(expected, self._run(steps, way))]:
                 raise AssertionError("\n    ".join([f"{self._name} {UNLIKE}:", *differences]))
-            points += _points(steps.made, checkpoint_s)
-        found = [(point, differences) for point in points if (differences := self._after(point, expected))]
+            points += [(point, way) for point in _points(steps.made, way)]
+        found = [(point, differences) for point, way in points if (differences := self._after(point, way, expected))]
         if found:
             raise AssertionError(self._failure_text(found, len(points)))
-        return points
+        return [point for point, _ in points]
 
-    def _after(self, point: CrashPoint, expected: _End) -> list[str]:
+    def _after(self, point: CrashPoint, way: CrashWay, expected: _End) -> list[str]:
         """The differences after a crash at this point."""
         try:
-            return [*_differences(expected, self._run(point.steps(self._file), point.checkpoint_s, point))]
+            return [*_differences(expected, self._run(point.steps(self._file), way, point))]
         except Exception as error:
             return [f"it failed: {type(error).__name__}: {error}"]
 
@@ -147,13 +141,13 @@ class Trial:
     def _name(self) -> str:
         return call_text(self._call.job.name, self._call.args, self._call.kwargs)
 
-    def _run(self, steps: Steps, checkpoint_s: float | None, point: CrashPoint | None = None) -> _End:
+    def _run(self, steps: Steps, way: CrashWay, point: CrashPoint | None = None) -> _End:
         """From a fresh state to the end."""
         __tracebackhide__ = True
         with _Attempt(self._app, steps).open() as attempt:
             assert isinstance(attempt, _Attempt)
             self._reset()
-            attempt.push(self._call, self._jid, checkpoint_s)
+            attempt.push(self._call, self._jid, way.fields)
             as_worker(partial(attempt.run, self._jid, point))
             if self._pushed == "run":
                 attempt.run_all()
@@ -169,9 +163,8 @@ class _Attempt(Sandbox):
         self._steps = steps
         self._of_code = steps.around(self._broker)
 
-    def push(self, call: Signature, jid: str, checkpoint_s: float | None) -> None:
-        fields = {"jid": jid} if checkpoint_s is None else {"jid": jid, "checkpoint": checkpoint_s}
-        with self.app.with_client_link(lambda job: {**job, **fields}):
+    def push(self, call: Signature, jid: str, fields: Mapping[str, Any]) -> None:
+        with self.app.with_client_link(lambda job: {**job, "jid": jid, **fields}):
             if call.job.enqueue(*call.args, **call.kwargs) is None:
                 raise ArgumentError(f"{call.job.name} was not pushed: a client link, or its lock, has stopped the push")
 
@@ -203,10 +196,7 @@ class _Attempt(Sandbox):
             raise RuntimeError("this run did not come so far: do the steps of the job differ from run to run?")
 
     def _process(self) -> SandboxRunner:
-        steps = self._steps
-        return SandboxRunner(
-            self.app, self._broker, begin_iteration(steps.store(self._broker), steps.is_stopping, self.app.clock.wall)
-        )
+        return SandboxRunner(self.app, self._broker, self._steps.is_stopping, self._of_code)
 
     def left(self, only: str) -> Counter[str]:
         """The jobs that have not ended: all, or `only` the one with this jid."""
@@ -237,23 +227,23 @@ def _call(job: Any) -> str:
     return f"{call_text(job.job_class, job.args, job.kwargs)} in queue {job.queue}"
 
 
-def _points(steps: Sequence[Step], checkpoint_s: float | None) -> Iterator[CrashPoint]:
+def _points(steps: Sequence[Step], way: CrashWay) -> Iterator[CrashPoint]:
     """A step of the broker has one before it and one after it."""
     counts, numbers = Counter(step.kind for step in steps), Counter[str]()
     for at, step in enumerate(steps):
         numbers[step.kind] += 1
-        make = partial(
-            CrashPoint, step=step, number=numbers[step.kind], of=counts[step.kind], at=at, checkpoint_s=checkpoint_s
-        )
+        said = "" if step.kind == way.unsaid_at else way.said
+        number, of = numbers[step.kind], counts[step.kind]
+        make = partial(CrashPoint, step=step, number=number, of=of, at=at, checkpoint_s=way.checkpoint_s, way=said)
         if step.kind == "line":
             yield make("before")
         elif step.kind != "yield":
             yield make("before")
             yield make("after")
-        elif checkpoint_s == NEVER:  # else the checkpoints are there
+        elif way.ends_at_yields:
             yield make("after")
             yield make("stop")
-    yield CrashPoint("before", END, 1, 1, len(steps), checkpoint_s)
+    yield CrashPoint("before", END, 1, 1, len(steps), way.checkpoint_s, way.said)
 
 
 def _differences(expected: _End, end: _End) -> Iterator[str]:

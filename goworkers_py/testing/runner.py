@@ -12,6 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 from goworkers_py.api.app import App
+from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.admin import Place
 from goworkers_py.brokers.contracts.transport import SettlementBatch
 from goworkers_py.config.options import PoolConfig
@@ -22,13 +23,12 @@ from goworkers_py.core.outcome import REQUEUE, Keep, Outcome
 from goworkers_py.features.cancelling.service import Canceller
 from goworkers_py.features.groups.run import GroupMembers
 from goworkers_py.features.groups.service import GroupFlusher
-from goworkers_py.features.iteration.run import BeginIteration, begin_iteration
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.links.perform import close_own_loop
 from goworkers_py.links.time_limit import Watched
 from goworkers_py.observe.counters import Counters
 from goworkers_py.policy.poison import PoisonPolicy
-from goworkers_py.runtime.assembly import lane_of, parts_of_features
+from goworkers_py.runtime.assembly import lane_of, parts_of_features, resumes_of
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.pool import Pool
@@ -61,8 +61,14 @@ class _NoWatch:
 class SandboxRunner:
     """Made for each call of `run_all` and each inline push: so it sees what the program has declared until then."""
 
-    def __init__(self, app: App, broker: FakeBroker, iterate: BeginIteration | None = None) -> None:
-        """`iterate` begins the runs of iterable jobs; None: as in a process that does not stop."""
+    def __init__(
+        self,
+        app: App,
+        broker: FakeBroker,
+        is_stopping: Callable[[], bool] = lambda: False,
+        of_code: Broker | None = None,
+    ) -> None:
+        """`is_stopping`, `of_code`: see `WorkerProcess`."""
         plan = app.runner.plan()
         given = plan.handlers
         handlers = Handlers([self._failed, *given.error], given.death, given.cancel)
@@ -72,10 +78,12 @@ class SandboxRunner:
         self._scheduler = Scheduler(broker.store, plan.config, DueHints(), app.clock, shared.outage)
         self._relay = Relay(broker.store, plan.destinations, shared.outage)
         canceller = Canceller(broker.cancels, plan.registry, handlers, lambda: (), shared.outage)
-        self._iterate = iterate or begin_iteration(broker.store, lambda: False, app.clock.wall)
         parts = recovering(plan.registry, plan.config, app.clock.wall)
         self._judge = judge_by(PoisonPolicy.of(plan.config), parts, app.clock.wall)
-        self._parts = [*parts_of_features(plan, broker, shared, tuple, lambda: self._runs).values()]
+        by_feature = parts_of_features(
+            plan, broker, shared, tuple, lambda: self._runs, is_stopping=is_stopping, of_code=of_code
+        )
+        self._parts, self._resumes = [*by_feature.values()], resumes_of(by_feature)
         groups = GroupMembers(broker, plan.registry, canceller, app.clock.wall)
         self._runs = SpecialRuns(plan.registry, canceller, groups, self._parts, None, app.clock.wall)
         self._flusher = GroupFlusher(broker, plan, app.clock.wall, shared.outage)
@@ -157,7 +165,7 @@ class SandboxRunner:
     def _lane(self, queue: str) -> Lane:
         if queue not in self._lanes:
             pool = Pool(PoolConfig(queue, (queue,)))
-            self._lanes[queue] = lane_of(self._plan, pool, queue, _NoWatch(), self._shared, self._runs, self._iterate)
+            self._lanes[queue] = lane_of(self._plan, pool, queue, _NoWatch(), self._shared, self._runs, self._resumes)
         return self._lanes[queue]
 
     def _failed(self, message: Message, error: BaseException) -> None:

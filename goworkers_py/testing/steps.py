@@ -1,7 +1,8 @@
 """The steps of a running job at its broker, and the end of its process at one of them.
 
-The job's own calls of the broker go through this module: pushes, blocks under a limit, checkpoints. Those of the worker
-around the job do not. If asked for, each line of the job's file is a step too.
+The job's own calls of the broker go through this module: pushes, blocks under a limit, and what a feature does for the
+code of the job, such as checkpoints. Those of the worker around the job do not. If asked for, each line of the job's
+file is a step too.
 
 A process that is to end at a step ends by `ProcessKilled`, raised in the job's thread. From then on every call of the
 job raises it again, and nothing that the job does reaches the broker.
@@ -12,13 +13,13 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from functools import cache, partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, cast
 
 from goworkers_py.brokers.broker import Broker
-from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.values import dataclass
 from goworkers_py.features import FEATURES
@@ -35,7 +36,7 @@ class ProcessKilled(BaseException):
 class Step:
     """A step that a job has made."""
 
-    kind: str  # push, checkpoint, yield, batch, cancel, line, or of a feature
+    kind: str  # push, yield, batch, cancel, line, or of a feature
     about: str = ""  # the class that was pushed, the name of the limit, ...
     where: str = ""  # file and line of the program
 
@@ -51,6 +52,18 @@ class StepKind:
     has_done: Callable[[Any], bool] = lambda _: True  # whether the call with this result has done something
     about: Callable[[Arguments], str] = lambda _: ""
     ignored_when_dead: bool = False  # the code of a job that cleans up; any other call raises ProcessKilled again
+    by_worker: bool = False  # for the code of the job: no line of the program makes it
+
+
+@dataclass(frozen=True)
+class CrashWay:
+    """A way in which `crash_points` runs a job. One of iterable jobs has its `fields` in the payload."""
+
+    checkpoint_s: float | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    said: str = ""  # behind a crash point, for people
+    unsaid_at: str = ""  # the kind of the steps that say it themselves
+    ends_at_yields: bool = True
 
 
 def _pushed(args: Arguments) -> str:
@@ -69,7 +82,6 @@ _STEPS = {
     ("chains", "push"): StepKind("push", bool, lambda _: "chains"),
     ("chains", "cancel"): StepKind("cancel", bool, lambda _: "chains"),
     ("cancels", "ask"): StepKind("cancel", about=lambda _: "cancels"),
-    ("store", "checkpoint"): StepKind("checkpoint", bool, lambda args: f"cursor {args[1].value}"),
     **{("batches", verb): _of_batch(verb) for verb in ("open", "hold", "cancel", "close")},
     ("batches", "let_go"): _of_batch("let_go", lambda _: True),
 }
@@ -77,7 +89,7 @@ _STEPS = {
 MOST_OF_A_LINE = 2
 # All that the code of a job may ask, beside the parts of features. Not the beats of its blocks, which a thread of ours
 # sends.
-_PARTS = "transport", "chains", "batches", "cancels", "store", "admin"
+_PARTS = "transport", "chains", "batches", "cancels", "admin"
 # Modules between the job's code and a step.
 _BETWEEN = {"goworkers_py", "contextlib", "asyncio", "concurrent", "threading"}
 
@@ -92,7 +104,6 @@ class Steps:
         self.killed = self.stopped = False
         self._kill_before, self._kill_after, self._stop_at = kill_before, kill_after, stop_at
         self._delivery: Delivery | None = None  # of the run that is watched
-        self._iterates = False
         self._file = file
         self._often = Counter[int]()  # by the number of the line
         self._traced: Any = None  # what has traced this thread: a debugger, a measure of coverage
@@ -108,7 +119,7 @@ class Steps:
         """The run has ended. The next one is that of another process, if this one has."""
         if self._file:
             sys.settrace(self._traced)
-        self._delivery, self._iterates = None, False
+        self._delivery = None
         if self.killed or self.stopped:
             self._kill_before = self._kill_after = self._stop_at = -1
             self.killed = self.stopped = False
@@ -116,10 +127,6 @@ class Steps:
     def around(self, broker: Broker) -> Broker:
         """The broker as the code of the job sees it."""
         return cast(Broker, _Around(broker, self))
-
-    def store(self, broker: Broker) -> Store:
-        """The store as the worker sees it that iterates a job."""
-        return cast(Store, _Part("store", lambda: broker.store, self))
 
     def call(self, part: str, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Any) -> Any:
         """A call of the broker, by whatever thread."""
@@ -130,19 +137,18 @@ class Steps:
             if step is not None and step.ignored_when_dead:
                 return None
             raise ProcessKilled
-        self._iterates = self._iterates or name == "begin_iteration"
         if step is None:
             return function(*args, **kwargs)
         if len(self.made) == self._kill_before:
             self._kill()
         result = function(*args, **kwargs)
         if step.has_done(result):
-            self._make(Step(step.kind, step.about(args), "" if part == "store" else _where()))
+            self._make(Step(step.kind, step.about(args), "" if step.by_worker else _where()))
         return result
 
     def is_stopping(self) -> bool:
-        """Asked before the run of an iterable job, at each of its yields, and after the one at which it ends early."""
-        if self._iterates and not self.stopped:
+        """Asked at each yield of an iterable job, and after the one at which it ends early."""
+        if not self.stopped:
             self.stopped = len(self.made) == self._stop_at
             self._make(Step("yield"))
         return self.stopped

@@ -44,7 +44,7 @@ class Message(FeatureMessage):
 
     __slots__ = (
         "args", "begun_at", "cancel", "delivery", "expired", "failure", "fields", "gives", "held", "interrupt",
-        "iteration", "job_class", "keeps_result", "members", "on_progress", "outcome", "queue", "raw", "shown", "term",
+        "job_class", "keeps_result", "members", "on_progress", "on_raised", "outcome", "queue", "raw", "shown", "term",
         "thread",
     )  # fmt: skip
 
@@ -53,7 +53,8 @@ class Message(FeatureMessage):
     thread: int
     begun_at: float  # set when a worker begins the job, see `Delivery.begun_at`
     members: Sequence[Any]  # set for a job that aggregates a set, see `features.groups.payload.Member`
-    iteration: object  # set for an iterable job only, see `features.iteration.run`
+    # Set where a feature keeps something of the run: it gets the outcome of a run that raised, and adds its effects.
+    on_raised: Callable[[Outcome], Outcome]
     outcome: Outcome  # set when the chain of a job with ties has ended, see `runtime.running.net`
     term: Term  # set where the job runs behind a fence, see `links.term`
     delivery: Any  # set for a job with marks, see `runtime.running.rungs`

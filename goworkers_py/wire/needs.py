@@ -14,14 +14,13 @@ V = 1
 # The needs of the engine. Those of the features are in their entries, and `policy.known_needs` has all.
 BATCH = "batch"  # its end is counted in a batch
 CHAIN = "chain"  # its end pushes the next link of a chain
-ITERATE = "iterate"  # the code of the job is a generator function
 KWARGS = "kwargs"  # the job has keyword arguments
 TYPED = "typed"  # the job's code gets values of the types of its hints, not the JSON that stands for them
 GROUP = "group"  # it waits in a group, or aggregates one
 ENDED_SET = "ended-set"  # it ends the members of a set that was aggregated before
 # Each with the first release that knows it.
 OF_ENGINE = {
-    **dict.fromkeys((BATCH, CHAIN, GROUP, ITERATE, KWARGS, TYPED), "0.4.0"),
+    **dict.fromkeys((BATCH, CHAIN, GROUP, KWARGS, TYPED), "0.4.0"),
     ENDED_SET: "0.9.0",
 }
 

@@ -51,8 +51,6 @@ def test_no_job_waits_in_a_store_that_is_not_there() -> None:
     store = completed(Service()).store
     assert list(store.promote(JobState.RETRY, lambda payload, now: pytest.fail("called"), 10)) == [None]
     assert store.posted("other", 10) == []
-    with pytest.raises(BrokerRefused, match="the service keeps no cursor of an iterable job: push such jobs"):
-        store.begin_iteration("jid", "job")
 
 
 def test_cancels_are_refused_and_the_list_of_them_is_read_once() -> None:

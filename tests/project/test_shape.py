@@ -29,26 +29,27 @@ EXEMPT = {"__init__", "api.app", "api.producer", "testing.persistence"}
 # Modules of the engine that import a module of a feature, or spell one of its words, until that is behind a seam.
 STILL_IMPORT = {
     "admin.again", "admin.doctor", "admin.inspector", "admin.job_lookup", "admin.jobs", "admin.no_neighbours",
-    "api.client", "api.job", "api.job_function", "api.job_writer", "api.planning", "api.runner",
-    "api.worker_check", "brokers.absent", "brokers.contracts.fleet", "brokers.contracts.neighbours",
-    "brokers.contracts.store", "brokers.memory.admin", "brokers.memory.broker", "brokers.memory.jobs",
-    "brokers.memory.own_part", "brokers.memory.state", "brokers.memory.store", "brokers.rabbitmq.settlement",
+    "api.client", "api.job", "api.job_writer", "api.planning", "api.runner", "api.worker_check", "brokers.absent",
+    "brokers.contracts.fleet", "brokers.contracts.neighbours", "brokers.memory.admin", "brokers.memory.broker",
+    "brokers.memory.jobs", "brokers.memory.own_part", "brokers.memory.state", "brokers.rabbitmq.settlement",
     "brokers.redis.admin.admin", "brokers.redis.admin.line_jobs", "brokers.redis.admin.queue_jobs",
     "brokers.redis.admin.set_jobs", "brokers.redis.broker", "brokers.redis.fleet.stats", "brokers.redis.keys",
     "brokers.redis.neighbours", "brokers.redis.own_part", "brokers.redis.queues.effects",
-    "brokers.redis.queues.line_entry", "brokers.redis.queues.store", "brokers.redis.server.access", "cli.base",
-    "cli.calling", "cli.config", "cli.job", "cli.processes", "cli.recover", "config.loader",
-    "links.interruption", "links.perform", "links.retry", "policy.consequences", "policy.poison", "policy.registry",
-    "runtime.alive.reporter", "runtime.assembly", "runtime.launcher", "runtime.plan", "runtime.recovering.recoverer",
-    "runtime.running.guard", "runtime.running.net", "runtime.running.special_runs", "runtime.services",
-    "runtime.settling.settler", "testing.crashes", "testing.fake_broker", "testing.runner", "testing.sandbox",
+    "brokers.redis.queues.line_entry", "brokers.redis.server.access", "cli.base", "cli.calling", "cli.config",
+    "cli.job", "cli.processes", "cli.recover", "config.loader", "links.interruption", "links.perform",
+    "policy.consequences", "policy.poison", "runtime.alive.reporter", "runtime.assembly", "runtime.launcher",
+    "runtime.plan", "runtime.recovering.recoverer", "runtime.running.guard", "runtime.running.special_runs",
+    "runtime.services", "runtime.settling.settler", "testing.fake_broker", "testing.runner", "testing.sandbox",
     "testing.steps", "web.views.all_views", "web.views.job_actions", "web.views.job_facts", "web.views.partitions",
-    "web.views.process_commands", "web.views.processes", "web.views.running_jobs", "wire.containers", "wire.message",
-    "wire.process_record",
+    "web.views.process_commands", "web.views.processes", "web.views.running_jobs", "wire.containers",
+    "wire.message", "wire.process_record",
 }  # fmt: skip
 STILL_SPELL: set[str] = set()
 # Options of @job and fields of payloads.
-WORDS = {"unique_for", "unique_by", "unique_until", "on_conflict", "track", "retain"}
+WORDS = {
+    "unique_for", "unique_by", "unique_until", "on_conflict", "track", "retain",
+    "time_slice", "checkpoint", "iterate",
+}  # fmt: skip
 
 
 def name_of(path: Path) -> str:

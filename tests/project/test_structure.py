@@ -207,7 +207,7 @@ def test_all_json_is_by_the_public_interface_of_one_library() -> None:
 
 # They read what this package has written or the user's codec returns, or leave the error to their callers.
 READ_THEIR_OWN_JSON = {
-    "features.delays.redis_lists", "features.tracking.api", "links.perform", "system.daemon", "wire.codecs",
+    "features.delays.redis_lists", "features.iteration.run", "features.tracking.api", "system.daemon", "wire.codecs",
     "features.delays.task",
 }  # fmt: skip
 

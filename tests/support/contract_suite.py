@@ -27,6 +27,7 @@ from goworkers_py.brokers.redis.driver import connection
 from goworkers_py.config.options import Config
 from goworkers_py.features import feature_of
 from goworkers_py.features.groups.contract import Groups
+from goworkers_py.features.iteration.contract import Iterations
 from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.tracking.contract import Records
 from goworkers_py.features.unique.contract import Locks
@@ -49,12 +50,12 @@ WITHOUT_SERVER = ("memory", "dir")
 # of the same code, and what is their own has tests of its own in tests/brokers.
 NOT_MEASURED = ("dir", "cluster", "disque", "rabbitmq+redis")
 # The contracts of features, of which brokers have parts.
-CONTRACTS = (Records, Locks, Limits, Groups)
+CONTRACTS = (Records, Locks, Limits, Groups, Iterations)
 # By the name of a fixture, here or in a module, the capability or the part of a feature that it asks for.
 NEEDS: dict[str, Capability | type] = {
     "admin": Capability.ADMIN, "batches": Capability.BATCHES, "calls": Capability.CALLS, "cancels": Capability.CONTROL,
     "chains": Capability.CHAINS, "control": Capability.CONTROL, "groups": Groups,
-    "join": Capability.LEADERSHIP, "limits": Limits, "locks": Locks,
+    "join": Capability.LEADERSHIP, "iterations": Iterations, "limits": Limits, "locks": Locks,
     "metrics": Capability.METRICS, "periodic": Capability.PERIODIC, "publisher": Locks,
     "records": Records, "recoverable": Capability.LEASES, "store": Capability.STORE,
 }  # fmt: skip

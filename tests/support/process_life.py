@@ -25,10 +25,12 @@ from goworkers_py.brokers.redis.fleet.control import RedisControl
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.command import Command
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import MeetTombstone, PushJobs, ShowStatus, StoreCursor, StoreValue
+from goworkers_py.core.effect import MeetTombstone, PushJobs, ShowStatus, StoreValue
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import DONE, Cancelled, Dead, Done, Outcome, Requeue, Retry
+from goworkers_py.features.iteration.contract import Iterations
+from goworkers_py.features.iteration.effects import StoreCursor
 from goworkers_py.features.tracking.contract import Records, RunningMark
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.tie import RecordTie
@@ -191,9 +193,9 @@ def cancels(life: ProcessLife) -> object:
 
 def iterates(life: ProcessLife) -> object:
     """An iterable job begins, stores its cursor, ends for now, begins again and ends."""
-    payload, store = job("Iterable", jid="iterable"), life.broker.store
-    first = store.begin_iteration("iterable", "1.0").cursor
-    checked = store.checkpoint("iterable", first._replace(value="1"))
+    payload, iterations = job("Iterable", jid="iterable"), life.broker.require_part(Iterations)
+    first = iterations.begin("iterable", "1.0").cursor
+    checked = iterations.checkpoint("iterable", first._replace(value="1"))
     ends = []
     for has_ended in (False, True):
         life.redis.lpush("queue:q:me:inprogress", payload)

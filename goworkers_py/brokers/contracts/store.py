@@ -9,7 +9,6 @@ from goworkers_py.brokers.contracts.transport import Settled, SettlementBatch
 from goworkers_py.core.effect import Push
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.iteration.cursor import Cursor, Iteration
 
 # The states whose jobs wait for a time.
 TIMED = (JobState.SCHEDULED, JobState.RETRY)
@@ -79,17 +78,6 @@ class Store(Protocol):
 
     def sent(self, to: str, posted: Sequence[Posted]) -> None:
         """Removes pushes from an outbox, because they were published. A push that has left it already is no error."""
-
-    def begin_iteration(self, jid: str, of: str) -> Iteration:
-        """Counts one more run of an iterable job, and returns the cursor of the runs before. `of` tells the job from an
-        earlier one with the same jid, whose cursor is forgotten. Changes nothing where Sidekiq has begun the job.
-        Raises BrokerUnavailable and BrokerRefused; to ask again only counts one more."""
-
-    def checkpoint(self, jid: str, cursor: Cursor) -> bool:
-        """Stores the cursor of a run that goes on. False when a later run has begun, or the job has ended: then nothing
-        is stored. Nothing is stored either while a later job with the same jid has its cursor there; the answer is True
-        then, because two such jobs would end each other's runs for ever. The effect `StoreCursor` stores
-        the cursor of a run that ends."""
 
     def value(self, kind: str, jid: str) -> bytes | None:
         """Returns the value that a StoreValue with this id has stored. None when there is none, or its life is over."""

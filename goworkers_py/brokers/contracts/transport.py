@@ -180,12 +180,12 @@ class Transport(Protocol):
         MeetTombstone   the tombstone of the job is gone, and who has cancelled the job is told
         EndInBatch  the batch has counted the end of the job, see `features.batches.contract`
         EndLink     the next link of the chain is pushed, or the chain has stopped, see `features.chains.contract`
-        StoreCursor `Store.begin_iteration` returns the cursor from now on, unless a later run has begun
 
         ShowStatus  where Ruby looks for the status of the job, it is found from now on. It may do nothing
         FreeRubyLock, TakeRubyLock   where Ruby looks for its lock, the job holds it no more, or again. May do nothing
 
-        An effect of the last four that cannot be written does not keep the delivery from being settled.
+        An effect of the last three that cannot be written does not keep the delivery from being settled. The effects of
+        a feature are told in `effects` of its folder.
 
         A delivery whose effects cannot happen (a queue is damaged, say) is not settled: its result is the error. That
         is Unwritable where the outcome itself is the reason. The other deliveries are settled in the same call. A

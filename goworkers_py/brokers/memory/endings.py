@@ -22,7 +22,6 @@ from goworkers_py.core.effect import (
     PushEcho,
     PushJobs,
     ShowStatus,
-    StoreCursor,
     StoreValue,
     TakeRubyLock,
 )
@@ -47,7 +46,6 @@ class Endings:
             EndMember: self._end_member,
             StoreValue: lambda effect: state.values.put((effect.kind, effect.jid), effect.value, effect.life_s),
             MeetTombstone: lambda effect: state.tombstones.meet(effect.jid, effect.state),
-            StoreCursor: lambda effect: state.iterations.end_run(effect.jid, effect.cursor, effect.has_ended),
             # No program in Ruby reaches this memory.
             **dict.fromkeys((ShowStatus, FreeRubyLock, TakeRubyLock), lambda effect: None),
         }

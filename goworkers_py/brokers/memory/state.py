@@ -41,7 +41,6 @@ from goworkers_py.features import FEATURES
 from goworkers_py.features.cancelling.tombstones import Tombstones
 from goworkers_py.features.commands.channel_tables import ChannelTables
 from goworkers_py.features.groups.group_table import GroupTable
-from goworkers_py.features.iteration.memory import MemoryIterations
 from goworkers_py.features.periodic.schedule_table import ScheduleTable
 from goworkers_py.policy.consequences import moved
 
@@ -97,7 +96,6 @@ class State:
         self.fences: dict[str, FenceLease] = {}  # by the name of the fence
         self.channels = ChannelTables(lambda: self.clock())
         self.groups = GroupTable(lambda: self.clock())
-        self.iterations = MemoryIterations(lambda: self.clock())
         self.tombstones = Tombstones(lambda: self.clock())
         of_features = [make(self) for entry in FEATURES if (make := entry.memory()) is not None]
         self.parts: Sequence[MemoryPart] = [OwnPart(self.groups), *of_features]

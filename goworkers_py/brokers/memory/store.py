@@ -12,7 +12,6 @@ from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Outcome
-from goworkers_py.features.iteration.cursor import Cursor, Iteration
 
 
 class MemoryStore(Store):
@@ -65,14 +64,6 @@ class MemoryStore(Store):
         with self._state.lock:
             for post in posted:
                 self._state.unpost(to, post.receipt)
-
-    def begin_iteration(self, jid: str, of: str) -> Iteration:
-        with self._state.lock:
-            return self._state.iterations.begin(jid, of)
-
-    def checkpoint(self, jid: str, cursor: Cursor) -> bool:
-        with self._state.lock:
-            return self._state.iterations.checkpoint(jid, cursor)
 
     def value(self, kind: str, jid: str) -> bytes | None:
         with self._state.lock:

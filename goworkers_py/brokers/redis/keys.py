@@ -182,10 +182,6 @@ class Keys(SidekiqMetricKeys):
         """Holds how a job has ended that was to be cancelled. Also the channel on which that is told."""
         return f"{self.prefix}pyworkers:cancelled:{jid}"
 
-    def iteration(self, jid: str) -> str:
-        """Sidekiq's: where an iterable job is, and whether it was cancelled."""
-        return f"{self.prefix}it-{jid}"
-
     def status(self, jid: str) -> str:
         """The gem sidekiq-status': what it shows of a job."""
         return f"{self.prefix}sidekiq:status:{jid}"

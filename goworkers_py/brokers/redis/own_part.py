@@ -36,7 +36,6 @@ def part() -> RedisPart:
             "born_effects": ("born",),
             "group_effects": ("endset", "member"),
             "tombstone_effects": ("meet",),
-            "cursor_effects": ("cursor",),
             "sidekiq_status": ("status",),
             "ruby_lock_effects": ("unlock", "relock"),
         },

@@ -15,8 +15,8 @@ from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.home import Home, RunHome
 from goworkers_py.core.push_blocks import PushBlock, blocks_now, put_block
+from goworkers_py.features import resumer_of
 from goworkers_py.features.atomic.held_pushes import HeldPushes
-from goworkers_py.features.iteration.iterable import is_iterable
 from goworkers_py.wire.message import current_message
 
 NAME = "atomic"
@@ -93,7 +93,7 @@ os.register_at_fork(after_in_child=lambda: put_block(NAME, None))
 
 def atomically(function: Callable[P, R]) -> Callable[P, R]:
     """The function with its whole run inside `atomic`, also when it is async."""
-    if is_iterable(function):
+    if resumer_of(function) is not None:
         raise ConfigError(
             f"@job: {function.__qualname__} is iterable, and atomic=True holds back its pushes for all its runs; "
             "leave it out, and push inside of `with workers.atomic():` between two yields"

@@ -19,6 +19,7 @@ from goworkers_py.core.effect import KEPT_S
 from goworkers_py.features.cancelling.contract import Cancels, Changed
 from goworkers_py.features.cancelling.tombstone import Tombstone
 from goworkers_py.features.iteration.cursor import CURSOR_LIFE_S
+from goworkers_py.features.iteration.redis_part import iteration_key
 from goworkers_py.wire.needs import is_version
 
 V = 1
@@ -79,14 +80,14 @@ class RedisCancels(Cancels):
 
     def elsewhere(self, jids: Collection[str], shown: Collection[str] = ()) -> set[str]:
         """Sidekiq cancels a job in the hash in which an iterable job keeps its place, sidekiq-status in its own."""
-        cancelled = self._holding([(jid, self._keys.iteration(jid)) for jid in jids], "cancelled")
+        cancelled = self._holding([(jid, iteration_key(self._keys, jid)) for jid in jids], "cancelled")
         stopped = self._holding([(jid, self._keys.status(jid)) for jid in shown], "stop")
         return {*cancelled, *(jid for jid, flag in stopped.items() if flag == b"true")}
 
     def ask_sidekiq(self, jid: str) -> bool:
         """Sidekiq stumbles over a hash with `cancelled` alone, so the other fields are written where it has not written
         them yet."""
-        key = self._keys.iteration(jid)
+        key = iteration_key(self._keys, jid)
         runs, *_ = self._connections.transaction(
             [
                 ("HGET", key, "ex"),

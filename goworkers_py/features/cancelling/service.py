@@ -40,9 +40,9 @@ from goworkers_py.features.batches.payload import batch_of
 from goworkers_py.features.cancelling.contract import Cancels
 from goworkers_py.features.cancelling.tombstone import CancelRequest, Tombstone
 from goworkers_py.features.chains.payload import chain_of
-from goworkers_py.features.iteration.run import with_cursor
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.links.interruption import cancel
+from goworkers_py.links.retry import with_kept
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService
@@ -187,7 +187,7 @@ class Canceller(BrokerService):
         if request.retry and goes_on:
             return outcome  # it did not run to its end: it is interrupted the next time
         if not request.retry and (goes_on or isinstance(outcome, FAILED)):
-            outcome = with_cursor(message, Cancelled())
+            outcome = with_kept(message, Cancelled())
         if isinstance(outcome, Cancelled):
             self._handlers.tell_of_cancel(message)
         met = MeetTombstone(message.jid, _word(outcome))

@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from goworkers_py.core.errors import ArgumentError, ConfigError
+from goworkers_py.features import resumer_of
 from goworkers_py.features.atomic.api import hold_back
-from goworkers_py.features.iteration.iterable import is_iterable
 
 if TYPE_CHECKING:
     from goworkers_py.policy.arguments import Arguments
@@ -20,7 +20,7 @@ PushArgs = Callable[[Sequence[Any]], object]
 
 def aggregating(function: Callable[..., Any], name: str, arguments: Arguments, push: PushArgs) -> Callable[..., Any]:
     """`push` pushes the job with the arguments that the function returns. Pushes are held back until its end."""
-    if is_iterable(function):
+    if resumer_of(function) is not None:
         raise ConfigError(f"@{name}.aggregate: {function!r} must be a function that returns a list of arguments")
 
     @functools.wraps(function, assigned=("__module__", "__name__", "__qualname__", "__doc__"))

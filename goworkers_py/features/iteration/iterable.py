@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from goworkers_py.core.errors import ConfigError
+
 CURSOR = "cursor"  # the keyword argument with the cursor from which a run goes on
 
 
@@ -16,6 +18,16 @@ def is_iterable(function: Callable[..., Any]) -> bool:
         return True
     inner = inspect.unwrap(function)
     return inner is not function and _is_generator_function(inner) and takes_cursor(inner)
+
+
+def check_cursor(function: Callable[..., Any]) -> None:
+    """Raises ConfigError for a generator function that takes no cursor."""
+    if is_iterable(function) and not takes_cursor(function):
+        name = getattr(function, "__qualname__", repr(function))
+        raise ConfigError(
+            f"@job: {name} is a generator function, so its jobs are iterable, and a run gets the cursor from which it "
+            f"goes on by keyword: write `def {name}(..., *, cursor=None)`, see docs/iteration.md"
+        )
 
 
 def takes_cursor(function: Callable[..., Any]) -> bool:

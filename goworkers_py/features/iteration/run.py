@@ -10,24 +10,39 @@ spending a retry.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import logging
 import math
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing
 from typing import Any
 
-from goworkers_py.brokers.contracts.store import Store
+import simplejson
+
 from goworkers_py.core import machine
-from goworkers_py.core.effect import StoreCursor
-from goworkers_py.core.errors import ArgumentError, BrokerError, JobCancelled, KillJob
+from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerRefused, BrokerUnavailable, JobCancelled, KillJob
 from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.home import RunHome
-from goworkers_py.core.outcome import Cancelled, Discard, Done, Keep, Outcome, Requeue, Reschedule
+from goworkers_py.core.outcome import (
+    REQUEUE,
+    REQUEUE_LAST,
+    Cancelled,
+    Discard,
+    Done,
+    Keep,
+    Outcome,
+    Requeue,
+    Reschedule,
+)
 from goworkers_py.core.push_blocks import holding
 from goworkers_py.features import FEATURES
 from goworkers_py.features.cancelling.tombstone import CancelRequest
+from goworkers_py.features.in_process import InProcess, WorkerProcess
+from goworkers_py.features.iteration.contract import Iterations
 from goworkers_py.features.iteration.cursor import Cursor
-from goworkers_py.features.iteration.iterable import CURSOR
+from goworkers_py.features.iteration.effects import StoreCursor
+from goworkers_py.features.iteration.iterable import CURSOR, is_generator
+from goworkers_py.links.perform import CalledJob
 from goworkers_py.policy import poison
 from goworkers_py.policy.registry import JobSpec
 from goworkers_py.wire import payload
@@ -57,19 +72,25 @@ _OPEN_BLOCK = (
     "a `yield` inside of `with workers.atomic():` in an iterable job: a run may end there, and its pushes would be "
     "lost; end the block before the yield"
 )
+_NO_CURSORS = "{name} keeps no cursor of an iterable job: push such jobs to a partition on Redis"
 
 
 class IterableRun:
     """One run. The worker's thread uses it; for an asynchronous generator in the loop of that thread."""
 
     def __init__(
-        self, spec: JobSpec, message: Message, store: Store, is_stopping: Callable[[], bool], wall: Callable[[], float]
+        self,
+        spec: JobSpec,
+        message: Message,
+        iterations: Iterations,
+        is_stopping: Callable[[], bool],
+        wall: Callable[[], float],
     ) -> None:
-        """Raises as `Store.begin_iteration`."""
-        self._spec, self._message, self._store = spec, message, store
+        """Raises as `Iterations.begin`."""
+        self._spec, self._message, self._iterations = spec, message, iterations
         self._is_stopping, self._wall = is_stopping, wall
         self._forks = FORKS.count
-        self._iteration = store.begin_iteration(message.jid, _name_of(message))
+        self._iteration = iterations.begin(message.jid, _name_of(message))
         self._began = now = machine.monotonic()
         self._slice_ends = now + self._seconds("time_slice", math.inf)
         self._checkpoint_s = self._seconds("checkpoint", CHECKPOINT_S)
@@ -157,7 +178,7 @@ class IterableRun:
         if self._safe == self._stored:
             return
         try:
-            is_ours = self._store.checkpoint(self._message.jid, self._now_at(self._safe))
+            is_ours = self._iterations.checkpoint(self._message.jid, self._now_at(self._safe))
         except BrokerError as error:
             log.warning("the cursor was not stored; next try at a yield in %g s: %s", self._checkpoint_s, error)
             return
@@ -210,28 +231,43 @@ def _name_of(message: Message) -> str:
     return "" if message.created_at is None else repr(message.created_at)
 
 
-BeginIteration = Callable[[JobSpec, Message], IterableRun | None]
+class IterableRuns(InProcess):
+    def __init__(self, process: WorkerProcess) -> None:
+        self._process = process
+        self._iterations = process.of_code.part(Iterations)
 
+    def resume(self, job: CalledJob) -> Outcome:
+        """Runs the generator. It has not begun, so it is replaced by one that goes on from the cursor, if there is
+        one."""
+        generator = job.returned
+        if not is_generator(generator):
+            return job.done(job.message.jid, generator)
+        try:
+            run = self._begin(job.spec, job.message)
+        except BrokerUnavailable as error:
+            log.warning("the job goes back to its queue, because its cursor cannot be read now: %s", error)
+            return REQUEUE_LAST
+        if run is None:
+            return REQUEUE
+        run.check()
+        if run.cursor != NULL:
+            generator = job.call_again({CURSOR: simplejson.loads(run.cursor)})
+        if inspect.isasyncgen(generator):
+            result = job.in_own_loop(run.async_loop(generator))
+        else:
+            result = run.loop(generator)
+        return run.ended_well(job.done(run.id, result))
 
-def begin_iteration(
-    store: Store, is_stopping: Callable[[], bool], wall: Callable[[], float] = lambda: machine.time()
-) -> BeginIteration:
-    """Raises as `Store.begin_iteration`. `is_stopping` says whether runs of this process are to end at their next
-    yield. Then no run begins, and the answer is None: the fetcher may get the job again that has just gone back, and
-    its next step may be longer than the stop."""
-
-    def begin(spec: JobSpec, message: Message) -> IterableRun | None:
-        if is_stopping():
+    def _begin(self, spec: JobSpec, message: Message) -> IterableRun | None:
+        """Raises as `Iterations.begin`. No run begins in a process that stops, and the answer is None: its fetcher may
+        get the job again that has just gone back, and its next step may be longer than the stop."""
+        process = self._process
+        if process.shared.state.quiet:
             return None
         if not message.jid:
             raise ArgumentError("an iterable job needs a jid, under which its cursor is stored, and this one has none")
-        run = message.iteration = IterableRun(spec, message, store, is_stopping, wall)
+        if self._iterations is None:
+            raise BrokerRefused(_NO_CURSORS.format(name=process.broker.name))
+        run = IterableRun(spec, message, self._iterations, process.is_stopping, process.shared.clock.wall)
+        message.on_raised = run.failed
         return run
-
-    return begin
-
-
-def with_cursor(message: Message, outcome: Outcome) -> Outcome:
-    """The outcome of a job that raised; for an iterable job, with the effect that keeps its cursor or forgets it."""
-    run = getattr(message, "iteration", None)
-    return run.failed(outcome) if isinstance(run, IterableRun) else outcome

@@ -15,9 +15,9 @@ from contextlib import suppress
 from goworkers_py.core.errors import BrokenOff, DiscardJob
 from goworkers_py.core.outcome import Dead, Discard, Expired, Outcome, Retry
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.iteration.run import with_cursor
 from goworkers_py.links.chain import Run
 from goworkers_py.links.handlers import Handlers
+from goworkers_py.links.retry import with_kept
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.registry import Registry
 from goworkers_py.policy.retry import RetryPolicy
@@ -55,7 +55,7 @@ class Net:
         """The outcome of a run that was broken off by this exception."""
         try:
             broken = BrokenOff(f"{error_class(error)}: {error_text(error)}").with_traceback(own_traceback(error))
-            outcome = with_cursor(message, self._decided(message, broken))
+            outcome = with_kept(message, self._decided(message, broken))
             self.run_stats.add_unrun(message.job_class, outcome)
             self._tell(message, broken, outcome)
         except Exception as fault:

@@ -14,6 +14,7 @@ from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.errors import BrokerFull
+from goworkers_py.features.iteration.contract import Iterations
 from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.limit import Begins, LimitSettings, Slot
 
@@ -56,7 +57,7 @@ def test_jobs_begin_and_blocks_wait_for_their_turn(own_broker: RedisBroker, fill
     own_broker.recoverable.beat(PRESENCE)
     [one] = own_broker.transport.consume(OWNER, [("q", 1)], 1)
     fill()
-    assert own_broker.store.begin_iteration("1", "1.0").cursor.run == 1
+    assert own_broker.require_part(Iterations).begin("1", "1.0").cursor.run == 1
     wish = SlotWish([Slot("one")], "1", one, one.payload, ["q"])
     assert own_broker.require_part(Limits).begin(wish) == Begins()
     assert own_broker.require_part(Limits).take(Slot("one"), "block", OWNER) is False

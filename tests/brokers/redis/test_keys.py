@@ -65,7 +65,6 @@ def every_key(keys: Keys) -> dict[str, str]:
             "cancelled": keys.cancelled("JID"),
             "answers": keys.answers("CALL"),
             "config": keys.config("NAME"),
-            "iteration": keys.iteration("JID"),
             "status": keys.status("JID"),
             **dict(zip(RUBY_LOCK, keys.ruby_lock("uniquejobs:DIGEST"), strict=True)),
             "applied": keys.applied("KIND", "JID"),

@@ -12,6 +12,7 @@ from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.features.batches.batch import BatchTie, Membership, NewBatch
 from goworkers_py.features.chains.chain import LinkJob, NewChain
+from goworkers_py.features.iteration.contract import Iterations
 from goworkers_py.features.iteration.cursor import Cursor
 from goworkers_py.features.unique.lock import LockClaim
 
@@ -39,7 +40,7 @@ def cancels_a_batch(broker: RedisBroker) -> None:
 
 
 def begins_an_iteration(broker: RedisBroker) -> None:
-    broker.store.begin_iteration("1", OF)
+    broker.require_part(Iterations).begin("1", OF)
 
 
 def cancels_a_job(broker: RedisBroker) -> None:
@@ -82,7 +83,7 @@ def test_what_is_cancelled_is_told_to_all_processes(
 
 
 def test_each_checkpoint_lets_the_cursor_live_on(broker: RedisBroker, redis: redis_py.Redis) -> None:
-    broker.store.begin_iteration("1", OF)
+    broker.require_part(Iterations).begin("1", OF)
     redis.expire("it-1", 5)
-    assert broker.store.checkpoint("1", Cursor(1, "10", 1.0, OF))
+    assert broker.require_part(Iterations).checkpoint("1", Cursor(1, "10", 1.0, OF))
     assert redis.ttl("it-1") > 5

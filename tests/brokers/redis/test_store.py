@@ -200,12 +200,3 @@ def test_a_queue_name_into_which_go_workers_leaked_its_namespace_is_found(
     promote(broker, RETRY)
     assert redis.smembers(keys.queues) == {queue.encode()}
     assert consume_all(broker, queue=queue) == [promoted(job(1, named))]
-
-
-def test_a_cursor_that_sidekiq_has_written_is_not_taken_for_ours(broker: RedisBroker, redis: redis_py.Redis) -> None:
-    """Sidekiq leaves the fields that it does not know."""
-    first = broker.store.begin_iteration("1", "2.0").cursor
-    broker.store.checkpoint("1", first._replace(value="10"))
-    redis.hset("it-1", mapping={"ex": 2, "c": "77", "rt": "1.5"})
-    assert broker.store.begin_iteration("1", "2.0").foreign
-    assert redis.hget("it-1", "c") == b"77"

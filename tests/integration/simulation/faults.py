@@ -35,7 +35,7 @@ CHANCES = {
 # Of a daemon, whose next one may meet a kill or a pause.
 CALLS = (
     "settle", "settle", "consume", "beat", "publish", "begin", "promote", "next", "fire", "flush", "look", "own",
-    "leave", "mark_running", "checkpoint", "begin_iteration", "take", "end_blocks", "recover",
+    "leave", "mark_running", "checkpoint", "begin", "take", "end_blocks", "recover",
 )  # fmt: skip
 
 

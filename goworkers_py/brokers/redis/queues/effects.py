@@ -22,13 +22,11 @@ from goworkers_py.core.effect import (
     PushEcho,
     PushJobs,
     ShowStatus,
-    StoreCursor,
     StoreValue,
     TakeRubyLock,
     by_place,
 )
 from goworkers_py.features.groups.group_entry import entry_of
-from goworkers_py.features.iteration.cursor import CURSOR_LIFE_S
 from goworkers_py.features.ruby_status import payload as sidekiq_status
 
 
@@ -110,12 +108,6 @@ def _meet_tombstone(effect: MeetTombstone, keys: Keys, number_of: NumberOf, now:
     yield from ("meet", number_of(keys.tombstones), effect.jid, 3, *others, effect.state)
 
 
-def _store_cursor(effect: StoreCursor, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
-    cursor = effect.cursor
-    values = cursor.run, int(effect.has_ended), cursor.value, f"{cursor.runtime_s:.3f}", cursor.of
-    yield from ("cursor", number_of(keys.iteration(effect.jid)), CURSOR_LIFE_S, len(values), *values)
-
-
 def _show_status(effect: ShowStatus, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
     fields = sidekiq_status.fields(effect.status, effect.progress, now)
     shown = keys.prefix + sidekiq_status.CHANNEL, effect.jid, *fields
@@ -142,7 +134,6 @@ OWN: dict[type[Any], EncodeEffect] = {
     EndSet: _end_set,
     EndMember: _end_member,
     MeetTombstone: _meet_tombstone,
-    StoreCursor: _store_cursor,
     ShowStatus: _show_status,
     FreeRubyLock: _free_ruby_lock,
     TakeRubyLock: _take_ruby_lock,

@@ -20,8 +20,6 @@ from goworkers_py.core.effect import ID_LIFE_S
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Outcome, Requeue
-from goworkers_py.features.iteration.cursor import Cursor, Iteration
-from goworkers_py.features.iteration.redis import RedisIterations
 from goworkers_py.policy.step_size import StepSize
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import describe_job
@@ -49,7 +47,6 @@ class RedisStore(Store):
         self._settlement = settlement
         self._dead_limits = dead_limits
         self._lines = parking(connections, keys, dead_limits)
-        self._iterations = RedisIterations(connections, keys)
         self._outboxes = outboxes(connections, keys, dead_limits)
 
     def promote(self, state: JobState, forward: Forward, at_once: int) -> Iterator[float | None]:
@@ -107,12 +104,6 @@ class RedisStore(Store):
     def known_ends(self, messages: Sequence[str]) -> set[str]:
         there = self._connections.exchange([("EXISTS", self._keys.ended_message(message)) for message in messages])
         return {message for message, found in zip(messages, there, strict=True) if found}
-
-    def begin_iteration(self, jid: str, of: str) -> Iteration:
-        return self._iterations.begin(jid, of)
-
-    def checkpoint(self, jid: str, cursor: Cursor) -> bool:
-        return self._iterations.checkpoint(jid, cursor)
 
     def value(self, kind: str, jid: str) -> bytes | None:
         stored: bytes | None = self._connections.call("GET", self._keys.value(kind, jid))

@@ -15,18 +15,19 @@ from waiting import eventually
 import goworkers_py as workers
 from goworkers_py import ConfigError, testing
 from goworkers_py.api.app import App
-from goworkers_py.brokers.memory.store import MemoryStore
+from goworkers_py.brokers.broker import Broker
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.outcome import REQUEUE
 from goworkers_py.features.cancelling.tombstone import CancelRequest
 from goworkers_py.features.iteration import run as iterate
+from goworkers_py.features.iteration.contract import Iterations
 from goworkers_py.features.iteration.cursor import Iteration
-from goworkers_py.features.iteration.run import begin_iteration
-from goworkers_py.links.perform import perform
+from goworkers_py.features.iteration.memory import MemoryIterations
 from goworkers_py.policy.known_needs import SPEAKS
 from goworkers_py.testing import Sandbox
-from goworkers_py.wire import needs
+from goworkers_py.testing.runner import SandboxRunner
 
 AT_ONCE = 1e-9  # as a time slice, a run ends at each yield; as a checkpoint, the cursor is stored at each yield
 
@@ -105,11 +106,20 @@ def test_a_process_that_stops_begins_no_step(app: App, sandbox: Sandbox) -> None
         ran.append(cursor)
         yield 1
 
-    store = sandbox._broker.store
-    run = perform(app.runner.plan().registry, iterate=begin_iteration(store, lambda: True))
-    assert run(workers.Message(b'{"class":"count","args":[],"jid":"1"}', "default")) == REQUEUE
+    runner = SandboxRunner(app, sandbox._broker)
+    runner._shared.state.quiet = True
+    assert runner.run(Delivery(b'{"class":"count","args":[],"jid":"1"}', "default", "me")) == REQUEUE
     assert ran == []
-    assert store.begin_iteration("1", "").cursor.run == 1
+    assert sandbox._broker.require_part(Iterations).begin("1", "").cursor.run == 1
+
+
+def test_a_broker_without_cursors_refuses_the_run_by_its_name(app: App, sandbox: Sandbox) -> None:
+    count_to_three(app)
+    runner = SandboxRunner(app, sandbox._broker, of_code=Broker())
+    runner.run(Delivery(b'{"class":"count","args":[],"jid":"1"}', "default", "me"))
+    assert str(runner._error) == (
+        "the memory of a test block keeps no cursor of an iterable job: push such jobs to a partition on Redis"
+    )
 
 
 def test_the_finally_of_a_generator_runs_when_it_is_to_go_on_later(app: App, sandbox: Sandbox) -> None:
@@ -238,9 +248,9 @@ def test_a_discarded_job_leaves_no_cursor(app: App, sandbox: Sandbox) -> None:
 @pytest.fixture
 def checkpoints(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     stored: list[str] = []
-    original = MemoryStore.checkpoint
+    original = MemoryIterations.checkpoint
     monkeypatch.setattr(
-        MemoryStore,
+        MemoryIterations,
         "checkpoint",
         lambda self, jid, cursor: stored.append(cursor.value) or original(self, jid, cursor),
     )
@@ -270,7 +280,7 @@ def test_a_checkpoint_that_fails_does_not_fail_the_job(
     def fails(*_: object) -> bool:
         raise error("down")
 
-    monkeypatch.setattr(MemoryStore, "checkpoint", fails)
+    monkeypatch.setattr(MemoryIterations, "checkpoint", fails)
     count_to_three(app, checkpoint=AT_ONCE).enqueue()
     assert outcomes(sandbox) == ["done"]
     assert "the cursor was not stored" in caplog.text
@@ -290,7 +300,7 @@ def test_a_run_that_another_one_has_followed_ends_and_waits_until_that_one_has_g
             if len(ran) == 2:
                 message = workers.current_message()
                 assert message is not None
-                sandbox._broker.store.begin_iteration(message.jid, repr(message.created_at))
+                sandbox._broker.require_part(Iterations).begin(message.jid, repr(message.created_at))
             yield number + 1
 
     count.enqueue()
@@ -306,14 +316,14 @@ def test_a_run_that_another_one_has_followed_ends_and_waits_until_that_one_has_g
 def test_a_job_whose_cursor_cannot_be_read_now_goes_back_without_spending_a_retry(
     app: App, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, tries = MemoryStore.begin_iteration, iter([True, False])
+    original, tries = MemoryIterations.begin, iter([True, False])
 
-    def fails_once(store: MemoryStore, jid: str, of: str) -> Iteration:
+    def fails_once(iterations: MemoryIterations, jid: str, of: str) -> Iteration:
         if next(tries):
             raise BrokerUnavailable("down")
-        return original(store, jid, of)
+        return original(iterations, jid, of)
 
-    monkeypatch.setattr(MemoryStore, "begin_iteration", fails_once)
+    monkeypatch.setattr(MemoryIterations, "begin", fails_once)
     count_to_three(app).enqueue()
     assert outcomes(sandbox) == ["requeue", "done"]
 
@@ -477,7 +487,7 @@ def test_a_job_that_has_given_up_leaves_no_cursor(app: App, sandbox: Sandbox) ->
 
     count.set(jid="same").enqueue()
     assert outcomes(sandbox) == ["cancelled"]
-    assert sandbox._broker.store.begin_iteration("same", began[0]).cursor.run == 1
+    assert sandbox._broker.require_part(Iterations).begin("same", began[0]).cursor.run == 1
 
 
 def test_a_job_that_was_begun_in_time_does_not_expire_between_its_runs(app: App, sandbox: Sandbox) -> None:
@@ -542,7 +552,7 @@ def test_a_push_needs_a_worker_that_iterates(app: App, sandbox: Sandbox) -> None
     count_to_three(app).enqueue()
     [push] = sandbox._broker.transport.pushed
     assert b'"needs":["iterate"]' in push.payload
-    assert needs.ITERATE in SPEAKS
+    assert "iterate" in SPEAKS
 
 
 def test_a_push_by_class_name_needs_nothing(app: App, sandbox: Sandbox) -> None:
