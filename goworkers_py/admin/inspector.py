@@ -28,7 +28,6 @@ from goworkers_py.brokers.contracts.fleet import (
     Stats,
 )
 from goworkers_py.brokers.contracts.neighbours import Neighbours
-from goworkers_py.config.partitions import MAIN
 from goworkers_py.core.command import Command
 from goworkers_py.features import FEATURES
 from goworkers_py.features.batches.admin import BatchList
@@ -36,7 +35,6 @@ from goworkers_py.features.chains.admin import ChainList
 from goworkers_py.features.commands.admin import FleetCalls
 from goworkers_py.features.configuration.admin import CentralConfiguration
 from goworkers_py.features.periodic.admin import PeriodicSchedules
-from goworkers_py.features.standby.election import Standing
 from goworkers_py.features.verbs import FeatureVerbs
 
 
@@ -114,11 +112,6 @@ class Inspector(Jobs, FeatureVerbs, PeriodicSchedules, FleetCalls, Audit, Execut
         """The jobs of the last days, today first, by queue too: `[(day.date, day.failed) for day in
         inspector.history(7)]`. Days begin at midnight UTC."""
         return self._admin.history(days)
-
-    def election(self, name: str = MAIN) -> Standing:
-        """Tells how an election of processes with `standby` stands, and who leads: `inspector.election().leader`."""
-        self._broker.require(Capability.LEADERSHIP)
-        return self._broker.leadership.look(name)
 
     def running(self) -> list[Running]:
         """The jobs that live processes report as running, oldest first: `inspector.running()[:10]`."""

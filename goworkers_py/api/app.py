@@ -330,13 +330,17 @@ class App(Producer):
     def on_lead(self, handler: LeaderHandler) -> LeaderHandler:
         """Decorator `@workers.on_lead`: `handler(change)` is called when this process has become the leader of
         `change.partition` (empty: of the daemon), in epoch `change.epoch`, before it fetches. For `standby`."""
-        self._declared.on_lead.append(handler)
+        from goworkers_py.features.standby.election import leader_handlers
+
+        leader_handlers(self.registry).on_lead.append(handler)
         return handler
 
     def on_follow(self, handler: LeaderHandler) -> LeaderHandler:
         """Decorator `@workers.on_follow`: `handler(change)` is called when this process leads no more: it has ended the
         work of epoch `change.epoch`, and is a standby again or stops."""
-        self._declared.on_follow.append(handler)
+        from goworkers_py.features.standby.election import leader_handlers
+
+        leader_handlers(self.registry).on_follow.append(handler)
         return handler
 
     def command(self, name: str) -> Callable[[Command], Command]:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from goworkers_py.api.client_links import ClientLink
     from goworkers_py.config.options import Config, QueueConfig
     from goworkers_py.features.periodic.plan import DeclaredPeriodic
-    from goworkers_py.features.standby.election import LeaderChange
     from goworkers_py.links.around import Arounds
     from goworkers_py.links.chain import Middleware
     from goworkers_py.runtime.alive.health_handlers import HealthHandler
@@ -70,8 +69,6 @@ class Declarations:
         self.commands: dict[str, Callable[..., Any]] = {}
         self.periodic: list[DeclaredPeriodic] = []
         self.on_health: list[HealthHandler] = []
-        self.on_lead: list[Callable[[LeaderChange], object]] = []
-        self.on_follow: list[Callable[[LeaderChange], object]] = []
         self._lock = Lock()
 
     @property

@@ -14,10 +14,11 @@ from goworkers_py.brokers.open_broker import kind_of_broker
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, ConfigError, UnknownJob
+from goworkers_py.features import FEATURES
 from goworkers_py.features.groups.aggregates import Aggregates
 from goworkers_py.observe.health_report import STARTING, HealthReport, merged
 from goworkers_py.runtime.assembly import assemble
-from goworkers_py.runtime.daemon import Daemon
+from goworkers_py.runtime.daemon import Daemon, PartitionWork
 from goworkers_py.runtime.interpreter import AT_START, collect_garbage_less_often, keep_what_a_start_has_imported
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from goworkers_py.core.clock import Clock
     from goworkers_py.core.command import Obey
     from goworkers_py.features.configuration.central import CentralSource
-    from goworkers_py.features.standby.standby import Standby
     from goworkers_py.policy.registry import Registry
+    from goworkers_py.runtime.daemon import AnyLauncher
     from goworkers_py.runtime.launcher import Launcher
     from goworkers_py.runtime.plan import Plan
     from goworkers_py.web.port import OpenPort
@@ -122,16 +123,16 @@ class Runner:
         daemon = self._daemon_built = Daemon(launchers)
         return daemon
 
-    def _launcher_of(self, partition: Partition, plan: Plan, obey: Obey | None) -> Launcher | Standby:
-        def on(broker: Broker) -> Launcher:
+    def _launcher_of(self, partition: Partition, plan: Plan, obey: Obey | None) -> AnyLauncher:
+        def make_launcher(broker: Broker) -> Launcher:
             return assemble(plan, broker, self._app.clock, partition.hints, obey)
 
-        partition.fenced = plan.config.standby and not partition.broker.one_consumer
-        if not partition.fenced:
-            return on(partition.broker)
-        from goworkers_py.features.standby.standby import Standby
-
-        return Standby(plan, partition.broker, on, obey, partition.begin_term if self._is_daemon else None)
+        work = PartitionWork(plan, partition.broker, make_launcher, obey)
+        if self._is_daemon:
+            work = work._replace(begin_term=partition.begin_term)
+        found = next(filter(None, (feature.launcher(work) for feature in FEATURES)), None)
+        partition.fenced = found is not None
+        return found or make_launcher(partition.broker)
 
     def plans(self) -> list[tuple[Partition, Plan]]:
         """The plans of the partitions that a process works, the main one first. Hooks of the process are in the
@@ -206,7 +207,7 @@ class Runner:
 
             log_start(self._app.central)
             broker = self._app.open_broker(self._app.central.home)
-            daemon.config_taker = ConfigTaker(self._app.central, broker, self._app.config, daemon.launchers)
+            daemon.services = [ConfigTaker(self._app.central, broker, self._app.config, daemon.launchers)]
         log.info("jobs: %s; %s", ", ".join(self._app.registry.names()) or "none", _brokers(daemon))
         self._warn_of_unworked(daemon)
         return daemon

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from goworkers_py.features.configuration.contract import Configurations
     from goworkers_py.features.feature import Feature, PartMaker
     from goworkers_py.features.periodic.contract import Periodic
-    from goworkers_py.features.standby.contract import Leadership
 
 P = TypeVar("P")
 
@@ -49,7 +48,6 @@ class Capability(enum.Enum):
     BATCHES = "batches"  # has `batches`, with CONTROL; the transport counts in the steps of the push and of the end
     CHAINS = "chains"  # has `chains`, with BATCHES; the transport pushes the next link in the step of an end
     ORDER = "jobs in the order of their pushes"  # those of a queue; without it, they are in this order as a rule only
-    LEADERSHIP = "elections of a leader"  # has `leadership`, and `open_fenced`
     SHARED = "jobs that several processes share"  # what one process publishes, another can consume
     LASTING = "jobs that outlive their process"  # a power failure is another matter: say in your docs what it loses
 
@@ -79,7 +77,7 @@ class Broker:
     # without leases, control and a store: `brokers.absent` has stand-ins for these.
     redelivers: bool = False
     # Whether its server itself gives the jobs of a queue to one process at a time, where `standby` is set. Then a
-    # daemon does without LEADERSHIP: no process is a leader, and none is fenced.
+    # daemon needs no fence for that.
     one_consumer: bool = False
     # For the table of brokers: what it can lose.
     reliability: Reliability = Reliability()
@@ -93,7 +91,6 @@ class Broker:
     periodic: Periodic
     batches: Batches
     chains: Chains
-    leadership: Leadership
     admin: Admin
     metrics: Metrics
     neighbours: Neighbours | None = None
@@ -114,8 +111,8 @@ class Broker:
 
     @classmethod
     def open_fenced(cls, config: Config, fence: Fence) -> Broker:
-        """Like `open`, for one term of a leader: the server refuses every write when the term is over, and the verb
-        raises Fenced. A part of LEADERSHIP."""
+        """Like `open`, for one term: the server refuses every write when the term is over, and the verb raises Fenced.
+        A broker that cannot do this has no part of a feature that opens fences."""
         raise NotImplementedError
 
     @classmethod

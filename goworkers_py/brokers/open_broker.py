@@ -37,7 +37,7 @@ def open_broker(config: Config) -> Broker:
 
 
 def open_fenced(config: Config, fence: Fence) -> Broker:
-    """The broker of one term of a leader, see `Broker.open_fenced`."""
+    """The broker of one term, see `Broker.open_fenced`."""
     return kind_of_broker(config).open_fenced(config, fence)
 
 

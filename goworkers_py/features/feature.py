@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from goworkers_py.features.in_process import InProcess, Recovering, WorkerProcess
     from goworkers_py.policy.consequences import JobMove
     from goworkers_py.policy.registry import Registry
+    from goworkers_py.runtime.daemon import AnyLauncher, PartitionWork
     from goworkers_py.testing.steps import CrashWay, StepKind
     from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
@@ -114,6 +115,11 @@ class Feature:
 
     def in_process(self, process: WorkerProcess) -> InProcess | None:
         """The part that looks after the runs of one process."""
+        return None
+
+    def launcher(self, work: PartitionWork) -> AnyLauncher | None:
+        """What works a partition in the place of one launcher: it makes launchers by turns, each with a broker behind
+        a fence, and starts and stops them. None: the partition has a launcher, as ever."""
         return None
 
     # --- brokers

@@ -8,27 +8,87 @@ that runs jobs in the background, `quit` may call `stop` while another thread is
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from goworkers_py.config.partitions import MAIN
 from goworkers_py.core import machine
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.observe.health_report import HealthReport, with_partitions
 
 if TYPE_CHECKING:
+    from goworkers_py.brokers.broker import Broker
+    from goworkers_py.core.command import Obey
     from goworkers_py.core.delivery import Delivery
-    from goworkers_py.features.configuration.config_change import AnyLauncher
-    from goworkers_py.features.configuration.service import ConfigTaker
+    from goworkers_py.core.fence import Term
+    from goworkers_py.runtime.launcher import Launcher
     from goworkers_py.runtime.plan import Plan
+    from goworkers_py.runtime.run_state import RunState
+    from goworkers_py.runtime.service import Service
 
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.05  # how often the start looks whether all partitions work, or wait for their broker
 AGAIN_S = 30.0  # after a broker has refused a partition, while others work
 
-TAKER_ENDS_S = 1.0
+SERVICE_ENDS_S = 1.0
+
+
+class AnyLauncher(Protocol):
+    """A launcher, or what makes launchers by turns and starts and stops them, see `Feature.launcher`."""
+
+    plan: Plan
+    state: RunState
+
+    @property
+    def identity(self) -> str: ...
+
+    @property
+    def health(self) -> AnyHealth: ...
+
+    @property
+    def waits_for_broker(self) -> bool: ...
+
+    @property
+    def processed(self) -> int: ...
+
+    @property
+    def workers_alive(self) -> int: ...
+
+    def start(self, stop_asked: machine.Event) -> bool: ...
+
+    def quiet(self) -> None: ...
+
+    def hurry(self) -> None: ...
+
+    def lose_patience(self) -> None: ...
+
+    def look_for_the_dead(self) -> None: ...
+
+    def stop(self, patiently: bool = False) -> bool: ...
+
+
+class AnyHealth(Protocol):
+    @property
+    def state(self) -> str: ...
+
+    @property
+    def running(self) -> Mapping[str, Delivery]: ...
+
+    def report(self) -> HealthReport: ...
+
+
+class PartitionWork(NamedTuple):
+    """A partition that a process is to work, before it has a launcher."""
+
+    plan: Plan
+    broker: Broker  # without a fence
+    make_launcher: Callable[[Broker], Launcher]  # on this broker or another one of the partition
+    obey: Obey | None  # takes the commands to the process; None: it is part of another program
+    # To be called with each term that begins, before its first job.
+    begin_term: Callable[[Term], object] = lambda term: None
 
 
 class Daemon:
@@ -38,7 +98,7 @@ class Daemon:
         self._starts: dict[str, machine.Thread] = {}
         self._errors: dict[str, BaseException] = {}  # of the starts, written by their threads
         self._ready = False
-        self.config_taker: ConfigTaker | None = None  # set before the start; None: the configuration is not central
+        self.services: Sequence[Service] = ()  # threads of features for the whole process; set before the start
         self._lock = machine.Lock()  # while the partitions are started or stopped
         self._starter: machine.Thread | None = None  # the thread in `start`
         self._clean: bool | None = None  # used under the lock: what `stop` has returned
@@ -63,8 +123,9 @@ class Daemon:
             self._starter = machine.current_thread()
             try:
                 started = self._start_all(stop_asked)
-                if started and self.config_taker is not None:
-                    self.config_taker.start()
+                if started:
+                    for service in self.services:
+                        service.start()
                 return started
             finally:
                 self._starter = None
@@ -176,9 +237,9 @@ class Daemon:
         if machine.current_thread() in (self._starter, *self._starts.values()):
             return True
         with self._lock:
-            if self.config_taker is not None:
-                self.config_taker.stop()
-                self.config_taker.join(Deadline(TAKER_ENDS_S))
+            for service in self.services:
+                service.stop()
+                service.join(Deadline(SERVICE_ENDS_S))
             return self._stop_all(patiently)
 
     def _stop_all(self, patiently: bool) -> bool:

@@ -10,7 +10,6 @@ from goworkers_py.config.options import Config, PoolConfig, QueueConfig
 from goworkers_py.core.fence import Term
 from goworkers_py.core.home import Destination
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.standby.election import LeaderChange
 from goworkers_py.links.around import Arounds
 from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.handlers import Handlers
@@ -36,8 +35,6 @@ class Plan:
     on_health: Sequence[HealthHandler]
     # The brokers to which this process can relay pushes, by name.
     destinations: Callable[[], Mapping[str, Destination]] = dict
-    on_lead: Sequence[Callable[[LeaderChange], object]] = ()
-    on_follow: Sequence[Callable[[LeaderChange], object]] = ()
     term: Term | None = None  # in which the jobs run; None where they run behind no fence
     periodic: PeriodicJobs | None = None  # None: there are no periodic jobs
     commands: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # of the program, by name

@@ -127,13 +127,6 @@ def _of_processes(report: HealthReport) -> Iterator[Iterator[str]]:
     for gauge in _gauges_of_features():
         if isinstance(gauge, OfProcesses):
             yield _of_feature(gauge, [(of, gauge.read(part)) for of, part in parts])
-    elections = [
-        ({"partition": name or "main"}, election) for _, part in parts for name, election in part["elections"].items()
-    ]
-    leads: list[Sample] = [("", labels, election["leads"]) for labels, election in elections]
-    epochs: list[Sample] = [("", labels, election["epoch"]) for labels, election in elections]
-    yield _metric("leader", "gauge", "1 while a process of these leads; for processes with standby", leads)
-    yield _metric("leader_epoch", "gauge", "the highest epoch of a leader that these processes know", epochs)
     for count, (name, about) in _COUNTS.items():
         yield _metric(name, "counter", about, [("", of, part["counts"][count]) for of, part in parts])
 

@@ -26,7 +26,6 @@ PARTS = {
     "cancels": Capability.CONTROL, "calls": Capability.CALLS, "admin": Capability.ADMIN, "metrics": Capability.METRICS,
     "periodic": Capability.PERIODIC,
     "batches": Capability.BATCHES, "chains": Capability.CHAINS,
-    "leadership": Capability.LEADERSHIP,
 }  # fmt: skip
 
 

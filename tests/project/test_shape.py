@@ -38,11 +38,10 @@ STILL_IMPORT = {
     "brokers.redis.queues.line_entry", "brokers.redis.server.access", "cli.base", "cli.calling", "cli.config",
     "cli.job", "cli.processes", "cli.recover", "config.loader", "links.interruption", "links.perform",
     "policy.consequences", "policy.poison", "runtime.alive.reporter", "runtime.assembly", "runtime.launcher",
-    "runtime.plan", "runtime.recovering.recoverer", "runtime.running.guard", "runtime.running.special_runs",
-    "runtime.services", "runtime.settling.settler", "testing.fake_broker", "testing.runner", "testing.sandbox",
-    "testing.steps", "web.views.all_views", "web.views.job_actions", "web.views.job_facts", "web.views.partitions",
-    "web.views.process_commands", "web.views.processes", "web.views.running_jobs", "wire.containers",
-    "wire.message", "wire.process_record",
+    "runtime.recovering.recoverer", "runtime.running.guard", "runtime.running.special_runs", "runtime.services",
+    "runtime.settling.settler", "testing.fake_broker", "testing.runner", "testing.sandbox", "testing.steps",
+    "web.views.all_views", "web.views.job_actions", "web.views.job_facts", "web.views.process_commands",
+    "web.views.processes", "web.views.running_jobs", "wire.containers", "wire.message", "wire.process_record",
 }  # fmt: skip
 STILL_SPELL: set[str] = set()
 # Options of @job and fields of payloads.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import harness_rabbitmq
@@ -25,10 +26,11 @@ from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.brokers.open_broker import kind_of_broker
 from goworkers_py.brokers.redis.driver import connection
 from goworkers_py.config.options import Config
-from goworkers_py.features import feature_of
+from goworkers_py.features import FEATURES, feature_of
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.iteration.contract import Iterations
 from goworkers_py.features.limits.contract import Limits
+from goworkers_py.features.standby.contract import Leadership
 from goworkers_py.features.tracking.contract import Records
 from goworkers_py.features.unique.contract import Locks
 
@@ -50,12 +52,16 @@ WITHOUT_SERVER = ("memory", "dir")
 # of the same code, and what is their own has tests of its own in tests/brokers.
 NOT_MEASURED = ("dir", "cluster", "disque", "rabbitmq+redis")
 # The contracts of features, of which brokers have parts.
-CONTRACTS = (Records, Locks, Limits, Groups, Iterations)
+CONTRACTS = [
+    getattr(import_module(f"goworkers_py.features.{entry.name}.contract"), entry.contract)
+    for entry in FEATURES
+    if entry.contract
+]
 # By the name of a fixture, here or in a module, the capability or the part of a feature that it asks for.
 NEEDS: dict[str, Capability | type] = {
     "admin": Capability.ADMIN, "batches": Capability.BATCHES, "calls": Capability.CALLS, "cancels": Capability.CONTROL,
     "chains": Capability.CHAINS, "control": Capability.CONTROL, "groups": Groups,
-    "join": Capability.LEADERSHIP, "iterations": Iterations, "limits": Limits, "locks": Locks,
+    "join": Leadership, "iterations": Iterations, "limits": Limits, "locks": Locks,
     "metrics": Capability.METRICS, "periodic": Capability.PERIODIC, "publisher": Locks,
     "records": Records, "recoverable": Capability.LEASES, "store": Capability.STORE,
 }  # fmt: skip

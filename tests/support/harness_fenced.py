@@ -17,6 +17,7 @@ from goworkers_py.brokers import open_broker
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.options import Config
 from goworkers_py.core.fence import Fence
+from goworkers_py.features.standby.contract import Leadership
 from goworkers_py.features.standby.election import Bid, Standing
 
 _PREFIX = "fenced+"
@@ -31,7 +32,9 @@ class FencedBroker(RedisBroker):
         election, token = secrets.token_hex(4), secrets.token_hex(4)
         broker = cls(config.broker.removeprefix(_PREFIX), config, Fence(election, token))
         assert broker.fence is not None
-        broker.fence.epoch = broker.leadership.win(election, Bid("", token, False, Standing(None, 0, "")), 3600)
+        broker.fence.epoch = broker.require_part(Leadership).win(
+            election, Bid("", token, False, Standing(None, 0, "")), 3600
+        )
         broker.fence.hold(math.inf)
         return broker
 

@@ -11,13 +11,14 @@ from rabbit import RabbitServer
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.limits.contract import Limits
+from goworkers_py.features.standby.contract import Leadership
 from goworkers_py.features.tracking.contract import Records
 from goworkers_py.features.unique.contract import Locks
 
 
 class TwoServersHarness:
     # All else happens in the store alone, which the suite tests as Redis. Here the jobs of its tests are in RabbitMQ.
-    left_out = frozenset({*Capability, Records, Locks, Limits, Groups}) - {
+    left_out = frozenset({*Capability, Records, Locks, Limits, Groups, Leadership}) - {
         Capability.DELAYS, Capability.STORE, Capability.CONTROL, Capability.METRICS, Capability.SHARED,
         Capability.LASTING,
     }  # fmt: skip

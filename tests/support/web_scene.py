@@ -20,6 +20,7 @@ from goworkers_py.features.groups.group import Group, GroupMembership, GroupSett
 from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.periodic.record import schedule
 from goworkers_py.features.periodic.schedule import Firing, Release, Rule
+from goworkers_py.features.standby.contract import Leadership
 from goworkers_py.features.standby.election import Bid, Standing
 from goworkers_py.wire.failure import pack_backtrace
 
@@ -113,7 +114,8 @@ def fill_for_changes(app: App, redis: redis_py.Redis) -> Scene:
     app.inspector.pause_periodic("heartbeat")
     digest = redis.hget("pyworkers:periodic:shop:heartbeat", "digest").decode()  # type: ignore[union-attr]
     redis.hset("pyworkers:periodic:shop:heartbeat", f"seen:{digest}", 1)  # no process has it any more
-    assert app.broker.leadership.win("main", Bid("host:1:aaaaaaaaaaaa", "token", False, Standing(None, 6, "")), 600)
+    bid = Bid("host:1:aaaaaaaaaaaa", "token", False, Standing(None, 6, ""))
+    assert app.broker.require_part(Leadership).win("main", bid, 600)
     return scene
 
 

@@ -27,6 +27,7 @@ from goworkers_py.features.configuration.views import masked
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.features.periodic.record import schedule
 from goworkers_py.features.periodic.schedule import Release, Rule
+from goworkers_py.features.standby.contract import Leadership
 from goworkers_py.features.standby.election import Bid
 from goworkers_py.web import application
 from goworkers_py.web.site.hiding import MASK, Hiding
@@ -150,7 +151,7 @@ def test_the_leader_of_each_partition_is_shown(redis_url: str, monkeypatch: pyte
     monkeypatch.setattr(partitions, "WAIT_S", 20.0)  # both answer, on a busy machine later than a page waits for them
     app = partitioned(redis_url, redis_url)
     try:
-        leadership = app.partition("p0").broker.leadership
+        leadership = app.partition("p0").broker.require_part(Leadership)
         bid = Bid("vm:7:ab", "token", False, leadership.look("p0"))
         assert leadership.win("p0", bid, 60.0)
         main, other = client_of(app).get("/api/partitions").json["rows"]

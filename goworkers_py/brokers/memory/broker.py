@@ -25,7 +25,6 @@ from goworkers_py.features.cancelling.memory import MemoryCancels
 from goworkers_py.features.chains.memory import MemoryChains
 from goworkers_py.features.commands.memory import MemoryCalls
 from goworkers_py.features.periodic.memory import MemoryPeriodic
-from goworkers_py.features.standby.memory import MemoryLeadership
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +66,6 @@ class MemoryBroker(Broker):
         self.chains = MemoryChains(state)
         self.batches = MemoryBatches(state)
         self.admin = MemoryAdmin(state, dead_limits)
-        self.leadership = MemoryLeadership(state)
 
     @classmethod
     def open(cls, config: Config) -> MemoryBroker:

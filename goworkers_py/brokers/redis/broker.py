@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from goworkers_py.features.commands.redis import RedisCalls
     from goworkers_py.features.configuration.redis import RedisConfigurations
     from goworkers_py.features.periodic.redis import RedisPeriodic
-    from goworkers_py.features.standby.redis import RedisLeadership
 
 log = logging.getLogger(__name__)
 
@@ -103,12 +102,6 @@ def _control(broker: RedisBroker) -> RedisControl:
     return RedisControl(broker.connections, broker.keys, broker.config.metrics)
 
 
-def _leadership(broker: RedisBroker) -> RedisLeadership:
-    from goworkers_py.features.standby.redis import RedisLeadership
-
-    return RedisLeadership(broker.connections_of_elections(), broker.keys, broker.listener)
-
-
 def _metrics(broker: RedisBroker) -> MetricReader:
     from goworkers_py.brokers.redis.fleet.metric_reader import MetricReader
 
@@ -145,7 +138,6 @@ class RedisBroker(Broker):
     chains = _late(_chains)
     configurations = _late(_configurations)
     control = _late(_control)
-    leadership = _late(_leadership)
     metrics = _late(_metrics)
     neighbours = _late(_neighbours)
     periodic = _late(_periodic)
@@ -167,6 +159,7 @@ class RedisBroker(Broker):
         self.store = RedisStore(connections, keys, settlement, dead_limits)
         self.recoverable = RedisLeases(connections, keys, settlement, transport.end_lines, config.timing.lease_s)
         self._address = address
+        self._unfenced: list[Connections] = []  # any thread, in single steps
 
     @classmethod
     def open(cls, config: Config) -> RedisBroker:
@@ -201,9 +194,11 @@ class RedisBroker(Broker):
         self.listener.close()
         self._transport.close()
         self.connections.close()
-        if (made := self.__dict__.get("leadership")) is not None:
-            made.close()
+        while self._unfenced:
+            self._unfenced.pop().close()
 
-    def connections_of_elections(self) -> Connections:
-        """A leader must know that a renewal fails while there is still time for another one."""
-        return self._connect(self._address, timeout_s=self.config.leader_lease / 4)
+    def unfenced(self, timeout_s: float) -> Connections:
+        """More connections, for a part that passes no fence. They give up after this time."""
+        connections = self._connect(self._address, timeout_s=timeout_s)
+        self._unfenced.append(connections)
+        return connections

@@ -104,9 +104,6 @@ class Keys(SidekiqMetricKeys):
         """Holds the lease of a fence: the token of its term."""
         return f"{self.prefix}pyworkers:leader:{name}"
 
-    def election(self, election: str) -> str:  # the last epoch, and who won it
-        return f"{self.prefix}pyworkers:election:{election}"
-
     def line(self, name: str) -> str:
         """Holds the jobs that are parked in a line."""
         return f"{self.prefix}pyworkers:line:{name}"

@@ -13,8 +13,8 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.features import feature_of
 
-# Of the store, but not of both servers together. LEADERSHIP: the queue service checks no epoch.
-NOT_OF_BOTH = {Capability.ORDER, Capability.FRONT, Capability.LEADERSHIP}
+# Of the store, but not of both servers together.
+NOT_OF_BOTH = {Capability.ORDER, Capability.FRONT}
 
 P = TypeVar("P")
 

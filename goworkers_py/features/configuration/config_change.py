@@ -8,11 +8,9 @@ from goworkers_py.config.log_levels import LEVELS
 from goworkers_py.config.options import Config, PoolConfig
 from goworkers_py.config.partitions import of_partition
 from goworkers_py.core.errors import ConfigError
-from goworkers_py.features.standby.standby import Standby
 from goworkers_py.observe.job_log_levels import job_levels
+from goworkers_py.runtime.daemon import AnyLauncher
 from goworkers_py.runtime.launcher import Launcher
-
-AnyLauncher = Launcher | Standby
 
 
 def changed(launchers: Iterable[AnyLauncher], old: Config, new: Config) -> set[str]:

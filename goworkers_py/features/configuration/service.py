@@ -20,9 +20,10 @@ from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable, WorkersError
 from goworkers_py.core.escaping import one_line
 from goworkers_py.features.configuration.central import CentralSource, ignored, in_few_words
-from goworkers_py.features.configuration.config_change import AnyLauncher, changed
+from goworkers_py.features.configuration.config_change import changed
 from goworkers_py.features.configuration.differences import differences
 from goworkers_py.features.configuration.stored_config import ConfigInForce, StoredConfig
+from goworkers_py.runtime.daemon import AnyLauncher
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.service import Service
 

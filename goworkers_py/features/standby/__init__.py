@@ -1,13 +1,14 @@
-"""Standby: one process of several works, and the others are ready to take over.
+"""Standby: of several processes with `standby` one works, and the others are ready to take over.
 
-`commands`: `leader show` and `leader step-down`: the elections of processes with `standby`.
-`contract`: elections: of several processes one leads at a time. The leader has a lease, and its term has an epoch.
-`election`: who leads: the words of an election.
-`elector`: the elector thread of a process with `standby`: looks at the lease of the leader, bids when there is none,
-and renews the lease of its own term.
-`follower_report`: shows a process that stands by to the fleet. A leader is shown by its heartbeat.
-`memory`: elections in the memory of this process: of several daemons in one program, one works.
-`redis`: elections in Redis: a lease that expires, and a record with the last epoch, which never does.
-`service`: the thread of a process with `standby` that does the work of each term: see `standby`.
-`standby`: a process with `standby`: of N such processes one works, and the others are ready to take over.
+The processes find their *leader* in an *election*. Its lease is a record in the broker, and is the lease of a fence,
+see `core.fence`: all that a leader writes passes this fence, so one that was paused for too long changes nothing when
+it goes on. A `standby` stands in the place of a launcher. Its `elector` looks at the lease, bids, renews and resigns;
+for each term that it wins, the thread of `service` starts a launcher of its own, on a broker behind the fence. A
+process that stands by is shown to the fleet by `follower_report`.
+
+- `election`: the values, and the functions of `on_lead` and `on_follow`.
+- `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`: brokers that do it.
+- `admin`: the verb of the inspector. `commands`, `views`, `metrics`, `access`: people.
+
+For users: docs/standby.md.
 """

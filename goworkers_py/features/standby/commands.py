@@ -8,7 +8,6 @@ import simplejson
 from goworkers_py.admin.asker import asker
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.api.app import App
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.open_broker import open_broker
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail
 from goworkers_py.cli.noting import noted
@@ -18,6 +17,7 @@ from goworkers_py.config.options import Config
 from goworkers_py.config.partitions import of_partition
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.values import NamedTuple
+from goworkers_py.features.standby.contract import Leadership
 from goworkers_py.features.standby.election import Leader, Standing
 
 
@@ -88,7 +88,7 @@ def _ask(config: Config, leader: Leader) -> bool:
     broker = open_broker(config)
     try:
         with noted(Inspector(lambda: broker), f"{leader.identity}, leader of {config.partition_name}") as change:
-            asked = broker.leadership.ask_to_step_down(config.partition_name, leader.epoch, asker())
+            asked = broker.require_part(Leadership).ask_to_step_down(config.partition_name, leader.epoch, asker())
             change.count = int(asked)
         return asked
     finally:
@@ -108,8 +108,7 @@ def _look(config: Config) -> FoundLeader | None:
     """None for a broker that elects no leader."""
     broker = open_broker(config)
     try:
-        if Capability.LEADERSHIP not in broker.capabilities:
-            return None
-        return FoundLeader(config, broker.leadership.look(config.partition_name))
+        leadership = broker.part(Leadership)
+        return None if leadership is None else FoundLeader(config, leadership.look(config.partition_name))
     finally:
         broker.close()

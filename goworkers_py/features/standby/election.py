@@ -7,8 +7,13 @@ grows) and a token (a random word that no other term has).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from goworkers_py.core.values import NamedTuple
+
+if TYPE_CHECKING:
+    from goworkers_py.policy.registry import Registry
 
 
 class Leader(NamedTuple):
@@ -48,6 +53,17 @@ class News(NamedTuple):
     epoch: int = 0
     identity: str = ""  # of the leader
     successor: str = ""  # of a farewell: who wins next, if it still lives
+
+
+class LeaderHandlers(NamedTuple):
+    on_lead: list[Callable[[LeaderChange], object]]
+    on_follow: list[Callable[[LeaderChange], object]]
+
+
+def leader_handlers(registry: Registry) -> LeaderHandlers:
+    """The functions that a program has declared. They are changed while modules are imported."""
+    handlers: LeaderHandlers = registry.of_features.setdefault("standby", LeaderHandlers([], []))
+    return handlers
 
 
 class LeaderChange(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 
+from goworkers_py.brokers.memory.parts import MemoryPart
 from goworkers_py.brokers.memory.state import FenceLease, State
 from goworkers_py.core.errors import Fenced
 from goworkers_py.core.fence import Fence
@@ -25,20 +26,27 @@ class Election(FenceLease):
     heard: list[Callable[[News], None]] = field(default_factory=list)
 
 
-def election_of(state: State, name: str) -> Election:
-    """Under the lock."""
-    found = state.fences.setdefault(name, Election())
-    assert isinstance(found, Election)
-    return found
+class ElectionTable(MemoryPart):
+    """The elections, whose leases are those of fences."""
+
+    def __init__(self, state: State) -> None:
+        super().__init__()
+        self._fences = state.fences
+
+    def of(self, name: str) -> Election:
+        found = self._fences.setdefault(name, Election())
+        assert isinstance(found, Election)
+        return found
 
 
 class MemoryLeadership(Leadership):
     def __init__(self, state: State) -> None:
         self._state = state
+        self._table = state.part(ElectionTable)
 
     def look(self, election: str) -> Standing:
         with self._state.lock:
-            record, now = election_of(self._state, election), self._state.clock()
+            record, now = self._table.of(election), self._state.clock()
             leader = None
             if record.until > now:
                 leader = Leader(
@@ -48,7 +56,7 @@ class MemoryLeadership(Leadership):
 
     def win(self, election: str, bid: Bid, lease_s: float) -> int:
         with self._state.lock:
-            record, now = election_of(self._state, election), self._state.clock()
+            record, now = self._table.of(election), self._state.clock()
             if record.until > now:
                 return record.epoch if record.token == bid.token else 0
             if record.last != bid.seen.last:
@@ -82,7 +90,7 @@ class MemoryLeadership(Leadership):
 
     def ask_to_step_down(self, election: str, epoch: int, by: str) -> bool:
         with self._state.lock:
-            record = election_of(self._state, election)
+            record = self._table.of(election)
             if record.until <= self._state.clock() or record.epoch != epoch:
                 return False
             record.asked = by
@@ -91,7 +99,7 @@ class MemoryLeadership(Leadership):
 
     def listen(self, election: str, heard: Callable[[News], None]) -> Callable[[], None]:
         with self._state.lock:
-            record = election_of(self._state, election)
+            record = self._table.of(election)
             record.heard.append(heard)
         heard(News())
         return lambda: self._forget(record, heard)
@@ -108,5 +116,5 @@ class MemoryLeadership(Leadership):
 
     def _of_term(self, election: str, fence: Fence) -> Election | None:
         """Under the lock."""
-        record = election_of(self._state, election)
+        record = self._table.of(election)
         return record if record.token == fence.token and record.until > self._state.clock() else None

@@ -8,15 +8,17 @@ from collections.abc import Callable, Mapping
 import simplejson
 
 from goworkers_py.brokers.redis.driver.connection import Connections
-from goworkers_py.brokers.redis.driver.exchange import LUA, Script, text
+from goworkers_py.brokers.redis.driver.exchange import Script, text
 from goworkers_py.brokers.redis.driver.listener import Listener
 from goworkers_py.brokers.redis.driver.replies import one_of
 from goworkers_py.brokers.redis.fleet.leases import GONE_FOR_S, GONE_LIVES_S
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerRefused, Fenced
 from goworkers_py.core.fence import Fence
 from goworkers_py.features.standby.contract import Leadership
 from goworkers_py.features.standby.election import Bid, Leader, News, Standing
+from goworkers_py.features.standby.redis_part import LUA, election_key
 
 # The version of the lease, the record and the messages.
 V = 1
@@ -28,6 +30,11 @@ _ASK = Script(LUA / "ask_leader.lua", one_of(int))
 _SHORTEN = Script(LUA / "shorten_lease.lua", one_of(int))
 
 
+def patience_s(config: Config) -> float:
+    """A leader must know that a renewal fails while there is still time for another one."""
+    return config.leader_lease / 4
+
+
 class RedisLeadership(Leadership):
     def __init__(self, connections: Connections, keys: Keys, listener: Listener) -> None:
         """`connections` are not fenced, and give up sooner than a lease ends."""
@@ -35,13 +42,10 @@ class RedisLeadership(Leadership):
         self._keys = keys
         self._listener = listener
 
-    def close(self) -> None:
-        self._connections.close()
-
     def look(self, election: str) -> Standing:
         lease = self._keys.fence(election)
         lease_record, left_ms, record = self._connections.exchange(
-            [("HGETALL", lease), ("PTTL", lease), ("HGETALL", self._keys.election(election))]
+            [("HGETALL", lease), ("PTTL", lease), ("HGETALL", election_key(self._keys, election))]
         )
         won = _fields(record)
         leader = _leader(_fields(lease_record), max(0, left_ms) / 1000) if lease_record else None
@@ -49,7 +53,12 @@ class RedisLeadership(Leadership):
 
     def win(self, election: str, bid: Bid, lease_s: float) -> int:
         keys, last = self._keys, bid.seen.last
-        names = (keys.fence(election), keys.election(election), keys.gone, keys.lease(last) if last else keys.nothing)
+        names = (
+            keys.fence(election),
+            election_key(keys, election),
+            keys.gone,
+            keys.lease(last) if last else keys.nothing,
+        )
         known = max(bid.epoch, bid.seen.epoch)
         epoch: int = self._connections.script(
             _WIN,
@@ -70,7 +79,7 @@ class RedisLeadership(Leadership):
         return text(asked)
 
     def resign(self, election: str, fence: Fence, identity: str, successor: str = "") -> bool:
-        names = self._keys.fence(election), self._keys.election(election)
+        names = self._keys.fence(election), election_key(self._keys, election)
         message = _message("farewell", fence.epoch, identity, successor)
         return bool(self._connections.script(_RESIGN, names, (fence.token, identity, message)))
 

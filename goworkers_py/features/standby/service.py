@@ -15,20 +15,18 @@ from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.fence import Fence, Term, as_producer
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.standby.election import LeaderChange
+from goworkers_py.features.standby.election import LeaderChange, leader_handlers
 from goworkers_py.features.standby.elector import Elector
 from goworkers_py.features.standby.follower_report import FollowerReport
 from goworkers_py.observe.health_report import HealthReport, merged, past
+from goworkers_py.runtime.daemon import PartitionWork
 from goworkers_py.runtime.launcher import Launcher
-from goworkers_py.runtime.plan import Plan
 from goworkers_py.runtime.service import Service
 
 log = logging.getLogger(__name__)
 
 LOOK_S = 1.0
 AGAIN_S = 5.0  # after a launcher that could not be built
-
-MakeLauncher = Callable[[Broker], Launcher]
 
 
 @dataclass(frozen=True)
@@ -41,14 +39,14 @@ class Turn:
 
 
 class Turns(Service):
-    def __init__(self, plan: Plan, elector: Elector, make_launcher: MakeLauncher, shown: FollowerReport) -> None:
+    def __init__(self, work: PartitionWork, elector: Elector, shown: FollowerReport) -> None:
         super().__init__("standby")
-        self._plan = plan
+        self._work = work
+        self._config = work.plan.config
+        self._handlers = leader_handlers(work.plan.registry)
         self._elector = elector
-        self._make_launcher = make_launcher
         self._shown = shown
         self.on_quiet_asked: Callable[[], None] = self.end_term  # set by `Standby`
-        self.lead: Callable[[Term], None] = lambda term: None  # set by `Standby`
         elector.on_won = self.wake
         elector.on_lost = self._abandon
         elector.on_asked = self._step_down
@@ -79,11 +77,11 @@ class Turns(Service):
                 turn.broker.close()
 
     def _build(self) -> Turn | None:
-        fence = Fence(self._plan.config.partition_name, machine.token_hex(8))
+        fence = Fence(self._config.partition_name, machine.token_hex(8))
         broker: Broker | None = None
         try:
-            broker = open_fenced(self._plan.config, fence)
-            launcher = self._make_launcher(broker)
+            broker = open_fenced(self._config, fence)
+            launcher = self._work.make_launcher(broker)
             launcher.on_quiet_asked = self.on_quiet_asked
             return Turn(launcher, broker, fence)
         except Exception:
@@ -101,25 +99,25 @@ class Turns(Service):
             self._woken.clear()
 
     def _lead(self, turn: Turn) -> None:
-        change = LeaderChange(True, turn.fence.epoch, self._plan.config.partition)
+        change = LeaderChange(True, turn.fence.epoch, self._config.partition)
         log.info("leader: %s leads now; epoch=%d", turn.launcher.identity, turn.fence.epoch)
         self._end.clear()
         self.now = turn
-        self.lead(Term(turn.fence, turn.broker))
+        self._work.begin_term(Term(turn.fence, turn.broker))
         try:
-            self._tell(self._plan.on_lead, change)
+            self._tell(self._handlers.on_lead, change)
             if self.stopping.is_set() or not self._elector.bids:
                 self._end.set()
-            self._work(turn)
+            self._run_jobs(turn)
         finally:
-            self._elector.finished(self._plan.config.leader_lease)
+            self._elector.finished(self._config.leader_lease)
             self._past = [merged("", [*self._past, past(turn.launcher.health.report())])]
             self._earlier = [launcher for launcher in self._earlier if launcher.workers_alive] + [turn.launcher]
             self.now = None
         with as_producer():
-            self._tell(self._plan.on_follow, change._replace(leads=False))
+            self._tell(self._handlers.on_follow, change._replace(leads=False))
 
-    def _work(self, turn: Turn) -> None:
+    def _run_jobs(self, turn: Turn) -> None:
         launcher, fence = turn.launcher, turn.fence
         try:
             if not launcher.start(self._end):

@@ -11,18 +11,16 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
 
-from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core import machine
 from goworkers_py.core.clock import Deadline
-from goworkers_py.core.command import Obey
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError
-from goworkers_py.core.fence import Term
+from goworkers_py.features import feature_of
+from goworkers_py.features.standby.contract import Leadership
 from goworkers_py.features.standby.elector import Elector
 from goworkers_py.features.standby.follower_report import FollowerReport
-from goworkers_py.features.standby.service import MakeLauncher, Turns
+from goworkers_py.features.standby.service import Turns
 from goworkers_py.observe.health_report import (
     QUIET,
     STALE_AFTER_S,
@@ -33,6 +31,7 @@ from goworkers_py.observe.health_report import (
     merged,
 )
 from goworkers_py.runtime.alive.health_handlers import HealthHandlers
+from goworkers_py.runtime.daemon import PartitionWork
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.plan import Plan
@@ -44,27 +43,23 @@ log = logging.getLogger(__name__)
 class Standby:
     def __init__(
         self,
-        plan: Plan,
-        broker: Broker,
-        make_launcher: MakeLauncher,
-        obey: Obey | None = None,
-        lead: Callable[[Term], None] | None = None,
+        work: PartitionWork,
     ) -> None:
-        """`broker` is not fenced. `make_launcher` builds the launcher of a term on the broker of the term. `lead` is
-        called with each term that is won, before its first job."""
-        if Capability.LEADERSHIP not in broker.capabilities:
+        plan, broker = work.plan, work.broker
+        leadership = broker.part(Leadership)
+        if leadership is None:
             raise ConfigError(
-                f"standby needs a broker with {Capability.LEADERSHIP.value}, and {broker.name} has none: set another "
+                f"standby needs a broker with {feature_of(Leadership).kept}, and {broker.name} has none: set another "
                 "broker, or leave `standby` out"
             )
         self.plan = plan
         self._broker = broker
+        self._leadership = leadership
         self._outage = Outage(broker.name, HealthHandlers(plan.on_health))
-        self._elector = Elector(broker.leadership, plan.config, self._outage)
-        self._shown = FollowerReport(broker.control, plan, obey)
-        self._turns = Turns(plan, self._elector, make_launcher, self._shown)
+        self._elector = Elector(leadership, plan.config, self._outage)
+        self._shown = FollowerReport(broker.control, plan, work.obey)
+        self._turns = Turns(work, self._elector, self._shown)
         self._turns.on_quiet_asked = self.quiet
-        self._turns.lead = lead or self._turns.lead
         self.state = RunState()
         self.health = StandbyHealth(plan, self.state, self._elector, self._turns)
         self.waits_for_broker = False
@@ -81,7 +76,7 @@ class Standby:
         """False when `stop_asked` was set before the broker answered. Raises BrokerRefused when the broker refuses."""
         while not stop_asked.is_set():
             try:
-                self._broker.leadership.look(self.plan.config.partition_name)
+                self._leadership.look(self.plan.config.partition_name)
             except BrokerUnavailable as error:
                 self.waits_for_broker = True
                 stop_asked.wait(self._outage.failed("start", error))

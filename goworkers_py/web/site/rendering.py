@@ -32,8 +32,14 @@ def _templates() -> Environment:
         auto_reload=False,
     )
     environment.filters.update(FILTERS)
-    rows = [pages.job_rows for feature in BY_NAME if (pages := feature.pages()) is not None and pages.job_rows]
-    environment.globals.update(CHARTS, hidden=hidden, named=named, rows_of_features=rows)
+    of_features = [pages for feature in BY_NAME if (pages := feature.pages()) is not None]
+    environment.globals.update(
+        CHARTS,
+        hidden=hidden,
+        named=named,
+        rows_of_features=[pages.job_rows for pages in of_features if pages.job_rows],
+        columns_of_partitions=[column for pages in of_features for column in pages.of_partitions],
+    )
     return environment
 
 

@@ -16,6 +16,8 @@ from goworkers_py.web.http.response import Response
 from goworkers_py.web.site.access import ACT
 
 if TYPE_CHECKING:
+    from goworkers_py.admin.inspector import Inspector
+    from goworkers_py.config.options import Config
     from goworkers_py.web.site.visit import Visit
     from goworkers_py.wire.message import Message
 
@@ -100,6 +102,18 @@ def _no_times(message: Message) -> Sequence[tuple[str, float | None]]:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionColumn:
+    """A column in the table of partitions."""
+
+    title: str
+    sort: str  # the field of a row by which the table is sorted
+    template: str  # of a cell: it has the row as `one`
+    # The fields of a row, by the inspector and the configuration of the partition. It may ask the broker.
+    look: Callable[[Inspector, Config], Data]
+    unknown: Data  # these fields while the broker has not answered
+
+
+@dataclass(frozen=True, slots=True)
 class FeaturePages:
     """The part of a feature in the pages. Its templates are in the folder `templates` of the feature."""
 
@@ -113,6 +127,7 @@ class FeaturePages:
     job_times: Callable[[Message], Sequence[tuple[str, float | None]]] = _no_times
     shown_fields: frozenset[str] = frozenset()  # of the payload: they are not among its other fields then
     finds: Callable[[Visit, str], Iterable[Hit]] = _no_hits  # the pages whose names contain this text, see `find`
+    of_partitions: Sequence[PartitionColumn] = ()
 
 
 class RowTable:

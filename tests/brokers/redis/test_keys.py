@@ -47,7 +47,6 @@ def every_key(keys: Keys) -> dict[str, str]:
             "holder": keys.holder("PROCESS"),
             "receipt": keys.receipt("SETTLER"),
             "fence": keys.fence("ELECTION"),
-            "election": keys.election("ELECTION"),
             "line": keys.line("LINE"),
             "outbox": keys.outbox("BROKER"),
             "value": keys.value("KIND", "JID"),

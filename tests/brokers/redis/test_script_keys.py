@@ -50,6 +50,7 @@ from goworkers_py.features.periodic.contract import Periodic
 from goworkers_py.features.periodic.record import schedule
 from goworkers_py.features.periodic.schedule import Fired, Firing, Release, Rule
 from goworkers_py.features.ruby_locks.payload import RubyLock
+from goworkers_py.features.standby.contract import Leadership
 from goworkers_py.features.standby.election import Bid
 from goworkers_py.features.tracking.contract import Records
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob
@@ -228,19 +229,19 @@ def _election(broker: RedisBroker, url: str, redis: redis_py.Redis) -> None:
     """Of a leader whose predecessor has not resigned."""
     for token in "first", "second":
         fence = Fence("billing", token)
-        bid = Bid(f"{token}:1:aaaaaaaaaaaa", token, False, broker.leadership.look("billing"))
-        fence.epoch = broker.leadership.win("billing", bid, 60)
+        bid = Bid(f"{token}:1:aaaaaaaaaaaa", token, False, broker.require_part(Leadership).look("billing"))
+        fence.epoch = broker.require_part(Leadership).win("billing", bid, 60)
         fence.hold(math.inf)
-        broker.leadership.renew("billing", fence, bid.identity, 60)
-        broker.leadership.ask_to_step_down("billing", fence.epoch, "me")
-        broker.leadership.shorten("billing", fence.epoch)
+        broker.require_part(Leadership).renew("billing", fence, bid.identity, 60)
+        broker.require_part(Leadership).ask_to_step_down("billing", fence.epoch, "me")
+        broker.require_part(Leadership).shorten("billing", fence.epoch)
         if token == "first":
             redis.delete(Keys().fence("billing"))  # its lease has ended
-            assert broker.leadership.look("billing").leader is None
+            assert broker.require_part(Leadership).look("billing").leader is None
     with closing(RedisBroker(url, Config(), fence)) as leader:
         leader.transport.publish([Push("q", job()), Push("other", job()), Push("q", job(), 1.0)])
         leader.admin.pause("q")
-    broker.leadership.resign("billing", fence, bid.identity)
+    broker.require_part(Leadership).resign("billing", fence, bid.identity)
 
 
 def _delays(url: str) -> None:

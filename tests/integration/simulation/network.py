@@ -27,7 +27,7 @@ MOST_LATE_S = 300.0
 
 PARTS = (
     "transport", "store", "recoverable", "control", "cancels", "calls", "periodic", "batches",
-    "chains", "groups", "leadership", "admin",
+    "chains", "admin",
 )  # fmt: skip
 # What asks no server.
 _LOCAL = {"wake", "check"}

@@ -51,7 +51,6 @@ _OTHERS = (
     Rules("metrics", "hincrby bitfield", "", lambda config: config.metrics != "off"),
     # Read in both layouts, whatever this process writes: other programs write too.
     Rules("reading metrics", "hlen hmget hscan", "j|* *-??-??:* h|* ????????-marks"),
-    Rules("standby", "pexpire pttl", "", lambda config: config.standby),
     Rules("another database", "select", "", lambda config: _database(config.broker) not in ("", "0")),
     Rules("a cluster", "cluster|slots asking", "", lambda config: is_cluster(config.broker)),
 )

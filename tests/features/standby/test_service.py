@@ -17,11 +17,11 @@ from stepped_server import SteppedServer
 from waiting import eventually
 
 from goworkers_py.api.app import App
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError, Fenced, LeaseLost
 from goworkers_py.core.fence import Fence, as_producer
 from goworkers_py.core.machine import awake_and_asleep
+from goworkers_py.features.standby.contract import Leadership
 from goworkers_py.features.standby.election import Bid, LeaderChange, News
 from goworkers_py.features.standby.redis import RedisLeadership
 from goworkers_py.features.standby.standby import Standby
@@ -37,7 +37,7 @@ def app(redis_url: str) -> Iterator[App]:
 
 
 def test_a_broker_without_elections_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MemoryBroker, "capabilities", frozenset(Capability) - {Capability.LEADERSHIP})
+    monkeypatch.setattr(MemoryBroker, "family", "")
     with own_app("memory://", standby=True) as app, pytest.raises(ConfigError, match="standby needs a broker with ele"):
         app.runner.daemon()
 
@@ -56,7 +56,9 @@ def test_hooks_and_jobs_are_told_the_epoch(app: App) -> None:
 def test_a_leader_tells_its_first_beat_at_once(redis_url: str) -> None:
     beats: list[News] = []
     with own_app(redis_url, standby=True, leader_lease=60) as app:
-        end = app.broker.leadership.listen("main", lambda news: beats.append(news) if news.what == "beat" else None)
+        end = app.broker.require_part(Leadership).listen(
+            "main", lambda news: beats.append(news) if news.what == "beat" else None
+        )
         app.process("q", print, 1)
         with working(app):
             assert eventually(lambda: beats, within_s=15)  # a third of the lease is 20 s
@@ -262,8 +264,8 @@ def test_after_a_step_back_of_the_servers_clock_another_process_takes_over_from_
     stepped_redis: SteppedServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     with own_app(stepped_redis.url, standby=True, leader_lease=0.6) as app:
-        nobody = app.broker.leadership.look("main")
-        assert app.broker.leadership.win("main", Bid("dead", "token", False, nobody), 5) == 1
+        nobody = app.broker.require_part(Leadership).look("main")
+        assert app.broker.require_part(Leadership).win("main", Bid("dead", "token", False, nobody), 5) == 1
         stepped_redis.step_to(-600)
         app.process("q", print, 1)
         with working(app):
@@ -279,33 +281,35 @@ def test_after_a_step_back_of_the_servers_clock_a_leader_that_lives_goes_on(step
             assert eventually(lambda: client.hget(LEASE, "epoch") == b"1")
             for _ in range(5):
                 client.pexpire(LEASE, 600_000)
-                app.broker.leadership.shorten("main", 1)
+                app.broker.require_part(Leadership).shorten("main", 1)
                 assert client.pttl(LEASE) <= 10_000
                 time.sleep(0.05)
-            assert not app.broker.leadership.shorten("main", 1)
+            assert not app.broker.require_part(Leadership).shorten("main", 1)
             client.pexpire(LEASE, 600_000)
-            assert not app.broker.leadership.shorten("main", 2)
+            assert not app.broker.require_part(Leadership).shorten("main", 2)
             stepped_redis.step_to(-600)
             assert eventually(lambda: client.pttl(LEASE) <= 10_000)
             assert client.hget(LEASE, "epoch") == b"1"
 
 
 def test_a_lease_that_lasts_longer_than_those_of_its_leader_is_shortened(app: App, redis: redis_py.Redis) -> None:
-    app.broker.leadership.win("main", Bid("one", "token", False, app.broker.leadership.look("main")), 60)
+    leadership = app.broker.require_part(Leadership)
+    leadership.win("main", Bid("one", "token", False, leadership.look("main")), 60)
     redis.pexpire(LEASE, 600_000)
-    assert app.broker.leadership.shorten("main", 1)
+    assert app.broker.require_part(Leadership).shorten("main", 1)
     assert 0 < redis.pttl(LEASE) <= 60_000
 
 
 def test_the_lease_of_a_leader_of_a_former_release_is_left_alone(app: App, redis: redis_py.Redis) -> None:
     """It does not tell how long its leases last."""
-    app.broker.leadership.win("main", Bid("old", "token", False, app.broker.leadership.look("main")), 60)
+    leadership = app.broker.require_part(Leadership)
+    leadership.win("main", Bid("old", "token", False, leadership.look("main")), 60)
     redis.hdel(LEASE, "life")
     redis.pexpire(LEASE, 600_000)
-    leader = app.broker.leadership.look("main").leader
+    leader = app.broker.require_part(Leadership).look("main").leader
     assert leader is not None
     assert leader.life_s == math.inf
-    assert not app.broker.leadership.shorten("main", 1)
+    assert not app.broker.require_part(Leadership).shorten("main", 1)
 
 
 def test_a_thread_without_the_context_of_a_job_pushes_in_the_term_of_its_process(

@@ -11,6 +11,7 @@ from calls import Call, one_line
 
 from goworkers_py.api.app import App
 from goworkers_py.core.fence import Fence
+from goworkers_py.features.standby.contract import Leadership
 from goworkers_py.features.standby.election import Bid, Standing
 
 
@@ -26,7 +27,7 @@ def leads(app: App) -> str:
     """The identity of a leader, in epoch 7."""
     identity = "host:1:aaaaaaaaaaaa"
     bid = Bid(identity, "token", False, Standing(None, 6, ""))
-    assert app.broker.leadership.win("main", bid, 600) == 7
+    assert app.broker.require_part(Leadership).win("main", bid, 600) == 7
     return identity
 
 
@@ -50,7 +51,7 @@ def test_an_election_without_a_leader_says_none(call: Call) -> None:
 
 def test_a_leader_is_asked_to_step_down_and_it_is_shown_who_has_asked(call: Call, app: App, leads: str) -> None:
     assert call("leader", "step-down").stdout == f"main: {leads} asked to step down\n"
-    asked = app.broker.leadership.renew("main", _fence(), leads, 600)
+    asked = app.broker.require_part(Leadership).renew("main", _fence(), leads, 600)
     assert "@" in asked
     assert asked in call("leader", "show").stdout
 

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from harness import Process, Processes, back, can, job, jobs, waiting
+from harness import Process, Processes, back, job, jobs, part_of, waiting
 from waiting import eventually
 
-from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Presence
 from goworkers_py.brokers.contracts.transport import SettlementBatch
 from goworkers_py.brokers.open_broker import open_fenced
@@ -36,7 +36,7 @@ class Member:
     def __init__(self, process: Process) -> None:
         self.process = process
         self.identity = process.identity
-        self.leadership: Leadership = can(process.broker, Capability.LEADERSHIP).leadership
+        self.leadership: Leadership = part_of(process.broker, Leadership)
         self.fence = Fence("billing", secrets.token_hex(8))
         self.broker: Broker | None = None  # behind the fence
 
