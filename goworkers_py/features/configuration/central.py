@@ -42,13 +42,14 @@ _MOST_NAMED = 20  # in a log line
 
 @cache
 def _kinds() -> dict[str, dict[str, dataclasses.Field[Any]]]:
-    """The options by the kind of their sections."""
+    """The options by the kind of their sections, without kinds that are local as a whole."""
+    of_features = {kind: options_by_any_name(table) for kind, table in feature_sections().items()}
     return {
         SECTION: options_by_any_name(Config),
         "queue": options_by_any_name(QueueConfig),
         "pool": options_by_any_name(PoolConfig),
         "partition": {**options_by_any_name(PartitionConfig), **of_partitions()},
-        **{kind: options_by_any_name(table) for kind, table in feature_sections().items()},
+        **{kind: rows for kind, rows in of_features.items() if any(row.metadata["central"] for row in rows.values())},
     }
 
 

@@ -41,10 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class Standby:
-    def __init__(
-        self,
-        work: PartitionWork,
-    ) -> None:
+    def __init__(self, work: PartitionWork) -> None:
         plan, broker = work.plan, work.broker
         leadership = broker.part(Leadership)
         if leadership is None:
