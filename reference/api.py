@@ -258,6 +258,10 @@ def _fixture(name: str) -> str:
     return prose(" ".join((ast.get_docstring(function) or "").split()))
 
 
+def _words(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+
+
 def _contracts() -> Iterator[str]:
     yield f"{GENERATED}\n\n# Contracts of a broker\n"
     yield (
@@ -267,7 +271,7 @@ def _contracts() -> Iterator[str]:
     )
     of_engine = {module.__name__.rpartition(".")[2]: module for module in _modules(contracts)}
     of_features = {
-        one.contract.lower(): import_module(f"goworkers_py.features.{one.name}.contract")
+        _words(one.contract): import_module(f"goworkers_py.features.{one.name}.contract")
         for one in FEATURES
         if one.contract
     }

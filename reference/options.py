@@ -6,12 +6,11 @@ from dataclasses import Field
 from typing import Any
 
 from goworkers_py.config import job_options
-from goworkers_py.config.feature_options import feature_sections
+from goworkers_py.config.feature_options import feature_sections, named_sections
 from goworkers_py.config.job_option import Option
 from goworkers_py.config.options import (
     SECTION,
     Config,
-    EchoConfig,
     MiddlewareConfig,
     PartitionConfig,
     PoolConfig,
@@ -28,13 +27,13 @@ SECTIONS = {
     "queue:default": QueueConfig,
     "pool:web": PoolConfig,
     "partition:billing": PartitionConfig,
-    **{f"{kind}:{table.example}": table for kind, table in feature_sections().items()},
+    **{f"{kind}:{table.example}": table for kind, table in named_sections().items()},
     "middleware": MiddlewareConfig,
-    "echo": EchoConfig,
+    **{kind: table for kind, table in feature_sections().items() if kind not in named_sections()},
     "web": WebConfig,
 }
 # These sections have no defaults that a program could use. So the sample shows them as comments, with these values.
-HIDDEN = (PoolConfig, PartitionConfig, *feature_sections().values())
+HIDDEN = (PoolConfig, PartitionConfig, *named_sections().values())
 # Options of features without a default: what the code says counts.
 OF_CODE = {
     name for rows in feature_sections().values() for name, row in options_of(rows).items() if row.default is None

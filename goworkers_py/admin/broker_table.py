@@ -35,14 +35,14 @@ class BrokerRow:
         """An ability of a broker, in words, and whether this kind can."""
         engine = {capability.value: capability in self.kind.capabilities for capability in Capability}
         return engine | {
-            feature.kept: self.kind.part_maker(feature) is not None for feature in FEATURES if feature.contract
+            feature.kept: self.kind.part_maker(feature) is not None for feature in FEATURES if feature.kept
         }
 
     def _features(self) -> dict[str, bool]:
         """By short names, for programs."""
         names = [
             *(capability.name for capability in Capability),
-            *(feature.contract for feature in FEATURES if feature.contract),
+            *(feature.contract for feature in FEATURES if feature.kept),
         ]
         return {name.lower(): can for name, can in zip(names, self.can().values(), strict=True)}
 

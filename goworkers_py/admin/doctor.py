@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import field
 
 from goworkers_py.admin.filter import counted
 from goworkers_py.admin.inspector import Inspector
@@ -63,7 +64,7 @@ class OurWork:
     queues: Collection[str]
     knows: Callable[[Message], bool]  # is code registered for the class of this message?
     aggregates: Collection[str] = ()  # the classes whose groups are aggregated
-    echo_queue: str = ""  # only Ruby works it
+    elsewhere: Mapping[str, str] = field(default_factory=dict)  # see `Feature.queues_elsewhere`
     classes: Collection[str] = ()  # the names of those with code
 
 
@@ -126,13 +127,8 @@ class Doctor:
                 yield Advice(NOTE, what, f"pyworkers queue resume {queue.name}")
             elif queue.size and queue.name not in fetched:
                 what = f"queue {queue.name} holds {counted(queue.size)}, but no live process fetches from it"
-                of_ruby = self._work is not None and queue.name == self._work.echo_queue
-                todo = (
-                    "start a Ruby process that works it: it holds echoes"
-                    if of_ruby
-                    else "start a process for this queue"
-                )
-                yield Advice(PROBLEM, what, todo)
+                elsewhere = self._work.elsewhere if self._work else {}
+                yield Advice(PROBLEM, what, elsewhere.get(queue.name, "start a process for this queue"))
 
     def _classes(self) -> Iterator[Advice]:
         if self._work is None:

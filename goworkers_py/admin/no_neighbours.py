@@ -8,7 +8,6 @@ from goworkers_py.brokers.contracts.fleet import Leftover
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.features.periodic.schedule import ForeignSchedule
-from goworkers_py.features.ruby_locks.payload import RubyLock
 
 
 class NoNeighbours(Neighbours):
@@ -29,9 +28,6 @@ class NoNeighbours(Neighbours):
 
     def lives(self, process: str) -> bool:
         return False
-
-    def begin_lock(self, lock: RubyLock) -> bool:
-        return True
 
     def schedules(self) -> list[ForeignSchedule]:
         return []

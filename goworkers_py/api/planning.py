@@ -34,7 +34,7 @@ def plan_of(declared: Declarations, config: Config) -> Plan:
         elif queue.handler:
             registry.handle(queue.name, resolve(queue.handler, f"[queue:{queue.name}] handler"))
     levels = Levels(queues, registry)
-    config.check_echo(queue.name for queue in levels.queues)
+    config.check_queues([queue.name for queue in levels.queues])
     for queue in queues:
         if (handler := registry.handler(queue.name)) is not None:
             for level in levels.of(queue.name):

@@ -179,8 +179,11 @@ class Runner:
             return True
 
         aggregates = {spec.name for spec in Aggregates(plan.registry).specs()}
-        queues, echo = {queue.name for queue in plan.queues}, self._app.config.echo.queue
-        return OurWork(queues, knows, aggregates, echo, plan.registry.names())
+        queues = {queue.name for queue in plan.queues}
+        elsewhere = {
+            queue: todo for feature in FEATURES for queue, todo in feature.queues_elsewhere(self._app.config).items()
+        }
+        return OurWork(queues, knows, aggregates, elsewhere, plan.registry.names())
 
     def run(self, ready: Callable[[], None] = lambda: None) -> int:
         """See `App.run`."""

@@ -20,7 +20,6 @@ from goworkers_py.cli.noting import noted
 from goworkers_py.cli.selection import as_json, confirm, limit, tell, yes
 from goworkers_py.cli.tables import when
 from goworkers_py.core.escaping import one_line
-from goworkers_py.features.echoes.for_ruby import ForRuby
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.runtime.recovering.recoverer import judge_by, recovering
 from goworkers_py.wire.message import describe_job
@@ -79,8 +78,8 @@ def recover(app: App, go_process: str | None, plain_queue: str | None, yes: bool
         return
     app.broker.require(Capability.LEASES)
     _wait_for_beats(app.inspector, app.timing.await_beat_s)
-    policy, ruby, wall = PoisonPolicy.of(app.config), ForRuby.of(app.config.echo), app.clock.wall
-    judge, count = judge_by(policy, recovering(app.registry, app.config, wall), wall, ruby), 0
+    wall, count = app.clock.wall, 0
+    judge = judge_by(PoisonPolicy.of(app.config), recovering(app.registry, app.config, wall), wall)
     with noted(app.inspector, "jobs of dead processes") as change:
         for job in app.broker.recoverable.recover("", judge, proof=""):
             click.echo(one_line(_line(job)), err=as_json)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from goworkers_py.config.option_rows import FeatureSection, option
-from goworkers_py.config.parsers import one_of, text, yes_or_no
-from goworkers_py.core.values import dataclass
+from goworkers_py.config.option_rows import FeatureSection, NamedSection
 from goworkers_py.features import BY_NAME
 
 
@@ -17,16 +15,6 @@ def feature_sections() -> Mapping[str, type[FeatureSection]]:
     return {table.kind: table for feature in BY_NAME for table in feature.sections()}
 
 
-@dataclass(frozen=True, slots=True)
-class EchoConfig:
-    """The section [echo]."""
-
-    queue: str = option(
-        "", text, "queue of a Ruby process that acknowledges jobs of Ruby's batches and locks when they have ended here"
-    )
-    batches: bool = option(True, yes_or_no, "echo the jobs of Ruby's batches: yes or no")
-    locks: str = option(
-        "echo",
-        one_of("echo", "native", "none"),
-        "jobs that hold a lock of Ruby: echo them; free the locks of sidekiq-unique-jobs here (native); or none",
-    )
+def named_sections() -> dict[str, type[NamedSection]]:
+    """Those of the form [KIND:NAME]."""
+    return {kind: table for kind, table in feature_sections().items() if issubclass(table, NamedSection)}

@@ -13,13 +13,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from goworkers_py.config.feature_options import feature_sections
+from goworkers_py.config.feature_options import feature_sections, named_sections
 from goworkers_py.config.go_workers import of_go_workers
 from goworkers_py.config.ini_file import ConfigText, kind_and_name, read
+from goworkers_py.config.option_rows import FeatureSection, NamedSection
 from goworkers_py.config.options import (
     SECTION,
     Config,
-    EchoConfig,
     MiddlewareConfig,
     PartitionConfig,
     PoolConfig,
@@ -99,12 +99,9 @@ def _config_of(
     partitions = _partitions(file, environment, of_file, pools, where)
     of_flags = tuple(_queue_flag(flag, of_file) for flag in queues)
     links = MiddlewareConfig(**_section(file, "middleware", MiddlewareConfig, where))
-    echo = EchoConfig(**_section(file, "echo", EchoConfig, where))
     web = WebConfig(**_section(file, "web", WebConfig, where))
     chosen = _distinct(of_flags or tuple(queue for queue in of_file if not queue.partition))
-    sections = [
-        section for kind, rows in feature_sections().items() for section in _named_sections(file, kind, rows, where)
-    ]
+    sections = [section for table in feature_sections().values() for section in _of_feature(file, table, where)]
     pools = () if of_flags else tuple(pool for pool in pools if not pool.partition)
     config = Config(
         **values,
@@ -114,7 +111,6 @@ def _config_of(
         worked=("",) if of_flags else (),
         sections=tuple(sections),
         middleware=links,
-        echo=echo,
         web=web,
     )
     check_partitions(config, where)
@@ -171,11 +167,19 @@ def of_call(settings: Mapping[str, Any] | str | os.PathLike[str] | None, options
 
 
 def _refuse_unknown_sections(file: configparser.ConfigParser, where: str) -> None:
-    known, named = [SECTION, "middleware", "echo", "web"], [f"{kind}:" for kind in (*_NAMED, *feature_sections())]
+    alone = feature_sections().keys() - named_sections().keys()
+    known, named = [SECTION, "middleware", *alone, "web"], [f"{kind}:" for kind in (*_NAMED, *named_sections())]
     for section in file.sections():
         if section not in known and not section.startswith((*named,)):
             hint = did_you_mean(section, [*known, *(f"{kind}NAME" for kind in named)])
             raise ConfigError(f"{where}: [{section}] is not a section{hint}")
+
+
+def _of_feature(file: configparser.ConfigParser, table: type[FeatureSection], where: str) -> tuple[FeatureSection, ...]:
+    if issubclass(table, NamedSection):
+        return _named_sections(file, table.kind, table, where)
+    section = table(**_section(file, table.kind, table, where))
+    return () if section == table() else (section,)
 
 
 def _named_sections(file: configparser.ConfigParser, kind: str, table: type[Any], where: str) -> tuple[Any, ...]:
@@ -264,7 +268,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 def _name(section: str, where: str) -> str:
     kind, name = kind_and_name(section)
     if not name:
-        example = _NAMED[kind] if kind in _NAMED else feature_sections()[kind].example
+        example = _NAMED[kind] if kind in _NAMED else named_sections()[kind].example
         raise ConfigError(f"{where}: [{section}] needs the {kind}'s name: [{kind}:{example}]")
     return name
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import field
 from typing import Any, ClassVar, TypeVar
 
@@ -14,11 +14,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class FeatureSection:
-    """A section [KIND:NAME] of the configuration that belongs to a feature: the base class of its table."""
+    """A section [KIND] of the configuration that belongs to a feature: the base class of its table."""
 
-    kind: ClassVar[str]  # "limit"
-    example: ClassVar[str]  # a name, for errors and the sample
+    kind: ClassVar[str]  # "echo"
     of_partitions: ClassVar[bool] = True  # it counts in each partition; else only for the main broker
+
+    def check_queues(self, queues: Collection[str]) -> None:
+        """Raises ConfigError when a process cannot work these queues with this section."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSection(FeatureSection):
+    """A section [KIND:NAME], of which there may be many."""
+
+    example: ClassVar[str]  # a name, for errors and the sample
     name: str
 
 

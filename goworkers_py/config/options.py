@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import field
 from typing import Any, TypeVar
 
-from goworkers_py.config.feature_options import EchoConfig as EchoConfig  # sections are imported from here
 from goworkers_py.config.home import home_of
 from goworkers_py.config.option_rows import FeatureSection, option
 from goworkers_py.config.option_rows import help_of as help_of
@@ -76,7 +75,7 @@ class MiddlewareConfig:
 @dataclass(frozen=True, slots=True)
 class Config:
     """The section [pyworkers]; the other sections are in `queues`, `pools`, `partitions`, `sections`,
-    `middleware`, `echo` and `web`."""
+    `middleware` and `web`."""
 
     broker: str = option(
         "redis://localhost:6379/0",
@@ -189,8 +188,7 @@ class Config:
     partitions: tuple[PartitionConfig, ...] = ()
     worked: tuple[str, ...] = ()  # the partitions that a process works, the main one by an empty name; (): all
     middleware: MiddlewareConfig = MiddlewareConfig()
-    sections: tuple[FeatureSection, ...] = ()  # of features, such as [limit:NAME], see `sections_of`
-    echo: EchoConfig = field(default_factory=EchoConfig)
+    sections: tuple[FeatureSection, ...] = ()  # of features, such as [limit:NAME], see `sections_of`, `section_of`
     web: WebConfig = field(default_factory=WebConfig)
     timing: Timing = TIMING  # no option, see there
     # The name under which each option was given, for errors only: the comparison of two configurations leaves it out.
@@ -201,7 +199,7 @@ class Config:
             raise ConfigError(
                 "process: a fixed name is for one process only; leave out processes, max_jobs and max_memory"
             )
-        self.check_echo(queue.name for queue in self.queues)
+        self.check_queues([queue.name for queue in self.queues])
         if self.web.port:
             self.web.check()
         if self.poison_limit == 1:
@@ -215,13 +213,10 @@ class Config:
         """As people call the partition: `main` for the one of [pyworkers]."""
         return self.partition or MAIN
 
-    def check_echo(self, queues: Iterable[str]) -> None:
-        """Refuses an echo queue that is among these queues of the process."""
-        if self.echo.queue in queues:
-            raise ConfigError(
-                f"[echo] queue: {self.echo.queue} is a queue of this process, which would run each job again; name a "
-                "queue that only Ruby works"
-            )
+    def check_queues(self, queues: Collection[str]) -> None:
+        """Raises ConfigError when a process cannot work these queues."""
+        for section in self.sections:
+            section.check_queues(queues)
 
     @property
     def needs_a_parent(self) -> bool:
@@ -234,6 +229,10 @@ class Config:
     def sections_of(self, table: type[S]) -> tuple[S, ...]:
         """The sections of one kind: `config.sections_of(LimitConfig)`."""
         return tuple(section for section in self.sections if isinstance(section, table))
+
+    def section_of(self, table: type[S]) -> S:
+        """The section of a kind of which there is one: that of the file, or one with the defaults."""
+        return next((section for section in self.sections if isinstance(section, table)), None) or table()
 
     def spelling(self, name: str) -> str:
         """The name under which the user gave an option: the alias, if the user wrote the alias."""

@@ -114,7 +114,7 @@ class PushJobs:
 
     jid: str
     pushes: tuple[Push, ...]
-    kind: ClassVar[str] = "push"
+    kind: str = "push"
     repeatable: ClassVar[bool] = False
 
     @property
@@ -226,49 +226,3 @@ class ShowStatus:
     @property
     def size(self) -> int:
         return len(self.progress)
-
-
-@dataclass(frozen=True, slots=True)
-class PushEcho:
-    """Pushes the echo of a job that has ended: a payload for a Ruby queue, see `features.echoes.end`."""
-
-    jid: str
-    queue: str
-    payload: bytes
-    kind: ClassVar[str] = "echo"
-    repeatable: ClassVar[bool] = False
-
-    @property
-    def size(self) -> int:
-        return len(self.payload)
-
-
-@dataclass(frozen=True, slots=True)
-class FreeRubyLock:
-    """Ends a lock of the gem sidekiq-unique-jobs, if this job holds it, see `features.ruby_locks`. Like FreeLock, this
-    effect may happen again, and may fail. A broker that no Ruby program can reach does nothing."""
-
-    jid: str
-    digest: str
-    size: ClassVar[int] = 0
-    repeatable: ClassVar[bool] = True
-
-    @property
-    def kind(self) -> str:
-        return f"free {self.digest}"
-
-
-@dataclass(frozen=True, slots=True)
-class TakeRubyLock:
-    """Takes such a lock, unless `limit` other jobs hold it. All else as FreeRubyLock."""
-
-    jid: str
-    digest: str
-    limit: int
-    ttl_s: int  # 0: it has no end
-    size: ClassVar[int] = 0
-    repeatable: ClassVar[bool] = True
-
-    @property
-    def kind(self) -> str:
-        return f"take {self.digest}"

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from goworkers_py.wire.message import Message
 
 
+# The effects of a move that people make, of the payload and the new state.
+FollowMove = Callable[[bytes, "StateWord"], "tuple[Effect, ...]"]
 Follow = Callable[[Mapping[str, Any], "JobMove"], Iterable["Effect"]]  # of the fields of the payload
 PartMaker = Callable[[Any], object]  # of the broker
 
@@ -91,6 +93,12 @@ class Feature:
         """By the member of the payload's field `pyworkers`: the effects of a move or an end of a job that has it, from
         the payload and the outcome alone. A worker, a recovery and people who delete the job get the same."""
         return {}
+
+    def follow_moves(self, config: Config) -> FollowMove | None:
+        """The effects of moves that people make of jobs which have not ended before, as far as they follow from the
+        configuration and not from the payload alone. `recovering` and `in_process` give those of a recovery and of the
+        end of a run."""
+        return None
 
     def recovered(self, raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
         """The effects of taking a job from a process that has left or died, from the payload alone."""
@@ -152,7 +160,9 @@ class Feature:
     # --- its part of a broker
 
     contract: ClassVar[str] = ""  # the name of the class in its `contract.py`; empty: a broker needs no part for it
-    kept: ClassVar[str] = ""  # by that part, in the words of errors and of the table of brokers: "limits of jobs"
+    # By that part, in the words of errors and of the table of brokers: "limits of jobs". Empty: nobody chooses a broker
+    # by it, and what needs the part is left out where there is none.
+    kept: ClassVar[str] = ""
     # Whether the part of a store serves the jobs of a queue service beside it, too.
     kept_beside: ClassVar[bool] = True
 
@@ -191,8 +201,12 @@ class Feature:
         return ()
 
     def sections(self) -> Collection[type[FeatureSection]]:
-        """The sections [KIND:NAME] of the configuration."""
+        """The sections [KIND] and [KIND:NAME] of the configuration."""
         return ()
+
+    def queues_elsewhere(self, config: Config) -> Mapping[str, str]:
+        """Queues that only other programs work; each with what to do, for people, when no process does."""
+        return {}
 
     commands: ClassVar[tuple[str, ...]] = ()  # of `pyworkers`
 

@@ -58,7 +58,8 @@ class InProcess:
         raise NotImplementedError
 
     def ended(self, message: Message, outcome: Outcome) -> Outcome:
-        """The outcome of a run, with the effects that follow from what a feature keeps of it, see `Delivery`."""
+        """The outcome of a run, with the effects that follow from what a feature keeps of it, see `Delivery`, or from a
+        field of the payload for which this part has a rung."""
         return outcome
 
     def given_back(self, delivery: Delivery) -> tuple[Effect, ...]:

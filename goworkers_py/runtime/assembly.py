@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.config.options import EchoConfig
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
 from goworkers_py.core.delivery import Delivery
@@ -69,8 +68,6 @@ from goworkers_py.runtime.shared import Shared
 from goworkers_py.wire.message import Message, Timestamps
 
 if TYPE_CHECKING:
-    from goworkers_py.features.echoes.for_ruby import ForRuby
-    from goworkers_py.features.echoes.run import RubyJobs
     from goworkers_py.features.groups.service import GroupFlusher
     from goworkers_py.features.periodic.service import Firer
     from goworkers_py.runtime.running.marked_runs import MarkedRuns
@@ -100,14 +97,6 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     return _Assembly(plan, broker, clock, hints, obey).launcher
 
 
-def _for_ruby(config: EchoConfig) -> ForRuby | None:
-    if config == EchoConfig():  # does nothing for Ruby
-        return None
-    from goworkers_py.features.echoes.for_ruby import ForRuby
-
-    return ForRuby.of(config)
-
-
 class _Assembly:
     """The parts of one daemon, in the order in which they are built. A part that needs a later one gets a function that
     asks for it, and calls it only when all parts are there."""
@@ -115,7 +104,7 @@ class _Assembly:
     def __init__(self, plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Obey | None) -> None:
         self._plan, self._config, self._broker, self._hints = plan, plan.config, broker, hints
         self._obey = obey
-        self._poison, self._for_ruby = PoisonPolicy.of(plan.config), _for_ruby(plan.config.echo)
+        self._poison = PoisonPolicy.of(plan.config)
         self._shared = self._share(clock)
         self._relay = Relay(broker.store, plan.destinations, self._shared.outage)
         self._canceller = self._cancel()
@@ -175,15 +164,7 @@ class _Assembly:
     def _special_runs(self) -> SpecialRuns:
         wall, registry = self._shared.clock.wall, self._plan.registry
         members = GroupMembers(self._broker, registry, self._canceller, wall)
-        return SpecialRuns(registry, self._canceller, members, self._parts, self._ruby_jobs(), wall)
-
-    def _ruby_jobs(self) -> RubyJobs | None:
-        if self._for_ruby is None:
-            return None
-        from goworkers_py.features.echoes.run import RubyJobs
-
-        timestamps = Timestamps(self._config.timestamps)
-        return RubyJobs(self._for_ruby, self._broker.neighbours, timestamps, self._shared.clock.wall)
+        return SpecialRuns(registry, self._canceller, members, self._parts, wall)
 
     def _manager(self, pool: Pool) -> Manager:
         transport, shared = self._broker.transport, self._shared
@@ -256,7 +237,7 @@ class _Assembly:
 
     def _recoverer(self) -> Recoverer:
         wall, plan = self._shared.clock.wall, self._plan
-        judge = judge_by(self._poison, recovering(plan.registry, plan.config, wall), wall, self._for_ruby)
+        judge = judge_by(self._poison, recovering(plan.registry, plan.config, wall), wall)
         on_recovered = [part.owner_died for part in self._parts]
         recoverable = self._broker.recoverable
         return Recoverer(

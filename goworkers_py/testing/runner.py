@@ -85,7 +85,7 @@ class SandboxRunner:
         )
         self._parts, self._resumes = [*by_feature.values()], resumes_of(by_feature)
         groups = GroupMembers(broker, plan.registry, canceller, app.clock.wall)
-        self._runs = SpecialRuns(plan.registry, canceller, groups, self._parts, None, app.clock.wall)
+        self._runs = SpecialRuns(plan.registry, canceller, groups, self._parts, app.clock.wall)
         self._flusher = GroupFlusher(broker, plan, app.clock.wall, shared.outage)
         self._worked = {queue.name for queue in plan.queues} | set(plan.registry.queues())
         self._lanes: dict[str, Lane] = {}

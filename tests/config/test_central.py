@@ -9,7 +9,6 @@ from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import load
 from goworkers_py.config.options import (
     Config,
-    EchoConfig,
     MiddlewareConfig,
     PartitionConfig,
     PoolConfig,
@@ -24,7 +23,7 @@ from goworkers_py.features.limits.options import LimitConfig
 
 TABLES = {
     "pyworkers": Config, "queue": QueueConfig, "pool": PoolConfig, "partition": PartitionConfig,
-    "middleware": MiddlewareConfig, "echo": EchoConfig, "web": WebConfig,
+    "middleware": MiddlewareConfig, "web": WebConfig,
     **feature_sections(),
 }  # fmt: skip
 LOCAL = """
@@ -79,7 +78,7 @@ VALUES = {
 def test_a_local_option_is_refused_with_its_line_and_ignored_where_a_stranger_has_stored_it(
     kind: str, name: str
 ) -> None:
-    section = kind if TABLES[kind] in (Config, MiddlewareConfig, EchoConfig, WebConfig) else f"{kind}:evil"
+    section = kind if TABLES[kind] in (Config, MiddlewareConfig, WebConfig) or kind == "echo" else f"{kind}:evil"
     rule = "queues = c 1\n" if kind == "partition" else "queues = c\n" if kind == "pool" else ""
     default = options_of(TABLES[kind])[name].default
     value = VALUES.get(name) or ("yes" if default is False else "no" if default is True else "7")

@@ -11,8 +11,10 @@ from waiting import eventually
 from goworkers_py.brokers.contracts.admin import Admin
 from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.brokers.contracts.transport import Published
-from goworkers_py.core.effect import FreeRubyLock, PostJobs, PushEcho, PushJobs, StoreValue, TakeRubyLock
+from goworkers_py.core.effect import PostJobs, PushJobs, StoreValue
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.features.for_ruby.effects import FreeRubyLock, TakeRubyLock
+from goworkers_py.features.for_ruby.end import pushed as echo_pushed
 
 LATER = 4_000_000_000.5  # in 2096
 
@@ -79,7 +81,7 @@ def test_a_delivery_that_is_not_ours_any_more_has_no_effect(me: Process, admin: 
 def test_an_echo_is_pushed_once_in_the_step_of_the_settlement(me: Process, admin: Admin) -> None:
     me.publish(job("parent"))
     [parent] = me.consume(1)
-    done = Done(effects=(PushEcho("parent", "echoes", job("echo")), children(me)))
+    done = Done(effects=(echo_pushed("parent", "echoes", job("echo")), children(me)))
     assert (me.settle((parent, done)), me.settle((parent, done))) == ([True], [False])
     assert (waiting(admin, "echoes"), waiting(admin, "b")) == ([job("echo")], [job(2)])
 

@@ -14,9 +14,10 @@ from goworkers_py.brokers.contracts.admin import Admin
 from goworkers_py.brokers.contracts.recoverable import FoundJob, Recoverable
 from goworkers_py.brokers.contracts.transport import Finished, Settled
 from goworkers_py.brokers.rabbitmq import publisher
-from goworkers_py.core.effect import PushEcho, PushJobs, StoreValue
+from goworkers_py.core.effect import PushJobs, StoreValue
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 from goworkers_py.core.outcome import DONE, Dead, Discard, Done, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.features.for_ruby.end import pushed as echo_pushed
 from goworkers_py.features.limits.effects import LeaveSlot
 from goworkers_py.features.limits.limit import Slot
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob
@@ -69,7 +70,7 @@ CANNOT_BE_ENCODED = sorted(cannot_be_encoded())
 Into = Callable[[str], Outcome]
 INTO: dict[str, Into] = {
     "a push": lambda queue: done(PushJobs("j", (Process.push(job("child"), "children"), Process.push(job(9), queue)))),
-    "an echo": lambda queue: done(PushEcho("j", queue, job(9))),
+    "an echo": lambda queue: done(echo_pushed("j", queue, job(9))),
     "a push of a failed job": lambda queue: Discard(
         "why", effects=(PushJobs("j", (Process.push(job(9), queue), Process.push(job("child"), "children"))),)
     ),

@@ -13,6 +13,7 @@ from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import load
+from goworkers_py.config.option_rows import NamedSection
 from goworkers_py.features import FEATURES, NAMES, job_options
 from goworkers_py.features.feature import Feature
 from goworkers_py.features.message_parts import FeatureMessage
@@ -70,8 +71,11 @@ def test_the_access_rules_of_a_feature_allow_its_probes(feature: Feature) -> Non
 @names
 def test_the_sections_of_a_feature_can_be_read(feature: Feature) -> None:
     for table in feature.sections():
-        title = f"[{table.kind}:{table.example}]"
-        assert load(ConfigText(title, "test"), {}).sections == (table(table.example),)
+        if issubclass(table, NamedSection):
+            title = f"[{table.kind}:{table.example}]"
+            assert load(ConfigText(title, "test"), {}).sections == (table(table.example),)
+        else:
+            assert load(ConfigText(f"[{table.kind}]", "test"), {}).section_of(table) == table()
 
 
 @names

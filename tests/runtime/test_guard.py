@@ -225,7 +225,7 @@ def test_a_job_that_a_rung_discards_is_logged_counted_and_told_of(caplog: pytest
     stats, told = RunStats(), []
     handlers = Handlers(death=[lambda message, error: told.append((message.jid, error))])
     refusing = dataclasses.replace(net(stats), handlers=handlers)
-    guard = Guard(never, refusing, Needs(), open_quarantine(fresh_lease()), special_runs(None, Refusing()))
+    guard = Guard(never, refusing, Needs(), open_quarantine(fresh_lease()), special_runs(Refusing()))
     assert guard.run(Delivery(job(jid="j", region="eu"), "q", "me")) == Discard("of region eu")
     assert caplog.messages == ["discarded, and not run: of region eu"]
     assert [(jid, type(error), str(error)) for jid, error in told] == [("j", DiscardJob, "of region eu")]
@@ -258,28 +258,3 @@ def test_a_job_of_a_batch_that_is_discarded_is_counted_as_failed() -> None:
     [end] = run(in_batch(), lambda message: DISCARD).effects
     assert isinstance(end, EndInBatch)
     assert end.way == "failed"
-
-
-class HeldByAnother:
-    """In the place of `RubyJobs`: another job has the lock."""
-
-    def marked(self, fields: object) -> bool:
-        return True
-
-    def begin(self, message: Message) -> Outcome:
-        return Reschedule(9.0, message.raw)
-
-    def ended(self, message: Message, outcome: Outcome) -> tuple[()]:
-        return ()
-
-
-@pytest.mark.parametrize(("fields", "pauses"), [({}, []), ({"tags": "eu"}, [1.0])])
-def test_a_job_that_cannot_wait_in_the_schedule_does_not_come_again_at_once(
-    fields: dict[str, Any], pauses: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr("goworkers_py.core.machine.sleep", slept.append)
-    runs = special_runs(ruby=HeldByAnother())
-    guard = Guard(never, net(), Needs(), open_quarantine(fresh_lease()), runs)
-    assert isinstance(guard.run(Delivery(job(**fields), "q", "me")), Reschedule)
-    assert slept == pauses

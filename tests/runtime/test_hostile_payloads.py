@@ -17,13 +17,13 @@ from waiting import eventually
 
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.admin import Place
-from goworkers_py.config.feature_options import EchoConfig
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import JobState
 from goworkers_py.features.cancelling.tombstone import Tombstone
+from goworkers_py.features.for_ruby.options import EchoConfig
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.tracking.run import TrackedRuns
 from goworkers_py.observe.running_jobs import MOST_SHOWN
@@ -106,7 +106,7 @@ def test_a_hostile_field_ends_its_job_alone_and_its_neighbours_run(
     caplog.set_level(logging.CRITICAL)
     mode = "serial" if first == 2 * AT_ONCE else "threads"
     with own_app(broker_address, QueueConfig("q", concurrency=4, mode=mode), timeout=5) as app:
-        app.use(dataclasses.replace(app.config, echo=EchoConfig("echoes", locks="native")))
+        app.use(dataclasses.replace(app.config, sections=(EchoConfig("echoes", locks="native"),)))
         declared(app, runs)
         pushes = []
         for at, case in enumerate(chosen):

@@ -11,18 +11,17 @@ from hostile_payloads import cases
 from goworkers_py.brokers.contracts.recoverable import FoundJob, Presence
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.config.feature_options import EchoConfig
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.timing import TIMING
 from goworkers_py.features.batches.effects import EndInBatch
-from goworkers_py.features.echoes.for_ruby import ForRuby
+from goworkers_py.features.for_ruby.options import EchoConfig
 from goworkers_py.features.tracking.end import Tracking
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.policy.poison import PoisonPolicy, name_of
 from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.runtime.recovering import recoverer
-from goworkers_py.runtime.recovering.recoverer import Recoverer, judge_by
+from goworkers_py.runtime.recovering.recoverer import Recoverer, judge_by, recovering
 from goworkers_py.wire.message import Message
 
 GONE = "host:1:abcdef"
@@ -209,9 +208,8 @@ def test_a_hostile_payload_of_a_dead_process_keeps_no_other_job_from_being_recov
         broker.recoverable.beat(Presence(GONE, {"q": len(hostile)}))
         redis.delete(Keys().lease(GONE))
         redis.lpush(f"queue:q:{GONE}:inprogress", *hostile, job(jid="last"))
-        tracking = Tracking(Registry(), Config(), time.time)
-        ruby = ForRuby.of(EchoConfig("echoes", locks="native"))
-        judge = judge_by(PoisonPolicy(), [tracking], time.time, ruby)
+        config = Config(sections=(EchoConfig("echoes", locks="native"),))
+        judge = judge_by(PoisonPolicy(), recovering(Registry(), config, time.time), time.time)
         beat = broker.recoverable.beat(Presence("here:1:fedcba", {"q": 0}))
         recovered = [*broker.recoverable.recover("here:1:fedcba", judge, beat.proof)]
     assert len(recovered) == len(hostile) + 1

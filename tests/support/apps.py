@@ -16,6 +16,7 @@ import redis as redis_py
 from goworkers_py.api.app import App
 from goworkers_py.api.declarations import Declarations
 from goworkers_py.api.planning import plan_of
+from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Presence
 from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.brokers.memory.state import DeadLimits, State
@@ -145,14 +146,15 @@ def net(run_stats: RunStats | None = None) -> Net:
     return Net(RetryPolicy(), Registry(), Handlers(), run_stats or RunStats(), time.time)
 
 
-def special_runs(ruby: Any = None, *more: InProcess) -> SpecialRuns:
+def special_runs(*more: InProcess, config: Config | None = None, broker: Broker | None = None) -> SpecialRuns:
     """Of a process without tracked classes, on a broker of its own. `more`: parts of further features."""
-    broker, registry, outage = MemoryBroker(State(), DeadLimits()), Registry(), Outage("memory")
+    broker = broker or MemoryBroker(State(), DeadLimits())
+    registry, outage = Registry(), Outage("memory")
     canceller = Canceller(broker.cancels, registry, Handlers(), tuple, outage)
     groups = GroupMembers(broker, registry, canceller, time.time)
-    plan = plan_of(Declarations(), Config())
+    plan = plan_of(Declarations(), config or Config())
     parts = [*parts_of_features(plan, broker, shared(), tuple, lambda: runs).values(), *more]
-    runs = SpecialRuns(registry, canceller, groups, parts, ruby, time.time)
+    runs = SpecialRuns(registry, canceller, groups, parts, time.time)
     return runs
 
 

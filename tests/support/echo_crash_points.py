@@ -16,8 +16,9 @@ from functools import partial
 from crash_points import Killer, await_settled, survives
 
 from goworkers_py.api.app import App
-from goworkers_py.config.options import EchoConfig, QueueConfig
+from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.effect import Push
+from goworkers_py.features.for_ruby.options import EchoConfig
 
 
 def payload_of(step: int) -> bytes:
@@ -28,7 +29,7 @@ def live(address: str, step: int) -> None:
     app, killer, queue = App(), Killer(step), f"ruby-{step}"
     app.configure(broker=address)
     queues, echo = (QueueConfig(queue, concurrency=1),), EchoConfig(f"echoes-{step}")
-    app.use(dataclasses.replace(app.config, queues=queues, echo=echo))
+    app.use(dataclasses.replace(app.config, queues=queues, sections=(echo,)))
     app.job("Ruby", queue=queue)(killer.begin)
     app.broker.transport.publish([Push(queue, payload_of(step))])
     threading.settrace(killer)

@@ -7,7 +7,6 @@ from typing import Protocol
 
 from goworkers_py.brokers.contracts.fleet import Leftover
 from goworkers_py.features.periodic.schedule import ForeignSchedule
-from goworkers_py.features.ruby_locks.payload import RubyLock
 
 
 class Neighbours(Protocol):
@@ -32,13 +31,6 @@ class Neighbours(Protocol):
 
     def lives(self, process: str) -> bool:
         """True when that process of go-workers is known to live; False also when nothing is known."""
-
-    def begin_lock(self, lock: RubyLock) -> bool:
-        """A job begins that has a lock of the gem sidekiq-unique-jobs.
-
-        A lock that lasts until the job begins is freed, and the one without which it must not run is taken, if the job
-        has it not yet. Returns False when other jobs hold that one: then nothing was done, and the job must not begin.
-        """
 
     def schedules(self) -> list[ForeignSchedule]:
         """Returns the periodic jobs that other programs of the fleet fire."""

@@ -174,7 +174,6 @@ class Transport(Protocol):
 
         PushJobs    the jobs are published. The ids of its pushes are not looked at
         PostJobs    the pushes are in the outbox, see `Store.posted`
-        PushEcho    the echo is in its queue
         StoreValue  `Store.value` returns the value from now on, for `life_s` seconds
         NoteState   the record of the job says it from now on, for `life_s` seconds
         MeetTombstone   the tombstone of the job is gone, and who has cancelled the job is told

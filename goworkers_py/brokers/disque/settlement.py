@@ -18,7 +18,7 @@ from goworkers_py.brokers.redis.driver.exchange import RedisCommand
 from goworkers_py.brokers.redis.driver.packing import packed
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import Effect, PushEcho, PushJobs
+from goworkers_py.core.effect import Effect, PushJobs
 from goworkers_py.core.errors import BrokerRefused, UnreadablePayload
 from goworkers_py.core.outcome import DONE, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.core.values import dataclass
@@ -117,8 +117,6 @@ class DisqueSettlement:
         for effect in outcome.effects:
             if isinstance(effect, PushJobs):
                 yield from (add(push.queue, push.payload, push.at, now) for push in effect.pushes)
-            elif isinstance(effect, PushEcho):
-                yield add(effect.queue, effect.payload, None, now)
         if isinstance(outcome, Retry | Reschedule):
             yield add(_queue_in(outcome.payload) or delivery.queue, outcome.payload, outcome.at, now)
         elif isinstance(outcome, Dead):
@@ -141,7 +139,7 @@ def _refusal(outcome: Outcome) -> str:
 
 def _is_known(effect: Effect) -> bool:
     # Effects that may happen twice may also fail: they are about records and locks, which nobody has made here.
-    return effect.repeatable or isinstance(effect, PushJobs | PushEcho)
+    return effect.repeatable or isinstance(effect, PushJobs)
 
 
 def _goes_to_the_front(outcome: Any) -> bool:

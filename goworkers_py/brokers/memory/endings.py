@@ -16,14 +16,11 @@ from goworkers_py.core.effect import (
     Effect,
     EndMember,
     EndSet,
-    FreeRubyLock,
     MeetTombstone,
     PostJobs,
-    PushEcho,
     PushJobs,
     ShowStatus,
     StoreValue,
-    TakeRubyLock,
 )
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import DONE, FAILED, UNCOUNTED, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
@@ -41,13 +38,12 @@ class Endings:
             **of_parts,
             PushJobs: self._push_jobs,
             PostJobs: self._post,
-            PushEcho: lambda effect: state.put(effect.queue, effect.payload),
             EndSet: self._end_set,
             EndMember: self._end_member,
             StoreValue: lambda effect: state.values.put((effect.kind, effect.jid), effect.value, effect.life_s),
             MeetTombstone: lambda effect: state.tombstones.meet(effect.jid, effect.state),
             # No program in Ruby reaches this memory.
-            **dict.fromkeys((ShowStatus, FreeRubyLock, TakeRubyLock), lambda effect: None),
+            ShowStatus: lambda effect: None,
         }
 
     def settle(

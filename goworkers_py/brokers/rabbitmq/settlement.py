@@ -18,7 +18,7 @@ from goworkers_py.brokers.rabbitmq.request import RabbitRequest, TooLarge
 from goworkers_py.brokers.rabbitmq.returns import Returns, is_held
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import PostJobs, Push, PushEcho, PushJobs
+from goworkers_py.core.effect import PostJobs, Push, PushJobs
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, UnreadablePayload
 from goworkers_py.core.levels import base_of, plain_list_of
 from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
@@ -251,8 +251,6 @@ class RabbitSettlement:
         for effect in outcome.effects:
             if isinstance(effect, PushJobs):
                 yield from map(self._of_push, effect.pushes)
-            elif isinstance(effect, PushEcho):
-                yield RabbitMessage(self._names.of(effect.queue), effect.payload)
         if isinstance(outcome, Retry | Reschedule):
             yield self._names.later(self._place(delivery, outcome.payload), outcome.payload, outcome.at, machine.time())
         elif isinstance(outcome, Dead):

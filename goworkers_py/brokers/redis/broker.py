@@ -23,6 +23,7 @@ from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.fence import Fence
+from goworkers_py.features import FEATURES
 
 if TYPE_CHECKING:
     from goworkers_py.brokers.redis.admin.admin import RedisAdmin
@@ -61,9 +62,9 @@ def _late(make: Callable[[RedisBroker], T]) -> T:
 
 def _admin(broker: RedisBroker) -> RedisAdmin:
     from goworkers_py.brokers.redis.admin.admin import RedisAdmin
-    from goworkers_py.features.echoes.for_ruby import ForRuby
 
-    return RedisAdmin(broker.connections, broker.keys, broker.dead_limits, ForRuby.of(broker.config.echo))
+    follow = [found for feature in FEATURES if (found := feature.follow_moves(broker.config)) is not None]
+    return RedisAdmin(broker.connections, broker.keys, broker.dead_limits, follow)
 
 
 def _batches(broker: RedisBroker) -> RedisBatches:

@@ -183,12 +183,6 @@ class Keys(SidekiqMetricKeys):
         """The gem sidekiq-status': what it shows of a job."""
         return f"{self.prefix}sidekiq:status:{jid}"
 
-    def ruby_lock(self, digest: str) -> tuple[str, ...]:
-        """The gem sidekiq-unique-jobs': a lock, in the order of lua/ruby_lock.lua."""
-        lock, all_locks = self.prefix + digest, f"{self.prefix}uniquejobs"
-        parts = f"{lock}:LOCKED", lock, f"{lock}:QUEUED", f"{lock}:PRIMED", f"{lock}:INFO"
-        return *parts, f"{all_locks}:digests", f"{all_locks}:expiring_digests"
-
     def applied(self, kind: str, jid: str) -> str:
         """Exists for a day after an effect was applied that may be asked twice."""
         return f"{self.prefix}pyworkers:applied:{kind}:{jid}"

@@ -1,4 +1,4 @@
-"""In-progress lists of go-workers' processes, locks of Ruby, and marks of deploys for Sidekiq's Metrics page."""
+"""In-progress lists of go-workers' processes, and marks of deploys for Sidekiq's Metrics page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from goworkers_py.brokers.contracts.admin import PAGE
 from goworkers_py.brokers.contracts.fleet import Leftover
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.brokers.redis.driver.connection import Connections
-from goworkers_py.brokers.redis.driver.exchange import LUA, Script, as_number, text
+from goworkers_py.brokers.redis.driver.exchange import as_number, text
 from goworkers_py.brokers.redis.fleet.membership import members
 from goworkers_py.brokers.redis.fleet.owner_entry import read_entries
 from goworkers_py.brokers.redis.fleet.process_list import HEARD_OF_S
@@ -19,9 +19,6 @@ from goworkers_py.brokers.redis.server.key_patterns import any_between
 from goworkers_py.core import machine
 from goworkers_py.features.periodic.foreign_schedule import of_sidekiq_cron, of_sidekiq_scheduler
 from goworkers_py.features.periodic.schedule import ForeignSchedule
-from goworkers_py.features.ruby_locks.payload import RubyLock
-
-_BEGIN_LOCK = Script(LUA / "begin_ruby_lock.lua")
 
 MARK_LIFE_S = 90 * 86_400
 # A deploy to many machines runs `pyworkers mark` on each; within this time, only the first one makes the mark.
@@ -93,13 +90,6 @@ class RedisNeighbours(Neighbours):
         return any(now - (as_number(beat) or now) < HEARD_OF_S for beat in beats)
 
     # --- Sidekiq
-
-    def begin_lock(self, lock: RubyLock) -> bool:
-        needed = lock.needed or lock.digest
-        keys = *self._keys.ruby_lock(lock.digest), *self._keys.ruby_lock(needed)
-        flags = int(lock.freed_at_start and lock.digest != lock.needed), int(lock.needed != "")
-        arguments = lock.jid, lock.digest, needed, *flags, lock.limit, lock.ttl_s
-        return bool(self._connections.script(_BEGIN_LOCK, keys, arguments) == 1)
 
     def schedules(self) -> list[ForeignSchedule]:
         """Finds the sets of sidekiq-cron with SCAN: each of its namespaces has one."""

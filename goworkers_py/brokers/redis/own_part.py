@@ -37,7 +37,6 @@ def part() -> RedisPart:
             "group_effects": ("endset", "member"),
             "tombstone_effects": ("meet",),
             "sidekiq_status": ("status",),
-            "ruby_lock_effects": ("unlock", "relock"),
         },
         constants={"KEPT_S": f"'{KEPT_S}'", "AT_ONCE": AT_ONCE},
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from goworkers_py.config.feature_options import feature_sections, named_sections
+from goworkers_py.config.option_rows import NamedSection
 from goworkers_py.config.options import Config, options_of
 
 SECTION = ""  # in the place of an option's name: that the section is there
@@ -22,10 +24,8 @@ def _values(config: Config) -> Iterator[tuple[tuple[str, str], Any]]:
     """Each value by its section, which is empty for [pyworkers], and its name."""
     yield from _options("", config)
     yield from _options("[middleware]", config.middleware)
-    yield from _options("[echo]", config.echo)
     yield from _options("[web]", config.web)
-    for section in config.sections:
-        yield from _section(section.kind, section)
+    yield from _of_features(config)
     for partition in config.partitions:
         yield from _section("partition", partition)
     for partition in config.partitions:
@@ -35,6 +35,15 @@ def _values(config: Config) -> Iterator[tuple[tuple[str, str], Any]]:
         yield from _section("queue", queue)
     for pool in (*config.pools, *(pool for partition in config.partitions for pool in partition.pools)):
         yield from _section("pool", pool)
+
+
+def _of_features(config: Config) -> Iterator[tuple[tuple[str, str], Any]]:
+    for kind, table in feature_sections().items():
+        if kind not in named_sections():
+            yield from _options(f"[{kind}]", config.section_of(table))
+    for section in config.sections:
+        if isinstance(section, NamedSection):
+            yield from _section(section.kind, section)
 
 
 def _section(kind: str, section: Any) -> Iterator[tuple[tuple[str, str], Any]]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from goworkers_py.config.option_rows import FeatureSection, option
+from goworkers_py.config.option_rows import NamedSection, option
 from goworkers_py.config.parsers import whole
 from goworkers_py.core.values import dataclass
 from goworkers_py.features.limits.limit import MOST, Rate, rate_of
 
 
 @dataclass(frozen=True, slots=True)
-class LimitConfig(FeatureSection):
+class LimitConfig(NamedSection):
     """A section [limit:NAME]: it overrides what the code says of this limit."""
 
     kind, example = "limit", "stripe"

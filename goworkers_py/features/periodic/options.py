@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from goworkers_py.config.option_rows import FeatureSection, option
+from goworkers_py.config.option_rows import NamedSection, option
 from goworkers_py.config.parsers import json_list, one_of, text, whole
 from goworkers_py.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class PeriodicConfig(FeatureSection):
+class PeriodicConfig(NamedSection):
     """A section [periodic:NAME]."""
 
     kind, example = "periodic", "nightly"

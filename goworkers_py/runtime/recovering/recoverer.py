@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import FoundJob, Judge, Recoverable, Recovered
@@ -27,9 +26,6 @@ from goworkers_py.runtime.alive.heartbeat import Heartbeat
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.shared import Shared
 from goworkers_py.wire.message import Message, describe_job
-
-if TYPE_CHECKING:
-    from goworkers_py.features.echoes.for_ruby import ForRuby
 
 log = logging.getLogger(__name__)
 
@@ -109,9 +105,7 @@ def recovering(registry: Registry, config: Config, wall: Callable[[], float]) ->
     return [part for part in parts if part is not None]
 
 
-def judge_by(
-    poison: PoisonPolicy, parts: Sequence[Recovering], wall: Callable[[], float], ruby: ForRuby | None = None
-) -> Judge:
+def judge_by(poison: PoisonPolicy, parts: Sequence[Recovering], wall: Callable[[], float]) -> Judge:
     """`parts`: see `recovering`."""
 
     def judge(found: FoundJob) -> RecoveryDecision:
@@ -133,8 +127,6 @@ def judge_by(
         ties = moved(raw if error is None else written, state, now=wall())  # with the error, for the batch's deaths
         if error is not None:
             written = buried(written)
-        if ruby is not None:
-            ties += ruby.of_move(raw, state, "" if error is None else f"{type(error).__name__}: {error}")
         return replace(decision, payload=written, effects=(*effects, *ties))
 
     return judge

@@ -57,7 +57,6 @@ class Guard:
         # Runs a job that may be a suspect. Replaced before the start where the broker keeps marks of deaths.
         self.run_suspect: RunSuspect = quarantine.run
         self._runs = runs
-        self._ruby = runs.ruby
         self._registry = runs.registry
         self._rungs = Rungs({**self._own_rungs(), **runs.rungs()}, RUNGS, sound, self._aggregated)
         self._fields = self._rungs.fields
@@ -89,7 +88,6 @@ class Guard:
             if (
                 not self._fields.isdisjoint(message.fields) or delivery.mark or self._runs.alert
                 or (self._registry.any_marks and self._registry.marks_of(message))
-                or (self._ruby is not None and self._ruby.marked(message.fields))
             ):  # fmt: skip
                 return self._run_special(message, delivery)
             outcome = self._chain(message)
@@ -131,7 +129,7 @@ class Guard:
     def _run_special(self, message: Message, delivery: Delivery) -> Outcome:
         message.delivery = delivery
         marks = self._runs.marks_of(message, self._rungs)
-        if marks == _OF_TIES and not (delivery.mark or self._runs.alert_for_ties or self._ruby):
+        if marks == _OF_TIES and not (delivery.mark or self._runs.alert_for_ties):
             member = self._members.batch_of(message.fields)
             if member is not None:
                 return self._runs.run_member(message, member, self._sound)

@@ -1,5 +1,5 @@
-"""The runs of jobs that are more than their class and arguments, and the effects of their ends: for the features, for
-all that the job is tied to, and for Ruby."""
+"""The runs of jobs that are more than their class and arguments, and the effects of their ends: for the features, and
+for all that the job is tied to."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
-from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.outcome import DONE, Dead, Done, Outcome
 from goworkers_py.features.batches.batch import Membership
@@ -28,13 +26,9 @@ from goworkers_py.runtime.running.rungs import GROUPED, Rung, Rungs, pause_where
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.needs import FIELD, GROUP
 
-if TYPE_CHECKING:
-    from goworkers_py.features.echoes.run import RubyJobs
-
 log = logging.getLogger("goworkers_py.job")
 
 Marker = Callable[[Message], Collection[str]]
-RUBY = "ruby"  # the mark of a job for which something is done for Ruby
 
 
 class SpecialRuns:
@@ -46,17 +40,20 @@ class SpecialRuns:
         canceller: Canceller,
         groups: GroupMembers,
         parts: Sequence[InProcess],
-        ruby: RubyJobs | None,
         wall: Callable[[], float],
     ) -> None:
-        """`parts` are those of the features. `ruby`: None where nothing is done for Ruby."""
+        """`parts` are those of the features."""
         self.registry = registry
         self.groups = groups
-        self.ruby = ruby
         self.canceller = canceller
         self._wall = wall
         self._parts = parts
-        self._enders = [part.ended for part in parts if type(part).ended is not InProcess.ended]
+        # Each with the fields for which the part has rungs.
+        self._enders = [
+            (frozenset[str]().union(*[rung.fields for rung in part.rungs().values()]), part.ended)
+            for part in parts
+            if type(part).ended is not InProcess.ended
+        ]
         self._markers: dict[str, Marker] = {GROUP: _mark_of_group, CHAIN: lambda message: (CHAIN,)}
         for part in parts:
             self._markers.update(part.markers())
@@ -73,11 +70,9 @@ class SpecialRuns:
 
     def rungs(self) -> Mapping[str, Rung]:
         """The rungs that are the same for all queues."""
-        ruby = {} if self.ruby is None else {"ruby lock": Rung(_ruby_lock(self.ruby), frozenset((RUBY,)))}
         return {
             "chain": Rung(lambda run, waits: partial(_give, run), frozenset((CHAIN,))),
             "group": Rung(lambda run, waits: partial(self._of_group, run), frozenset((GROUPED,))),
-            **{name: rung._replace(of_aggregations=False) for name, rung in ruby.items()},
             **{name: rung for part in self._parts for name, rung in part.rungs().items()},
         }
 
@@ -91,8 +86,6 @@ class SpecialRuns:
                     marks = marks.union(marker(message))
         if self.registry.any_marks:
             marks |= self.registry.marks_of(message)
-        if self.ruby is not None and self.ruby.marked(fields):
-            marks |= {RUBY}
         return marks
 
     def run_member(self, message: Message, member: Membership, chain: Run) -> Outcome:
@@ -107,10 +100,11 @@ class SpecialRuns:
 
     def with_ties(self, message: Message, outcome: Outcome) -> Outcome:
         """The outcome with what it means for the features, and for what the job is tied to."""
-        if message.delivery.of_features:
-            for ended in self._enders:
+        of_features, fields = message.delivery.of_features, message.fields
+        for of_part, ended in self._enders:
+            if of_features or not of_part.isdisjoint(fields):
                 outcome = followed(ended, message, outcome)
-        if FIELD in message.fields or self.ruby is not None:
+        if FIELD in fields:
             outcome = followed(self._with_ties, message, outcome)
         return outcome
 
@@ -119,13 +113,9 @@ class SpecialRuns:
         return Dead(buried(raw), effects=moved(raw, "dead", now=self._wall(), error=f"unreadable payload: {error}"))
 
     def _with_ties(self, message: Message, outcome: Outcome) -> Outcome:
-        more: tuple[Effect, ...] = ()
-        if FIELD in message.fields:
-            more = consequences(message.fields, outcome, self._wall())
-            if isinstance(outcome, Dead):
-                outcome = dataclasses.replace(outcome, payload=buried(outcome.payload))
-        if self.ruby is not None:
-            more += self.ruby.ended(message, outcome)
+        more = consequences(message.fields, outcome, self._wall())
+        if isinstance(outcome, Dead):
+            outcome = dataclasses.replace(outcome, payload=buried(outcome.payload))
         if more:
             effects = (*outcome.effects, *more) if outcome.effects else more
             outcome = Done(effects=effects) if outcome is DONE else dataclasses.replace(outcome, effects=effects)
@@ -145,17 +135,6 @@ def _give(run: Run, message: Message) -> Outcome:
     if (link := chain_of(message.fields)) is not None:
         message.gives = link.gives
     return run(message)
-
-
-def _ruby_lock(ruby: RubyJobs) -> Callable[[Run, bool], Run]:
-    def wrap(run: Run, waits: bool) -> Run:
-        def begin(message: Message) -> Outcome:
-            outcome = ruby.begin(message)
-            return run(message) if outcome is None else pause_where_ruby_cannot_read(outcome)
-
-        return begin
-
-    return wrap
 
 
 def followed(step: Callable[[Message, Outcome], Outcome], message: Message, outcome: Outcome) -> Outcome:

@@ -15,10 +15,11 @@ from goworkers_py.brokers.contracts.transport import Settled, SettlementBatch
 from goworkers_py.brokers.disque import keeper
 from goworkers_py.brokers.disque.transport import DisqueTransport
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import PostJobs, Push, PushEcho, PushJobs
+from goworkers_py.core.effect import PostJobs, Push, PushJobs
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.outcome import DONE, REQUEUE, REQUEUE_LAST, Dead, Done, Outcome, Park, Reschedule, Retry
 from goworkers_py.features.batches.batch import BatchTie
+from goworkers_py.features.for_ruby.end import pushed as echo_pushed
 
 from .conftest import Open
 
@@ -145,7 +146,7 @@ def test_dead_jobs_and_the_pushes_of_a_job_are_in_their_queues(server: DisqueSer
     transport = open_transport(server.url, namespace="ours")
     publish(transport, job(1), job(2), b"no JSON")
     one, two, three = take(transport)
-    effects = (PushJobs("1", (Push("children", job("child")),)), PushEcho("1", "echoes", job("echo")))
+    effects = (PushJobs("1", (Push("children", job("child")),)), echo_pushed("1", "echoes", job("echo")))
     outcomes = [Done(effects=effects), Dead(job("dead")), Retry(0.0, b"no JSON")]
     assert settle(transport, *zip((one, two, three), outcomes, strict=True)) == [True] * 3
     assert [payloads(take(transport, queue)) for queue in ("children", "echoes", "pyworkers.dead", "q")] == [

@@ -28,11 +28,12 @@ from goworkers_py.brokers.redis.driver.exchange import Script
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.server import access
 from goworkers_py.brokers.redis.server.access import probes
-from goworkers_py.config.options import Config, EchoConfig
+from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.outcome import Retry
 from goworkers_py.features.batches.batch import Membership, NewBatch
+from goworkers_py.features.for_ruby.options import EchoConfig
 
 ADMIN, ADMIN_PASSWORD = "admin", "of-the-admin"
 ONLY_FOR_SPEED = {"lpos", "lset", "sscan", "publish", "subscribe", "unsubscribe"}
@@ -134,7 +135,7 @@ def test_redis_6_2_takes_the_documented_rules_and_does_everything_under_them() -
 
 
 def test_the_locks_of_ruby_need_a_pattern_of_keys_only_where_they_are_freed_here() -> None:
-    assert "~uniquejobs:*" in access.rules(Config(echo=EchoConfig(locks="native")))
+    assert "~uniquejobs:*" in access.rules(Config(sections=(EchoConfig(locks="native"),)))
     assert "~uniquejobs:*" not in access.rules(Config())
 
 

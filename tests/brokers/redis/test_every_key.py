@@ -22,11 +22,12 @@ from verbs import KEYS, batch_of
 from goworkers_py.brokers.contracts.transport import Settled
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import EndSet, PostJobs, Push, PushEcho, PushJobs, StoreValue
+from goworkers_py.core.effect import EndSet, PostJobs, Push, PushJobs, StoreValue
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.outcome import DONE, Dead, Done, Outcome, Park, Reschedule, Retry
 from goworkers_py.features.batches.batch import BatchTie
 from goworkers_py.features.batches.effects import EndInBatch
+from goworkers_py.features.for_ruby.end import pushed as echo_pushed
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.effects import LeaveSlot
@@ -178,7 +179,7 @@ STEPS: dict[str, Scenario] = {
     "an end with effects": settled(
         lambda: Done(
             effects=(
-                PushEcho("0", "ruby", job(jid="echo")),
+                echo_pushed("0", "ruby", job(jid="echo")),
                 StoreValue("0", "result", b"1", 60),
                 PostJobs("0", "elsewhere", (Push("r", job(jid="posted"), id="p"),)),
                 PushJobs("0", (Push("g", job(jid="9")), Push("g", job(jid="10"), FAR))),

@@ -30,7 +30,6 @@ NO_KEYS = {
 
 
 GROUP = Group("QUEUE", "CLASS", "NAME")
-RUBY_LOCK = ("ruby_lock", "last", "queued", "primed", "info", "digests", "expiring_digests")
 
 
 def every_key(keys: Keys) -> dict[str, str]:
@@ -65,7 +64,6 @@ def every_key(keys: Keys) -> dict[str, str]:
             "answers": keys.answers("CALL"),
             "config": keys.config("NAME"),
             "status": keys.status("JID"),
-            **dict(zip(RUBY_LOCK, keys.ruby_lock("uniquejobs:DIGEST"), strict=True)),
             "applied": keys.applied("KIND", "JID"),
             "ended_message": keys.ended_message("DIGEST"),
             "pushed": keys.pushed("ID"),
@@ -90,7 +88,7 @@ def every_key(keys: Keys) -> dict[str, str]:
 def test_every_method_that_names_a_key_is_tested_here() -> None:
     named = {name for name in dir(Keys()) if not name.startswith("_")}
     of_features = {name for part in parts() for name in part.every_key(Keys())}
-    assert named - NO_KEYS == set(every_key(Keys())) - {"work", *RUBY_LOCK[1:], *of_features}
+    assert named - NO_KEYS == set(every_key(Keys())) - {"work", *of_features}
 
 
 def test_no_two_keys_have_one_name() -> None:

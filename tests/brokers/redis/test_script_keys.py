@@ -12,6 +12,7 @@ import pytest
 import redis as redis_py
 from apps import job, own_broker
 from fleet import Fleet
+from goworkers_py.features.ruby_locks.payload import RubyLock
 from lua_sets import word_sets
 from process_life import STEPS, ProcessLife
 from servers import RedisServer
@@ -31,7 +32,7 @@ from goworkers_py.brokers.redis.driver.exchange import Script
 from goworkers_py.brokers.redis.driver.fencing import fenced
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import Config
-from goworkers_py.core.effect import EndSet, FreeRubyLock, Push, PushJobs, TakeRubyLock
+from goworkers_py.core.effect import EndSet, Push, PushJobs
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.fence import Fence
 from goworkers_py.core.outcome import Dead, Done, Park
@@ -41,6 +42,9 @@ from goworkers_py.features.chains.chain import ChainLink, LinkJob, NewChain
 from goworkers_py.features.chains.effects import EndLink
 from goworkers_py.features.delays.redis import RedisPersistence
 from goworkers_py.features.delays.task import DelayTask
+from goworkers_py.features.for_ruby.contract import RubyLocks
+from goworkers_py.features.for_ruby.effects import FreeRubyLock, TakeRubyLock
+from goworkers_py.features.for_ruby.lock import RubyLock
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings, OwnSettings
 from goworkers_py.features.limits.contract import Limits, SlotWish
@@ -49,7 +53,6 @@ from goworkers_py.features.limits.limit import LimitSettings, Rate, Slot, SlotCl
 from goworkers_py.features.periodic.contract import Periodic
 from goworkers_py.features.periodic.record import schedule
 from goworkers_py.features.periodic.schedule import Fired, Firing, Release, Rule
-from goworkers_py.features.ruby_locks.payload import RubyLock
 from goworkers_py.features.standby.contract import Leadership
 from goworkers_py.features.standby.election import Bid
 from goworkers_py.features.tracking.contract import Records
@@ -175,7 +178,7 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         broker.require_part(Locks).disown([owned])
         _fire(broker.periodic)
         life.settle(lambda payload: Done(effects=(KeepLock("jid", "Order:1", 90), FreeLock("jid", "Order:1"))))
-        broker.neighbours.begin_lock(RubyLock("uniquejobs:d", "jid", "until_and_while_executing"))
+        broker.require_part(RubyLocks).begin(RubyLock("uniquejobs:d", "jid", "until_and_while_executing"))
         again, end = TakeRubyLock("jid", "uniquejobs:d", 1, 60), FreeRubyLock("jid", "uniquejobs:d")
         life.settle(lambda payload: Done(effects=(again, end, FreeRubyLock("jid", "uniquejobs:d:RUN"))))
         _limits(broker)

@@ -15,7 +15,8 @@ from programs import Ruby
 from waiting import eventually
 
 from goworkers_py import App
-from goworkers_py.config.options import EchoConfig, QueueConfig
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.features.for_ruby.options import EchoConfig
 
 pytestmark = pytest.mark.usefixtures("has_sidekiq")
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("has_sidekiq")
 @pytest.fixture
 def app(redis_url: str) -> Iterator[App]:
     with own_app(redis_url, QueueConfig(name="py", concurrency=2)) as app:
-        app.use(dataclasses.replace(app.config, echo=EchoConfig(queue=ECHOES)))
+        app.use(dataclasses.replace(app.config, sections=(EchoConfig(queue=ECHOES),)))
         app.job("PyReport", queue="py")(report)
         app.job("PyUnique", queue="py")(report)
         yield app

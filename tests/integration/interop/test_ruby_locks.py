@@ -16,7 +16,8 @@ from gems import Gems
 from waiting import eventually
 
 from goworkers_py import App
-from goworkers_py.config.options import EchoConfig, QueueConfig
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.features.for_ruby.options import EchoConfig
 
 pytestmark = pytest.mark.usefixtures("has_sidekiq")
 
@@ -48,7 +49,7 @@ def code() -> Iterator[Code]:
 @pytest.fixture
 def app(redis_url: str, code: Code) -> Iterator[App]:
     with own_app(redis_url, QueueConfig(name="py", concurrency=2), poll_interval=0.1) as app:
-        app.use(dataclasses.replace(app.config, echo=EchoConfig(locks="native")))
+        app.use(dataclasses.replace(app.config, sections=(EchoConfig(locks="native"),)))
         for name in ("PyUnique", "PyStart", "PyLasting", "PyRunning", "PyBoth"):
             app.job(name, queue="py", retry_in=lambda *_: 3_600)(code.run)
         yield app

@@ -21,9 +21,11 @@ from waiting import eventually
 from goworkers_py import App
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.config.options import EchoConfig, QueueConfig
+from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.timing import Timing
-from goworkers_py.features.ruby_locks.payload import ruby_lock_of
+from goworkers_py.features.for_ruby.contract import RubyLocks
+from goworkers_py.features.for_ruby.lock import ruby_lock_of
+from goworkers_py.features.for_ruby.options import EchoConfig
 from goworkers_py.wire import payload
 
 pytestmark = pytest.mark.usefixtures("has_sidekiq")
@@ -82,7 +84,7 @@ def code(redis: redis_py.Redis, name: str) -> Callable[[str], None]:
 @pytest.fixture
 def app(redis_url: str, redis: redis_py.Redis) -> Iterator[App]:
     with own_app(redis_url, QueueConfig(name="py", concurrency=1, prefetch=0), poll_interval=0.1) as app:
-        app.use(dataclasses.replace(app.config, echo=EchoConfig(locks="native")))
+        app.use(dataclasses.replace(app.config, sections=(EchoConfig(locks="native"),)))
         for name in ALL:
             app.job(name, queue="py", retry_in=lambda *_: 3_600)(code(redis, name))
         yield app
@@ -214,13 +216,13 @@ def test_a_worker_that_was_killed_leaves_the_lock_of_its_run_until_its_job_is_re
 ) -> None:
     name, killed = "WhileExecuting", "killed:1:aaaaaaaaaaaa"
     [jid] = locks.push(name)
-    with own_broker(redis_url, echo=EchoConfig(locks="native")) as broker:
+    with own_broker(redis_url, sections=(EchoConfig(locks="native"),)) as broker:
         broker.recoverable.beat(Presence(killed, {"py": 0}))
         [delivery] = broker.transport.consume(killed, [("py", 1)], 1)
         lock = ruby_lock_of(payload.read(delivery.payload))
         assert lock is not None
         assert broker.neighbours is not None
-        assert broker.neighbours.begin_lock(lock)
+        assert broker.require_part(RubyLocks).begin(lock)
     with locks.sidekiq():
         assert redis.hkeys(f"{lock.digest}:LOCKED") == [jid.encode()]
         locks.push(name)

@@ -35,20 +35,21 @@ from goworkers_py.brokers.redis.server.damage import counters_without_number, of
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError, BrokerRefused
 from goworkers_py.core.job_state import JobState
-from goworkers_py.features.echoes.for_ruby import ForRuby
+from goworkers_py.features.feature import FollowMove
 
 
 class RedisAdmin(Admin):
     def __init__(
-        self, connections: Connections, keys: Keys, dead_limits: tuple[int, float], ruby: ForRuby | None = None
+        self, connections: Connections, keys: Keys, dead_limits: tuple[int, float], follow: Sequence[FollowMove] = ()
     ) -> None:
-        """`dead_limits`: how many jobs the dead set keeps at most, and for how many seconds."""
+        """`dead_limits`: how many jobs the dead set keeps at most, and for how many seconds. `follow`: of features,
+        for jobs that have not ended before."""
         self._connections = connections
         self._keys = keys
         self._dead_limits = dead_limits
-        self._ruby = ruby
+        self._follow = follow
         self._queues = QueueList(connections, keys)
-        self._lines = parking(connections, keys, dead_limits, ruby)
+        self._lines = parking(connections, keys, dead_limits, follow)
         self._outboxes = outboxes(connections, keys, dead_limits)
         self._owners = OwnerList(connections, keys)
         self._processes = ProcessList(connections, keys)
@@ -71,14 +72,14 @@ class RedisAdmin(Admin):
 
     def jobs_in(self, place: Place, glance: Glance | None = None) -> PlacedJobs:
         if place.state is JobState.WAITING:
-            return QueueJobs(self._connections, self._keys, place.queue, self._ruby, glance)
+            return QueueJobs(self._connections, self._keys, place.queue, self._follow, glance)
         if place.state is JobState.IN_PROGRESS:
             raise ArgumentError("jobs in progress cannot be listed as a place: call in_progress")
         if place.state is JobState.PARKED:
             return LineJobs(self._lines, place.state, glance)
         if place.state is JobState.OUTBOX:
             return LineJobs(self._outboxes, place.state, glance)
-        return SetJobs(self._connections, self._keys, place.state, self._dead_limits, self._ruby, glance)
+        return SetJobs(self._connections, self._keys, place.state, self._dead_limits, self._follow, glance)
 
     def lines(self) -> list[LineStats]:
         return self._lines.all()

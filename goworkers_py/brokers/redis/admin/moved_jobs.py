@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from goworkers_py.brokers.redis.driver.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
@@ -10,21 +10,19 @@ from goworkers_py.brokers.redis.parts import RedisMoved, moves
 from goworkers_py.brokers.redis.queues.effects import encode
 from goworkers_py.core import machine
 from goworkers_py.core.job_state import StateWord
+from goworkers_py.features.feature import FollowMove
 from goworkers_py.policy.consequences import moved
-
-if TYPE_CHECKING:
-    from goworkers_py.features.echoes.for_ruby import ForRuby
 
 
 class MovedJobs:
     """For one call of a script."""
 
-    def __init__(self, keys: Keys, dead_life_s: float = 0.0, ruby: ForRuby | None = None) -> None:
-        """`ruby`: for jobs that have not ended before."""
+    def __init__(self, keys: Keys, dead_life_s: float = 0.0, follow: Sequence[FollowMove] = ()) -> None:
+        """`follow`: of features, for jobs that have not ended before."""
         self._keys = keys
         self._dead_life_s = dead_life_s
         self._numbers: dict[str, int] = {}
-        self._ruby = ruby
+        self._follow = follow
         self._now = machine.time()
 
     def effects(
@@ -39,8 +37,8 @@ class MovedJobs:
         """How many arguments the effects of this move have, and these."""
         encoded = self._noted(payload, state, reason, queue, due, may_be_dead)
         effects = moved(payload, state, due, self._now)
-        if self._ruby is not None:
-            effects += self._ruby.of_move(payload, state)
+        for follow in self._follow:
+            effects += follow(payload, state)
         if effects:
             encoded += encode(effects, self._keys, self._number_of, self._now)
         return [len(encoded), *encoded]

@@ -18,7 +18,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
-from goworkers_py.features.echoes.for_ruby import ForRuby
+from goworkers_py.features.feature import FollowMove
 from goworkers_py.wire.stored_job import StoredJob
 
 # So many jobs may be pushed between the reading of a page and the deletion of jobs of it; more are seen again later.
@@ -32,14 +32,14 @@ _PICK = Script(LUA / "pick.lua", list_of(int))
 
 
 class QueueJobs(PlacedJobs):
-    def __init__(self, connections: Connections, keys: Keys, queue: str, ruby: ForRuby | None = None,
+    def __init__(self, connections: Connections, keys: Keys, queue: str, follow: Sequence[FollowMove] = (),
                  glance: Glance | None = None) -> None:  # fmt: skip
         self._glance = glance
         self._connections = connections
         self._keys = keys
         self._queue = queue
         self._key = keys.queue(queue)
-        self._ruby = ruby
+        self._follow = follow
 
     def count(self) -> int:
         return int(self._connections.call("LLEN", self._key))
@@ -163,7 +163,7 @@ class QueueJobs(PlacedJobs):
         return change.to.queue
 
     def _pick_for(self, goal: str, changes: list[Change], first: int, last: int) -> list[StoredJob]:
-        jobs = MovedJobs(self._keys, ruby=self._ruby)
+        jobs = MovedJobs(self._keys, follow=self._follow)
         entries: list[Argument] = []
         for change in changes:
             entry = change.job.payload

@@ -30,7 +30,7 @@ from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.core.values import NamedTuple
 from goworkers_py.features.batches.payload import buried
-from goworkers_py.features.echoes.for_ruby import ForRuby
+from goworkers_py.features.feature import FollowMove
 from goworkers_py.wire import enclosure, payload
 from goworkers_py.wire.message import describe_job
 from goworkers_py.wire.stored_job import StoredJob
@@ -56,7 +56,7 @@ class SetJobs(PlacedJobs):
         keys: Keys,
         state: JobState,
         dead_limits: tuple[int, float],
-        ruby: ForRuby | None = None,
+        follow: Sequence[FollowMove] = (),
         glance: Glance | None = None,
     ) -> None:
         """`dead_limits`: how many jobs the dead set keeps at most, and for how many seconds."""
@@ -66,7 +66,7 @@ class SetJobs(PlacedJobs):
         self._key = {JobState.SCHEDULED: keys.schedule, JobState.RETRY: keys.retry, JobState.DEAD: keys.dead}[state]
         self._dead_limits = dead_limits
         self._glance = glance
-        self._ruby = None if state is JobState.DEAD else ruby  # a dead job had its echo when it died
+        self._follow = () if state is JobState.DEAD else follow  # a dead job has ended before
 
     def count(self) -> int:
         return int(self._connections.call("ZCARD", self._key))
@@ -174,7 +174,7 @@ class SetJobs(PlacedJobs):
             return Changed(), []
         queues = dict.fromkeys(step.name for step in steps if step.what == ENQUEUE)
         numbers = {queue: number for number, queue in enumerate(queues, 1)}
-        jobs = MovedJobs(self._keys, self._dead_limits[1], self._ruby)
+        jobs = MovedJobs(self._keys, self._dead_limits[1], self._follow)
         entries: list[Argument] = []
         for step in steps:
             number = numbers[step.name] if step.what == ENQUEUE else step.what

@@ -15,15 +15,12 @@ from goworkers_py.core.effect import (
     Effect,
     EndMember,
     EndSet,
-    FreeRubyLock,
     MeetTombstone,
     PostJobs,
     Push,
-    PushEcho,
     PushJobs,
     ShowStatus,
     StoreValue,
-    TakeRubyLock,
     by_place,
 )
 from goworkers_py.features.groups.group_entry import entry_of
@@ -85,10 +82,6 @@ def _store_value(effect: StoreValue, keys: Keys, number_of: NumberOf, now: float
     yield from ("value", number_of(keys.value(effect.kind, effect.jid)), effect.life_s, 1, effect.value)
 
 
-def _push_echo(effect: PushEcho, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
-    yield from ("push", number_of(keys.queue(effect.queue)), effect.queue, 1, effect.payload)
-
-
 def _end_set(effect: EndSet, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
     group, into = effect.group, effect.into
     values = [*encode(effect.effects, keys, number_of, now)]
@@ -114,27 +107,12 @@ def _show_status(effect: ShowStatus, keys: Keys, number_of: NumberOf, now: float
     yield from ("status", number_of(keys.status(effect.jid)), sidekiq_status.LIFE_S, len(shown), *shown)
 
 
-def _free_ruby_lock(effect: FreeRubyLock, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
-    locked, *others = [number_of(key) for key in keys.ruby_lock(effect.digest)]
-    values: list[Argument] = [*others, effect.digest]
-    yield from ("unlock", locked, effect.jid, len(values), *values)
-
-
-def _take_ruby_lock(effect: TakeRubyLock, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
-    locked, *others = [number_of(key) for key in keys.ruby_lock(effect.digest)]
-    values: list[Argument] = [*others, effect.digest, effect.limit, effect.ttl_s]
-    yield from ("relock", locked, effect.jid, len(values), *values)
-
-
 OWN: dict[type[Any], EncodeEffect] = {
     PushJobs: _push_jobs,
     PostJobs: _post_jobs,
     StoreValue: _store_value,
-    PushEcho: _push_echo,
     EndSet: _end_set,
     EndMember: _end_member,
     MeetTombstone: _meet_tombstone,
     ShowStatus: _show_status,
-    FreeRubyLock: _free_ruby_lock,
-    TakeRubyLock: _take_ruby_lock,
 }

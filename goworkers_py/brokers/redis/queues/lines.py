@@ -19,7 +19,7 @@ from goworkers_py.core.values import NamedTuple
 
 if TYPE_CHECKING:
     from goworkers_py.brokers.contracts.admin import Glance
-    from goworkers_py.features.echoes.for_ruby import ForRuby
+    from goworkers_py.features.feature import FollowMove
 
 PAGE = 500  # lines that are read in one step
 _STATES: dict[str, StateWord] = {"dead": "dead", "delete": "cancelled"}
@@ -42,7 +42,7 @@ class Lines:
         dead_limits: tuple[int, float],
         registry: str,
         key: Callable[[str], str],
-        ruby: ForRuby | None = None,
+        follow: Sequence[FollowMove] = (),
     ) -> None:
         """`registry` is the key of the set with the names of the lines, `key` makes the key of a line."""
         self._connections = connections
@@ -50,7 +50,7 @@ class Lines:
         self._dead_limits = dead_limits
         self._registry = registry
         self._key = key
-        self._ruby = ruby
+        self._follow = follow
         self._holds_jobs = registry == keys.lines  # the pushes of an outbox have their records at another broker
 
     def names(self) -> list[str]:
@@ -122,7 +122,7 @@ class Lines:
         numbers = {queue: number for number, queue in enumerate(queues, 1)}
         places = [move.entry.place for move in moves]
         near = 0 if None in places else 1 + max(place for place in places if place is not None)
-        jobs = MovedJobs(keys, self._dead_limits[1], self._ruby)
+        jobs = MovedJobs(keys, self._dead_limits[1], self._follow)
         entries: list[Argument] = []
         for move in moves:
             payload = move.entry.payload
@@ -155,8 +155,10 @@ def _age(oldest: bytes | None, now: float) -> float:
     return max(0.0, now - at) if at is not None else 0.0
 
 
-def parking(connections: Connections, keys: Keys, dead_limits: tuple[int, float], ruby: ForRuby | None = None) -> Lines:
-    return Lines(connections, keys, dead_limits, keys.lines, keys.line, ruby)
+def parking(
+    connections: Connections, keys: Keys, dead_limits: tuple[int, float], follow: Sequence[FollowMove] = ()
+) -> Lines:
+    return Lines(connections, keys, dead_limits, keys.lines, keys.line, follow)
 
 
 def outboxes(connections: Connections, keys: Keys, dead_limits: tuple[int, float]) -> Lines:

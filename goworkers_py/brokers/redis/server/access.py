@@ -44,7 +44,6 @@ _OTHERS = (
     Rules("speed of large jobs", "lpos lset", ""),
     Rules("commands with answers", "xadd xrange xrevrange", ""),
     Rules("status of sidekiq-status", "ttl", "sidekiq:status:*", channels=CHANNEL),
-    Rules("locks of sidekiq-unique-jobs", "hlen", "uniquejobs:*", lambda config: config.echo.locks == "native"),
     Rules("pauses", "smembers", "paused"),
     # The keys of a process begin with its identity, host:pid:nonce.
     Rules("fleet", "srem smembers rpop", "processes process_cleanup *:*:????????????*"),

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.echoes.payload import LOCK_DIGEST
+from goworkers_py.features.for_ruby.payload import LOCK_DIGEST
 from goworkers_py.wire import payload
 
 LOCK = "lock"

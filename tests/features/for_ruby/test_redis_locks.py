@@ -15,17 +15,19 @@ from goworkers_py.brokers.contracts.admin import Change
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import SettlementBatch
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.config.options import EchoConfig
-from goworkers_py.core.effect import Effect, FreeRubyLock, Push, TakeRubyLock
+from goworkers_py.core.effect import Effect, Push
 from goworkers_py.core.outcome import Done
-from goworkers_py.features.ruby_locks.payload import RubyLock
+from goworkers_py.features.for_ruby.contract import RubyLocks
+from goworkers_py.features.for_ruby.effects import FreeRubyLock, TakeRubyLock
+from goworkers_py.features.for_ruby.lock import RubyLock
+from goworkers_py.features.for_ruby.options import EchoConfig
 
 ME, D = "me:1:aaaaaaaaaaaa", "uniquejobs:d"
 
 
 @pytest.fixture
 def broker(redis_url: str) -> Iterator[RedisBroker]:
-    with own_broker(redis_url, echo=EchoConfig(locks="native")) as broker:
+    with own_broker(redis_url, sections=(EchoConfig(locks="native"),)) as broker:
         yield broker
 
 
@@ -103,9 +105,9 @@ def test_a_job_that_begins_again_has_its_lock(broker: RedisBroker, redis: redis_
     """Its worker was killed while it ran."""
     lock = RubyLock(D, "j", "while_executing")
     assert broker.neighbours is not None
-    assert broker.neighbours.begin_lock(lock)
-    assert broker.neighbours.begin_lock(lock)
-    assert not broker.neighbours.begin_lock(RubyLock(D, "other", "while_executing"))
+    assert broker.require_part(RubyLocks).begin(lock)
+    assert broker.require_part(RubyLocks).begin(lock)
+    assert not broker.require_part(RubyLocks).begin(RubyLock(D, "other", "while_executing"))
     assert redis.hkeys(f"{D}:RUN:LOCKED") == [b"j"]
 
 
@@ -113,17 +115,17 @@ def test_a_job_takes_the_lock_that_it_lost_and_does_not_begin_where_another_has_
     broker: RedisBroker, redis: redis_py.Redis
 ) -> None:
     assert broker.neighbours is not None
-    assert broker.neighbours.begin_lock(RubyLock(D, "j", "until_executed", ttl_s=60))
+    assert broker.require_part(RubyLocks).begin(RubyLock(D, "j", "until_executed", ttl_s=60))
     assert (holders(redis), 0 < redis.ttl(f"{D}:LOCKED") <= 60) == ({b"j"}, True)
-    assert not broker.neighbours.begin_lock(RubyLock(D, "other", "until_executed"))
-    assert broker.neighbours.begin_lock(RubyLock(D, "j", "until_executed"))
+    assert not broker.require_part(RubyLocks).begin(RubyLock(D, "other", "until_executed"))
+    assert broker.require_part(RubyLocks).begin(RubyLock(D, "j", "until_executed"))
 
 
 def test_a_lock_that_is_already_that_of_the_run_is_not_freed_as_the_job_begins(
     broker: RedisBroker, redis: redis_py.Redis
 ) -> None:
     assert broker.neighbours is not None
-    assert broker.neighbours.begin_lock(RubyLock(f"{D}:RUN", "j", "until_and_while_executing"))
+    assert broker.require_part(RubyLocks).begin(RubyLock(f"{D}:RUN", "j", "until_and_while_executing"))
     assert redis.hkeys(f"{D}:RUN:LOCKED") == [b"j"]
 
 

@@ -1,18 +1,21 @@
-"""Jobs of Ruby with an echo, or with a lock of sidekiq-unique-jobs that is freed here, see `for_ruby`."""
+"""The runs of jobs of Ruby with an echo, or with a lock of sidekiq-unique-jobs that is freed here, see `end`."""
 
 from __future__ import annotations
 
+import dataclasses
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from functools import partial
 
-from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core import machine
-from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, WorkersError
-from goworkers_py.core.outcome import REQUEUE_LAST, Dead, Outcome, Reschedule
-from goworkers_py.features.echoes.for_ruby import ForRuby
-from goworkers_py.features.ruby_locks.payload import RubyLock
+from goworkers_py.core.outcome import DONE, REQUEUE_LAST, Dead, Done, Outcome, Reschedule
+from goworkers_py.features.for_ruby.contract import RubyLocks
+from goworkers_py.features.for_ruby.end import ForRuby
+from goworkers_py.features.for_ruby.lock import RubyLock
+from goworkers_py.features.in_process import InProcess, WorkerProcess
+from goworkers_py.links.chain import Run
+from goworkers_py.runtime.running.rungs import Rung, pause_where_ruby_cannot_read
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import failure_fields
 from goworkers_py.wire.message import Message, Timestamps
@@ -23,30 +26,36 @@ log = logging.getLogger("goworkers_py.job")
 RESCHEDULED_S, REFUSED_S = 5, 60.0
 
 
-class RubyJobs:
-    """Shared by all workers of a process."""
-
-    def __init__(
-        self, policy: ForRuby, neighbours: Neighbours | None, timestamps: Timestamps, wall: Callable[[], float]
-    ) -> None:
+class RubyRuns(InProcess):
+    def __init__(self, process: WorkerProcess, policy: ForRuby) -> None:
         self._policy = policy
-        self._neighbours = neighbours
-        self._timestamps = timestamps
-        self._wall = wall
+        self._locks = process.broker.part(RubyLocks)
+        self._timestamps = Timestamps(process.plan.config.timestamps)
+        self._wall = process.shared.clock.wall
 
-    def marked(self, fields: Mapping[str, Any]) -> bool:
-        return self._policy.marked(fields)
+    def rungs(self) -> Mapping[str, Rung]:
+        rung = Rung(lambda run, waits: partial(self._run, run), fields=self._policy.fields, of_aggregations=False)
+        return {"ruby lock": rung}
 
-    def ended(self, message: Message, outcome: Outcome) -> tuple[Effect, ...]:
-        return self._policy.of_run(message, outcome)
+    def ended(self, message: Message, outcome: Outcome) -> Outcome:
+        effects = self._policy.of_run(message, outcome)
+        if not effects:
+            return outcome
+        if outcome is DONE:
+            return Done(effects=effects)
+        return dataclasses.replace(outcome, effects=(*outcome.effects, *effects))
 
-    def begin(self, message: Message) -> Outcome | None:
+    def _run(self, run: Run, message: Message) -> Outcome:
+        outcome = self._begin(message)
+        return run(message) if outcome is None else pause_where_ruby_cannot_read(outcome)
+
+    def _begin(self, message: Message) -> Outcome | None:
         """The outcome of a job that must not begin now; None for any other job."""
         lock = self._policy.lock_of(message.fields)
-        if lock is None or self._neighbours is None or not (lock.freed_at_start or lock.needed):
+        if lock is None or self._locks is None or not (lock.freed_at_start or lock.needed):
             return None
         try:
-            if self._neighbours.begin_lock(lock):
+            if self._locks.begin(lock):
                 return None
         except BrokerUnavailable:
             return REQUEUE_LAST

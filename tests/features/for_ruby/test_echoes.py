@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from goworkers_py.config.options import Config, EchoConfig, QueueConfig
-from goworkers_py.core.effect import PushEcho
+from goworkers_py.config.options import Config, QueueConfig
+from goworkers_py.core.effect import PushJobs
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.outcome import (
     CANCELLED,
@@ -23,7 +23,8 @@ from goworkers_py.core.outcome import (
     Reschedule,
     Retry,
 )
-from goworkers_py.features.echoes.end import Echoes
+from goworkers_py.features.for_ruby.end import Echoes, pushed
+from goworkers_py.features.for_ruby.options import EchoConfig
 from goworkers_py.wire.message import Message
 
 ALL = Echoes("echoes")
@@ -31,7 +32,7 @@ ALL = Echoes("echoes")
 MARKED = b'{"class": "A", "jid":"j", "bid":"b1", "args":[1.0e+16],"queue":"py","retry":true}'
 
 
-def echoed(raw: bytes, outcome: Outcome, echoes: Echoes = ALL) -> tuple[PushEcho, ...]:
+def echoed(raw: bytes, outcome: Outcome, echoes: Echoes = ALL) -> tuple[PushJobs, ...]:
     return echoes.of_run(Message(raw, "py"), outcome)
 
 
@@ -40,7 +41,7 @@ def job(**more: Any) -> bytes:
 
 
 def test_the_echo_of_a_success_is_the_payload_byte_for_byte() -> None:
-    assert echoed(MARKED, DONE) == (PushEcho("j", "echoes", MARKED),)
+    assert echoed(MARKED, DONE) == (pushed("j", "echoes", MARKED),)
 
 
 @pytest.mark.parametrize(
@@ -56,10 +57,10 @@ def test_the_echo_of_a_success_is_the_payload_byte_for_byte() -> None:
 )
 def test_the_echo_of_any_other_end_is_no_success_and_is_not_retried(outcome: Outcome, end: dict[str, str]) -> None:
     [echo] = echoed(MARKED, outcome)
-    told = json.loads(echo.payload)
+    told = json.loads(echo.pushes[0].payload)
     assert told.pop("pyworkers_echo") == {"v": 1, **end}
     assert told == {**json.loads(MARKED), "retry": False}
-    assert b"1.0e+16" in echo.payload
+    assert b"1.0e+16" in echo.pushes[0].payload
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_a_job_that_goes_on_has_no_echo(outcome: Outcome) -> None:
 
 def test_an_echo_that_fails_in_ruby_does_not_go_to_the_queue_of_the_retries() -> None:
     [echo] = echoed(job(bid="b", retry_queue="py"), DONE)
-    assert json.loads(echo.payload) == json.loads(job(bid="b"))
+    assert json.loads(echo.pushes[0].payload) == json.loads(job(bid="b"))
 
 
 @pytest.mark.parametrize(
@@ -104,23 +105,23 @@ def test_only_the_jobs_of_batches_and_locks_of_ruby_have_an_echo(
 
 def test_a_job_that_is_moved_to_its_end_has_an_echo_too() -> None:
     [buried] = ALL.of_move(MARKED, "dead", "PoisonPill: it killed")
-    assert json.loads(buried.payload)["pyworkers_echo"] == {
+    assert json.loads(buried.pushes[0].payload)["pyworkers_echo"] == {
         "v": 1,
         "end": "dead",
         "error": "PoisonPill: it killed",
     }
     [deleted] = ALL.of_move(MARKED, "cancelled")
-    assert json.loads(deleted.payload)["pyworkers_echo"] == {"v": 1, "end": "cancelled"}
+    assert json.loads(deleted.pushes[0].payload)["pyworkers_echo"] == {"v": 1, "end": "cancelled"}
     assert ALL.of_move(MARKED, "waiting") == ALL.of_move(MARKED, "scheduled") == ()
     assert ALL.of_move(b'no job but "bid"', "dead") == ()
 
 
 def test_no_job_has_an_echo_unless_a_queue_is_named() -> None:
-    assert Echoes.of(Config().echo) is None
+    assert Echoes.of(EchoConfig()) is None
     assert Echoes.of(EchoConfig("q", batches=False, locks="none")) is None
     assert Echoes.of(EchoConfig("q", locks="none")) == Echoes("q", batches=True, locks=False)
 
 
 def test_a_process_does_not_work_the_queue_of_its_echoes() -> None:
     with pytest.raises(ConfigError, match="mail is a queue of this process"):
-        Config(queues=(QueueConfig("mail"),), echo=EchoConfig("mail"))
+        Config(queues=(QueueConfig("mail"),), sections=(EchoConfig("mail"),))

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from goworkers_py.config.options import Config, EchoConfig
-from goworkers_py.core.effect import FreeRubyLock, PushEcho, TakeRubyLock
+from goworkers_py.core.effect import PushJobs
 from goworkers_py.core.outcome import CANCELLED, DONE, KEEP, REQUEUE, Dead, Discard, Outcome, Reschedule, Retry
-from goworkers_py.features.echoes.end import Echoes
-from goworkers_py.features.echoes.for_ruby import ForRuby
-from goworkers_py.features.ruby_locks.payload import RubyLock, ruby_lock_of
+from goworkers_py.features.for_ruby.effects import FreeRubyLock, TakeRubyLock
+from goworkers_py.features.for_ruby.end import Echoes, ForRuby
+from goworkers_py.features.for_ruby.lock import RubyLock, ruby_lock_of
+from goworkers_py.features.for_ruby.options import EchoConfig
 from goworkers_py.wire.message import Message
 
 NATIVE = ForRuby(locks=True)
@@ -96,18 +96,18 @@ def test_a_job_with_an_echo_has_its_lock_freed_by_ruby_alone() -> None:
     """Else the middleware of the echo would take the lock of the next job."""
     both = ForRuby(Echoes("echoes", locks=False), locks=True)
     of_batch = Message(job(bid="b"), "py")
-    assert [type(one) for one in both.of_run(of_batch, DONE)] == [PushEcho]
+    assert [type(one) for one in both.of_run(of_batch, DONE)] == [PushJobs]
     assert both.lock_of(of_batch.fields) is None
     assert both.of_run(Message(job(), "py"), DONE) == (FREE,)
 
 
 def test_nothing_is_done_for_ruby_unless_it_is_asked_for() -> None:
-    assert ForRuby.of(Config().echo) is None
+    assert ForRuby.of(EchoConfig()) is None
     assert ForRuby.of(EchoConfig(locks="native")) == ForRuby(None, locks=True)
     assert ForRuby.of(EchoConfig("q", locks="native")) == ForRuby(Echoes("q", locks=False), locks=True)
     assert ForRuby.of(EchoConfig("q")) == ForRuby(Echoes("q"))
-    assert not NATIVE.marked({"jid": "j"})
-    assert NATIVE.marked({"jid": "j", "lock_digest": "d"})
+    assert NATIVE.fields == {"lock_digest"}
+    assert ForRuby(Echoes("q", batches=False)).fields == {"lock_digest", "unique_for"}
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from apps import own_broker
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.brokers.contracts.admin import Change, Place
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.config.options import EchoConfig
 from goworkers_py.core.job_state import JobState
+from goworkers_py.features.for_ruby.options import EchoConfig
 
 OURS = b'{"class":"A","jid":"j","bid":"b1","args":[],"queue":"py"}'
 OTHER = b'{"class":"A","jid":"k","args":[],"queue":"py"}'
@@ -23,7 +23,7 @@ DEAD, RETRY = Place(JobState.DEAD), Place(JobState.RETRY)
 
 @pytest.fixture
 def broker(redis_url: str) -> Iterator[RedisBroker]:
-    with own_broker(redis_url, echo=EchoConfig("echoes")) as broker:
+    with own_broker(redis_url, sections=(EchoConfig("echoes"),)) as broker:
         yield broker
 
 
