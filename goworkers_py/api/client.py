@@ -20,6 +20,7 @@ from goworkers_py.core.clock import Clock
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError, BatchEnded, BrokerError, BrokerUnreachable, DuplicateJob
 from goworkers_py.core.push_blocks import blocks_now, holding
+from goworkers_py.features import FEATURES
 from goworkers_py.features.batches.batch import BatchTie
 from goworkers_py.features.batches.joining import joining
 from goworkers_py.features.batches.payload import batch_field
@@ -195,10 +196,14 @@ class Client:
         return published
 
     def publish_held(self, pushes: Sequence[Push]) -> None:
-        """Publishes pushes that `atomic` has held back, when its block or its job has ended well."""
-        from goworkers_py.features.atomic.push import publish_held
-
-        publish_held(pushes, self.publish, lambda: self.broker.batches)
+        """Publishes pushes whose `enqueue` has returned already. So none of them raises: also with `raise`, a job whose
+        lock another job holds is not pushed."""
+        results = zip(pushes, self.publish(pushes), strict=True)
+        refused = [push for push, result in results if result is Published.REFUSED]
+        if refused and (
+            others := [push for feature in FEATURES for push in feature.refused_late(refused, self._broker)]
+        ):
+            self.publish(others)
 
     def push_body(self, queue: str, body: bytes) -> None:
         """Pushes a bare body, which has no jid, to the level of a queue that is a list of other programs."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.config.option_rows import FeatureSection
     from goworkers_py.config.options import Config
-    from goworkers_py.core.effect import Effect, Tie
+    from goworkers_py.core.effect import Effect, Push, Tie
     from goworkers_py.core.job_state import StateWord
     from goworkers_py.core.line_owner import LineOwner
     from goworkers_py.features.in_process import InProcess, Recovering, WorkerProcess
@@ -152,6 +152,11 @@ class Feature:
     def push(self, broker: Callable[[], Broker]) -> PushPart:
         """The part for the pushes of one client that have a mark."""
         raise NotImplementedError
+
+    def refused_late(self, pushes: Sequence[Push], broker: Callable[[], Broker]) -> Sequence[Push]:
+        """What is pushed in the place of pushes that a tie of this feature has refused, where nobody can be told: they
+        were held back, and their callers have returned."""
+        return ()
 
     def check_options(self, own: Mapping[str, Any], merged: Mapping[str, Any], job_class: str) -> None:
         """Raises ArgumentError for options that do not go together: `own` was given now, and `merged` has all options

@@ -7,7 +7,6 @@ places and threads of the engine, see `runtime.scheduling.relay`. Outside of a j
 
 - `api`: `workers.atomic()` and `@job(atomic=True)`. `job_options`: the option.
 - `held_pushes`: what is held back, and what becomes of it at the end of the job.
-- `push`: publishes pushes that were held back, whose callers have returned long ago.
 
 For users: docs/jobs.md, under "Jobs that push jobs".
 """

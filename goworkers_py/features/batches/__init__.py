@@ -6,6 +6,7 @@ in a worker, at a recovery, or by people. The last end pushes the callbacks of t
 batch around it. So a batch holds numbers only, whatever its size.
 
 - `batch`: the values. `payload`: the batch in a job. `effects`: the end of a job in its batch.
+- `late_pushes`: a push that was held back until its batch had ended.
 - `run`: the short cut of jobs that are in a batch and are nothing else.
 - `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`: brokers that do it.
 - `api`: `workers.batch`. `admin`: `workers.batches`. `commands`, `views`, `findings`, `access`: people.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from goworkers_py.features.feature import Feature, Follow
@@ -10,10 +10,12 @@ from goworkers_py.features.feature import Feature, Follow
 if TYPE_CHECKING:
     import click
 
+    from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.memory.parts import MemoryPart
     from goworkers_py.brokers.memory.state import State
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
+    from goworkers_py.core.effect import Push
 
 
 class BatchesFeature(Feature):
@@ -26,6 +28,11 @@ class BatchesFeature(Feature):
         from goworkers_py.features.batches.payload import BATCH
 
         return {BATCH: of_batch}
+
+    def refused_late(self, pushes: Sequence[Push], broker: Callable[[], Broker]) -> Sequence[Push]:
+        from goworkers_py.features.batches.late_pushes import in_no_batch
+
+        return in_no_batch(pushes, lambda: broker().batches)
 
     # --- brokers
 
