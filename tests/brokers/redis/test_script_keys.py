@@ -12,7 +12,6 @@ import pytest
 import redis as redis_py
 from apps import job, own_broker
 from fleet import Fleet
-from goworkers_py.features.ruby_locks.payload import RubyLock
 from lua_sets import word_sets
 from process_life import STEPS, ProcessLife
 from servers import RedisServer
