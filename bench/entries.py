@@ -14,6 +14,7 @@ import goworkers_py as workers
 from bench.measure import LOOK_S, Site
 from bench.programs import Failed, Program
 from bench.systems import ASYNQ, KEYS, OURS, QUEUE, System
+from goworkers_py.features.periodic.redis_part import schedules_key
 
 THREADS, MANY_THREADS = 10, 200
 HOST = "report-worker-7c9d8f6b5c-x2x4z"  # as Kubernetes names machines
@@ -90,7 +91,7 @@ def _ran(push: Callable[[Rows], object], *look: str, share: float = 1.0, threads
 
 def _register(site: Site, count: int) -> None:
     worker = _worker(site, THREADS, BENCH_PERIODICS=str(count))
-    _await(lambda: site.server.client.scard(KEYS.periodics), count, worker)
+    _await(lambda: site.server.client.scard(schedules_key(KEYS)), count, worker)
     worker.stop()
 
 
@@ -179,5 +180,5 @@ OWN: dict[str, Entries] = {
         noop.set(unique_for=DAY_S, on_conflict="replace").enqueue_bulk, "DBSIZE"
     ),
     "lock without a job": _ran(noop.set(unique_for=DAY_S, unique_until="expiry").enqueue_bulk, "DBSIZE"),
-    "schedule of a periodic job": Entries(_register, ("SCARD", KEYS.periodics), share=FEWER),
+    "schedule of a periodic job": Entries(_register, ("SCARD", schedules_key(KEYS)), share=FEWER),
 }

@@ -34,11 +34,10 @@ from goworkers_py.features.batches.admin import BatchList
 from goworkers_py.features.chains.admin import ChainList
 from goworkers_py.features.commands.admin import FleetCalls
 from goworkers_py.features.configuration.admin import CentralConfiguration
-from goworkers_py.features.periodic.admin import PeriodicSchedules
 from goworkers_py.features.verbs import FeatureVerbs
 
 
-class Inspector(Jobs, FeatureVerbs, PeriodicSchedules, FleetCalls, Audit, ExecutionMetrics):
+class Inspector(Jobs, FeatureVerbs, FleetCalls, Audit, ExecutionMetrics):
     """Shows and changes queues, jobs and processes, for programs and for the command line: `workers.inspector`.
 
     Every method asks the broker again, and raises BrokerError if the broker does not answer. A place is SCHEDULED,

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from goworkers_py.brokers.contracts.fleet import Leftover
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core.errors import ConfigError
-from goworkers_py.features.periodic.schedule import ForeignSchedule
 
 
 class NoNeighbours(Neighbours):
@@ -28,9 +27,6 @@ class NoNeighbours(Neighbours):
 
     def lives(self, process: str) -> bool:
         return False
-
-    def schedules(self) -> list[ForeignSchedule]:
-        return []
 
     def mark_deploy(self, label: str, at: float) -> str | None:
         raise ConfigError(f"broker: cannot mark a deploy: Sidekiq's Metrics page does not read {self._broker}")

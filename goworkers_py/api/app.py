@@ -284,8 +284,7 @@ class App(Producer):
         """
         from goworkers_py.features.periodic.api import declaring
 
-        add = self._declared.periodic.append
-        return declaring(add, cron, every, timezone, name, args, kwargs, catch_up, overlap)
+        return declaring(self.registry, cron, every, timezone, name, args, kwargs, catch_up, overlap)
 
     def limit(
         self,

@@ -17,7 +17,6 @@ from goworkers_py.policy.registry import Registry
 if TYPE_CHECKING:
     from goworkers_py.api.client_links import ClientLink
     from goworkers_py.config.options import Config, QueueConfig
-    from goworkers_py.features.periodic.plan import DeclaredPeriodic
     from goworkers_py.links.around import Arounds
     from goworkers_py.links.chain import Middleware
     from goworkers_py.runtime.alive.health_handlers import HealthHandler
@@ -67,7 +66,6 @@ class Declarations:
         self.before_start: list[Callable[[], None]] = []
         self.during_drain: list[Callable[[], None]] = []
         self.commands: dict[str, Callable[..., Any]] = {}
-        self.periodic: list[DeclaredPeriodic] = []
         self.on_health: list[HealthHandler] = []
         self._lock = Lock()
 

@@ -91,16 +91,12 @@ class Runner:
         return self.plan_of(self._app.partition())
 
     def plan_of(self, partition: Partition) -> Plan:
-        plan, declared = self.plan_from(partition.config), self._declared
-        if not declared.periodic and not plan.config.sections:
-            return plan
-        from goworkers_py.features.periodic.plan import periodic_jobs  # with time zones
-
-        jobs = periodic_jobs(declared.periodic, plan.config, declared.registry, lambda: partition.client)
-        return dataclasses.replace(plan, periodic=jobs if jobs.jobs else None)
+        plan = self.plan_from(partition.config)
+        planned = {feature.name: feature.planned(plan, lambda: partition.client) for feature in FEATURES}
+        return dataclasses.replace(plan, of_features={name: part for name, part in planned.items() if part is not None})
 
     def plan_from(self, config: Config) -> Plan:
-        """The plan of any configuration, without periodic jobs."""
+        """The plan of any configuration, with nothing to be done beside running jobs."""
         plan = plan_of(self._declared, config)
         return dataclasses.replace(plan, config=self._app.timed(plan.config), destinations=destinations)
 

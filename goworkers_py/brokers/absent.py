@@ -126,6 +126,7 @@ class Completed(Broker):
 
     def __init__(self, broker: Broker) -> None:
         self.name = name = broker.name
+        self.remedy = broker.remedy
         self.capabilities = broker.capabilities
         self.transport = broker.transport
         self.neighbours = broker.neighbours

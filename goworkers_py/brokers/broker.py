@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from goworkers_py.features.commands.contract import Calls
     from goworkers_py.features.configuration.contract import Configurations
     from goworkers_py.features.feature import Feature, PartMaker
-    from goworkers_py.features.periodic.contract import Periodic
 
 P = TypeVar("P")
 
@@ -44,7 +43,6 @@ class Capability(enum.Enum):
     CALLS = "commands that are answered"  # has `calls`
     ADMIN = "lists of jobs"  # has `admin`
     METRICS = "runs of each class by the minute"  # has `metrics`
-    PERIODIC = "periodic jobs"  # has `periodic`
     BATCHES = "batches"  # has `batches`, with CONTROL; the transport counts in the steps of the push and of the end
     CHAINS = "chains"  # has `chains`, with BATCHES; the transport pushes the next link in the step of an end
     ORDER = "jobs in the order of their pushes"  # those of a queue; without it, they are in this order as a rule only
@@ -88,7 +86,6 @@ class Broker:
     control: Control
     cancels: Cancels
     calls: Calls
-    periodic: Periodic
     batches: Batches
     chains: Chains
     admin: Admin

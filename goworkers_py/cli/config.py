@@ -28,6 +28,7 @@ from goworkers_py.cli.tables import TextTable, clock_time
 from goworkers_py.config.ini_file import text_of
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.escaping import one_json_line
+from goworkers_py.features import BY_NAME
 from goworkers_py.features.configuration.admin import check as check_text
 from goworkers_py.features.configuration.stored_config import StoredConfig
 from goworkers_py.features.groups.aggregates import Aggregates
@@ -60,8 +61,9 @@ def check(app: App) -> None:
             click.echo(f"{of}{title}: {pool.concurrency} threads")
     names = app.registry.names()
     click.echo(f"jobs: {', '.join(names) or 'none registered'}")
-    if periodic := [job.schedule for plan in plans if plan.periodic for job in plan.periodic.jobs]:
-        click.echo(f"periodic jobs: {', '.join(f'{schedule.name} ({schedule.rule})' for schedule in periodic)}")
+    for feature in BY_NAME:
+        for line in feature.summary(plans):
+            click.echo(line)
     for warning in Aggregates(app.registry).lacking():
         click.echo(f"warning: {warning}")
     for plan in plans:

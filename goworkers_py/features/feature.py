@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from goworkers_py.admin.doctor import OurWork
     from goworkers_py.admin.inspector import Inspector
+    from goworkers_py.api.app import App
+    from goworkers_py.api.client import Client
     from goworkers_py.api.push_part import PushPart
     from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.contracts.admin import Checks
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from goworkers_py.policy.consequences import JobMove
     from goworkers_py.policy.registry import Registry
     from goworkers_py.runtime.daemon import AnyLauncher, PartitionWork
+    from goworkers_py.runtime.plan import Plan
     from goworkers_py.testing.steps import CrashWay, StepKind
     from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
@@ -58,6 +61,18 @@ class Feature:
     message: ClassVar[str] = ""  # the name of the class of a message's properties in its `message.py`
     # The needs that this feature gives to jobs, each with the first release that knows it, see `wire.needs`.
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    # --- plans
+
+    def planned(self, plan: Plan, client: Callable[[], Client]) -> object | None:
+        """What a process with this plan does for the feature beside running jobs, for `plan.of_features`. Raises
+        ConfigError where the declarations and the configuration do not go together. `client` pushes to the broker of
+        the plan."""
+        return None
+
+    def summary(self, plans: Sequence[Plan]) -> Iterator[str]:
+        """Lines about these plans, for people who check a configuration."""
+        return iter(())
 
     # --- jobs of a class
 
@@ -143,6 +158,13 @@ class Feature:
     def redis(self) -> RedisPart | None:
         """Its scripts, and how its ties and effects become arguments of them."""
         return None
+
+    # --- test modes
+
+    def before_travel(self, app: App, broker: Broker) -> Callable[[], object]:
+        """Called before the clock of a test block goes forward. The function is called after it, and pushes what has
+        fallen due meanwhile."""
+        return lambda: None
 
     # --- pushes
 

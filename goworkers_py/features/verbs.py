@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from goworkers_py.features.groups.admin import GroupVerbs
 from goworkers_py.features.limits.admin import LimitVerbs
+from goworkers_py.features.periodic.admin import PeriodicVerbs
 from goworkers_py.features.standby.admin import ElectionVerbs
 from goworkers_py.features.tracking.admin import RecordVerbs
 from goworkers_py.features.unique.admin import LockVerbs
 
 
-class FeatureVerbs(RecordVerbs, LockVerbs, LimitVerbs, GroupVerbs, ElectionVerbs):
+class FeatureVerbs(RecordVerbs, LockVerbs, LimitVerbs, GroupVerbs, PeriodicVerbs, ElectionVerbs):
     pass

@@ -69,7 +69,6 @@ from goworkers_py.wire.message import Message, Timestamps
 
 if TYPE_CHECKING:
     from goworkers_py.features.groups.service import GroupFlusher
-    from goworkers_py.features.periodic.service import Firer
     from goworkers_py.runtime.running.marked_runs import MarkedRuns
 
 NEEDED = (Capability.DELAYS, Capability.STORE, Capability.LEASES, Capability.CONTROL)
@@ -79,11 +78,10 @@ NEEDED_OF_SERVICE = (Capability.DELAYS,)
 
 def _needed(plan: Plan, broker: Broker) -> list[Capability]:
     config = plan.config
-    for_periodic = [Capability.PERIODIC] if plan.periodic else []
     for_several = [Capability.SHARED] if config.needs_a_parent else []
     for_pages = [Capability.ADMIN] if config.stats_port else []
     needed = NEEDED_OF_SERVICE if broker.redelivers else NEEDED
-    return [*needed, *for_several, *for_pages, *for_periodic]
+    return [*needed, *for_several, *for_pages]
 
 
 def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Obey | None = None) -> Launcher:
@@ -208,7 +206,6 @@ class _Assembly:
             commands=self._commands(),
             of_features=[service for part in self._parts for service in part.services()],
             group_flusher=self._group_flusher(),
-            firer=self._firer(),
         )
 
     def _group_flusher(self) -> GroupFlusher | None:
@@ -218,13 +215,6 @@ class _Assembly:
         from goworkers_py.features.groups.service import GroupFlusher
 
         return GroupFlusher(self._broker, plan, shared.clock.wall, shared.outage)
-
-    def _firer(self) -> Firer | None:
-        if (periodic := self._plan.periodic) is None:
-            return None
-        from goworkers_py.features.periodic.service import Firer
-
-        return Firer(self._broker, periodic, self._shared.counters, self._shared.outage)
 
     def _commands(self) -> Commands | None:
         if Capability.CALLS not in self._broker.capabilities:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from goworkers_py.config.options import Config, PoolConfig, QueueConfig
 from goworkers_py.core.fence import Term
@@ -15,9 +15,6 @@ from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.alive.health_handlers import HealthHandler
-
-if TYPE_CHECKING:
-    from goworkers_py.features.periodic.periodic_job import PeriodicJobs
 
 
 @dataclass(frozen=True)
@@ -36,5 +33,5 @@ class Plan:
     # The brokers to which this process can relay pushes, by name.
     destinations: Callable[[], Mapping[str, Destination]] = dict
     term: Term | None = None  # in which the jobs run; None where they run behind no fence
-    periodic: PeriodicJobs | None = None  # None: there are no periodic jobs
+    of_features: Mapping[str, Any] = field(default_factory=dict)  # by their names, see `Feature.planned`
     commands: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # of the program, by name

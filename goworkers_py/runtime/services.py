@@ -18,7 +18,6 @@ from goworkers_py.runtime.service import Service
 
 if TYPE_CHECKING:
     from goworkers_py.features.groups.service import GroupFlusher
-    from goworkers_py.features.periodic.service import Firer
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,6 @@ class Services:
     of_features: Sequence[Service] = ()
     commands: Commands | None = None  # None: the broker has none
     group_flusher: GroupFlusher | None = None  # None: no class of this program aggregates groups
-    firer: Firer | None = None  # None: there are no periodic jobs
 
     def __iter__(self) -> Iterator[Service]:
         """In the order in which they start and stop. Without the heartbeat, which starts before them."""
@@ -48,6 +46,5 @@ class Services:
                 *self.of_features,
                 *([self.commands] if self.commands else []),
                 *([self.group_flusher] if self.group_flusher else []),
-                *([self.firer] if self.firer else []),
             )
         )

@@ -24,20 +24,32 @@ from goworkers_py.features.batches.memory import MemoryBatches
 from goworkers_py.features.chains.chain import NewChain
 from goworkers_py.features.chains.memory import MemoryChains
 from goworkers_py.features.groups.group import GroupMembership
-from goworkers_py.features.periodic.memory import MemoryPeriodic
-from goworkers_py.features.periodic.schedule import Firing, FiringResult, Release
 from goworkers_py.runtime.alive.lease import Lease
 
 AtOnce = Callable[[bytes], bytes]
+
+
+class BlockState(State):
+    def __init__(self, wall: Callable[[], float]) -> None:
+        super().__init__(wall)
+        self.pushed: list[Push] = []  # all pushes since the block began; threads append to it
+
+    def note_pushed(self, push: Push) -> None:
+        self.pushed.append(push)
+
+    def begin_wait(self, jid: str) -> None:
+        raise NoResult(f"job {jid} has not ended, and nothing runs it while you wait: call workers.testing.run_all()")
 
 
 class FakeTransport(MemoryTransport):
     """`at_once` is None, or it turns the payload of a scheduled job into the one in its queue: then no pushed job waits
     for its time."""
 
-    def __init__(self, state: State, endings: Endings, at_once: AtOnce | None, published: Callable[[], None]) -> None:
+    def __init__(
+        self, state: BlockState, endings: Endings, at_once: AtOnce | None, published: Callable[[], None]
+    ) -> None:
         super().__init__(state, endings)
-        self.pushed: list[Push] = []  # all pushes since the block began; threads append to it
+        self.pushed = state.pushed
         self._at_once = at_once
         self._published = published
 
@@ -84,23 +96,6 @@ def _pushes_of(effect: Effect) -> Iterator[Push]:
     elif isinstance(effect, EndSet):
         for inner in effect.effects:
             yield from _pushes_of(inner)
-
-
-class FakePeriodic(MemoryPeriodic):
-    def __init__(self, state: State, transport: FakeTransport) -> None:
-        super().__init__(state)
-        self._transport = transport
-
-    def fire(self, release: Release, firing: Firing) -> FiringResult:
-        result = super().fire(release, firing)
-        if firing.push is not None and result.word in ("fired", "asked"):
-            self._transport.pushed.append(firing.push)
-        return result
-
-
-class BlockState(State):
-    def begin_wait(self, jid: str) -> None:
-        raise NoResult(f"job {jid} has not ended, and nothing runs it while you wait: call workers.testing.run_all()")
 
 
 class FakeBatches(MemoryBatches):
@@ -154,7 +149,6 @@ class FakeBroker(MemoryBroker):
         self._parts = {}  # those of features, which know the state of before
         super().__init__(state, self._limits, math.inf)
         self.transport = FakeTransport(state, self.endings, self._at_once, self._published)
-        self.periodic = FakePeriodic(state, self.transport)
         self.batches = FakeBatches(state, self._published)
         self.chains = FakeChains(state, self._published)
         self.recoverable.beat(Presence(self.lease.identity, {}))

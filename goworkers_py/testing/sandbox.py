@@ -16,8 +16,8 @@ from goworkers_py.config.moments import Delay, Moment, after, moment
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError, JobControl, UnknownJob
 from goworkers_py.core.job_state import JobState
+from goworkers_py.features import FEATURES
 from goworkers_py.features.groups.contract import Groups
-from goworkers_py.features.periodic.testing import fire_all, periodic_firer
 from goworkers_py.testing.enqueued_job import EnqueuedJob, JobRun
 from goworkers_py.testing.expectation import Expectation
 from goworkers_py.testing.fake_broker import FakeBroker
@@ -82,11 +82,14 @@ class Sandbox:
         """Moves the clock of the App forward, by seconds or a timedelta. Runs nothing. With `periodic`, the periodic
         jobs of each slot in between are pushed."""
         travelled_s = after(delay, self.app.clock.travelled_s)
-        firer = periodic_firer(self.app, self._broker) if periodic else None
+        if not periodic:
+            self.app.clock.travel(travelled_s)
+            return
+        pushing = [feature.before_travel(self.app, self._broker) for feature in FEATURES]
         self.app.clock.travel(travelled_s)
-        if firer is not None:
-            fire_all(firer)
-            self._published()
+        for push in pushing:
+            push()
+        self._published()
 
     def travel_to(self, at: Moment) -> None:
         """Sets the clock of the App to epoch seconds or a datetime. Runs nothing."""

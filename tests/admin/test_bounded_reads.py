@@ -146,7 +146,7 @@ READS: dict[str, Callable[[Inspector], Any]] = {
     "servers": lambda inspector: inspector.broker_facts(),
     "damage": lambda inspector: [inspector.damage(), inspector.damaged_queues()],
     "checks": lambda inspector: [[*check()] for check in inspector.checks(["q"]).values()],
-    "neighbours": lambda inspector: [inspector.neighbours.leftovers(), inspector.neighbours.schedules()],
+    "neighbours": lambda inspector: [inspector.neighbours.leftovers(), inspector.foreign_schedules()],
 }
 
 

@@ -128,7 +128,7 @@ def test_a_push_to_another_partition_joins_no_batch(app: App, invoice: Any, mail
 def test_periodic_jobs_belong_to_the_partition_of_their_job(app: App, invoice: Any, mail: Any) -> None:
     app.periodic(every=30, args=[1])(invoice)
     app.periodic(every=60, args=[2])(mail)
-    plans = {plan.config.partition: plan.periodic for _, plan in app.runner.plans()}
+    plans = {plan.config.partition: plan.of_features.get("periodic") for _, plan in app.runner.plans()}
     assert {name: [one.schedule.name for one in periodic.jobs] for name, periodic in plans.items()} == {
         "": ["Mail"], "billing": ["Invoice"],
     }  # fmt: skip

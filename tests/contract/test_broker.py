@@ -24,7 +24,6 @@ from goworkers_py.features.unique.contract import Locks
 PARTS = {
     "store": Capability.STORE, "recoverable": Capability.LEASES, "control": Capability.CONTROL,
     "cancels": Capability.CONTROL, "calls": Capability.CALLS, "admin": Capability.ADMIN, "metrics": Capability.METRICS,
-    "periodic": Capability.PERIODIC,
     "batches": Capability.BATCHES, "chains": Capability.CHAINS,
 }  # fmt: skip
 

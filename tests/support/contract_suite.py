@@ -30,6 +30,7 @@ from goworkers_py.features import FEATURES, feature_of
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.iteration.contract import Iterations
 from goworkers_py.features.limits.contract import Limits
+from goworkers_py.features.periodic.contract import Periodic
 from goworkers_py.features.standby.contract import Leadership
 from goworkers_py.features.tracking.contract import Records
 from goworkers_py.features.unique.contract import Locks
@@ -62,7 +63,7 @@ NEEDS: dict[str, Capability | type] = {
     "admin": Capability.ADMIN, "batches": Capability.BATCHES, "calls": Capability.CALLS, "cancels": Capability.CONTROL,
     "chains": Capability.CHAINS, "control": Capability.CONTROL, "groups": Groups,
     "join": Leadership, "iterations": Iterations, "limits": Limits, "locks": Locks,
-    "metrics": Capability.METRICS, "periodic": Capability.PERIODIC, "publisher": Locks,
+    "metrics": Capability.METRICS, "periodic": Periodic, "publisher": Locks,
     "records": Records, "recoverable": Capability.LEASES, "store": Capability.STORE,
 }  # fmt: skip
 

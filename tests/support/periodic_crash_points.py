@@ -32,7 +32,7 @@ def firer(address: str, step: int) -> tuple[App, Firer]:
     @app.job("Periodic", queue=f"periodic-{step}", track=True)
     def job() -> None: ...
 
-    return app, Firer(app.broker, app.runner.plan().periodic, Counters(), Outage("Redis"))
+    return app, Firer(app.broker, app.runner.plan().of_features["periodic"], Counters(), Outage("Redis"))
 
 
 def fire(address: str, step: int) -> None:

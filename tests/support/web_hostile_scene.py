@@ -21,6 +21,7 @@ from goworkers_py.features.batches.batch import Membership, NewBatch
 from goworkers_py.features.groups.group import Group, GroupMembership
 from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import LimitSettings
+from goworkers_py.features.periodic.contract import Periodic
 from goworkers_py.features.periodic.record import schedule
 from goworkers_py.features.periodic.schedule import Firing, Release, Rule
 from goworkers_py.features.tracking.redis_part import record_key
@@ -118,5 +119,6 @@ def _periodic(app: App) -> None:
     release = Release("shop", "1")
     told = [{"class": name, "queue": name, "args": [name], "catch_up": name, "overlap": name} for name in THINGS]
     known = [schedule(one["class"], Rule("0 3 * * *", 0, one["class"]), one) for one in told]
-    for one, state in zip(known, app.broker.periodic.register(release, known).states, strict=True):
-        app.broker.periodic.fire(release, Firing(one.name, state.number, state.since - 5, "fired", "abc"))
+    periodic = app.broker.require_part(Periodic)
+    for one, state in zip(known, periodic.register(release, known).states, strict=True):
+        periodic.fire(release, Firing(one.name, state.number, state.since - 5, "fired", "abc"))

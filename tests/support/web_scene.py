@@ -18,6 +18,7 @@ from goworkers_py import App
 from goworkers_py.core.effect import Push
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.features.limits.contract import Limits
+from goworkers_py.features.periodic.contract import Periodic
 from goworkers_py.features.periodic.record import schedule
 from goworkers_py.features.periodic.schedule import Firing, Release, Rule
 from goworkers_py.features.standby.contract import Leadership
@@ -207,6 +208,7 @@ def _features(app: App, now: float) -> str:
     told = {"class": "ReportJob", "queue": "reports", "args": args, "catch_up": "latest", "overlap": "allow"}
     rules = {"nightly": Rule("0 3 * * *", 0, "Europe/Berlin"), "heartbeat": Rule("", 60, "")}
     known = [schedule(name, rule, told) for name, rule in rules.items()]
-    for state in app.broker.periodic.register(release, known).states:
-        app.broker.periodic.fire(release, Firing("nightly", state.number, state.since - 5, "fired", "abc"))
+    periodic = app.broker.require_part(Periodic)
+    for state in periodic.register(release, known).states:
+        periodic.fire(release, Firing("nightly", state.number, state.since - 5, "fired", "abc"))
     return next(iter(app.inspector.locks())).name

@@ -25,6 +25,7 @@ from goworkers_py.config.loader import load
 from goworkers_py.core.effect import Push
 from goworkers_py.features.configuration.views import masked
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
+from goworkers_py.features.periodic.contract import Periodic
 from goworkers_py.features.periodic.record import schedule
 from goworkers_py.features.periodic.schedule import Release, Rule
 from goworkers_py.features.standby.contract import Leadership
@@ -56,7 +57,7 @@ def client_of(app: App) -> Client:
 
 def register(app: App, name: str, args: list[object]) -> None:
     told = {"class": EVIL, "queue": "q", "args": args, "catch_up": "latest", "overlap": "allow"}
-    app.broker.periodic.register(Release("shop", "1"), [schedule(name, Rule("", 60, ""), told)])
+    app.broker.require_part(Periodic).register(Release("shop", "1"), [schedule(name, Rule("", 60, ""), told)])
 
 
 def test_hostile_names_are_shown_as_text_and_their_pages_found(app: App, client: Client) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from goworkers_py.brokers.contracts.fleet import Leftover
-from goworkers_py.features.periodic.schedule import ForeignSchedule
 
 
 class Neighbours(Protocol):
@@ -31,9 +30,6 @@ class Neighbours(Protocol):
 
     def lives(self, process: str) -> bool:
         """True when that process of go-workers is known to live; False also when nothing is known."""
-
-    def schedules(self) -> list[ForeignSchedule]:
-        """Returns the periodic jobs that other programs of the fleet fire."""
 
     def mark_deploy(self, label: str, at: float) -> str | None:
         """Marks the minute of `at` (epoch seconds) on Sidekiq's Metrics page with `label`.

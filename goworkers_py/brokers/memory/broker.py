@@ -24,7 +24,6 @@ from goworkers_py.features.batches.memory import MemoryBatches
 from goworkers_py.features.cancelling.memory import MemoryCancels
 from goworkers_py.features.chains.memory import MemoryChains
 from goworkers_py.features.commands.memory import MemoryCalls
-from goworkers_py.features.periodic.memory import MemoryPeriodic
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +61,6 @@ class MemoryBroker(Broker):
         self.control = MemoryControl(state)
         self.cancels = MemoryCancels(state)
         self.calls = MemoryCalls(state)
-        self.periodic = MemoryPeriodic(state)
         self.chains = MemoryChains(state)
         self.batches = MemoryBatches(state)
         self.admin = MemoryAdmin(state, dead_limits)

@@ -32,7 +32,7 @@ class TieInMemory(NamedTuple):
     decide: Callable[[Any, PublishedPush], Decision | None]  # None: the push goes on
     take: Callable[[Any, PublishedPush], None]  # called when the push happens, unless `decide` has given it a place
     of_queue: bool = False  # it has no say in a push that goes elsewhere than into its queue
-    # The job for which a firing of a schedule waits.
+    # The job that keeps the push back: for who rather waits for its end.
     holder: Callable[[Any], Holder | None] = lambda tie: None
 
 

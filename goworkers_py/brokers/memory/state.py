@@ -41,7 +41,6 @@ from goworkers_py.features import FEATURES
 from goworkers_py.features.cancelling.tombstones import Tombstones
 from goworkers_py.features.commands.channel_tables import ChannelTables
 from goworkers_py.features.groups.group_table import GroupTable
-from goworkers_py.features.periodic.schedule_table import ScheduleTable
 from goworkers_py.policy.consequences import moved
 
 Bell = machine.SimpleQueue[None]
@@ -92,7 +91,6 @@ class State:
         self.outboxes: dict[str, dict[int, PostedJob]] = {}  # by name and number
         self.applied: Expiring[tuple[str, str], bool] = Expiring(lambda: self.clock())  # by the id of an effect
         self.values: Expiring[tuple[str, str], bytes] = Expiring(lambda: self.clock())
-        self.schedules = ScheduleTable()
         self.fences: dict[str, FenceLease] = {}  # by the name of the fence
         self.channels = ChannelTables(lambda: self.clock())
         self.groups = GroupTable(lambda: self.clock())
@@ -205,8 +203,11 @@ class State:
         self._timed[JobState.SCHEDULED].add(TimedJob(published.at, published.number, published.push.payload))
 
     def holder(self, push: Push) -> Holder | None:
-        """Under the lock. The job for which a firing that pushes this waits."""
+        """Under the lock. The job that keeps this push back."""
         return next(filter(None, (self._ties[type(tie)].holder(tie) for tie in push.ties)), None)
+
+    def note_pushed(self, push: Push) -> None:
+        """Under the lock. Called when a step of a feature has pushed this job: for a state that keeps all pushes."""
 
     def begin_wait(self, jid: str) -> None:
         """Called before somebody waits for the end of a job. A state in which no job can end meanwhile may raise."""

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from goworkers_py.features.chains.redis import RedisChains
     from goworkers_py.features.commands.redis import RedisCalls
     from goworkers_py.features.configuration.redis import RedisConfigurations
-    from goworkers_py.features.periodic.redis import RedisPeriodic
 
 log = logging.getLogger(__name__)
 
@@ -115,12 +114,6 @@ def _neighbours(broker: RedisBroker) -> RedisNeighbours:
     return RedisNeighbours(broker.connections, broker.keys)
 
 
-def _periodic(broker: RedisBroker) -> RedisPeriodic:
-    from goworkers_py.features.periodic.redis import RedisPeriodic
-
-    return RedisPeriodic(broker.connections, broker.keys)
-
-
 class RedisBroker(Broker):
     name = "Redis"
     family = "redis"
@@ -141,7 +134,6 @@ class RedisBroker(Broker):
     control = _late(_control)
     metrics = _late(_metrics)
     neighbours = _late(_neighbours)
-    periodic = _late(_periodic)
 
     _connect: type[Connections] = Connections
     _connect_fenced: type[FencedConnections] = FencedConnections

@@ -44,7 +44,6 @@ class Keys(SidekiqMetricKeys):
         self.reports = f"{self.prefix}pyworkers:reports"
         self.audit = f"{self.prefix}pyworkers:audit"
         self.configs = f"{self.prefix}pyworkers:configs"
-        self.periodics = f"{self.prefix}pyworkers:periodics"
         # Never exists. Nobody can guess it: with a value of a wrong type, no push could try its commands there.
         self.nothing = f"{self.prefix}pyworkers:none:{machine.token_hex(8)}"
 
@@ -53,7 +52,7 @@ class Keys(SidekiqMetricKeys):
         """The right type of each key that all queues share, by the names that the server's TYPE returns."""
         return {
             **dict.fromkeys((self.queues, self.paused, self.processes, self.lines, self.outboxes), "set"),
-            **dict.fromkeys((self.periodics, self.groups), "set"),
+            **dict.fromkeys((self.groups,), "set"),
             **dict.fromkeys((self.schedule, self.retry, self.dead), "zset"),
             **dict.fromkeys((self.processed, self.failed), "string"),
             **dict.fromkeys((self.owners, self.blocks, self.gone, self.tombstones, self.configs), "hash"),
@@ -115,40 +114,6 @@ class Keys(SidekiqMetricKeys):
     def value(self, kind: str, jid: str) -> str:
         """Holds what an effect of a job has stored."""
         return f"{self.prefix}pyworkers:value:{kind}:{jid}"
-
-    def periodic(self, source: str, name: str) -> str:
-        """Holds the schedule of a periodic job. `source` has no colon."""
-        return f"{self.prefix}pyworkers:periodic:{source}:{name}"
-
-    def periodic_history(self, source: str, name: str) -> str:
-        return f"{self.prefix}pyworkers:periodic-history:{source}:{name}"
-
-    def periodic_source(self, source: str) -> str:
-        """Holds the newest generation of a source of periodic jobs."""
-        return f"{self.prefix}pyworkers:periodic-source:{source}"
-
-    def cron_jobs(self, namespace: str) -> str:
-        """The gem sidekiq-cron's: the names of its jobs."""
-        return f"{self.prefix}cron_jobs:{namespace}"
-
-    @property
-    def any_cron_jobs(self) -> str:
-        """A pattern for SCAN, for every key of this kind. Before its release 2 the gem had one, without a namespace."""
-        return literally(self.cron_jobs("").removesuffix(":")) + "*"
-
-    def cron_job(self, member: str) -> str:
-        """One of its jobs, by a member of these sets."""
-        return f"{self.prefix}{member}"
-
-    @property
-    def schedules(self) -> str:
-        """The gem sidekiq-scheduler's: its jobs."""
-        return f"{self.prefix}schedules"
-
-    @property
-    def schedule_states(self) -> str:
-        """The same gem's: what people have set on its page."""
-        return f"{self.prefix}sidekiq-scheduler:states"
 
     def groups_of(self, job_class: str) -> str:
         """Holds the groups of a class, by the times at which they are due."""

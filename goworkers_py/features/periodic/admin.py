@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from goworkers_py.admin.verbs import Verbs
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.values import dataclass
 from goworkers_py.features.periodic.contract import Periodic
@@ -53,11 +52,10 @@ def status_of_foreign(schedule: ForeignSchedule) -> PeriodicJobStatus:
     )
 
 
-class PeriodicSchedules(Verbs):
+class PeriodicVerbs(Verbs):
     @property
     def _periodic(self) -> Periodic:
-        self._broker.require(Capability.PERIODIC)
-        return self._broker.periodic
+        return self._broker.require_part(Periodic)
 
     def periodic_jobs(self) -> list[PeriodicJobStatus]:
         """The schedules of periodic jobs, also those that a newer release has not any more:
@@ -140,6 +138,12 @@ class PeriodicSchedules(Verbs):
                 f"periodic job {name} is in the code of a process that lives, or has lived a minute ago: forgotten, it "
                 "would come back without its pause. Take it out of the code first, or pause it"
             )
+
+    def foreign_schedules(self) -> list[ForeignSchedule]:
+        """The schedules that other programs of the fleet fire:
+        `[schedule.rule for schedule in inspector.foreign_schedules()]`."""
+        periodic = self._broker.part(Periodic)
+        return [] if periodic is None else periodic.foreign()
 
     def _record(self, source: str, name: str) -> ScheduleRecord:
         return next(record for record in self._periodic.records() if (record.source, record.name) == (source, name))

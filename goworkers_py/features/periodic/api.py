@@ -9,15 +9,16 @@ from typing import Any, ParamSpec, TypeVar, get_args
 from goworkers_py.api.job import Job
 from goworkers_py.config.moments import Delay, is_number
 from goworkers_py.core.errors import ConfigError
-from goworkers_py.features.periodic.plan import ArgsOf, DeclaredPeriodic
+from goworkers_py.features.periodic.plan import NAME, ArgsOf, DeclaredPeriodic
 from goworkers_py.features.periodic.schedule import CatchUp, Overlap, Rule
+from goworkers_py.policy.registry import Registry
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def declaring(
-    add: Callable[[DeclaredPeriodic], object],
+    registry: Registry,
     cron: str,
     every: Delay | None,
     timezone: str,
@@ -27,7 +28,7 @@ def declaring(
     catch_up: CatchUp,
     overlap: Overlap,
 ) -> Callable[[Job[P, R]], Job[P, R]]:
-    """The decorator of a job: it gives what it declares to `add`."""
+    """The decorator of a job: it adds what it declares to `registry`."""
     rule = _rule(cron, every, timezone)
     for option, value, kind in (("catch_up", catch_up, CatchUp), ("overlap", overlap, Overlap)):
         if value not in get_args(kind):
@@ -36,7 +37,8 @@ def declaring(
     def declare(job: Job[P, R]) -> Job[P, R]:
         if not isinstance(job, Job):
             raise ConfigError(f"@periodic: {job!r} is no job: write it above @workers.job")
-        add(DeclaredPeriodic(name or job.name, rule, job, args, dict(kwargs or {}), catch_up, overlap))
+        periodic = DeclaredPeriodic(name or job.name, rule, job, args, dict(kwargs or {}), catch_up, overlap)
+        registry.of_features.setdefault(NAME, []).append(periodic)
         return job
 
     return declare

@@ -34,7 +34,7 @@ def periodic() -> None:
 @connected
 def list_(app: App, as_json: bool) -> None:
     """Lists the schedules with their next and last firing. Those of sidekiq-cron and sidekiq-scheduler are in it."""
-    found = [*app.inspector.periodic_jobs(), *map(status_of_foreign, app.inspector.neighbours.schedules())]
+    found = [*app.inspector.periodic_jobs(), *map(status_of_foreign, app.inspector.foreign_schedules())]
     show_all(found, as_json, _show, "periodic jobs")
 
 
@@ -45,7 +45,7 @@ def list_(app: App, as_json: bool) -> None:
 def show(app: App, name: str, as_json: bool) -> None:
     """Shows one schedule with its next slots and its last firings."""
     inspector, slots, last = app.inspector, list[float](), list[HistoryEntry]()
-    foreign = [status for status in map(status_of_foreign, inspector.neighbours.schedules()) if _is_named(status, name)]
+    foreign = [status for status in map(status_of_foreign, inspector.foreign_schedules()) if _is_named(status, name)]
     if len(foreign) == 1 and not any(_is_named(status, name) for status in inspector.periodic_jobs()):
         [found] = foreign
     else:
@@ -148,7 +148,7 @@ def import_(app: App, timezone: str) -> None:
     A schedule that would mean something else here is printed as a comment. The reason stands beside it, and on the
     standard error output.
     """
-    found = app.inspector.neighbours.schedules()
+    found = app.inspector.foreign_schedules()
     if timezone:
         zone_of(timezone)  # refuses one that nobody knows
     for schedule in found:

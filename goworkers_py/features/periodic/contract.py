@@ -22,6 +22,7 @@ from typing import Protocol
 from goworkers_py.features.periodic.schedule import (
     Firing,
     FiringResult,
+    ForeignSchedule,
     HistoryEntry,
     Registered,
     Release,
@@ -87,3 +88,6 @@ class Periodic(Protocol):
     def forget(self, source: str, name: str) -> bool:
         """Forgets a schedule and its history. A process that has it in its code registers it anew. False when there is
         none."""
+
+    def foreign(self) -> list[ForeignSchedule]:
+        """The schedules that other programs of the fleet fire."""

@@ -1,17 +1,22 @@
-"""The schedules of periodic jobs in the memory of this process."""
+"""The schedules of periodic jobs in the state of a memory broker."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from dataclasses import field
 
 from goworkers_py.brokers.contracts.transport import Published, PublishResult
+from goworkers_py.brokers.memory.parts import MemoryPart
 from goworkers_py.brokers.memory.state import State
 from goworkers_py.core.holder import Conflict, Holder
-from goworkers_py.features.periodic.contract import BACK_S, Periodic
+from goworkers_py.core.values import dataclass
+from goworkers_py.features.periodic.contract import BACK_S, FORGOTTEN_S, MOST_FIRINGS, STALE_S, Periodic
 from goworkers_py.features.periodic.schedule import (
     Fired,
     Firing,
     FiringResult,
+    ForeignSchedule,
     HistoryEntry,
     Registered,
     Release,
@@ -20,13 +25,56 @@ from goworkers_py.features.periodic.schedule import (
     ScheduleState,
     Word,
 )
-from goworkers_py.features.periodic.schedule_table import KeptSchedule
+
+
+@dataclass(slots=True)
+class KeptSchedule:
+    """Used under the lock of the state."""
+
+    schedule: Schedule
+    order: str
+    anchor: float
+    number: int = 1
+    last: float = 0.0
+    paused: bool = False
+    asked: int = 0
+    override: bytes = b""
+    counts: dict[str, int] = field(default_factory=dict)
+    # By the digest of a text: when it was registered first, and last.
+    first: dict[str, float] = field(default_factory=dict)
+    seen: dict[str, float] = field(default_factory=dict)
+    history: deque[HistoryEntry] = field(default_factory=lambda: deque(maxlen=MOST_FIRINGS))
+
+    @property
+    def since(self) -> float:
+        return max(self.last, self.anchor)
+
+    def see(self, digest: str, now: float) -> None:
+        if now - self.seen.get(digest, 0.0) > FORGOTTEN_S:
+            self.first[digest] = now
+        self.seen[digest] = now
+
+    def comes(self, digest: str, order: str, now: float) -> bool:
+        """Whether the text with this digest comes into force instead of the one that is."""
+        if digest == self.schedule.digest:
+            return False
+        stale = now - self.seen[self.schedule.digest] > STALE_S
+        return self.order != order or stale or self.first[digest] > self.first[self.schedule.digest]
+
+
+class ScheduleTable(MemoryPart):
+    """Used under the lock of the state."""
+
+    def __init__(self, state: State) -> None:
+        super().__init__()
+        self.kept: dict[tuple[str, str], KeptSchedule] = {}  # by source and name
+        self.releases: dict[str, Release] = {}  # the newest of each source
 
 
 class MemoryPeriodic(Periodic):
     def __init__(self, state: State) -> None:
         self._state = state
-        self._table = state.schedules
+        self._table = state.part(ScheduleTable)
 
     def register(self, release: Release, schedules: Sequence[Schedule]) -> Registered:
         with self._state.lock:
@@ -87,6 +135,8 @@ class MemoryPeriodic(Periodic):
             kept.last = firing.slot
         count = "fired" if word in ("fired", "asked") else "missed" if word == "missed" else "skipped"
         kept.counts[count] = kept.counts.get(count, 0) + 1
+        if firing.push is not None and word in ("fired", "asked"):
+            self._state.note_pushed(firing.push)
         kept.history.appendleft(HistoryEntry(word, firing.slot, now, jid, firing.missed_from))
         return FiringResult(Fired.DONE, word)
 
@@ -154,6 +204,9 @@ class MemoryPeriodic(Periodic):
     def forget(self, source: str, name: str) -> bool:
         with self._state.lock:
             return self._table.kept.pop((source, name), None) is not None
+
+    def foreign(self) -> list[ForeignSchedule]:
+        return []
 
 
 def _word_and_jid(result: PublishResult, word: Word, jid: str) -> tuple[Word, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from goworkers_py.core.effect import Push
     from goworkers_py.policy.registry import JobSpec, Registry
 
+NAME = "periodic"  # of the feature
 # The lock of a job that must not overlap with the next one. It lasts through retries and long runs, whatever this is: a
 # job that waits for longer in its queue loses it.
 LOCK_S = 7 * 86_400
@@ -101,10 +102,9 @@ class _Pushes:
         return client().draft(asked)
 
 
-def periodic_jobs(
-    declared: Iterable[DeclaredPeriodic], config: Config, registry: Registry, client: Callable[[], Client]
-) -> PeriodicJobs:
-    """Raises ConfigError for a schedule that cannot be right."""
+def periodic_jobs(config: Config, registry: Registry, client: Callable[[], Client]) -> PeriodicJobs | None:
+    """None where there are none. Raises ConfigError for a schedule that cannot be right."""
+    declared: Sequence[DeclaredPeriodic] = registry.of_features.get(NAME, ())
     source = config.source or _source(config)
     # Partitions may share a broker, and each has its own jobs there.
     release = Release(f"{source}.{config.partition}" if config.partition else source, config.generation)
@@ -117,7 +117,7 @@ def periodic_jobs(
         if periodic.name in jobs and jobs[periodic.name].schedule != job.schedule:
             raise ConfigError(f"{periodic.place}: there is another periodic job of this name; give one of them name=")
         jobs[periodic.name] = job
-    return PeriodicJobs(release, tuple(jobs.values()))
+    return PeriodicJobs(release, tuple(jobs.values())) if jobs else None
 
 
 def _source(config: Config) -> str:

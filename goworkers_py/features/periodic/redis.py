@@ -6,17 +6,31 @@ from collections.abc import Sequence
 from typing import Any
 
 from goworkers_py.brokers.redis.driver.connection import Connections
-from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, as_number, text
+from goworkers_py.brokers.redis.driver.exchange import Argument, Script, as_number, text
 from goworkers_py.brokers.redis.driver.replies import list_of, one_of
+from goworkers_py.brokers.redis.driver.scan import keys_like
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.queues.push_arguments import push_arguments
 from goworkers_py.core import machine
 from goworkers_py.core.holder import holder_of
 from goworkers_py.features.periodic.contract import BACK_S, FORGOTTEN_S, LIFE_S, MOST_FIRINGS, STALE_S, Periodic
+from goworkers_py.features.periodic.foreign_schedule import of_sidekiq_cron, of_sidekiq_scheduler
+from goworkers_py.features.periodic.redis_part import (
+    LUA,
+    any_cron_jobs,
+    cron_job_key,
+    history_key,
+    schedule_key,
+    scheduler_jobs_key,
+    scheduler_states_key,
+    schedules_key,
+    source_key,
+)
 from goworkers_py.features.periodic.schedule import (
     Fired,
     Firing,
     FiringResult,
+    ForeignSchedule,
     HistoryEntry,
     Registered,
     Release,
@@ -50,7 +64,7 @@ class RedisPeriodic(Periodic):
         arguments: list[Argument] = [*release, release.order, STALE_S, FORGOTTEN_S, LIFE_S, BACK_S]
         for schedule in schedules:
             arguments += (schedule.name, schedule.digest, str(schedule.rule), schedule.text)
-        keys = (self._keys.periodics, self._keys.periodic_source(release.source), *names)
+        keys = (schedules_key(self._keys), source_key(self._keys, release.source), *names)
         now, *states = self._connections.script(_REGISTER, keys, arguments)
         if len(states) < len(schedules):
             return Registered(machine.time(), newer=text(now))
@@ -62,7 +76,7 @@ class RedisPeriodic(Periodic):
         if firing.push is not None:
             number_of = lambda key: numbers.setdefault(key, len(numbers) + 1)  # noqa: E731
             push = push_arguments(firing.push, self._keys, number_of, machine.time())
-        source = self._keys.periodic_source(release.source)
+        source = source_key(self._keys, release.source)
         record_and_history = self._keys_of(release.source, firing.name)
         keys = (self._keys.queues, source, *record_and_history, self._keys.nothing, *numbers)
         missed_from = "" if firing.missed_from is None else firing.missed_from
@@ -79,18 +93,18 @@ class RedisPeriodic(Periodic):
     # --- for people
 
     def records(self) -> list[ScheduleRecord]:
-        members = sorted(text(member) for member in self._connections.call("SMEMBERS", self._keys.periodics))
+        members = sorted(text(member) for member in self._connections.call("SMEMBERS", schedules_key(self._keys)))
         names = [member.partition(":")[::2] for member in members]
         asks: list[tuple[Argument, ...]] = []
         for source, name in names:
             record, history = self._keys_of(source, name)
-            asks += [("HGETALL", record), ("LRANGE", history, 0, 0), ("HGETALL", self._keys.periodic_source(source))]
+            asks += [("HGETALL", record), ("LRANGE", history, 0, 0), ("HGETALL", source_key(self._keys, source))]
         replies = self._connections.answers(asks)
         records = zip(names, replies[::3], replies[1::3], replies[2::3], strict=True)
         return [_record(*name, *parts) for name, *parts in records if parts[0] != []]  # an expired one is empty
 
     def history(self, source: str, name: str) -> list[HistoryEntry]:
-        key = self._keys.periodic_history(source, name)
+        key = history_key(self._keys, source, name)
         return [_entry(text(line)) for line in self._connections.call("LRANGE", key, 0, -1)]
 
     def pause(self, source: str, name: str) -> bool:
@@ -107,15 +121,31 @@ class RedisPeriodic(Periodic):
 
     def forget(self, source: str, name: str) -> bool:
         record, history = self._keys_of(source, name)
-        dels = ("DEL", record), ("DEL", history), ("SREM", self._keys.periodics, f"{source}:{name}")
+        dels = ("DEL", record), ("DEL", history), ("SREM", schedules_key(self._keys), f"{source}:{name}")
         there, *_ = self._connections.transaction(dels)
         return bool(there)
 
+    def foreign(self) -> list[ForeignSchedule]:
+        """Finds the sets of sidekiq-cron with SCAN: each of its namespaces has one."""
+        sets = sorted(keys_like(self._connections, any_cron_jobs(self._keys)))
+        members = {
+            text(name)
+            for names in self._connections.answers([("SMEMBERS", key) for key in sets])
+            for name in names or ()
+        }
+        asks = [("HGETALL", cron_job_key(self._keys, member)) for member in sorted(members)]
+        asks += [("HGETALL", scheduler_jobs_key(self._keys)), ("HGETALL", scheduler_states_key(self._keys))]
+        *cron_jobs, jobs, states = map(_by_name, self._connections.answers(asks))
+        return [
+            *(of_sidekiq_cron(job) for job in cron_jobs if job),
+            *(of_sidekiq_scheduler(name, job, states.get(name, "")) for name, job in sorted(jobs.items())),
+        ]
+
     def _change(self, source: str, name: str, word: str, value: bytes = b"") -> bool:
-        return bool(self._connections.script(_CHANGE, (self._keys.periodic(source, name),), (word, value)))
+        return bool(self._connections.script(_CHANGE, (schedule_key(self._keys, source, name),), (word, value)))
 
     def _keys_of(self, source: str, name: str) -> tuple[str, str]:
-        return self._keys.periodic(source, name), self._keys.periodic_history(source, name)
+        return schedule_key(self._keys, source, name), history_key(self._keys, source, name)
 
 
 def _state(fields: Sequence[Any]) -> ScheduleState:
@@ -158,3 +188,9 @@ def _record(
 
 def _pairs(flat: Sequence[bytes]) -> dict[str, bytes]:
     return dict(zip(map(text, flat[::2]), flat[1::2], strict=True))
+
+
+def _by_name(hash_: Sequence[bytes] | None) -> dict[str, str]:
+    """None for a key that is no hash."""
+    pairs = hash_ or ()
+    return dict(zip(map(text, pairs[::2]), map(text, pairs[1::2]), strict=True))

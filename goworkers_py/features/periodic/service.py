@@ -21,6 +21,8 @@ from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.holder import Holder
 from goworkers_py.features import FEATURES
+from goworkers_py.features.in_process import InProcess, WorkerProcess
+from goworkers_py.features.periodic.contract import Periodic
 from goworkers_py.features.periodic.periodic_job import PeriodicJob, PeriodicJobs
 from goworkers_py.features.periodic.record import args_of, fields_of, rule_of
 from goworkers_py.features.periodic.schedule import Fired, Firing, FiringResult, Rule, ScheduleState
@@ -38,10 +40,21 @@ SHORTEST_SLEEP_S = 0.005
 AT_ONCE = 200
 
 
+class PeriodicPushes(InProcess):
+    def __init__(self, process: WorkerProcess, jobs: PeriodicJobs) -> None:
+        """Raises ConfigError where the broker has no schedules."""
+        process.broker.require_part(Periodic)
+        self._process, self._jobs = process, jobs
+
+    def services(self) -> Sequence[BrokerService]:
+        shared = self._process.shared
+        return [Firer(self._process.broker, self._jobs, shared.counters, shared.outage)]
+
+
 class Firer(BrokerService):
     def __init__(self, broker: Broker, periodic: PeriodicJobs, counters: Counters, outage: Outage) -> None:
         super().__init__("periodic", outage)
-        self._periodic = broker.periodic
+        self._periodic = broker.require_part(Periodic)
         self._pushes = [feature.push(lambda: broker) for feature in FEATURES if feature.push_marks]
         self._release, self._jobs = periodic.release, periodic.jobs
         self._counters = counters

@@ -8,9 +8,9 @@ from dataclasses import asdict
 
 import simplejson
 
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.errors import BrokerError, ConfigError
 from goworkers_py.features.periodic.admin import PeriodicJobStatus, status_of_foreign
+from goworkers_py.features.periodic.contract import Periodic
 from goworkers_py.web.http.errors import bad_request
 from goworkers_py.web.http.params import JSON, Param, whole_from
 from goworkers_py.web.site.hiding import MASK
@@ -34,11 +34,11 @@ def listed(visit: Visit) -> Data:
     """All schedules: their rule, the next and the last firing, whether a process has them in its code. Those of Ruby's
     gems are among them."""
     inspector = visit.inspector
-    found = entries(visit, "periodic jobs", Capability.PERIODIC, inspector.periodic_jobs)
-    foreign = [status_of_foreign(schedule) for schedule in inspector.neighbours.schedules()][:MOST]
+    found = entries(visit, "periodic jobs", Periodic, inspector.periodic_jobs)
+    foreign = [status_of_foreign(schedule) for schedule in inspector.foreign_schedules()][:MOST]
     return {
         "jobs": [_shown(visit, job) for job in COLUMNS.sorted([*found, *foreign], visit.args["sort"])],
-        "offered": inspector.has(Capability.PERIODIC),
+        "offered": inspector.has(Periodic),
     }
 
 

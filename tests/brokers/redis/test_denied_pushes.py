@@ -18,6 +18,7 @@ from goworkers_py.features.batches.batch import BatchTie
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import LimitSettings, Slot, SlotClaim
+from goworkers_py.features.periodic.contract import Periodic
 from goworkers_py.features.periodic.record import schedule
 from goworkers_py.features.periodic.schedule import Fired, Firing, Release, Rule
 from goworkers_py.features.tracking.effects import TrackedJob
@@ -120,7 +121,7 @@ def fire(*ties: Tie, first: bool = True, asked: bool = False) -> Scenario:
 
     def made(scene: Scene) -> Step:
         app, nightly = Release("app"), schedule("nightly", Rule(every=3600), {"class": "Job"})
-        periodic, one = scene.broker.periodic, Push("q", job(jid="1"), ties=ties)
+        periodic, one = scene.broker.require_part(Periodic), Push("q", job(jid="1"), ties=ties)
 
         def at(slot: float, push: Push | None = one) -> Fired:
             time.sleep(0.002)  # the slot is due

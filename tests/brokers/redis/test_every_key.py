@@ -32,6 +32,7 @@ from goworkers_py.features.groups.group import Group, GroupMembership, GroupSett
 from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.effects import LeaveSlot
 from goworkers_py.features.limits.limit import LimitSettings, Rate, Slot, SlotClaim
+from goworkers_py.features.periodic.contract import Periodic
 from goworkers_py.features.periodic.record import schedule
 from goworkers_py.features.periodic.schedule import Fired, Firing, Release, Rule
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob
@@ -163,7 +164,7 @@ def end_of_set(scene: Scene) -> Step:
 def fires(push: Push | None) -> Scenario:
     def made(scene: Scene) -> Step:
         prepared(scene)
-        release, periodic = Release("app"), scene.broker.periodic
+        release, periodic = Release("app"), scene.broker.require_part(Periodic)
         [state] = periodic.register(release, [schedule("nightly", Rule(every=3600), {"class": "Job"})]).states
         time.sleep(0.002)  # the slot is due
         firing = Firing("nightly", state.number, state.since + 0.001, "fired", "1", push)

@@ -25,7 +25,6 @@ NO_KEYS = {
     "any_inprogress",
     "queue_and_owner",
     "bare",
-    "any_cron_jobs",
 }
 
 
@@ -49,13 +48,6 @@ def every_key(keys: Keys) -> dict[str, str]:
             "line": keys.line("LINE"),
             "outbox": keys.outbox("BROKER"),
             "value": keys.value("KIND", "JID"),
-            "periodic": keys.periodic("SOURCE", "NAME"),
-            "periodic_history": keys.periodic_history("SOURCE", "NAME"),
-            "periodic_source": keys.periodic_source("SOURCE"),
-            "cron_jobs": keys.cron_jobs("NAMESPACE"),
-            "cron_job": keys.cron_job("cron_job:NAMESPACE:NAME"),
-            "schedules": keys.schedules,
-            "schedule_states": keys.schedule_states,
             "groups_of": keys.groups_of("CLASS"),
             "group": re.sub("[0-9a-f]{32}", "DIGEST", keys.group(GROUP)),
             "members": re.sub("[0-9a-f]{32}", "DIGEST", keys.members(GROUP)),

@@ -175,7 +175,7 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         owned = OwnedLock("Order:1", "jid", 90, "limited")
         broker.require_part(Locks).own([owned])
         broker.require_part(Locks).disown([owned])
-        _fire(broker.periodic)
+        _fire(broker.require_part(Periodic))
         life.settle(lambda payload: Done(effects=(KeepLock("jid", "Order:1", 90), FreeLock("jid", "Order:1"))))
         broker.require_part(RubyLocks).begin(RubyLock("uniquejobs:d", "jid", "until_and_while_executing"))
         again, end = TakeRubyLock("jid", "uniquejobs:d", 1, 60), FreeRubyLock("jid", "uniquejobs:d")

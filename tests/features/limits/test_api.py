@@ -595,7 +595,7 @@ def test_a_worker_must_know_the_limits_of_a_job_that_is_pushed_by_its_function(a
 
     limited.enqueue(1)
     app.chain(limited.s(2)).enqueue()
-    [periodic] = app.runner.plan().periodic.jobs
+    [periodic] = app.runner.plan().of_features["periodic"].jobs
     _, push = periodic.draft(0.0, [3]) or (None, None)
     assert push is not None
     payloads = [job.payload for job in app.broker.admin.jobs_in(waiting_in("q")).first(9)] + [push.payload]

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from goworkers_py.api.app import App
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.config.loader import load
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.features.periodic.contract import Periodic
 from goworkers_py.features.periodic.periodic_job import PeriodicJob
 from goworkers_py.features.periodic.schedule import Release, Rule
 from goworkers_py.features.unique.lock import LockClaim
@@ -36,7 +36,7 @@ def configured(app: App, folder: Path, text: str) -> App:
 
 
 def only(app: App) -> PeriodicJob:
-    [job] = app.runner.plan().periodic.jobs
+    [job] = app.runner.plan().of_features["periodic"].jobs
     return job
 
 
@@ -59,7 +59,7 @@ def test_the_decorator_returns_the_job_and_may_be_given_several_times(app: App) 
     def sync(region: str) -> None: ...
 
     assert sync.name == "Sync"
-    often, nightly = app.runner.plan().periodic.jobs
+    often, nightly = app.runner.plan().of_features["periodic"].jobs
     assert (often.schedule.name, often.schedule.rule, often.catch_up) == ("often", Rule(every=60), "none")
     assert (nightly.schedule.name, nightly.schedule.rule) == ("Sync", Rule("0 3 * * *", 0, "Europe/Berlin"))
     assert json.loads(nightly.schedule.text) == {
@@ -136,7 +136,7 @@ def test_the_source_is_the_first_package_of_require_or_what_the_configuration_sa
     def report() -> None: ...
 
     def release(text: str = "[pyworkers]\n") -> Release:
-        periodic = configured(app, tmp_path, text).runner.plan().periodic
+        periodic = configured(app, tmp_path, text).runner.plan().of_features["periodic"]
         assert periodic is not None
         return periodic.release
 
@@ -146,7 +146,7 @@ def test_the_source_is_the_first_package_of_require_or_what_the_configuration_sa
 
 
 def test_a_plan_without_periodic_jobs_has_none(app: App) -> None:
-    assert app.runner.plan().periodic is None
+    assert app.runner.plan().of_features == {}
 
 
 def test_a_module_that_is_imported_twice_declares_the_same_periodic_job(app: App) -> None:
@@ -272,15 +272,15 @@ def test_two_locks_of_one_job_are_refused(app: App) -> None:
 
 def test_a_broker_without_periodic_jobs_is_refused_at_the_start(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     app.periodic(every=5)(app.job(lambda: None))
-    monkeypatch.setattr(MemoryBroker, "capabilities", MemoryBroker.capabilities - {Capability.PERIODIC})
+    monkeypatch.setattr(MemoryBroker, "own_parts", {Periodic: lambda broker: None})
     with pytest.raises(ConfigError, match="memory has no periodic jobs: set another broker"):
         app.runner.launcher()
 
 
 def test_a_process_without_periodic_jobs_has_no_thread_for_them(app: App) -> None:
-    assert app.runner.launcher()._services.firer is None
+    assert "periodic" not in [service.name for service in app.runner.launcher()._services]
     app.periodic(every=5)(app.job(lambda: None))
-    assert app.runner.launcher()._services.firer is not None
+    assert "periodic" in [service.name for service in app.runner.launcher()._services]
 
 
 def test_periodic_without_parentheses_says_how_it_is_written(app: App) -> None:

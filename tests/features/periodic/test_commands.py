@@ -14,6 +14,7 @@ from apps import own_app
 from calls import Call, one_line
 
 from goworkers_py.config.loader import load
+from goworkers_py.features.periodic.contract import Periodic
 from goworkers_py.features.periodic.options import PeriodicConfig
 from goworkers_py.features.periodic.record import schedule
 from goworkers_py.features.periodic.schedule import Firing, Release, Rule
@@ -30,7 +31,7 @@ def nightly(redis_url: str, redis: redis_py.Redis) -> Release:
     release = Release("shop", "7")
     told = {"class": "Report", "queue": "reports", "args": ["eu"], "catch_up": "latest", "overlap": "allow"}
     with own_app(redis_url) as app:
-        periodic = app.broker.periodic
+        periodic = app.broker.require_part(Periodic)
         [state] = periodic.register(release, [schedule("nightly", Rule("0 3 * * *", 0, "Europe/Berlin"), told)]).states
         slot = state.since - 5
         periodic.fire(release, Firing("nightly", state.number, slot, "fired", "abc", missed_from=slot - 86_400))
@@ -179,7 +180,9 @@ def test_a_name_is_refused_that_is_unknown_or_of_two_applications(nightly: Relea
     done = call("periodic", "pause", "nihgtly")
     assert (done.returncode, one_line(done.stderr)) == (2, "there is no periodic job 'nihgtly'; there are nightly")
     with own_app(redis_url) as app:
-        app.broker.periodic.register(Release("crm"), [schedule("nightly", Rule(every=60), {"class": "X"})])
+        app.broker.require_part(Periodic).register(
+            Release("crm"), [schedule("nightly", Rule(every=60), {"class": "X"})]
+        )
     done = call("periodic", "pause", "nightly")
     assert done.returncode == 2
     assert "name one of crm:nightly, shop:nightly" in done.stderr

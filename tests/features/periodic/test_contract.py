@@ -6,9 +6,8 @@ import threading
 import time
 
 import pytest
-from harness import DEAD, SCHEDULED, Process, Processes, can, job, waiting
+from harness import DEAD, SCHEDULED, Process, Processes, job, part_of, waiting
 
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.effect import Push
 from goworkers_py.core.outcome import Dead, Done
 from goworkers_py.features.periodic.contract import MOST_FIRINGS, Periodic
@@ -23,7 +22,7 @@ HOURLY = Rule(every=3600)
 
 @pytest.fixture
 def periodic(me: Process) -> Periodic:
-    return can(me.broker, Capability.PERIODIC).periodic
+    return part_of(me.broker, Periodic)
 
 
 def named(name: str = "nightly", rule: Rule = HOURLY, **told: object) -> Schedule:
@@ -69,8 +68,8 @@ def test_a_firing_pushes_its_job_and_moves_the_schedule_on(me: Process, periodic
 def test_of_two_processes_only_one_fires_a_slot_asynq_653_1013_554_371(
     me: Process, other: Process, periodic: Periodic
 ) -> None:
-    mine, of_other = state_of(periodic, named()), state_of(other.broker.periodic, named())
-    assert other.broker.periodic.fire(APP, firing(of_other, "2")).fired is Fired.DONE
+    mine, of_other = state_of(periodic, named()), state_of(other.broker.require_part(Periodic), named())
+    assert other.broker.require_part(Periodic).fire(APP, firing(of_other, "2")).fired is Fired.DONE
     assert periodic.fire(APP, firing(mine, "1")).fired is Fired.CHANGED
     assert waiting(me.broker.admin) == [job("2")]
 
@@ -83,8 +82,8 @@ def test_many_threads_fire_each_slot_once(start: Processes, me: Process, periodi
     def run(process: Process) -> None:
         begin.wait()
         for number in range(25):
-            state = state_of(process.broker.periodic, named())
-            result = process.broker.periodic.fire(APP, firing(state, f"{process.identity}-{number}"))
+            state = state_of(process.broker.require_part(Periodic), named())
+            result = process.broker.require_part(Periodic).fire(APP, firing(state, f"{process.identity}-{number}"))
             if result.fired is Fired.DONE:
                 done.append(state.number)
 

@@ -12,7 +12,7 @@ from apps import job, own_broker
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.features.periodic.contract import BACK_S, FORGOTTEN_S, LIFE_S, STALE_S
+from goworkers_py.features.periodic.contract import BACK_S, FORGOTTEN_S, LIFE_S, STALE_S, Periodic
 from goworkers_py.features.periodic.record import schedule
 from goworkers_py.features.periodic.schedule import Fired, Firing, Release, Rule, Schedule, ScheduleState
 
@@ -26,12 +26,16 @@ def broker(redis_url: str) -> Iterator[RedisBroker]:
         yield broker
 
 
+def part(broker: RedisBroker) -> Periodic:
+    return broker.require_part(Periodic)
+
+
 def of(queue: str) -> Schedule:
     return schedule("nightly", Rule(every=60), {"class": "Job", "queue": queue})
 
 
 def register(broker: RedisBroker, one: Schedule, release: Release = APP) -> ScheduleState:
-    [state] = broker.periodic.register(release, [one]).states
+    [state] = part(broker).register(release, [one]).states
     return state
 
 
@@ -95,11 +99,11 @@ def test_a_record_of_a_newer_release_of_pyworkers_is_left_alone(broker: RedisBro
     before = redis.hgetall(KEY)
     assert not register(broker, of("q")).in_force
     firing = Firing("nightly", state.number, state.since, "fired", push=Push("q", job()))
-    assert broker.periodic.fire(APP, firing).fired is Fired.CHANGED
-    assert not broker.periodic.pause("app", "nightly")
+    assert part(broker).fire(APP, firing).fired is Fired.CHANGED
+    assert not part(broker).pause("app", "nightly")
     assert redis.hgetall(KEY) == before
     redis.hset("pyworkers:periodic-source:app", "v", 2)
-    assert broker.periodic.register(APP, [of("q")]).newer == ""
+    assert part(broker).register(APP, [of("q")]).newer == ""
     assert redis.llen("queue:q") == 0
 
 
@@ -113,11 +117,11 @@ def test_a_damaged_record_does_not_keep_the_other_schedules_from_firing(
         redis.hset(KEY, mapping={"v": 1, "n": 7})
     redis.sadd("pyworkers:periodics", "app:nightly")
     other = schedule("other", Rule(every=60), {"class": "Job"})
-    damaged, fine = broker.periodic.register(APP, [of("q"), other]).states
+    damaged, fine = part(broker).register(APP, [of("q"), other]).states
     assert (damaged.number, damaged.in_force) == (0, False)
     assert fine.in_force
-    assert [one.name for one in broker.periodic.records()] == ["nightly", "other"]
-    assert broker.periodic.forget("app", "nightly")
+    assert [one.name for one in part(broker).records()] == ["nightly", "other"]
+    assert part(broker).forget("app", "nightly")
     assert register(broker, of("q")).in_force
 
 
@@ -125,10 +129,10 @@ def test_unknown_fields_of_a_record_are_kept(broker: RedisBroker, redis: redis_p
     register(broker, of("q"))
     redis.hset(KEY, "later", "x")
     state = register(broker, of("another"))
-    assert broker.periodic.fire(APP, Firing("nightly", state.number, state.since, "missed")).fired is Fired.DONE
+    assert part(broker).fire(APP, Firing("nightly", state.number, state.since, "missed")).fired is Fired.DONE
     assert redis.hget(KEY, "later") == b"x"
     redis.lpush(HISTORY, "postponed 1.0 2.0  jid")
-    assert broker.periodic.history("app", "nightly")[0].word == "postponed"
+    assert part(broker).history("app", "nightly")[0].word == "postponed"
 
 
 def test_a_push_that_is_refused_moves_nothing(broker: RedisBroker, redis: redis_py.Redis) -> None:
@@ -136,14 +140,14 @@ def test_a_push_that_is_refused_moves_nothing(broker: RedisBroker, redis: redis_
     state = register(broker, of("q"))
     before = redis.hgetall(KEY)
     with pytest.raises(BrokerRefused):
-        broker.periodic.fire(APP, Firing("nightly", state.number, state.since, "fired", push=Push("q", job())))
+        part(broker).fire(APP, Firing("nightly", state.number, state.since, "fired", push=Push("q", job())))
     assert redis.hgetall(KEY) == before
     assert redis.llen(HISTORY) == 0
 
 
 def test_what_nobody_registers_any_more_ends_by_itself(broker: RedisBroker, redis: redis_py.Redis) -> None:
     state = register(broker, of("q"))
-    broker.periodic.fire(APP, Firing("nightly", state.number, state.since, "fired", push=Push("q", job())))
+    part(broker).fire(APP, Firing("nightly", state.number, state.since, "fired", push=Push("q", job())))
     assert LIFE_S - 60 < redis.ttl(KEY) <= LIFE_S
     assert LIFE_S - 60 < redis.ttl(HISTORY) <= LIFE_S
     assert FORGOTTEN_S - 60 < redis.ttl("pyworkers:periodic-source:app") <= FORGOTTEN_S
@@ -159,7 +163,7 @@ def test_when_the_newest_generation_is_not_seen_for_a_day_an_older_one_fires_aga
     broker: RedisBroker, redis: redis_py.Redis
 ) -> None:
     register(broker, of("new"), Release("app", "2"))
-    assert broker.periodic.register(Release("app", "1"), [of("old")]).newer == "2"
+    assert part(broker).register(Release("app", "1"), [of("old")]).newer == "2"
     redis.delete("pyworkers:periodic-source:app")  # as after a day
     assert register(broker, of("old"), Release("app", "1")).in_force
 
@@ -169,7 +173,7 @@ def test_a_record_whose_numbers_are_none_is_left_alone(broker: RedisBroker, redi
     register(broker, of("q"))
     redis.hset(KEY, field, "x")
     other = schedule("other", Rule(every=60), {"class": "Job", "queue": "q"})
-    damaged, fine = broker.periodic.register(APP, [of("q"), other]).states
+    damaged, fine = part(broker).register(APP, [of("q"), other]).states
     assert (damaged.number, fine.in_force) == (0, True)
 
 
@@ -177,7 +181,7 @@ def test_a_record_whose_numbers_are_none_is_left_alone(broker: RedisBroker, redi
 def test_a_number_of_a_damaged_record_is_shown_as_0(broker: RedisBroker, redis: redis_py.Redis, field: str) -> None:
     register(broker, of("q"))
     redis.hset(KEY, field, "x")
-    assert broker.periodic.records()[0].asked == 0
+    assert part(broker).records()[0].asked == 0
 
 
 def test_a_schedule_whose_first_firing_was_refused_in_release_0_4_0_fires_again(
@@ -188,7 +192,7 @@ def test_a_schedule_whose_first_firing_was_refused_in_release_0_4_0_fires_again(
     state = register(broker, of("q"))
     assert state == before
     firing = Firing("nightly", state.number, state.since, "fired", push=Push("q", job()))
-    assert broker.periodic.fire(APP, firing).fired is Fired.DONE
+    assert part(broker).fire(APP, firing).fired is Fired.DONE
     assert float(redis.hget(KEY, "last") or 0) == pytest.approx(state.since)  # what release 0.4.0 can read again
 
 
@@ -199,7 +203,7 @@ def test_a_schedule_whose_registration_was_refused_in_release_0_4_0_is_registere
     redis.hset(KEY, mapping={"v": 1, f"seen:{digest}": time.time(), f"first:{digest}": time.time()})
     state = register(broker, of("q"))
     assert (state.in_force, state.number) == (True, 1)
-    assert [one.name for one in broker.periodic.records()] == ["nightly"]
+    assert [one.name for one in part(broker).records()] == ["nightly"]
 
 
 def test_a_registration_that_is_refused_leaves_no_half_of_a_record(broker: RedisBroker, redis: redis_py.Redis) -> None:

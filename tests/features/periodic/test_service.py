@@ -20,6 +20,7 @@ from goworkers_py.brokers.memory.broker import MemoryBroker, forget, state_at
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.outcome import Done
 from goworkers_py.features.periodic import service as module
+from goworkers_py.features.periodic.contract import Periodic
 from goworkers_py.features.periodic.schedule import Firing, FiringResult, Release
 from goworkers_py.features.periodic.service import LOOK_EVERY_S, Firer
 from goworkers_py.observe.counters import Counters
@@ -47,7 +48,7 @@ class World:
 
     def firer(self, app: App | None = None) -> Firer:
         app = app or self.app
-        return Firer(app.broker, app.runner.plan().periodic, self.counters, Outage("memory"))
+        return Firer(app.broker, app.runner.plan().of_features["periodic"], self.counters, Outage("memory"))
 
     def jobs(self, queue: str = "q") -> list[dict[str, Any]]:
         return [json.loads(one.payload) for one in self.app.broker.admin.jobs_in(waiting_in(queue)).first(10_000)]
@@ -120,14 +121,14 @@ def test_a_process_that_is_late_with_an_old_state_fires_nothing(world: World, mo
     late, quick = world.firer(), world.firer()
     late.run_once()
     world.now += 60
-    fire = world.app.broker.periodic.fire
+    fire = world.app.broker.require_part(Periodic).fire
 
     def quick_first(release: Release, firing: Firing) -> FiringResult:
-        monkeypatch.setattr(world.app.broker.periodic, "fire", fire)
+        monkeypatch.setattr(world.app.broker.require_part(Periodic), "fire", fire)
         quick.run_once()
         return fire(release, firing)
 
-    monkeypatch.setattr(world.app.broker.periodic, "fire", quick_first)
+    monkeypatch.setattr(world.app.broker.require_part(Periodic), "fire", quick_first)
     assert late.run_once() < 0.01  # looks again at once
     late.run_once()
     assert len(world.jobs()) == 1
@@ -301,7 +302,7 @@ def test_a_schedule_that_the_broker_refuses_does_not_keep_the_others_back(
 ) -> None:
     tick(world.app, name="a")
     tick(world.app, name="b")
-    firer, fire = world.firer(), world.app.broker.periodic.fire
+    firer, fire = world.firer(), world.app.broker.require_part(Periodic).fire
     firer.run_once()
 
     def refuse(release: Release, firing: Firing) -> FiringResult:
@@ -310,7 +311,7 @@ def test_a_schedule_that_the_broker_refuses_does_not_keep_the_others_back(
         return fire(release, firing)
 
     with monkeypatch.context() as patch:
-        patch.setattr(world.app.broker.periodic, "fire", refuse)
+        patch.setattr(world.app.broker.require_part(Periodic), "fire", refuse)
         world.now += 60
         firer.run_once()
         firer.run_once()

@@ -48,7 +48,7 @@ def imported(redis_url: str, tmp_path: Path, *flags: str) -> tuple[dict[str, Per
 def test_schedules_of_sidekiq_cron_are_listed_and_imported(redis_url: str, tmp_path: Path) -> None:
     assert call("ruby", RUBY / "cron.rb", redis_url, "write") == [{"errors": {}}]
     with own_app(redis_url) as app:
-        found = {one.name: one for one in app.inspector.neighbours.schedules()}
+        found = {one.name: one for one in app.inspector.foreign_schedules()}
     nightly, often = found["nightly"], found["often"]
     assert (nightly.program, nightly.job_class, nightly.queue) == ("sidekiq-cron", "Report::NightlyJob", "reports")
     assert (nightly.cron, nightly.timezone, nightly.args, nightly.enabled) == (

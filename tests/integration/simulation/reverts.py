@@ -136,12 +136,12 @@ REVERTS = [
         ),
         (
             Edit(
-                "brokers/redis/lua/fire_schedule.lua",
+                "features/periodic/lua/fire_schedule.lua",
                 "redis.call('HGET', RECORD, 'last') or '0'",
                 "redis.call('HGET', RECORD, 'last') or ''",
             ),
             Edit(
-                "brokers/redis/lua/register_schedules.lua",
+                "features/periodic/lua/register_schedules.lua",
                 "  if record.last == '' then record.last = nil end\n",
                 "",
             ),

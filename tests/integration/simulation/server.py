@@ -15,6 +15,7 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
+from goworkers_py.features.periodic.contract import Periodic
 from simulation.kernel import Kernel, Process
 from simulation.machine import EPOCH
 from simulation.network import Line, far_away
@@ -114,7 +115,7 @@ class MemoryServer(Server):
     def broker(self, config: Config, line: Line) -> Broker:
         limits = DeadLimits(config.dead_max_jobs, config.dead_timeout)
         broker = MemoryBroker(self._state, limits, config.timing.lease_s)
-        fire = broker.periodic.fire
+        fire = broker.require_part(Periodic).fire
 
         def fire_unless_full(*args: Any) -> Any:
             """A full server refuses the push of a periodic job, of all writes: its step undoes what it has done."""
@@ -124,7 +125,7 @@ class MemoryServer(Server):
             finally:
                 self._state.refuses = False
 
-        broker.periodic.fire = fire_unless_full  # type: ignore[method-assign]
+        broker.require_part(Periodic).fire = fire_unless_full  # type: ignore[method-assign]
         return far_away(broker, line)
 
     def fill(self, full: bool) -> None:
