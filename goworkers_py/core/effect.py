@@ -10,12 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeVar
+from typing import ClassVar, Literal, Protocol, TypeVar
 
 from goworkers_py.core.values import dataclass
-
-if TYPE_CHECKING:
-    from goworkers_py.features.groups.group import Group
 
 # How long a broker knows the id of a push, and of an effect that was applied.
 ID_LIFE_S = 86_400
@@ -43,6 +40,13 @@ class Effect(Protocol):
     @property
     def repeatable(self) -> bool:
         """Twice is as good as once: on two servers it happens again where it is asked again."""
+
+
+class EnclosingEffect:
+    """The base of effects that do others in their own step, or nothing at all."""
+
+    __slots__ = ()
+    effects: tuple[Effect, ...]
 
 
 class Tie(Protocol):
@@ -120,44 +124,6 @@ class PushJobs:
     @property
     def size(self) -> int:
         return sum(len(push.payload) + (WEIGHT if push.tied else 0) for push in self.pushes)
-
-
-@dataclass(frozen=True, slots=True)
-class EndSet:
-    """Deletes the members of a set of a group, and does `effects` with it: the push of the job that runs in their
-    place, and the ends of the members. With `into`, the members are not deleted: they are that set from then on, and
-    end in later steps. Where the set is gone already, because another job has aggregated it, nothing happens."""
-
-    jid: str  # of the job that aggregates the set
-    group: Group
-    effects: tuple[Effect, ...] = ()
-    into: Group | None = None
-    repeatable: ClassVar[bool] = False
-
-    @property
-    def kind(self) -> str:
-        return f"set {self.group.set}"
-
-    @property
-    def size(self) -> int:
-        return sum(effect.size for effect in self.effects)
-
-
-@dataclass(frozen=True, slots=True)
-class EndMember:
-    """Deletes a member of a set, and does `effects`, those of its end. Nothing happens where the member is not there.
-    So this effect may happen again, as may its own effects."""
-
-    jid: str  # of the job that aggregates the set
-    group: Group
-    member: bytes
-    effects: tuple[Effect, ...] = ()
-    kind: ClassVar[str] = "member"
-    repeatable: ClassVar[bool] = True
-
-    @property
-    def size(self) -> int:
-        return WEIGHT + len(self.member) + sum(effect.size for effect in self.effects)
 
 
 @dataclass(frozen=True, slots=True)

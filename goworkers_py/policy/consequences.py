@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from goworkers_py.core.effect import Effect, EndSet
+from goworkers_py.core.effect import Effect
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Joined, Keep, Outcome, Reschedule, Retry
 from goworkers_py.core.values import NamedTuple
 from goworkers_py.features import FEATURES
 from goworkers_py.features.feature import Follow
-from goworkers_py.features.groups.payload import group_of
 from goworkers_py.wire import deep, payload
-from goworkers_py.wire.needs import FIELD, GROUP
+from goworkers_py.wire.needs import FIELD
 
 log = logging.getLogger(__name__)
 
@@ -68,18 +67,10 @@ def moved(
     return _of_all(fields, JobMove(jid, state, due, now, error=error)) if jid else ()
 
 
-def _of_set(fields: Mapping[str, Any], move: JobMove) -> Iterator[Effect]:
-    """The members of a set end with the job that aggregates it. While it is retried or dead, they are safe."""
-    found = group_of(fields, "") if move.state == "cancelled" or move.discarded else None
-    if found is not None and found.aggregates:
-        yield EndSet(move.jid, found.group)
-
-
 @functools.cache
 def _followers() -> Mapping[str, Follow]:
     """By the member of the field, in the order of their effects."""
-    of_features = {word: follow for feature in FEATURES for word, follow in feature.followers().items()}
-    return {**of_features, GROUP: _of_set}
+    return {word: follow for feature in FEATURES for word, follow in feature.followers().items()}
 
 
 def taken(raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.recoverable import Presence
@@ -16,7 +17,7 @@ from goworkers_py.brokers.memory.transport import MemoryTransport
 from goworkers_py.config.options import Config
 from goworkers_py.core import machine
 from goworkers_py.core.clock import Clock
-from goworkers_py.core.effect import Effect, EndSet, PushJobs
+from goworkers_py.core.effect import Effect, EnclosingEffect, PushJobs
 from goworkers_py.core.errors import NoResult
 from goworkers_py.core.identity import new_identity
 from goworkers_py.core.outcome import Joined, Outcome
@@ -75,9 +76,11 @@ class FakeTransport(MemoryTransport):
     def _at_once_effect(self, effect: Effect) -> Effect:
         if isinstance(effect, PushJobs):
             return dataclasses.replace(effect, pushes=tuple(self._without_times(effect.pushes)))
-        if isinstance(effect, EndSet):
-            return dataclasses.replace(effect, effects=tuple(map(self._at_once_effect, effect.effects)))
-        return effect
+        if not isinstance(effect, EnclosingEffect):
+            return effect
+        within: Any = effect  # a dataclass
+        enclosing: Effect = dataclasses.replace(within, effects=tuple(map(self._at_once_effect, effect.effects)))
+        return enclosing
 
     def _without_times(self, pushes: Sequence[Push]) -> Sequence[Push]:
         return pushes if self._at_once is None else [self._without_time(push, self._at_once) for push in pushes]
@@ -93,7 +96,7 @@ class FakeTransport(MemoryTransport):
 def _pushes_of(effect: Effect) -> Iterator[Push]:
     if isinstance(effect, PushJobs):
         yield from effect.pushes
-    elif isinstance(effect, EndSet):
+    elif isinstance(effect, EnclosingEffect):
         for inner in effect.effects:
             yield from _pushes_of(inner)
 

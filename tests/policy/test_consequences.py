@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from goworkers_py.core.effect import EndMember
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import (
     CANCELLED,
@@ -20,6 +19,7 @@ from goworkers_py.core.outcome import (
     Reschedule,
     Retry,
 )
+from goworkers_py.features.groups.effects import EndMember
 from goworkers_py.features.groups.end import AT_ONCE, end_of_set
 from goworkers_py.features.groups.group import Group
 from goworkers_py.features.groups.payload import GroupMember

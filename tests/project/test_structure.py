@@ -142,14 +142,10 @@ def test_a_server_is_known_in_the_folder_of_its_broker_alone() -> None:
     ] == []
 
 
-# It has the engine's own part beside those of the entries, and imports it as late as these.
-_FOLD_OF_PARTS = "brokers.redis.parts"
-
-
 def test_no_imports_go_in_a_circle() -> None:
     graph = {
         module: entry_imports(module)
-        if (module.startswith("features.") and module.endswith(".feature")) or module == _FOLD_OF_PARTS
+        if module.startswith("features.") and module.endswith(".feature")
         else ours(module)
         for module in MODULES
     }

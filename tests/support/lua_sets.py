@@ -6,6 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from goworkers_py.brokers.redis.parts import parts, tie_kinds, words_for, words_of_moves
+from goworkers_py.core.effect import EnclosingEffect
 
 # Scripts that have neither ties nor effects, and are called often.
 _WITHOUT = (
@@ -20,7 +21,8 @@ def word_sets(script: Path) -> list[Collection[str] | None]:
         words = [tie.word for tie in tie_kinds().values() if tie.takes_back]
         return [*({word} for word in words), set(words)]
     if script.stem in ("settle", "settle_rows", "begin_limits"):
-        features = [frozenset(part.effects) for part in parts()[1:] if part.effects]
+        effects = [[kind for kind in part.effects if not issubclass(kind, EnclosingEffect)] for part in parts()[1:]]
+        features = [frozenset(kinds) for kinds in effects if kinds]
         return [None, frozenset(), *map(words_for, features), words_for(frozenset().union(*features))]
     if script.stem == "promote":
         return [(), words_of_moves()]

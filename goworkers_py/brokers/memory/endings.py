@@ -6,16 +6,16 @@ import dataclasses
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from goworkers_py.brokers.contracts.transport import Settled, SettlementBatch, Unwritable, refuse_late
+from goworkers_py.brokers.memory.parts import ApplyEffects
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import (
     ID_LIFE_S,
     Effect,
-    EndMember,
-    EndSet,
     MeetTombstone,
     PostJobs,
     PushJobs,
@@ -38,8 +38,7 @@ class Endings:
             **of_parts,
             PushJobs: self._push_jobs,
             PostJobs: self._post,
-            EndSet: self._end_set,
-            EndMember: self._end_member,
+            **{kind: partial(self._with_others, apply) for kind, apply in state.enclosing.items()},
             StoreValue: lambda effect: state.values.put((effect.kind, effect.jid), effect.value, effect.life_s),
             MeetTombstone: lambda effect: state.tombstones.meet(effect.jid, effect.state),
             # No program in Ruby reaches this memory.
@@ -101,14 +100,8 @@ class Endings:
         for push in effect.pushes:
             self._state.post(effect.to, push)
 
-    def _end_set(self, effect: EndSet) -> None:
-        if self._state.groups.has_set(effect.group):
-            self.apply(effect.effects)
-            self._state.groups.end_set(effect.group, effect.into)
-
-    def _end_member(self, effect: EndMember) -> None:
-        if self._state.groups.take_out(effect.group, effect.member):
-            self.apply(effect.effects)
+    def _with_others(self, apply: Callable[[Any, ApplyEffects], object], effect: Effect) -> None:
+        apply(effect, self.apply)
 
     def apply_once(self, effects: Iterable[Effect]) -> None:
         for effect in effects:

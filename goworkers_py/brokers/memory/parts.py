@@ -8,7 +8,8 @@ the start: so both answer and do the same for one push, which is known by its nu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from goworkers_py.core.values import NamedTuple
@@ -16,8 +17,12 @@ from goworkers_py.core.values import NamedTuple
 if TYPE_CHECKING:
     from goworkers_py.brokers.contracts.transport import PublishResult
     from goworkers_py.brokers.memory.published_push import PublishedPush
+    from goworkers_py.core.effect import Effect
     from goworkers_py.core.holder import Holder
     from goworkers_py.core.job_state import StateWord
+
+
+ApplyEffects = Callable[[Iterable["Effect"]], None]
 
 
 class Decision(NamedTuple):
@@ -52,9 +57,10 @@ class MemoryMoved(NamedTuple):
 class MemoryPart:
     """Used under the lock of the state."""
 
-    def __init__(self) -> None:
-        self.ties: Mapping[type[Any], TieInMemory] = {}
-        self.effects: Mapping[type[Any], Callable[[Any], object]] = {}
+    ties: Mapping[type[Any], TieInMemory] = MappingProxyType({})
+    effects: Mapping[type[Any], Callable[[Any], object]] = MappingProxyType({})
+    # Those that enclose others get a function that does these.
+    enclosing: Mapping[type[Any], Callable[[Any, ApplyEffects], object]] = MappingProxyType({})
 
     def moved(self, move: MemoryMoved) -> None:
         """Besides the effects of the ties of the job."""

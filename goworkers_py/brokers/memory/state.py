@@ -27,7 +27,6 @@ from goworkers_py.brokers.contracts.transport import Published, PublishResult, S
 from goworkers_py.brokers.memory.expiring import Expiring
 from goworkers_py.brokers.memory.lease_record import LeaseRecord
 from goworkers_py.brokers.memory.line_jobs import ParkedJob, PostedJob
-from goworkers_py.brokers.memory.own_part import OwnPart
 from goworkers_py.brokers.memory.parts import MemoryMoved, MemoryPart, TieInMemory
 from goworkers_py.brokers.memory.published_push import PUSHED, PublishedPush
 from goworkers_py.brokers.memory.timed_jobs import TimedJob, TimedJobs
@@ -40,7 +39,6 @@ from goworkers_py.core.values import dataclass
 from goworkers_py.features import FEATURES
 from goworkers_py.features.cancelling.tombstones import Tombstones
 from goworkers_py.features.commands.channel_tables import ChannelTables
-from goworkers_py.features.groups.group_table import GroupTable
 from goworkers_py.policy.consequences import moved
 
 Bell = machine.SimpleQueue[None]
@@ -93,12 +91,12 @@ class State:
         self.values: Expiring[tuple[str, str], bytes] = Expiring(lambda: self.clock())
         self.fences: dict[str, FenceLease] = {}  # by the name of the fence
         self.channels = ChannelTables(lambda: self.clock())
-        self.groups = GroupTable(lambda: self.clock())
         self.tombstones = Tombstones(lambda: self.clock())
-        of_features = [make(self) for entry in FEATURES if (make := entry.memory()) is not None]
-        self.parts: Sequence[MemoryPart] = [OwnPart(self.groups), *of_features]
+        made = [make(self) for entry in FEATURES if (make := entry.memory()) is not None]
+        self.parts: Sequence[MemoryPart] = made
         self._ties = {kind: tie for part in self.parts for kind, tie in part.ties.items()}
         self.effects = {kind: apply for part in self.parts for kind, apply in part.effects.items()}
+        self.enclosing = {kind: apply for part in self.parts for kind, apply in part.enclosing.items()}
         self._pushed: Expiring[str, int] = Expiring(lambda: self.clock())  # by the id of a push, its number
         self._numbers = itertools.count(1)  # a job gets the next one each time it is put into a place
         self._queues: dict[str, Waiting] = {}
@@ -273,6 +271,8 @@ class State:
         for effect in effects:
             if (apply := self.effects.get(type(effect))) is not None:
                 apply(effect)
+            elif (apply_with := self.enclosing.get(type(effect))) is not None:
+                apply_with(effect, self.follow)
 
     def is_dead(self, owner: str) -> bool:
         """Declared dead, or in no registry. A missing lease is no death."""

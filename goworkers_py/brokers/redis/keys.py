@@ -8,14 +8,12 @@ prefix.
 from __future__ import annotations
 
 import datetime
-import hashlib
 from collections.abc import Iterable
 
 from goworkers_py.brokers.redis.fleet.sidekiq_metric_keys import SidekiqMetricKeys
 from goworkers_py.brokers.redis.server.key_patterns import literally
 from goworkers_py.core import machine
 from goworkers_py.core.levels import PLAIN, plain_list_of
-from goworkers_py.features.groups.group import Group
 
 
 class Keys(SidekiqMetricKeys):
@@ -36,7 +34,6 @@ class Keys(SidekiqMetricKeys):
         self.blocks = f"{self.prefix}pyworkers:blocks"
         self.lines = f"{self.prefix}pyworkers:lines"
         self.outboxes = f"{self.prefix}pyworkers:outboxes"
-        self.groups = f"{self.prefix}pyworkers:groups"
         self.gone = f"{self.prefix}pyworkers:gone"
         self.tombstones = f"{self.prefix}pyworkers:tombstones"
         self.tombstones_version = f"{self.prefix}pyworkers:tombstones:version"
@@ -52,7 +49,6 @@ class Keys(SidekiqMetricKeys):
         """The right type of each key that all queues share, by the names that the server's TYPE returns."""
         return {
             **dict.fromkeys((self.queues, self.paused, self.processes, self.lines, self.outboxes), "set"),
-            **dict.fromkeys((self.groups,), "set"),
             **dict.fromkeys((self.schedule, self.retry, self.dead), "zset"),
             **dict.fromkeys((self.processed, self.failed), "string"),
             **dict.fromkeys((self.owners, self.blocks, self.gone, self.tombstones, self.configs), "hash"),
@@ -114,23 +110,6 @@ class Keys(SidekiqMetricKeys):
     def value(self, kind: str, jid: str) -> str:
         """Holds what an effect of a job has stored."""
         return f"{self.prefix}pyworkers:value:{kind}:{jid}"
-
-    def groups_of(self, job_class: str) -> str:
-        """Holds the groups of a class, by the times at which they are due."""
-        return f"{self.groups}:{job_class}"
-
-    def group(self, group: Group) -> str:
-        """Holds when an open group has begun, and its settings. The names in it may hold any character."""
-        names = f"{len(group.queue)} {len(group.job_class)} {group.queue}{group.job_class}{group.name}"
-        return f"{self.prefix}pyworkers:group:{hashlib.sha256(names.encode()).hexdigest()[:32]}"
-
-    def members(self, group: Group) -> str:
-        """Holds the members of a group, or of a set."""
-        return self.group_set(group.set) if group.set else f"{self.group(group)}:members"
-
-    def group_set(self, name: str) -> str:
-        """Holds the members of a set."""
-        return f"{self.prefix}pyworkers:group-set:{name}"
 
     def config(self, name: str) -> str:
         """Holds the versions of a central configuration."""

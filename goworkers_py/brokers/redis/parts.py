@@ -6,31 +6,37 @@ A part says where its Lua is, which fragments handle its words, and how its valu
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from goworkers_py.core.effect import KEPT_S, EnclosingEffect, ShowStatus
 from goworkers_py.core.values import NamedTuple, dataclass
 from goworkers_py.features import FEATURES
 
 if TYPE_CHECKING:
-    from goworkers_py.brokers.redis.driver.exchange import Argument, NumberOf, Script
+    from goworkers_py.brokers.redis.driver.packing import Argument
     from goworkers_py.brokers.redis.keys import Keys
     from goworkers_py.core.effect import Effect, Push
     from goworkers_py.core.job_state import StateWord
 
+NumberOf = Callable[[str], int]  # gives the number of a key among the keys of a script
 # The values of a tie behind its word: the number of its key, and the others. None: the push goes without this tie.
-EncodeTie = Callable[[Any, "Push", "Keys", "NumberOf", float], "tuple[int, Sequence[Argument]] | None"]
-EncodeAlone = Callable[["Sequence[Push]", "Keys"], "tuple[Script, Sequence[str], Sequence[Argument]] | None"]
+EncodeTie = Callable[[Any, "Push", "Keys", NumberOf, float], "tuple[int, Sequence[Argument]] | None"]
+# The Script, its keys and its arguments. A script is composed of these parts, so they cannot know its type.
+EncodeAlone = Callable[["Sequence[Push]", "Keys"], "tuple[Any, Sequence[str], Sequence[Argument]] | None"]
 # The arguments of one effect: a word, the number of its key, an option, how many values follow, and these.
-EncodeEffect = Callable[[Any, "Keys", "NumberOf", float], "Iterable[Argument]"]
+EncodeEffect = Callable[[Any, "Keys", NumberOf, float], "Iterable[Argument]"]
 # The arguments of the effects of rows, with the numbers of their deliveries. The last function gives the number of the
 # first of some keys, which the others follow.
 EncodeRows = Callable[
     [Sequence[tuple[int, Any]], "Keys", "NumberOf", Callable[[Sequence[str]], int]], "Iterable[Argument]"
 ]
+# As many values as Lua's `unpack` takes, in each of several calls.
+AT_ONCE = 1_000
 
 
 class TieInRedis(NamedTuple):
@@ -90,12 +96,38 @@ class RedisPart:
     constants: Mapping[str, int | str] = field(default_factory=dict)  # in Lua
 
 
+def _elsewhere(effect: ShowStatus, is_dead: bool, dead_life_s: int) -> ShowStatus:
+    return dataclasses.replace(effect, status="failed" if is_dead else "queued")
+
+
+class PushId:
+    """The kind of the tie that is the id of a push."""
+
+
+def _no_tie(tie: PushId, push: Push, keys: Keys, number_of: NumberOf, now: float) -> None:
+    """`push_arguments` writes the id."""
+
+
+# The effects of the engine become arguments in `queues.effects`.
+_OWN = RedisPart(
+    Path(__file__).parent / "lua",
+    ties={PushId: TieInRedis("id", "id_tie", "id_check", 0, _no_tie)},
+    elsewhere={ShowStatus: _elsewhere},
+    handlers={
+        "once_effects": ("once",),
+        "queue_effects": ("push", "post", "later", "value"),
+        "born_effects": ("born",),
+        "tombstone_effects": ("meet",),
+        "sidekiq_status": ("status",),
+    },
+    constants={"KEPT_S": f"'{KEPT_S}'", "AT_ONCE": AT_ONCE},
+)
+
+
 @cache
 def parts() -> tuple[RedisPart, ...]:
     """The part of the engine, then the parts of the features."""
-    from goworkers_py.brokers.redis.own_part import part
-
-    return part(), *[found for entry in FEATURES if (found := entry.redis()) is not None]
+    return _OWN, *[found for entry in FEATURES if (found := entry.redis()) is not None]
 
 
 @cache
@@ -142,10 +174,11 @@ def words_of_moves() -> frozenset[str]:
 @cache
 def words_for(kinds: frozenset[type[Any]]) -> frozenset[str] | None:
     """The words that a script is to know which gets effects of these kinds: none, those of the one feature that has
-    them, those of all features, or all (None). So there are few scripts, and those of frequent calls are small."""
+    them, those of all features, or all (None). So there are few scripts, and those of frequent calls are small. An
+    effect that encloses others may have any inside."""
     if not kinds:
         return frozenset()
-    features = parts()[1:]
+    features = [part for part in parts()[1:] if not any(issubclass(kind, EnclosingEffect) for kind in part.effects)]
     for some in (*[(part,) for part in features], features):
         if all(any(kind in part.effects for part in some) for kind in kinds):
             words = [word for part in some for words in part.handlers.values() for word in words]

@@ -41,7 +41,6 @@ class ChainTable(MemoryPart):
     """Used under the lock of the state."""
 
     def __init__(self, state: State) -> None:
-        super().__init__()
         self._state = state
         self._chains: dict[str, _Chain] = {}
         self.effects = {EndLink: self._end_link}

@@ -7,13 +7,15 @@ last one is done. A run that is killed is recovered, and goes on with the member
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from goworkers_py.core.effect import Effect, EndMember, EndSet, MeetTombstone
+from goworkers_py.core.effect import Effect, MeetTombstone
 from goworkers_py.features import FEATURES
+from goworkers_py.features.groups.effects import EndMember, EndSet
 from goworkers_py.features.groups.group import Group
-from goworkers_py.features.groups.payload import GroupMember
-from goworkers_py.policy.consequences import moved
+from goworkers_py.features.groups.payload import GroupMember, group_of
+from goworkers_py.policy.consequences import JobMove, moved
 from goworkers_py.wire.payload import jid_of
 
 # Effects of members in one step: at about 40 us each, they keep the server busy for 20 ms.
@@ -24,6 +26,13 @@ _ENDED = "-ended"
 def is_ended(group: Group) -> bool:
     """Whether the one job of this set was pushed: its members are left to be ended."""
     return group.set.endswith(_ENDED)
+
+
+def of_set(fields: Mapping[str, Any], move: JobMove) -> Iterator[Effect]:
+    """The members of a set end with the job that aggregates it. While it is retried or dead, they are safe."""
+    found = group_of(fields, "") if move.state == "cancelled" or move.discarded else None
+    if found is not None and found.aggregates:
+        yield EndSet(move.jid, found.group)
 
 
 def end_of_set(group: Group, members: Sequence[GroupMember], effects: tuple[Effect, ...], by: str) -> EndSet:

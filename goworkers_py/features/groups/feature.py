@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from goworkers_py.features.feature import Feature
+from goworkers_py.features.feature import Feature, Follow
 
 if TYPE_CHECKING:
     import click
 
     from goworkers_py.admin.inspector import Inspector
+    from goworkers_py.brokers.memory.parts import MemoryPart
+    from goworkers_py.brokers.memory.state import State
+    from goworkers_py.brokers.redis.parts import RedisPart
+    from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.features.groups.contract import Groups
     from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
@@ -34,6 +38,22 @@ class GroupsFeature(Feature):
             return lambda broker: MemoryGroups(broker.state)
         return None
 
+    def followers(self) -> Mapping[str, Follow]:
+        from goworkers_py.features.groups.end import of_set
+        from goworkers_py.wire.needs import GROUP
+
+        return {GROUP: of_set}
+
+    def memory(self) -> Callable[[State], MemoryPart]:
+        from goworkers_py.features.groups.memory import GroupTable
+
+        return GroupTable
+
+    def redis(self) -> RedisPart:
+        from goworkers_py.features.groups.redis_part import part
+
+        return part()
+
     # --- people
 
     commands = ("groups",)
@@ -42,6 +62,11 @@ class GroupsFeature(Feature):
         from goworkers_py.features.groups.commands import groups
 
         return groups
+
+    def access(self) -> FeatureAccess:
+        from goworkers_py.features.groups.access import ACCESS
+
+        return ACCESS
 
     def figures(self, inspector: Inspector) -> Mapping[str, int]:
         from goworkers_py.features.groups.metrics import figures

@@ -1,4 +1,4 @@
-"""The groups in Redis: a list and a hash for each open group, a list for each set of members, see lua/group.lua."""
+"""The groups in Redis: a list and a hash for each open group, a list for each set of members, see lua/fragments/group.lua."""
 
 from __future__ import annotations
 
@@ -10,12 +10,20 @@ from typing import Any
 from goworkers_py.brokers.redis.admin.list_pages import ranges
 from goworkers_py.brokers.redis.admin.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.driver.connection import Connections
-from goworkers_py.brokers.redis.driver.exchange import LUA, Argument, Script, as_number, text
+from goworkers_py.brokers.redis.driver.exchange import Argument, Script, as_number, text
 from goworkers_py.brokers.redis.driver.replies import list_of, one_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import DueGroups, Group, GroupEntry, GroupSettings, OwnSettings
-from goworkers_py.features.groups.group_entry import entry_of, group_in
+from goworkers_py.features.groups.redis_part import (
+    LUA,
+    entry_of,
+    group_in,
+    group_key,
+    groups_key,
+    groups_of_key,
+    members_key,
+)
 
 # Groups and members that are read, or deleted, in one step, and classes whose groups are.
 PAGE, CLASSES = 500, 50
@@ -35,7 +43,7 @@ class RedisGroups(Groups):
         count, start, found = passed + limit + 1, 0, list[Group]()
         while True:
             page = "LIMIT", start, count
-            asked = ("ZRANGEBYSCORE", self._keys.groups_of(job_class), "-inf", "(inf", "WITHSCORES", *page)
+            asked = ("ZRANGEBYSCORE", groups_of_key(self._keys, job_class), "-inf", "(inf", "WITHSCORES", *page)
             (seconds, micros), listed = self._connections.exchange([("TIME",), asked])
             now = int(seconds) + int(micros) / 1e6
             for entry, score in zip(listed[::2], listed[1::2], strict=True):
@@ -51,13 +59,13 @@ class RedisGroups(Groups):
             start += count
 
     def flush(self, group: Group, into: Group, payload: bytes) -> int:
-        keys = [*self._four(group), self._keys.members(into), self._keys.queues, self._keys.queue(group.queue)]
-        keys[1] = self._keys.members(group.open)
+        keys = [*self._four(group), members_key(self._keys, into), self._keys.queues, self._keys.queue(group.queue)]
+        keys[1] = members_key(self._keys, group.open)
         arguments = (entry_of(group), entry_of(into), group.job_class, group.queue, payload)
         return int(self._connections.script(_FLUSH, keys, arguments))
 
     def members(self, group: Group, first: int, count: int) -> list[bytes]:
-        key = self._keys.members(group)
+        key = members_key(self._keys, group)
         pieces = ranges(first, count, lambda: int(self._connections.call("LLEN", key)))
         listed = self._connections.exchange([("LRANGE", key, *piece) for piece in pieces])
         return [member for piece in listed for member in piece]
@@ -65,15 +73,18 @@ class RedisGroups(Groups):
     def _four(self, group: Group) -> tuple[str, str, str, str]:
         """The keys with which most scripts begin."""
         keys = self._keys
-        return keys.group(group), keys.members(group), keys.groups_of(group.job_class), keys.groups
+        groups = groups_of_key(keys, group.job_class)
+        return group_key(keys, group), members_key(keys, group), groups, groups_key(keys)
 
     # --- for people
 
     def entries(self, job_class: str = "") -> Iterator[GroupEntry]:
-        classes = [job_class] if job_class else sorted(map(text, self._connections.call("SMEMBERS", self._keys.groups)))
-        listed = self._listed(classes)
+        listed = self._listed([job_class] if job_class else self._classes())
         while page := [*itertools.islice(listed, PAGE)]:
             yield from self._read(page)
+
+    def _classes(self) -> list[str]:
+        return sorted(map(text, self._connections.call("SMEMBERS", groups_key(self._keys))))
 
     def _listed(self, classes: Sequence[str]) -> Iterator[tuple[str, str, float]]:
         """The class, the entry and the time of each group. Most classes have few: the first pages are read at once."""
@@ -97,29 +108,30 @@ class RedisGroups(Groups):
             page = self._connections.call(*self._page(job_class, start))
 
     def _page(self, job_class: str, start: int = 0) -> tuple[str | int, ...]:
-        key = self._keys.groups_of(job_class)
+        key = groups_of_key(self._keys, job_class)
         return "ZRANGEBYSCORE", key, "-inf", "inf", "WITHSCORES", "LIMIT", start, PAGE
 
     def _read(self, listed: Iterable[tuple[str, str, float]]) -> Iterator[GroupEntry]:
         groups = [(group, due) for job_class, entry, due in listed if (group := group_in(entry, job_class)) is not None]
         commands: list[tuple[str, ...]] = []
         for group, _ in groups:
-            commands += [("LLEN", self._keys.members(group)), ("HMGET", self._keys.group(group), *_FIELDS)]
+            commands += [("LLEN", members_key(self._keys, group)), ("HMGET", group_key(self._keys, group), *_FIELDS)]
         replies = self._connections.answers(commands)
         for (group, due), size, fields in zip(groups, replies[::2], replies[1::2], strict=True):
             yield _entry(group, due, size or 0, fields or [None] * len(_FIELDS))
 
     def entry(self, group: Group) -> GroupEntry | None:
-        entry, key = entry_of(group), self._keys.groups_of(group.job_class)
+        entry, key = entry_of(group), groups_of_key(self._keys, group.job_class)
         [score] = self._connections.call("ZMSCORE", key, entry)
         return None if score is None else next(self._read([(group.job_class, entry, float(score))]), None)
 
     def make_due(self, group: Group) -> bool:
-        seconds, size = self._connections.exchange([("TIME",), ("LLEN", self._keys.members(group))])
+        seconds, size = self._connections.exchange([("TIME",), ("LLEN", members_key(self._keys, group))])
         if not size:
             return False
         # A group that was flushed just now has no entry any more, and gets none.
-        self._connections.call("ZADD", self._keys.groups_of(group.job_class), "XX", int(seconds[0]), entry_of(group))
+        key = groups_of_key(self._keys, group.job_class)
+        self._connections.call("ZADD", key, "XX", int(seconds[0]), entry_of(group))
         return True
 
     def configure(self, group: Group, own: OwnSettings) -> None:

@@ -7,12 +7,13 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from goworkers_py.brokers.broker import Broker
-from goworkers_py.core.effect import EndMember, EndSet, Push, PushJobs
+from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, UnreadablePayload
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import DONE, REQUEUE_LAST, Cancelled, Done, Joined, Outcome, Requeue, Reschedule
 from goworkers_py.features.cancelling.service import Canceller
 from goworkers_py.features.groups.contract import Groups
+from goworkers_py.features.groups.effects import EndMember, EndSet
 from goworkers_py.features.groups.end import AT_ONCE, ends_of, is_ended, member_ends
 from goworkers_py.features.groups.group import Group, GroupMembership
 from goworkers_py.features.groups.payload import GroupMember, JobGroup, field_of_set

@@ -12,9 +12,10 @@ from scenes import END, SUCCEEDED, Scenario, Scene, Step, check_with_each_comman
 from servers import RedisServer
 
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import EndSet, Push
+from goworkers_py.core.effect import Push
 from goworkers_py.core.outcome import Done
 from goworkers_py.features.groups.contract import Groups
+from goworkers_py.features.groups.effects import EndSet
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.effects import LeaveSlot

@@ -22,13 +22,15 @@ from verbs import KEYS, batch_of
 from goworkers_py.brokers.contracts.transport import Settled
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import EndSet, PostJobs, Push, PushJobs, StoreValue
+from goworkers_py.core.effect import PostJobs, Push, PushJobs, StoreValue
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.outcome import DONE, Dead, Done, Outcome, Park, Reschedule, Retry
 from goworkers_py.features.batches.batch import BatchTie
 from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.for_ruby.end import pushed as echo_pushed
+from goworkers_py.features.groups.effects import EndSet
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
+from goworkers_py.features.groups.redis_part import set_key
 from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.effects import LeaveSlot
 from goworkers_py.features.limits.limit import LimitSettings, Rate, Slot, SlotClaim
@@ -231,7 +233,7 @@ def state_of(redis: redis_py.Redis, *without: str) -> State:
 
 def _named(name: str) -> str:
     """A set that a step makes has a new name each time."""
-    return _plain(name) if name.startswith(KEYS.group_set("")) else name
+    return _plain(name) if name.startswith(set_key(KEYS, "")) else name
 
 
 def _read(pipe: Any, name: str, kind: bytes) -> None:

@@ -9,7 +9,6 @@ from redis.crc import key_slot
 
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import parts, types_of_shared
-from goworkers_py.features.groups.group import Group
 
 DAY = datetime.date(2025, 2, 4)
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "keys.md"
@@ -26,9 +25,6 @@ NO_KEYS = {
     "queue_and_owner",
     "bare",
 }
-
-
-GROUP = Group("QUEUE", "CLASS", "NAME")
 
 
 def every_key(keys: Keys) -> dict[str, str]:
@@ -48,10 +44,6 @@ def every_key(keys: Keys) -> dict[str, str]:
             "line": keys.line("LINE"),
             "outbox": keys.outbox("BROKER"),
             "value": keys.value("KIND", "JID"),
-            "groups_of": keys.groups_of("CLASS"),
-            "group": re.sub("[0-9a-f]{32}", "DIGEST", keys.group(GROUP)),
-            "members": re.sub("[0-9a-f]{32}", "DIGEST", keys.members(GROUP)),
-            "group_set": keys.group_set("SET"),
             "cancelled": keys.cancelled("JID"),
             "answers": keys.answers("CALL"),
             "config": keys.config("NAME"),
@@ -233,17 +225,6 @@ def test_the_namespace_that_go_workers_leaks_into_a_queue_is_taken_off_once(
     namespace: str, written: str, meant: str
 ) -> None:
     assert Keys(namespace).bare(written) == meant
-
-
-def test_groups_whose_names_join_to_the_same_text_have_different_keys() -> None:
-    keys = {
-        Keys().group(Group(*names)) for names in [("a", "b", "c"), ("ab", "", "c"), ("a", "bc", ""), ("a:", "b", "c")]
-    }
-    assert len(keys) == 4
-
-
-def test_the_members_of_a_set_are_under_its_name() -> None:
-    assert Keys().members(GROUP._replace(set="SET")) == Keys().group_set("SET")
 
 
 def test_the_list_of_another_program_is_the_key_itself_and_what_is_in_progress_of_it_is_ours() -> None:

@@ -31,7 +31,7 @@ from goworkers_py.brokers.redis.driver.exchange import Script
 from goworkers_py.brokers.redis.driver.fencing import fenced
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import Config
-from goworkers_py.core.effect import EndSet, Push, PushJobs
+from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.fence import Fence
 from goworkers_py.core.outcome import Dead, Done, Park
@@ -45,6 +45,7 @@ from goworkers_py.features.for_ruby.contract import RubyLocks
 from goworkers_py.features.for_ruby.effects import FreeRubyLock, TakeRubyLock
 from goworkers_py.features.for_ruby.lock import RubyLock
 from goworkers_py.features.groups.contract import Groups
+from goworkers_py.features.groups.effects import EndSet
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings, OwnSettings
 from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot

@@ -13,9 +13,10 @@ from harness import Process, Processes, job, part_of, waiting
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Published
-from goworkers_py.core.effect import EndMember, EndSet, Push, PushJobs, Tie, ties_of
+from goworkers_py.core.effect import Push, PushJobs, Tie, ties_of
 from goworkers_py.core.outcome import DONE, Done, Joined, Requeue
 from goworkers_py.features.groups.contract import Groups
+from goworkers_py.features.groups.effects import EndMember, EndSet
 from goworkers_py.features.groups.group import (
     DEFAULT_SETTINGS,
     DueGroups,

@@ -22,9 +22,9 @@ from goworkers_py.features.groups import redis as groups
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.end import AT_ONCE
 from goworkers_py.features.groups.group import Group
-from goworkers_py.features.groups.group_entry import entry_of
 from goworkers_py.features.groups.link import aggregate
 from goworkers_py.features.groups.payload import field_of_set, group_of
+from goworkers_py.features.groups.redis_part import entry_of, groups_key, groups_of_key
 from goworkers_py.features.groups.run import GroupMembers
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.policy.registry import Registry
@@ -95,8 +95,8 @@ def test_each_group_of_each_class_is_listed_once_in_order_however_many_there_are
     monkeypatch.setattr(groups, "CLASSES", 2)
     wanted = [Group("q", f"Job{kind}", f"{name}") for kind in range(5) for name in range((0, 1, 3, 4, 8)[kind])]
     for place, group in enumerate(wanted):
-        redis.sadd(Keys().groups, group.job_class)
-        redis.zadd(Keys().groups_of(group.job_class), {entry_of(group): 1e9 + place})
+        redis.sadd(groups_key(Keys()), group.job_class)
+        redis.zadd(groups_of_key(Keys(), group.job_class), {entry_of(group): 1e9 + place})
     assert [entry.group for entry in broker.require_part(Groups).entries()] == wanted
     assert [entry.group for entry in broker.require_part(Groups).entries("Job3")] == [
         one for one in wanted if one.job_class == "Job3"

@@ -12,12 +12,13 @@ from servers import RedisServer
 
 from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerFull, BrokerRefused
 from goworkers_py.features.groups import redis as groups
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import DEFAULT_SETTINGS, Group, GroupMembership, GroupSettings, OwnSettings
-from goworkers_py.features.groups.group_entry import entry_of, group_in
+from goworkers_py.features.groups.redis_part import entry_of, group_in, group_key, members_key, set_key
 
 GROUP = Group("q", "J", "user:7")
 SET = GROUP._replace(set="set-1")
@@ -149,3 +150,12 @@ def test_a_group_without_members_is_forgotten_where_del_is_denied(own_redis: Red
         broker.require_part(Groups).make_due(GROUP)
         assert broker.require_part(Groups).flush(GROUP, SET, job()) == 1
     assert [key for key in admin.keys("pyworkers:group:*") if admin.type(key) == b"hash"] == []
+
+
+def test_groups_whose_names_join_to_the_same_text_have_different_keys() -> None:
+    names = [("a", "b", "c"), ("ab", "", "c"), ("a", "bc", ""), ("a:", "b", "c")]
+    assert len({group_key(Keys(), Group(*of_group)) for of_group in names}) == 4
+
+
+def test_the_members_of_a_set_are_under_its_name() -> None:
+    assert members_key(Keys(), GROUP._replace(set="SET")) == set_key(Keys(), "SET")

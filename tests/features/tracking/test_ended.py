@@ -13,10 +13,11 @@ from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.brokers.contracts.admin import Place
-from goworkers_py.core.effect import EndSet, Push, Tie
+from goworkers_py.core.effect import Push, Tie
 from goworkers_py.core.job_state import INDEXED, StateWord
 from goworkers_py.core.outcome import Cancelled, Dead, Done, Expired, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.features.groups.contract import Groups
+from goworkers_py.features.groups.effects import EndSet
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.features.tracking.contract import EndedPlace, Records
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob

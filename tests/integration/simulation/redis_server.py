@@ -26,6 +26,7 @@ from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.server.embedded_server import find_server
 from goworkers_py.config.options import Config
+from goworkers_py.features.groups.redis_part import set_key
 from goworkers_py.features.limits.redis_part import places_key
 from simulation.kernel import Kernel, Process
 from simulation.network import Line
@@ -274,7 +275,7 @@ class SimulatedRedis(Server):
             dead,
             {name.decode(): lengths[name] for name in lines},
             {name.decode(): lengths[name] for name in outboxes},
-            len(begin(f"{keys.prefix}pyworkers:group:")) + len(begin(keys.group_set(""))),
+            len(begin(f"{keys.prefix}pyworkers:group:")) + len(begin(set_key(keys, ""))),
         )
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
+from goworkers_py.features.groups.memory import GroupTable
 from goworkers_py.features.periodic.contract import Periodic
 from simulation.kernel import Kernel, Process
 from simulation.machine import EPOCH
@@ -151,5 +152,5 @@ class MemoryServer(Server):
             dead,
             {name: len(jobs) for name, jobs in state.lines.items()},
             {name: len(pushes) for name, pushes in state.outboxes.items()},
-            len(list(state.groups.entries())),
+            len(list(state.part(GroupTable).entries())),
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import redis
 from redis.connection import SSLConnection
 
 from goworkers_py.brokers.redis.driver.composition import Composition
+from goworkers_py.brokers.redis.driver.packing import Argument as Argument
 from goworkers_py.brokers.redis.driver.packing import packed
 from goworkers_py.brokers.redis.driver.replies import Fits, check, expect
 from goworkers_py.brokers.redis.driver.translation import (
@@ -30,12 +31,11 @@ from goworkers_py.brokers.redis.driver.translation import (
     unreachable,
 )
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.parts import NumberOf as NumberOf
 from goworkers_py.brokers.redis.server.refusals import is_refused_in_script, names_command, refusal
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, WrongType
 
-Argument = str | bytes | int | float
-NumberOf = Callable[[str], int]  # gives the number of a key among the keys of a script
 RedisCommand = Sequence[Any]  # of Arguments; not typed so, because hiredis allows more types
 Driver = Any  # a connection of redis-py, whose methods are not typed
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import hiredis
 
+Argument = str | bytes | int | float
+
 # Longer arguments are sent without a copy.
 LARGE = 16_384
 

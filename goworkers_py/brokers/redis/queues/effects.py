@@ -13,8 +13,6 @@ from goworkers_py.brokers.redis.queues.push_arguments import push_arguments
 from goworkers_py.core.effect import (
     ID_LIFE_S,
     Effect,
-    EndMember,
-    EndSet,
     MeetTombstone,
     PostJobs,
     Push,
@@ -23,7 +21,6 @@ from goworkers_py.core.effect import (
     StoreValue,
     by_place,
 )
-from goworkers_py.features.groups.group_entry import entry_of
 from goworkers_py.features.ruby_status import payload as sidekiq_status
 
 
@@ -31,7 +28,7 @@ def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: floa
     """Each effect begins with a word, the number of its key, an option, and how many values follow. `number_of` gives
     the number of a key among the keys of the call; `now` is the time in the outbox."""
     for effect in effects:
-        encode_kind = effect_kinds().get(type(effect))
+        encode_kind = _OWN.get(type(effect)) or effect_kinds().get(type(effect))
         if encode_kind is None:
             raise TypeError(f"{type(effect).__name__} is no effect in Redis")
         yield from encode_kind(effect, keys, number_of, now)
@@ -82,20 +79,6 @@ def _store_value(effect: StoreValue, keys: Keys, number_of: NumberOf, now: float
     yield from ("value", number_of(keys.value(effect.kind, effect.jid)), effect.life_s, 1, effect.value)
 
 
-def _end_set(effect: EndSet, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
-    group, into = effect.group, effect.into
-    values = [*encode(effect.effects, keys, number_of, now)]
-    groups, registry = number_of(keys.groups_of(group.job_class)), number_of(keys.groups)
-    to = (number_of(keys.group_set(into.set)), entry_of(into)) if into else (0, "")
-    yield from ("endset", number_of(keys.group_set(group.set)), entry_of(group), 5 + len(values))
-    yield from (groups, registry, group.job_class, *to, *values)
-
-
-def _end_member(effect: EndMember, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
-    values = [*encode(effect.effects, keys, number_of, now)]
-    yield from ("member", number_of(keys.group_set(effect.group.set)), effect.member, len(values), *values)
-
-
 def _meet_tombstone(effect: MeetTombstone, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
     others = number_of(keys.tombstones_version), number_of(keys.cancelled(effect.jid))
     yield from ("meet", number_of(keys.tombstones), effect.jid, 3, *others, effect.state)
@@ -107,12 +90,10 @@ def _show_status(effect: ShowStatus, keys: Keys, number_of: NumberOf, now: float
     yield from ("status", number_of(keys.status(effect.jid)), sidekiq_status.LIFE_S, len(shown), *shown)
 
 
-OWN: dict[type[Any], EncodeEffect] = {
+_OWN: dict[type[Any], EncodeEffect] = {
     PushJobs: _push_jobs,
     PostJobs: _post_jobs,
     StoreValue: _store_value,
-    EndSet: _end_set,
-    EndMember: _end_member,
     MeetTombstone: _meet_tombstone,
     ShowStatus: _show_status,
 }

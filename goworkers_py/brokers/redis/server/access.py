@@ -40,7 +40,6 @@ _JOBS = Rules(
     "queues queue:* schedule retry dead stat:* pyworkers:*",
 )
 _OTHERS = (
-    Rules("groups of jobs", "hlen hmget renamenx unlink srem", ""),
     Rules("speed of large jobs", "lpos lset", ""),
     Rules("commands with answers", "xadd xrange xrevrange", ""),
     Rules("status of sidekiq-status", "ttl", "sidekiq:status:*", channels=CHANNEL),
@@ -88,9 +87,6 @@ _PRODUCER = (
     ProducerRight("lpush llen", "queue:*"),
     ProducerRight("sadd", "queues"),
     ProducerRight("zadd zcard", "schedule"),
-    ProducerRight("hget hset hdel hmget hlen del llen rpush renamenx", "pyworkers:group:* pyworkers:group-set:*"),
-    ProducerRight("sadd srem", "pyworkers:groups"),
-    ProducerRight("zadd zrem zcard", "pyworkers:groups:*"),
     # All commands of ties are tried on a key that is not there, before the first write of several pushes.
     ProducerRight(
         "zadd lrem lpush rpush hmget hget hlen hexists hset hdel hincrby llen expire persist srem sadd",
@@ -201,7 +197,6 @@ def probes(keys: Keys) -> list[Probe]:
     return [
         ("LPUSH", queue, ""), ("RPUSH", queue, ""), ("LLEN", queue), ("LINDEX", queue, -1), ("LRANGE", held, 0, 0),
         ("LREM", held, -1, ""), ("LTRIM", queue, 0, -1), ("LPOS", held, ""), ("LSET", held, 0, ""),
-        ("RENAMENX", keys.nothing, keys.nothing), ("UNLINK", keys.nothing),
         ("RPOPLPUSH", queue, held), ("BRPOPLPUSH", queue, held, 1),
         ("SADD", keys.queues, ""), ("SMEMBERS", keys.paused), ("SREM", keys.processes, ""),
         ("ZADD", keys.schedule, 0, ""), ("ZADD", keys.retry, 0, ""), ("ZADD", keys.dead, 0, ""),
