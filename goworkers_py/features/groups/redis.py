@@ -1,4 +1,4 @@
-"""The groups in Redis: a list and a hash for each open group, a list for each set of members, see lua/fragments/group.lua."""
+"""The groups in Redis. An open group is a list and a hash, a set of members is a list: see lua/fragments/group.lua."""
 
 from __future__ import annotations
 
