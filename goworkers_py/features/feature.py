@@ -180,6 +180,18 @@ class Feature:
         were held back, and their callers have returned."""
         return ()
 
+    # The option with which a job does not begin by itself: one job runs in the place of several.
+    gathered_by: ClassVar[str] = ""
+
+    def check_push(self, said: Mapping[str, Any], kwargs: Mapping[str, Any]) -> None:
+        """Raises ArgumentError for a push with these options that no broker could take: for a program that pushes only
+        later, and should not start."""
+
+    def named_lock(self, name: str, waits: bool) -> Mapping[str, Any]:
+        """Options of a push by which no other job has a lock of this name until the job has ended: another push is
+        skipped, or it waits for that end. The first of them is the one that asks for the lock."""
+        return {}
+
     def check_options(self, own: Mapping[str, Any], merged: Mapping[str, Any], job_class: str) -> None:
         """Raises ArgumentError for options that do not go together: `own` was given now, and `merged` has all options
         of the job. Called where there is a mark."""

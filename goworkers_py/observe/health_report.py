@@ -25,8 +25,8 @@ STALE_AFTER_S = 120.0
 
 
 COUNTERS = (
-    "recovered", "poison", "stuck", "lost_leases", "settle_retries", "outage_seconds", "periodic_fired",
-    "periodic_skipped", "periodic_late_seconds", *(name for feature in FEATURES for name in feature.counters),
+    "recovered", "poison", "stuck", "lost_leases", "settle_retries", "outage_seconds",
+    *(name for feature in FEATURES for name in feature.counters),
 )  # fmt: skip
 
 

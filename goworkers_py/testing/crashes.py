@@ -16,7 +16,7 @@ from goworkers_py.api.job import Signature
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.values import dataclass
-from goworkers_py.features import resumer_of
+from goworkers_py.features import FEATURES, resumer_of
 from goworkers_py.testing.enqueued_job import call_text
 from goworkers_py.testing.runner import SandboxRunner, as_worker
 from goworkers_py.testing.sandbox import MOST_RUNS, Sandbox, must_raise
@@ -97,8 +97,11 @@ class Trial:
         if pushed not in ("compare", "run", "ignore"):
             raise ArgumentError(f'pushed must be "compare", "run" or "ignore", is {pushed!r}')
         spec, _, options = call.job.target
-        if options.said.get("group"):
-            raise ArgumentError(f"{spec.name} joins a group, which runs as one job: say {spec.name}.set(group=None)")
+        for feature in FEATURES:
+            if options.said.get(option := feature.gathered_by):
+                raise ArgumentError(
+                    f"{spec.name} joins a {option}, which runs as one job: say {spec.name}.set({option}=None)"
+                )
         self._app, self._call, self._state, self._reset, self._pushed = app, call, state, reset, pushed
         resumer = resumer_of(spec.function)
         self._ways = (CrashWay(),) if resumer is None else resumer.crash_ways()

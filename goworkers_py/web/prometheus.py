@@ -27,15 +27,6 @@ _COUNTS = {
         "lost leases: jobs finished or interrupted here after they were recovered elsewhere; they may have run twice",
     ),
     "settle_retries": ("settle_retries_total", "settlements that had to be tried again"),
-    "periodic_fired": ("periodic_fired_total", "slots of periodic jobs that this process has fired"),
-    "periodic_skipped": (
-        "periodic_skipped_total",
-        "slots of periodic jobs that this process has settled without a job: missed, or the last job still runs",
-    ),
-    "periodic_late_seconds": (
-        "periodic_late_seconds_total",
-        "seconds by which the fired slots were late, in all; divide by periodic_fired_total",
-    ),
     "outage_seconds": ("outage_seconds_total", "seconds during which the broker did not serve"),
     **{count: metric for feature in BY_NAME for count, metric in feature.counters.items()},
 }

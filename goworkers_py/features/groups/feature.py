@@ -27,6 +27,13 @@ class GroupsFeature(Feature):
     contract, kept = "Groups", "groups of jobs"
     verbs = "GroupVerbs"
 
+    gathered_by = "group"
+
+    def check_push(self, said: Mapping[str, Any], kwargs: Mapping[str, Any]) -> None:
+        from goworkers_py.features.groups.push import grouping_of
+
+        grouping_of(said, kwargs)
+
     def part(self, family: str) -> Callable[[Any], Groups] | None:
         if family == "redis":
             from goworkers_py.features.groups.redis import RedisGroups

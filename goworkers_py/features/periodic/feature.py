@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from goworkers_py.features.feature import Feature
 
@@ -33,6 +33,17 @@ class PeriodicFeature(Feature):
     name = "periodic"
     contract, kept = "Periodic", "periodic jobs"
     verbs = "PeriodicVerbs"
+    counters: ClassVar = {
+        "periodic_fired": ("periodic_fired_total", "slots of periodic jobs that this process has fired"),
+        "periodic_skipped": (
+            "periodic_skipped_total",
+            "slots of periodic jobs that this process has settled without a job: missed, or the last job still runs",
+        ),
+        "periodic_late_seconds": (
+            "periodic_late_seconds_total",
+            "seconds by which the fired slots were late, in all; divide by periodic_fired_total",
+        ),
+    }
 
     # --- processes
 

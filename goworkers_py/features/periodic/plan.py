@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 from zoneinfo import ZoneInfo
 
@@ -13,13 +14,12 @@ from goworkers_py.api.request import PushRequest
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.groups.push import grouping_of
+from goworkers_py.features import FEATURES
 from goworkers_py.features.periodic.options import PeriodicConfig
 from goworkers_py.features.periodic.periodic_job import PeriodicJob, PeriodicJobs
 from goworkers_py.features.periodic.record import schedule
 from goworkers_py.features.periodic.schedule import CatchUp, Overlap, Release, Rule
 from goworkers_py.features.periodic.slots import slots_of
-from goworkers_py.features.unique.uniqueness import NamedLock
 from goworkers_py.wire import payload
 from goworkers_py.wire.needs import TYPED
 
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from goworkers_py.policy.registry import JobSpec, Registry
 
 NAME = "periodic"  # of the feature
-# The lock of a job that must not overlap with the next one. It lasts through retries and long runs, whatever this is: a
-# job that waits for longer in its queue loses it.
-LOCK_S = 7 * 86_400
-_CONFLICTS = {"skip": "skip", "queue": "reschedule"}
 
 
 # A function that makes the arguments of each job, from the time of its slot, in the time zone of the schedule.
@@ -87,17 +83,16 @@ class _Pushes:
         return list(written), kwargs
 
     def draft(
-        self, client: Callable[[], Client], lock: str, slot: float, args: list[Any] | None
+        self, client: Callable[[], Client], lock: Mapping[str, Any], slot: float, args: list[Any] | None
     ) -> tuple[str, Push] | None:
-        """`args` override those of the code. `lock`: the name of the lock against overlaps; empty: none."""
+        """`args` override those of the code. `lock`: the options of the lock against overlaps, if there is one."""
         made, kwargs = self.arguments(slot) if args is None else (args, {})
         options, needs, given = self.options, set(self.spec.needs if self.spec is not None else ()), None
         if self.spec is not None and not self.spec.arguments.plain:
             needs.add(TYPED)
             given = [self.spec.arguments.load(made, kwargs)]  # `unique_by` gets the values that the code gets
         if lock:
-            unique = {"unique_for": LOCK_S, "unique_until": "success", "on_conflict": _CONFLICTS[self.overlap]}
-            options = options.replaced(**unique, unique_by=NamedLock(lock))  # type: ignore[arg-type]
+            options = options.replaced(**lock)
         asked = PushRequest(self.queue, self.job_class, [made], options, kwargs, frozenset(needs), None, given)
         return client().draft(asked)
 
@@ -158,13 +153,13 @@ def _job(periodic: _Pushes, release: Release, client: Callable[[], Client]) -> P
         args, kwargs = ([], periodic.dumped([])[1]) if callable(periodic.args) else periodic.arguments(0.0)
         payload.check_plain(args, "args")
         payload.check_plain(dict(kwargs), "kwargs")
-        grouping_of(periodic.options.said, kwargs)
+        for feature in FEATURES:
+            feature.check_push(periodic.options.said, kwargs)
     except (ArgumentError, ConfigError) as error:
         raise ConfigError(f"{periodic.place}: {error}") from None
     if not payload.encodable(periodic.name) or not periodic.name.isprintable():
         raise ConfigError(f"{periodic.place}: the name must be printable text")
-    _check_overlap(periodic)
-    lock = "" if periodic.overlap == "allow" else f"{periodic.job_class}:periodic:{release.source}:{periodic.name}"
+    lock = {} if periodic.overlap == "allow" else _lock_of(periodic, release)
     fields = {
         "class": periodic.job_class,
         "queue": periodic.queue,
@@ -177,17 +172,22 @@ def _job(periodic: _Pushes, release: Release, client: Callable[[], Client]) -> P
     return PeriodicJob(made, periodic.catch_up, partial(periodic.draft, client, lock))
 
 
-def _check_overlap(periodic: _Pushes) -> None:
-    if periodic.overlap != "allow" and periodic.options.said.get("unique_for"):
+def _lock_of(periodic: _Pushes, release: Release) -> Mapping[str, Any]:
+    """The options of the lock against overlaps."""
+    name, waits = f"{periodic.job_class}:periodic:{release.source}:{periodic.name}", periodic.overlap == "queue"
+    lock = dict(chain.from_iterable(feature.named_lock(name, waits).items() for feature in FEATURES))
+    said = periodic.options.said
+    if said.get(asks := next(iter(lock))):
         raise ConfigError(
-            f"{periodic.place}: overlap={periodic.overlap!r} and unique_for are two locks of one job; leave one of "
-            "them out"
+            f"{periodic.place}: overlap={periodic.overlap!r} and {asks} are two locks of one job; leave one of them out"
         )
-    if periodic.overlap == "queue" and periodic.options.said.get("group"):
+    gathered = next((feature.gathered_by for feature in FEATURES if said.get(feature.gathered_by)), "")
+    if waits and gathered:
         raise ConfigError(
-            f"{periodic.place}: overlap='queue' does not go with group, because a member does not begin by itself; use "
-            "overlap='skip'"
+            f"{periodic.place}: overlap='queue' does not go with {gathered}, because a member does not begin by "
+            "itself; use overlap='skip'"
         )
+    return lock
 
 
 def _name_of(function: ArgsOf) -> str:

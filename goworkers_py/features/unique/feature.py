@@ -43,6 +43,11 @@ class UniqueFeature(Feature):
 
         return UniquePushes(broker)
 
+    def named_lock(self, name: str, waits: bool) -> Mapping[str, Any]:
+        from goworkers_py.features.unique.uniqueness import named_lock
+
+        return named_lock(name, waits)
+
     def check_options(self, own: Mapping[str, Any], merged: Mapping[str, Any], job_class: str) -> None:
         from goworkers_py.features.unique.uniqueness import check_lock_options
 

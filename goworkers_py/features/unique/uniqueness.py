@@ -18,6 +18,9 @@ from goworkers_py.wire import payload
 
 # Hexadecimal digits of the digest in the name of a lock.
 DIGITS = 32
+# A lock that a feature names lasts through retries and long runs, whatever this is: a job that waits for longer in its
+# queue loses it.
+NAMED_S = 7 * 86_400
 _LARGE = 10**18
 _canonical = simplejson.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
@@ -29,6 +32,13 @@ class NamedLock(NamedTuple):
 
     def __call__(self, *args: Any, **kwargs: Any) -> str:
         return self.name
+
+
+def named_lock(name: str, waits: bool) -> Mapping[str, Any]:
+    """The options that ask for it."""
+    conflict = "reschedule" if waits else "skip"
+    by = NamedLock(name)
+    return {"unique_for": NAMED_S, "unique_until": "success", "on_conflict": conflict, "unique_by": by}
 
 
 class Uniqueness(NamedTuple):
