@@ -120,10 +120,10 @@ def _features(needs: frozenset[str]) -> str:
 
 def _since(needs: frozenset[str]) -> str:
     """The first release that knows all of them."""
-    from goworkers_py.features.periodic.schedule import generation_order
+    from goworkers_py.core.release_order import release_order
     from goworkers_py.policy.known_needs import SINCE
 
-    return max((SINCE.get(need, __version__) for need in needs), key=generation_order)
+    return max((SINCE.get(need, __version__) for need in needs), key=release_order)
 
 
 def _list(words: Any) -> str:

@@ -47,16 +47,12 @@ def name_of(path: Path) -> str:
 MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 SCRIPTS = sorted(PACKAGE.rglob("*.lua"))
 # They import click: the commands of features, and the entries of these features for type checkers.
-OF_COMMANDS = (
-    {"features.feature"}
-    | {
-        f"features.{name}.{part}"
-        for name in FEATURES
-        if f"features.{name}.commands" in MODULES
-        for part in ("commands", "feature")
-    }
-    | {"features.periodic.schedule_details"}
-)
+OF_COMMANDS = {"features.feature"} | {
+    f"features.{name}.{part}"
+    for name in FEATURES
+    if f"features.{name}.commands" in MODULES
+    for part in ("commands", "feature")
+}
 
 
 @functools.cache  # and not at import: each parallel worker of pytest imports this module

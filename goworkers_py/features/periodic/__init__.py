@@ -6,10 +6,9 @@ schedules in the broker and fires the *slots* that are due. No process is electe
 (`contract`), by a number that each change of a schedule makes greater.
 
 - `schedule`: the values. `record`: a schedule as JSON. `slots`: the slots of a rule.
-- `periodic_job`: a periodic job of this process.
 - `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`: brokers that do it.
 - `foreign_schedule`: reads the schedules of sidekiq-cron and sidekiq-scheduler.
-- `admin`: verbs of the inspector. `commands`, `schedule_details`, `views`, `findings`: people.
+- `admin`: verbs of the inspector. `commands`, `views`, `findings`: people.
 - `testing`: the slots of a test block whose clock travels.
 
 For users: docs/periodic-jobs.md.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import click
 import simplejson
@@ -13,14 +14,14 @@ from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail, json_of
 from goworkers_py.cli.listing import show_all
 from goworkers_py.cli.noting import noted
 from goworkers_py.cli.selection import as_json, dry_run, limit
-from goworkers_py.cli.tables import TextTable, as_text, clock_time, duration, when
-from goworkers_py.features.periodic import schedule_details
+from goworkers_py.cli.tables import TextTable, as_text, clock_time, duration, printable, when
 from goworkers_py.features.periodic.admin import PeriodicJobStatus, status_of_foreign
 from goworkers_py.features.periodic.schedule import ForeignSchedule, HistoryEntry
 from goworkers_py.features.periodic.slots import zone_of
 
 # Slots and firings of a schedule that `show` shows.
 SHOWN = 5
+_BY_A_FUNCTION = "made by a function, for each slot"
 _SEMICOLON = "\\u003b"  # in JSON; a comment would begin with the character itself
 
 
@@ -52,9 +53,9 @@ def show(app: App, name: str, as_json: bool) -> None:
         found, slots = inspector.periodic_job(name), inspector.periodic_slots(name, SHOWN)
         last = inspector.periodic_history(name)[:SHOWN]
     if as_json:
-        click.echo(simplejson.dumps(schedule_details.as_fields(found, slots, last)))
+        click.echo(simplejson.dumps(_as_fields(found, slots, last)))
         return
-    schedule_details.show_details(found, slots)
+    _show_details(found, slots)
     if last:
         click.echo()
         _show_history(last)
@@ -184,6 +185,45 @@ def _show(found: Sequence[PeriodicJobStatus]) -> None:
             for status in found
         ]
     )  # fmt: skip
+
+
+def _as_fields(status: PeriodicJobStatus, slots: Sequence[float], history: Sequence[HistoryEntry]) -> dict[str, Any]:
+    return {**dataclasses.asdict(status), "next_slots": [*slots], "history": [entry._asdict() for entry in history]}
+
+
+def _show_details(status: PeriodicJobStatus, slots: Sequence[float]) -> None:
+    for name, text in _rows_of(status):
+        click.echo(f"{name:<14} {printable(text)}")
+    for number, slot in enumerate(slots):
+        click.echo(f"{'' if number else 'next':<14} {clock_time(slot)}")
+
+
+def _rows_of(status: PeriodicJobStatus) -> Iterator[tuple[str, str]]:
+    yield "name", status.name
+    yield "source", f"{status.source}, generation {status.generation}" if status.generation else status.source
+    yield "state", f"{status.state}, paused by hand" if status.paused and status.state != "paused" else status.state
+    set_rule = status.rule_of_code not in ("", status.rule)
+    yield "when", f"{status.rule}, set by hand; the code says {status.rule_of_code}" if set_rule else status.rule
+    yield "class", status.job_class or "-"
+    yield "queue", status.queue or "-"
+    yield "arguments", _arguments(status)
+    if status.catch_up:
+        yield "catch up", status.catch_up
+        yield "overlap", status.overlap
+    if status.seen_at is not None:
+        yield "last seen", f"{when(status.seen_at)}, in the code of a process"
+        yield "fired", f"{status.fired} slots; {status.skipped} were skipped or missed"
+    if status.asked:
+        yield "asked for", f"{status.asked} by hand, not pushed yet"
+
+
+def _arguments(status: PeriodicJobStatus) -> str:
+    if status.args is None:
+        return _BY_A_FUNCTION
+    if not status.overridden or status.args == status.args_of_code:
+        return as_text(status.args)
+    of_code = _BY_A_FUNCTION if status.args_of_code is None else as_text(status.args_of_code)
+    return f"{as_text(status.args)}, set by hand; in the code {of_code}"
 
 
 def _show_history(found: Sequence[HistoryEntry]) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from goworkers_py.config.option_rows import FeatureSection
     from goworkers_py.features.in_process import InProcess, WorkerProcess
     from goworkers_py.features.periodic.contract import Periodic
-    from goworkers_py.features.periodic.periodic_job import PeriodicJobs
+    from goworkers_py.features.periodic.schedule import PeriodicJobs
     from goworkers_py.runtime.plan import Plan
     from goworkers_py.web.site.table import FeaturePages
 

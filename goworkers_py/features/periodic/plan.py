@@ -16,9 +16,8 @@ from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.values import dataclass
 from goworkers_py.features import FEATURES
 from goworkers_py.features.periodic.options import PeriodicConfig
-from goworkers_py.features.periodic.periodic_job import PeriodicJob, PeriodicJobs
 from goworkers_py.features.periodic.record import schedule
-from goworkers_py.features.periodic.schedule import CatchUp, Overlap, Release, Rule
+from goworkers_py.features.periodic.schedule import CatchUp, Overlap, PeriodicJob, PeriodicJobs, Release, Rule
 from goworkers_py.features.periodic.slots import slots_of
 from goworkers_py.wire import payload
 from goworkers_py.wire.needs import TYPED

@@ -6,8 +6,10 @@ A schedule fires at its slots: the times that its rule names. Each slot fires on
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from goworkers_py.core.release_order import release_order
 from goworkers_py.core.values import NamedTuple, dataclass
 
 if TYPE_CHECKING:
@@ -53,22 +55,7 @@ class Release(NamedTuple):
 
     @property
     def order(self) -> str:
-        return generation_order(self.generation)
-
-
-def generation_order(generation: str) -> str:
-    """A text that sorts, byte by byte, as people count: 9 before 10, 1.9 before 1.10. The empty text is first."""
-    parts: list[str] = []
-    digits = ""
-    for letter in [*generation, ""]:
-        if letter.isascii() and letter.isdigit():
-            digits += letter
-            continue
-        if digits:
-            parts.append(digits.lstrip("0").rjust(20, "0"))
-            digits = ""
-        parts.append(letter)
-    return "".join(parts)
+        return release_order(self.generation)
 
 
 class ScheduleState(NamedTuple):
@@ -165,3 +152,25 @@ class ForeignSchedule:
     enabled: bool
     obstacles: tuple[str, ...] = ()  # why a schedule of ours with these values would mean something else
     remarks: tuple[str, ...] = ()  # what such a schedule would lack, or do a little differently
+
+
+# --- in a process
+
+# The jid and the push of the job of one slot, whose arguments are those of an override, if there is one. None: a client
+# link has stopped it.
+Draft = Callable[[float, list[Any] | None], "tuple[str, Push] | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodicJob:
+    schedule: Schedule
+    catch_up: CatchUp
+    draft: Draft
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodicJobs:
+    """Of a process."""
+
+    release: Release
+    jobs: Sequence[PeriodicJob]

@@ -23,9 +23,16 @@ from goworkers_py.core.holder import Holder
 from goworkers_py.features import FEATURES
 from goworkers_py.features.in_process import InProcess, WorkerProcess
 from goworkers_py.features.periodic.contract import Periodic
-from goworkers_py.features.periodic.periodic_job import PeriodicJob, PeriodicJobs
 from goworkers_py.features.periodic.record import args_of, fields_of, rule_of
-from goworkers_py.features.periodic.schedule import Fired, Firing, FiringResult, Rule, ScheduleState
+from goworkers_py.features.periodic.schedule import (
+    Fired,
+    Firing,
+    FiringResult,
+    PeriodicJob,
+    PeriodicJobs,
+    Rule,
+    ScheduleState,
+)
 from goworkers_py.features.periodic.slots import Due, due, slots_of
 from goworkers_py.observe.counters import Counters
 from goworkers_py.runtime.outage import Outage

@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 from goworkers_py.api.app import App
 from goworkers_py.brokers.broker import Broker
-from goworkers_py.features.periodic.periodic_job import PeriodicJobs
 from goworkers_py.features.periodic.plan import NAME
-from goworkers_py.features.periodic.schedule import Release
+from goworkers_py.features.periodic.schedule import PeriodicJobs, Release
 from goworkers_py.features.periodic.service import SHORTEST_SLEEP_S, Firer
 from goworkers_py.observe.counters import Counters
 from goworkers_py.runtime.outage import Outage

@@ -16,8 +16,7 @@ from goworkers_py.config.loader import load
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.features.periodic.contract import Periodic
-from goworkers_py.features.periodic.periodic_job import PeriodicJob
-from goworkers_py.features.periodic.schedule import Release, Rule
+from goworkers_py.features.periodic.schedule import PeriodicJob, Release, Rule
 from goworkers_py.features.unique.lock import LockClaim
 
 

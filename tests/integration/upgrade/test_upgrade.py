@@ -21,10 +21,10 @@ from waiting import eventually
 from goworkers_py import App, EnqueueOptions
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.places import DEAD
+from goworkers_py.core.release_order import release_order
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import Group
 from goworkers_py.features.groups.payload import field_of_set
-from goworkers_py.features.periodic.schedule import generation_order
 from goworkers_py.policy.known_needs import SINCE
 from goworkers_py.policy.needs import MOST_ROUNDS
 from upgrade import releases
@@ -60,7 +60,7 @@ def test_the_former_release_is_another_one(former: Release, today: Release) -> N
 
 
 def test_each_feature_is_listed_with_the_first_release_that_knows_it(former: Release, today: Release) -> None:
-    newer = {need for need, since in SINCE.items() if generation_order(since) > generation_order(former.version)}
+    newer = {need for need, since in SINCE.items() if release_order(since) > release_order(former.version)}
     assert former.speaks == today.speaks - newer
 
 
