@@ -29,7 +29,7 @@ EXEMPT = {"__init__", "api.app", "api.producer", "testing.persistence"}
 # Modules of the engine that import a module of a feature, or spell one of its words, until that is behind a seam.
 STILL_IMPORT = {
     "admin.again", "admin.doctor", "admin.inspector", "admin.job_lookup", "admin.jobs", "api.client", "api.job",
-    "api.job_writer", "api.planning", "api.runner", "api.worker_check", "brokers.absent", "brokers.contracts.fleet",
+    "api.job_writer", "api.planning", "api.runner", "brokers.absent", "brokers.contracts.fleet",
     "brokers.memory.admin", "brokers.memory.broker", "brokers.memory.jobs", "brokers.memory.state",
     "brokers.rabbitmq.settlement", "brokers.redis.admin.line_jobs", "brokers.redis.admin.set_jobs",
     "brokers.redis.broker", "brokers.redis.fleet.stats", "brokers.redis.queues.effects",
