@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.verbs import Verbs
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.audit_entry import AuditEntry
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.wire.audit_record import written_entry
@@ -24,18 +23,17 @@ class Audit(Verbs):
         audit list, with the time of the broker. The broker keeps about 10,000 of them. Longer texts are cut. A change
         that is made in steps notes each of them with the same `change`, a name of your own, and the count of the step.
         """
-        self._broker.require(Capability.CALLS)
-        self._broker.calls.note_action(written_entry(who, action, what, count, source, change))
+        self._admin.note_action(written_entry(who, action, what, count, source, change))
 
     def actions(self, limit: int = 50, before: str = "") -> list[AuditEntry]:
         """The newest entries of the audit list, the newest first: `inspector.actions(10)`. `before` is the position of
         an entry: those before it are returned. The steps of a change that follow each other are one entry with the sum
         of their counts and the words of the last step."""
-        self._broker.require(Capability.CALLS)
+        admin = self._admin
         if not 1 <= limit <= MOST:
             raise ArgumentError(f"limit must be 1 to {MOST:,}, is {limit}")
         found: list[AuditEntry] = []
-        while page := self._broker.calls.actions(before, max(limit + 1, LEAST_READ)):
+        while page := admin.actions(before, max(limit + 1, LEAST_READ)):
             for entry in page:
                 if found and _is_one_change(found[-1], entry):
                     found[-1] = _joined(found[-1], entry)

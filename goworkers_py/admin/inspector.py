@@ -32,12 +32,11 @@ from goworkers_py.core.command import Command
 from goworkers_py.features import FEATURES
 from goworkers_py.features.batches.admin import BatchList
 from goworkers_py.features.chains.admin import ChainList
-from goworkers_py.features.commands.admin import FleetCalls
 from goworkers_py.features.configuration.admin import CentralConfiguration
 from goworkers_py.features.verbs import FeatureVerbs
 
 
-class Inspector(Jobs, FeatureVerbs, FleetCalls, Audit, ExecutionMetrics):
+class Inspector(Jobs, FeatureVerbs, Audit, ExecutionMetrics):
     """Shows and changes queues, jobs and processes, for programs and for the command line: `workers.inspector`.
 
     Every method asks the broker again, and raises BrokerError if the broker does not answer. A place is SCHEDULED,
@@ -111,6 +110,10 @@ class Inspector(Jobs, FeatureVerbs, FleetCalls, Audit, ExecutionMetrics):
         """The jobs of the last days, today first, by queue too: `[(day.date, day.failed) for day in
         inspector.history(7)]`. Days begin at midnight UTC."""
         return self._admin.history(days)
+
+    def processes(self) -> list[Process]:
+        """The live processes of the fleet, in any language: `[one.identity for one in inspector.processes()]`."""
+        return self._admin.processes()
 
     def running(self) -> list[Running]:
         """The jobs that live processes report as running, oldest first: `inspector.running()[:10]`."""

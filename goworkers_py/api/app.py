@@ -23,7 +23,6 @@ from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.strikes import Lock
 from goworkers_py.core.timing import TIMING
-from goworkers_py.features.commands.call import BUILT_IN
 from goworkers_py.policy.registry import JobSpec, QueueHandler
 from goworkers_py.wire.message import Timestamps
 
@@ -346,13 +345,16 @@ class App(Producer):
         """Decorator `@workers.command("flush-cache")`: `pyworkers processes call flush-cache` calls the function in the
         processes that it names, each in a thread of its own, with the JSON values of the call. It returns the
         answer, a JSON value."""
+        from goworkers_py.features.commands.call import BUILT_IN
+        from goworkers_py.features.commands.own_commands import declared_commands
+
         if not re.fullmatch(_NAME, name):
             raise ConfigError(f"command({name!r}): a name is lower-case letters, digits and hyphens: flush-cache")
         if name in BUILT_IN:
             raise ConfigError(f"command({name!r}): every process has a command of this name; take another one")
 
         def add(function: Command) -> Command:
-            self._declared.commands[name] = function
+            declared_commands(self.registry)[name] = function
             return function
 
         return add

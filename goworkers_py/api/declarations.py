@@ -65,7 +65,6 @@ class Declarations:
         self.queue_links: dict[str, list[Middleware]] = {}
         self.before_start: list[Callable[[], None]] = []
         self.during_drain: list[Callable[[], None]] = []
-        self.commands: dict[str, Callable[..., Any]] = {}
         self.on_health: list[HealthHandler] = []
         self._lock = Lock()
 

@@ -53,7 +53,6 @@ def plan_of(declared: Declarations, config: Config) -> Plan:
         before_start=declared.before_start,
         during_drain=declared.during_drain,
         on_health=declared.on_health,
-        commands=declared.commands,
     )
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from goworkers_py.features.batches.contract import Batches
     from goworkers_py.features.cancelling.contract import Cancels
     from goworkers_py.features.chains.contract import Chains
-    from goworkers_py.features.commands.contract import Calls
     from goworkers_py.features.configuration.contract import Configurations
     from goworkers_py.features.feature import Feature, PartMaker
 
@@ -40,7 +39,6 @@ class Capability(enum.Enum):
     FRONT = "the front of a queue for jobs that are given back"  # without it they come soon, not next
     LEASES = "recovery of the jobs of dead processes"  # has `recoverable`
     CONTROL = "commands to processes"  # has `control` and `cancels`
-    CALLS = "commands that are answered"  # has `calls`
     ADMIN = "lists of jobs"  # has `admin`
     METRICS = "runs of each class by the minute"  # has `metrics`
     BATCHES = "batches"  # has `batches`, with CONTROL; the transport counts in the steps of the push and of the end
@@ -85,7 +83,6 @@ class Broker:
     recoverable: Recoverable
     control: Control
     cancels: Cancels
-    calls: Calls
     batches: Batches
     chains: Chains
     admin: Admin

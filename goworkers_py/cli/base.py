@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -35,6 +35,8 @@ from goworkers_py.core.errors import (
     WorkersError,
 )
 from goworkers_py.core.escaping import one_line
+from goworkers_py.features import FEATURES
+from goworkers_py.features.feature import Feature
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -44,8 +46,23 @@ FAILED, USAGE, TEMPORARY = 1, 2, 75
 Function = Callable[..., Any]
 
 
+@cache
+def commands_of_features() -> dict[str, Feature]:
+    """By their names: `limits`, or `processes stop` for one of a group of the engine."""
+    return {name: feature for feature in FEATURES for name in feature.commands}
+
+
 class CommandGroup(click.Group):
-    """A group whose usage errors name the command that was called, also when click leaves the command out."""
+    """A group whose usage errors name the command that was called, also when click leaves the command out. Features may
+    have more commands of it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        of_features = [name.split() for name in commands_of_features()]
+        return sorted({*super().list_commands(ctx), *(name[1] for name in of_features if name[:-1] == [self.name])})
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        feature = commands_of_features().get(f"{self.name} {name}")
+        return super().get_command(ctx, name) if feature is None else feature.command(f"{self.name} {name}")
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

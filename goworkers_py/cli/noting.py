@@ -26,7 +26,7 @@ class NotedChange:
         self.what = what
         self.count: int | None = None
         self._inspector = inspector
-        self._is_noted = not dry_run and inspector.has(Capability.CALLS)
+        self._is_noted = not dry_run and inspector.has(Capability.ADMIN)
         self._name = secrets.token_hex(6)
         self._next = time.monotonic() + STEP_S
 

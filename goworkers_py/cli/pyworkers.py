@@ -7,11 +7,9 @@ from typing import Any
 
 import click
 
-from goworkers_py.cli.base import RootGroup
+from goworkers_py.cli.base import RootGroup, commands_of_features
 from goworkers_py.cli.hide_password import hide_password
 from goworkers_py.core.version import __version__
-from goworkers_py.features import FEATURES
-from goworkers_py.features.feature import Feature
 from goworkers_py.runtime.interpreter import collect_garbage_less_often
 from goworkers_py.system import early_signals
 
@@ -62,18 +60,14 @@ class _Main(RootGroup):
         return super().main(args, *others, **extra)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*COMMANDS, *_of_features()})
+        return sorted({*COMMANDS, *(name for name in commands_of_features() if " " not in name)})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
-            feature = _of_features().get(name)
+            feature = commands_of_features().get(name)
             return None if feature is None else feature.command(name)
         command: click.Command = getattr(import_module(f"goworkers_py.cli.{COMMANDS[name]}"), name)
         return command
-
-
-def _of_features() -> dict[str, Feature]:
-    return {name: feature for feature in FEATURES for name in feature.commands}
 
 
 @click.group(cls=_Main, context_settings={"help_option_names": ["-h", "--help"]})

@@ -247,7 +247,7 @@ class Feature:
         """Queues that only other programs work; each with what to do, for people, when no process does."""
         return {}
 
-    commands: ClassVar[tuple[str, ...]] = ()  # of `pyworkers`
+    commands: ClassVar[tuple[str, ...]] = ()  # of `pyworkers`; `queue purge` is one of the engine's group `queue`
 
     def command(self, name: str) -> click.Command:
         """One of `commands`."""

@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.contracts.recoverable import FoundJob
     from goworkers_py.config.options import Config
+    from goworkers_py.core.command import Obey
     from goworkers_py.core.delivery import Delivery
     from goworkers_py.core.effect import Effect
     from goworkers_py.core.outcome import Outcome
     from goworkers_py.links.perform import CalledJob
+    from goworkers_py.runtime.controls import Controls
     from goworkers_py.runtime.plan import Plan
     from goworkers_py.runtime.running.rungs import Rung
     from goworkers_py.runtime.service import BrokerService
@@ -40,6 +42,8 @@ class WorkerProcess(NamedTuple):
     # Whether runs that can end early are to do so. A run asks at each place where it can end.
     is_stopping: Callable[[], bool]
     of_code: Broker  # the same broker, for what the code of a job asks: `crash_points` sees each call
+    obey: Obey | None = None  # takes commands to this process; None: it is part of another program
+    controls: Callable[[], Controls] | None = None  # called while jobs run; None: in test modes, which have no threads
 
 
 class InProcess:
@@ -82,6 +86,10 @@ class InProcess:
     def running(self) -> Mapping[str, int]:
         """Figures of the runs that are under way, for the report of this process."""
         return {}
+
+    def commands(self) -> Sequence[str]:
+        """The names of the commands that this process answers: the fleet sees them."""
+        return ()
 
     def services(self) -> Sequence[BrokerService]:
         """Its threads."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from goworkers_py.features.commands.admin import CallVerbs
 from goworkers_py.features.groups.admin import GroupVerbs
 from goworkers_py.features.limits.admin import LimitVerbs
 from goworkers_py.features.periodic.admin import PeriodicVerbs
@@ -10,5 +11,5 @@ from goworkers_py.features.tracking.admin import RecordVerbs
 from goworkers_py.features.unique.admin import LockVerbs
 
 
-class FeatureVerbs(RecordVerbs, LockVerbs, LimitVerbs, GroupVerbs, PeriodicVerbs, ElectionVerbs):
+class FeatureVerbs(RecordVerbs, LockVerbs, LimitVerbs, GroupVerbs, CallVerbs, PeriodicVerbs, ElectionVerbs):
     pass

@@ -17,10 +17,6 @@ from goworkers_py.core.levels import base_of, plain_list_of
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.features import FEATURES
 from goworkers_py.features.cancelling.service import Canceller
-from goworkers_py.features.commands.built_in_commands import BuiltInCommands
-from goworkers_py.features.commands.call import BUILT_IN
-from goworkers_py.features.commands.own_commands import OwnCommands
-from goworkers_py.features.commands.service import Commands, Facts
 from goworkers_py.features.groups.aggregates import Aggregates
 from goworkers_py.features.groups.link import aggregate
 from goworkers_py.features.groups.run import GroupMembers
@@ -42,6 +38,7 @@ from goworkers_py.runtime.alive.health_handlers import HealthHandlers
 from goworkers_py.runtime.alive.heartbeat import Heartbeat
 from goworkers_py.runtime.alive.lease import FencedLease, Lease
 from goworkers_py.runtime.alive.reporter import Reporter
+from goworkers_py.runtime.controls import Controls
 from goworkers_py.runtime.fetching.pauses import Pauses
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.launcher import Launcher
@@ -114,8 +111,7 @@ class _Assembly:
         self._managers = [self._manager(Pool(config, plan.config.partition)) for config in plan.pools]
         self._health = Health(self._managers, self._watchdog, self._vital, self._shared, self._running_figures)
         reporter = Reporter(broker.control, plan.config, self._health, self._shared, obey)
-        if Capability.CALLS in broker.capabilities:
-            reporter.commands = [*BUILT_IN, *plan.commands]
+        reporter.commands = [name for part in self._parts for name in part.commands()]
         self._heartbeat = Heartbeat(broker.recoverable, self._shared, reporter, plan.config.timing)
         self._heartbeat.on_new_identity = self._canceller.wake  # it interrupts the jobs that were given to others
         services = self._services()
@@ -154,7 +150,10 @@ class _Assembly:
 
     def _parts_of_features(self) -> dict[str, InProcess]:
         plan, broker, look_elsewhere = self._plan, self._broker, self._canceller.look_elsewhere
-        return parts_of_features(plan, broker, self._shared, self._running, lambda: self._runs, look_elsewhere)
+        return parts_of_features(
+            plan, broker, self._shared, self._running, lambda: self._runs, look_elsewhere,
+            obey=self._obey, controls=lambda: self.launcher,
+        )  # fmt: skip
 
     def _running_figures(self) -> dict[str, dict[str, int]]:
         return {name: dict(figures) for name, part in self._by_feature.items() if (figures := part.running())}
@@ -203,7 +202,6 @@ class _Assembly:
             scheduler=Scheduler(broker.store, self._config, self._hints, self._shared.clock, outage),
             relay=self._relay,
             canceller=self._canceller,
-            commands=self._commands(),
             of_features=[service for part in self._parts for service in part.services()],
             group_flusher=self._group_flusher(),
         )
@@ -215,15 +213,6 @@ class _Assembly:
         from goworkers_py.features.groups.service import GroupFlusher
 
         return GroupFlusher(self._broker, plan, shared.clock.wall, shared.outage)
-
-    def _commands(self) -> Commands | None:
-        if Capability.CALLS not in self._broker.capabilities:
-            return None
-        built_in = BuiltInCommands(lambda: self.launcher, self._obey).by_name()
-        queues = [queue for manager in self._managers for queue in manager.queues]
-        own, tag = OwnCommands(self._plan.commands), self._config.tag
-        facts = Facts(tag, queues, self._config.partition_name)
-        return Commands(self._broker.calls, built_in, own, facts, self._shared)
 
     def _recoverer(self) -> Recoverer:
         wall, plan = self._shared.clock.wall, self._plan
@@ -244,15 +233,17 @@ def parts_of_features(
     shown: Callable[[Iterable[Delivery]], None] = lambda deliveries: None,
     is_stopping: Callable[[], bool] | None = None,
     of_code: Broker | None = None,
+    obey: Obey | None = None,
+    controls: Callable[[], Controls] | None = None,
 ) -> dict[str, InProcess]:
-    """The parts of all features in a process, by the feature. `runs` is called while jobs run. The last two: None where
-    no test looks."""
+    """The parts of all features in a process, by the feature. `runs` is called while jobs run. `is_stopping`,
+    `of_code`: None where no test looks. `obey`, `controls`: see `WorkerProcess`."""
 
     def ended(message: Message, outcome: Outcome) -> Outcome:
         return runs().with_ties(message, outcome)
 
     stops = is_stopping or (lambda: shared.state.quiet)
-    process = WorkerProcess(plan, broker, shared, running, ended, shown, stops, of_code or broker)
+    process = WorkerProcess(plan, broker, shared, running, ended, shown, stops, of_code or broker, obey, controls)
     return {feature.name: part for feature in FEATURES if (part := feature.in_process(process)) is not None}
 
 

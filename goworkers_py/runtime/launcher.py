@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from typing import Protocol
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.config.options import Config
@@ -14,7 +15,6 @@ from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable, Fenced
 from goworkers_py.features.configuration.stored_config import ConfigInForce
-from goworkers_py.features.in_process import InProcess
 from goworkers_py.runtime import forks
 from goworkers_py.runtime.alive.health import Health
 from goworkers_py.runtime.alive.reporter import Reporter
@@ -28,6 +28,12 @@ from goworkers_py.runtime.shared import Shared
 log = logging.getLogger(__name__)
 
 
+class TakesConfig(Protocol):
+    """A part of a feature, see `InProcess`."""
+
+    def take(self, config: Config) -> Iterator[str]: ...
+
+
 class Launcher:
     after_jobs_s = 5.0  # for settling and deregistering, after the time that the jobs have
 
@@ -39,7 +45,7 @@ class Launcher:
         health: Health,
         reporter: Reporter,
         shared: Shared,
-        parts: Sequence[InProcess] = (),
+        parts: Sequence[TakesConfig] = (),
     ) -> None:
         """`parts` are those of the features in this process."""
         self.plan = plan
@@ -57,7 +63,7 @@ class Launcher:
         self.state = shared.state
         self.managers: Sequence[Manager] = health.managers
         self._quieting = machine.Lock()  # `quiet` and `resume` may come from several threads
-        # Called by the thread `commands`. In a term of a leader it ends the term.
+        # Called when people ask for it. Behind a fence it ends the term.
         self.on_quiet_asked: Callable[[], None] = self.quiet
         self._in_a_hurry = False
         self._impatient = False
@@ -112,9 +118,9 @@ class Launcher:
             try:
                 # First, because it frees the jobs and the name of an earlier process on this machine that was killed.
                 self._recover_at_start()
-                if self._services.commands is not None:  # from the beat on, others see it and give it some
+                for service in self._services.of_features:  # from the beat on, others see this process
                     with suppress(BrokerRefused):
-                        self._services.commands.begin()
+                        service.begin()
                 self._heartbeat.beat()
                 self._services.pauses.look()  # a paused queue is not fetched from even once
                 with suppress(BrokerRefused):  # the canceller tells it, and the jobs run without cancels
@@ -207,7 +213,7 @@ class Launcher:
             self.state.deadline.shorten(self._timeout_s)
 
     def abandon(self) -> None:
-        """The term of this leader is over, and another process has its jobs: the stop waits for none of them."""
+        """The term is over, and another process has its jobs: the stop waits for none of them."""
         self.hurry()
         self._services.canceller.lose(self.health.running.values())
 

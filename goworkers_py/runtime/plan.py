@@ -34,4 +34,3 @@ class Plan:
     destinations: Callable[[], Mapping[str, Destination]] = dict
     term: Term | None = None  # in which the jobs run; None where they run behind no fence
     of_features: Mapping[str, Any] = field(default_factory=dict)  # by their names, see `Feature.planned`
-    commands: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # of the program, by name

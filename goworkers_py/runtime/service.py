@@ -103,6 +103,10 @@ class BrokerService(Service):
         self._outage = outage
         self._step_began_at = math.inf  # monotonic
 
+    def begin(self) -> None:
+        """By the thread that starts the process, before the fleet sees that, and again after an outage. BrokerRefused
+        does not keep the process from starting."""
+
     def run(self) -> None:
         while not self.stopping.is_set():
             self._step_began_at = machine.monotonic()

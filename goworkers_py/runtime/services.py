@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from goworkers_py.core.values import dataclass
 from goworkers_py.features.cancelling.service import Canceller
-from goworkers_py.features.commands.service import Commands
 from goworkers_py.runtime.alive.heartbeat import Heartbeat
 from goworkers_py.runtime.fetching.pauses import Pauses
 from goworkers_py.runtime.recovering.recoverer import Recoverer
 from goworkers_py.runtime.running.watchdog import Watchdog
 from goworkers_py.runtime.scheduling.relay import Relay
 from goworkers_py.runtime.scheduling.scheduler import Scheduler
-from goworkers_py.runtime.service import Service
+from goworkers_py.runtime.service import BrokerService, Service
 
 if TYPE_CHECKING:
     from goworkers_py.features.groups.service import GroupFlusher
@@ -29,8 +28,7 @@ class Services:
     scheduler: Scheduler
     relay: Relay
     canceller: Canceller
-    of_features: Sequence[Service] = ()
-    commands: Commands | None = None  # None: the broker has none
+    of_features: Sequence[BrokerService] = ()
     group_flusher: GroupFlusher | None = None  # None: no class of this program aggregates groups
 
     def __iter__(self) -> Iterator[Service]:
@@ -44,7 +42,6 @@ class Services:
                 self.relay,
                 self.canceller,
                 *self.of_features,
-                *([self.commands] if self.commands else []),
                 *([self.group_flusher] if self.group_flusher else []),
             )
         )

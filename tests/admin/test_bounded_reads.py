@@ -22,6 +22,7 @@ from goworkers_py.features.batches.redis_part import batch_key, batches_key
 from goworkers_py.features.chains.chain import MOST_AT_WORK
 from goworkers_py.features.chains.redis_part import chain_key, chains_key
 from goworkers_py.features.commands.record import written_report
+from goworkers_py.features.commands.redis_part import reports_key
 from goworkers_py.features.groups.group import Group
 from goworkers_py.features.groups.redis_part import entry_of, groups_key, groups_of_key, members_key
 from goworkers_py.features.limits.redis_part import limit_key, limits_due_key, limits_key
@@ -99,7 +100,7 @@ def fill(redis: redis_py.Redis) -> None:
         to.hset(lock_key(keys, f"J:{n}"), mapping={"v": 1, "jid": f"jid{n:05}", "queue": "q", "at": 1})
         to.zadd(groups_of_key(keys, "Invoice"), {entry_of(GROUP._replace(name=f"user:{n}")): FAR})
         to.rpush(members_key(keys, GROUP._replace(name=f"user:{n}")), jobs(1)[0])
-        to.xadd(keys.reports, {"report": written_report("r", OWNER, "{}")})
+        to.xadd(reports_key(keys), {"report": written_report("r", OWNER, "{}")})
     parts = {f"link:1:{n}": one + b"\nq" for n, one in enumerate(jobs(), 1)}
     to.hset(chain_key(keys, "c0"), mapping={"parts": MANY, **parts})
     to.zadd(ended_key(keys, "completed"), {f"jid{n:05}": n for n in range(MANY)})

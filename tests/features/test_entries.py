@@ -21,7 +21,7 @@ from goworkers_py.features.verbs import FeatureVerbs
 from goworkers_py.observe.health_report import merged
 from goworkers_py.web.gauges import OfProcesses
 from goworkers_py.web.site.rendering import FEATURES as FOLDERS
-from goworkers_py.web.site.table import FeaturePages
+from goworkers_py.web.site.table import FeaturePages, ProcessPart
 
 names = pytest.mark.parametrize("feature", FEATURES, ids=[feature.name for feature in FEATURES])
 
@@ -31,13 +31,15 @@ def test_each_command_of_a_feature_is_there_under_its_name(feature: Feature) -> 
     for name in feature.commands:
         command = feature.command(name)
         assert isinstance(command, click.Command)
-        assert command.name == name
+        assert command.name == name.split()[-1]
 
 
 @names
 def test_each_template_of_a_feature_is_in_its_folder(feature: Feature) -> None:
     pages = feature.pages() or FeaturePages()
-    templates = {view.template for view in pages.views} | {pages.job_rows} - {""}
+    process = pages.of_processes or ProcessPart()
+    templates = {view.template for view in pages.views} | {column.template for column in pages.of_partitions}
+    templates |= {pages.job_rows, process.tools, process.rows, process.sections}
     assert {name for name in templates if name and not (FOLDERS / feature.name / "templates" / name).is_file()} == set()
 
 

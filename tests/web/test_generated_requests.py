@@ -31,9 +31,10 @@ VALUES: tuple[Any, ...] = (
 
 @pytest.fixture
 def client(client: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
-    waits = ("process_commands.WAIT_S", "running_jobs.WAIT_S", "job_actions.LONGEST_WAIT_S")
+    waits = ("running_jobs.WAIT_S", "job_actions.LONGEST_WAIT_S")
     for place in waits:
         monkeypatch.setattr(f"goworkers_py.web.views.{place}", 0.01)
+    monkeypatch.setattr("goworkers_py.features.commands.views.WAIT_S", 0.01)
     monkeypatch.setattr("goworkers_py.features.tracking.views.LONGEST_WAIT_S", 0.01)
     return client
 

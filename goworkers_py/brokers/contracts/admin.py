@@ -28,6 +28,7 @@ from goworkers_py.brokers.contracts.fleet import (
     Stats,
 )
 from goworkers_py.brokers.contracts.span import BEGINNING, EVERY_JOB, Reached, Span
+from goworkers_py.core.audit_entry import AuditEntry
 from goworkers_py.core.command import Command
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.values import NamedTuple, dataclass
@@ -225,6 +226,17 @@ class Admin(Protocol):
 
     def ask(self, identities: Sequence[str], command: Command) -> None:
         """Sends a command to processes. Each obeys after its next beat; one that does not live is no error."""
+
+    # --- the audit list
+
+    def note_action(self, entry: str) -> None:
+        """Adds an entry to the audit list, which keeps the last 10,000 or more. `entry` is JSON, see
+        `wire.audit_record`."""
+
+    def actions(self, before: str, limit: int) -> Sequence[AuditEntry]:
+        """Returns the last entries of the audit list before this position, the newest first, `limit` at most; the last
+        ones of all when it is empty. Leaves out what this release cannot read. Raises ArgumentError for a position that
+        no entry had."""
 
     # --- the broker itself
 

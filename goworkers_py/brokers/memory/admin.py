@@ -22,6 +22,8 @@ from goworkers_py.brokers.memory.jobs import MemoryJobs
 from goworkers_py.brokers.memory.lease_record import LeaseRecord, Shown
 from goworkers_py.brokers.memory.line_jobs import ParkedJob, PostedJob
 from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
+from goworkers_py.brokers.memory.stream import check_position
+from goworkers_py.core.audit_entry import AuditEntry
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
@@ -31,6 +33,7 @@ from goworkers_py.features.batches.memory import BatchTable
 from goworkers_py.features.chains.chain import ChainFigures
 from goworkers_py.features.chains.memory import ChainTable
 from goworkers_py.policy.lines import waiting_by_owner
+from goworkers_py.wire.audit_record import read_entry
 from goworkers_py.wire.stored_job import StoredJob
 
 # An owner is in trouble after this long without a beat: four beats.
@@ -154,6 +157,17 @@ class MemoryAdmin(Admin):
                 record = self._state.leases.get(identity)
                 if record is not None and record.shown is not None:
                     record.shown.asked.append((self._state.clock(), command))
+
+    def note_action(self, entry: str) -> None:
+        with self._state.lock:
+            self._state.actions.add(entry.encode())
+
+    def actions(self, before: str, limit: int) -> Sequence[AuditEntry]:
+        check_position("before", before)
+        with self._state.lock:
+            entries = self._state.actions.before(before)[:limit]
+        found = [read_entry(entry.value, str(entry.number), entry.at) for entry in entries]
+        return [entry for entry in found if entry is not None]
 
     # --- the broker itself
 

@@ -23,7 +23,6 @@ from goworkers_py.core.timing import TIMING
 from goworkers_py.features.batches.memory import MemoryBatches
 from goworkers_py.features.cancelling.memory import MemoryCancels
 from goworkers_py.features.chains.memory import MemoryChains
-from goworkers_py.features.commands.memory import MemoryCalls
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +59,6 @@ class MemoryBroker(Broker):
         self.recoverable = MemoryLeases(state, dead_limits, lease_s)
         self.control = MemoryControl(state)
         self.cancels = MemoryCancels(state)
-        self.calls = MemoryCalls(state)
         self.chains = MemoryChains(state)
         self.batches = MemoryBatches(state)
         self.admin = MemoryAdmin(state, dead_limits)

@@ -29,6 +29,7 @@ from goworkers_py.brokers.memory.lease_record import LeaseRecord
 from goworkers_py.brokers.memory.line_jobs import ParkedJob, PostedJob
 from goworkers_py.brokers.memory.parts import MemoryMoved, MemoryPart, TieInMemory
 from goworkers_py.brokers.memory.published_push import PUSHED, PublishedPush
+from goworkers_py.brokers.memory.stream import Stream
 from goworkers_py.brokers.memory.timed_jobs import TimedJob, TimedJobs
 from goworkers_py.core import machine
 from goworkers_py.core.effect import ID_LIFE_S, Effect, Push, Tie
@@ -38,13 +39,13 @@ from goworkers_py.core.strikes import Lock
 from goworkers_py.core.values import dataclass
 from goworkers_py.features import FEATURES
 from goworkers_py.features.cancelling.tombstones import Tombstones
-from goworkers_py.features.commands.channel_tables import ChannelTables
 from goworkers_py.policy.consequences import moved
 
 Bell = machine.SimpleQueue[None]
 # The payloads of a queue, the next to be consumed first. A job gets a new number each time it is put into a place.
 Waiting = OrderedDict[int, bytes]
 
+ACTIONS_KEPT = 10_000
 MOST_SETTLERS = 1_000  # whose last batch is remembered; each process has one a queue
 DUPLICATE = Published.DUPLICATE
 T = TypeVar("T")
@@ -90,7 +91,7 @@ class State:
         self.applied: Expiring[tuple[str, str], bool] = Expiring(lambda: self.clock())  # by the id of an effect
         self.values: Expiring[tuple[str, str], bytes] = Expiring(lambda: self.clock())
         self.fences: dict[str, FenceLease] = {}  # by the name of the fence
-        self.channels = ChannelTables(lambda: self.clock())
+        self.actions: Stream[bytes] = Stream(ACTIONS_KEPT, lambda: self.clock())  # what people have changed
         self.tombstones = Tombstones(lambda: self.clock())
         made = [make(self) for entry in FEATURES if (make := entry.memory()) is not None]
         self.parts: Sequence[MemoryPart] = made

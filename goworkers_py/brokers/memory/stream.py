@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.values import dataclass
 
 T = TypeVar("T")
+
+
+_POSITION = re.compile(r"[0-9]{1,19}")
+
+
+def check_position(parameter: str, position: str) -> None:
+    if position and not _POSITION.fullmatch(position):
+        raise ArgumentError(f"{parameter}: {position[:100]!r} is not the position of an entry")
 
 
 @dataclass(frozen=True, slots=True)

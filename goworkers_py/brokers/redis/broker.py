@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from goworkers_py.features.batches.redis import RedisBatches
     from goworkers_py.features.cancelling.redis import RedisCancels
     from goworkers_py.features.chains.redis import RedisChains
-    from goworkers_py.features.commands.redis import RedisCalls
     from goworkers_py.features.configuration.redis import RedisConfigurations
 
 log = logging.getLogger(__name__)
@@ -70,12 +69,6 @@ def _batches(broker: RedisBroker) -> RedisBatches:
     from goworkers_py.features.batches.redis import RedisBatches
 
     return RedisBatches(broker.connections, broker.keys)
-
-
-def _calls(broker: RedisBroker) -> RedisCalls:
-    from goworkers_py.features.commands.redis import RedisCalls
-
-    return RedisCalls(broker.connections, broker.keys, broker.listener)
 
 
 def _cancels(broker: RedisBroker) -> RedisCancels:
@@ -127,7 +120,6 @@ class RedisBroker(Broker):
 
     admin = _late(_admin)
     batches = _late(_batches)
-    calls = _late(_calls)
     cancels = _late(_cancels)
     chains = _late(_chains)
     configurations = _late(_configurations)

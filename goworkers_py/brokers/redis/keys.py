@@ -37,8 +37,6 @@ class Keys(SidekiqMetricKeys):
         self.gone = f"{self.prefix}pyworkers:gone"
         self.tombstones = f"{self.prefix}pyworkers:tombstones"
         self.tombstones_version = f"{self.prefix}pyworkers:tombstones:version"
-        self.calls = f"{self.prefix}pyworkers:calls"
-        self.reports = f"{self.prefix}pyworkers:reports"
         self.audit = f"{self.prefix}pyworkers:audit"
         self.configs = f"{self.prefix}pyworkers:configs"
         # Never exists. Nobody can guess it: with a value of a wrong type, no push could try its commands there.
@@ -52,7 +50,7 @@ class Keys(SidekiqMetricKeys):
             **dict.fromkeys((self.schedule, self.retry, self.dead), "zset"),
             **dict.fromkeys((self.processed, self.failed), "string"),
             **dict.fromkeys((self.owners, self.blocks, self.gone, self.tombstones, self.configs), "hash"),
-            **dict.fromkeys((self.calls, self.reports, self.audit), "stream"),
+            self.audit: "stream",
         }
 
     def queue(self, name: str) -> str:
@@ -114,10 +112,6 @@ class Keys(SidekiqMetricKeys):
     def config(self, name: str) -> str:
         """Holds the versions of a central configuration."""
         return f"{self.prefix}pyworkers:config:{name}"
-
-    def answers(self, call_id: str) -> str:
-        """Holds the answers of processes to a call. Also the channel that tells a new one."""
-        return f"{self.prefix}pyworkers:answers:{call_id}"
 
     def cancelled(self, jid: str) -> str:
         """Holds how a job has ended that was to be cancelled. Also the channel on which that is told."""

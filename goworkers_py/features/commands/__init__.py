@@ -1,18 +1,13 @@
-"""Commands that people give to processes, which answer them; and reports that processes give to people.
+"""Commands that people give to processes, which answer them; and reports that programs give to people.
 
-`admin`: gives commands to processes and collects their answers.
-`api`: the reports with which a running program tells people something.
-`built_in_commands`: the commands that every process knows. They run in the thread `commands`, and wait for nothing.
-`call`: calls: commands that people give to processes of the fleet, and the answers of these.
-`channel_tables`: tables of the messages to the processes and from them: calls, answers, reports. Also the audit list.
-`commands`: `reports`.
-`contract`: calls: commands that people give to processes, which answer them. Also the reports that processes give to
-people, and the audit list of what people have changed.
-`memory`: calls in the memory of this process.
-`own_commands`: the commands that a program declares with `@workers.command`: each call runs in a thread of its own.
-`record`: calls, answers and reports as JSON.
-`redis`: calls in Redis: a stream, whose name is also the channel that tells a new one. Answers: a list for each call.
-Reports and the audit list: a stream each.
-`service`: the commands thread: obeys the calls that people give to this process, and answers each.
-`views`: the reports that programs give by `workers.report`.
+A person gives a *call*, by the command line, a page or `inspector.call`. It stands in one stream in the broker, and
+each process of its target reads it there, obeys and answers (`service`). The commands that every process knows are done
+in the thread `commands` itself (`built_in_commands`), those of the program in threads of their own (`own_commands`). A
+process that knows no calls is asked by a signal, as Sidekiq does it: that is the engine's, see `core.command`.
+
+- `call`: the values. `record`: they are stored as JSON.
+- `contract`: what a broker must do; `redis`, `redis_part`, `memory`: brokers that do it.
+- `api`: `workers.report`. `admin`: verbs of the inspector. `commands`, `views`, `access`: people.
+
+For users: docs/commands-and-reports.md.
 """

@@ -7,7 +7,6 @@ from typing import Any
 
 from goworkers_py.admin.asker import asker
 from goworkers_py.admin.verbs import Verbs
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.fleet import Process
 from goworkers_py.core import machine
 from goworkers_py.core.command import Command
@@ -36,11 +35,7 @@ class CallResult:
         return not self.silent and all(answer.ok for answer in known) and bool(known or not self.answers)
 
 
-class FleetCalls(Verbs):
-    def processes(self) -> list[Process]:
-        """The live processes of the fleet, in any language: `[one.identity for one in inspector.processes()]`."""
-        return self._admin.processes()
-
+class CallVerbs(Verbs):
     def call(
         self, name: str, *arguments: Any, target: Target | None = None, timeout_s: float = 5.0, by: str = ""
     ) -> CallResult:
@@ -50,30 +45,26 @@ class FleetCalls(Verbs):
 
         The arguments are JSON values. A process that does not read the command in this time does not obey it.
         """
-        self._broker.require(Capability.CALLS)
+        calls = self._broker.require_part(Calls)
         if not 0 < timeout_s <= LONGEST_LIFE_S:
             raise ArgumentError(f"a command waits for up to {LONGEST_LIFE_S:.0f} s, not {timeout_s:g} s")
         wanted = target or Target()
-        asked = {process.identity for process in self.processes() if process.commands and fits(wanted, process)}
+        asked = {process.identity for process in self._admin.processes() if process.commands and fits(wanted, process)}
         call = Call(machine.token_hex(8), name, arguments, wanted, asker(by), timeout_s)
-        answers = _collected(self._broker.calls, call, asked, timeout_s)
+        answers = _collected(calls, call, asked, timeout_s)
         return CallResult(answers, sorted(asked - {answer.identity for answer in answers}))
 
     def reports(self, name: str = "", after: str = "", limit: int = 50) -> list[Report]:
         """`inspector.reports("import")` returns the last reports that programs gave with `workers.report`, the newest
         last; of one name or of all. `after` is the position of a report: the next ones are returned, `limit` at most.
         """
-        self._broker.require(Capability.CALLS)
-        found = self._broker.calls.reports(after, limit if after or not name else MOST_SEARCHED)
+        found = self._broker.require_part(Calls).reports(after, limit if after or not name else MOST_SEARCHED)
         chosen = [report for report in found if name in ("", report.name)]
         return chosen if after else chosen[-limit:]
 
 
-def fits(target: Target, process: Process, queues: Collection[str] = ()) -> bool:
-    """`queues` are those of the target's partition. They choose among the processes that do not say which partition
-    they work: those of other programs and of older releases."""
-    partition = process.partition or ("" if set(queues).isdisjoint(process.queues) else target.partition)
-    return target.fits(process.identity, process.tag, process.queues, partition)
+def fits(target: Target, process: Process) -> bool:
+    return target.fits(process.identity, process.tag, process.queues, process.partition)
 
 
 def why_not_asked(process: Process, name: str) -> str:

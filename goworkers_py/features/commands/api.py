@@ -8,10 +8,11 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.broker import Broker
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError, BrokerError
 from goworkers_py.core.strikes import Lock
+from goworkers_py.features.commands.contract import Calls
 from goworkers_py.features.commands.record import json_text
 
 log = logging.getLogger(__name__)
@@ -57,11 +58,11 @@ class Reports:
             raise ArgumentError(f"a report has a name of at most {LONGEST_NAME} characters and a dict: {name!r}")
         text = json_text(dict(body), f"the report {name}", LONGEST_BODY)
         broker = self._broker()
-        broker.require(Capability.CALLS)
+        calls = broker.require_part(Calls)
         if not self._rate.admits():
             return False
         try:
-            broker.calls.report(name, self._identity() or f"{socket.gethostname()}:{os.getpid()}", text)
+            calls.report(name, self._identity() or f"{socket.gethostname()}:{os.getpid()}", text)
         except BrokerError as error:
             log.debug("report %s was dropped: %s", name, error)
             return False

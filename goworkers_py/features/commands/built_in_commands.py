@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from goworkers_py.config.log_levels import LEVELS
+from goworkers_py.config.options import Config
 from goworkers_py.core.command import Command, Obey
 from goworkers_py.core.errors import ArgumentError, NotHere
 from goworkers_py.features.commands.call import (
@@ -21,7 +22,7 @@ from goworkers_py.features.commands.call import (
     STOP,
 )
 from goworkers_py.observe.job_log_levels import job_levels
-from goworkers_py.runtime.launcher import Launcher
+from goworkers_py.runtime.controls import Controls
 from goworkers_py.runtime.running.thread_dump import thread_stacks
 
 log = logging.getLogger(__name__)
@@ -33,8 +34,9 @@ MOST_THREADS = 10_000
 class BuiltInCommands:
     """For one launcher. `obey` takes what is for the whole process; None where it is a part of another program."""
 
-    def __init__(self, launcher: Callable[[], Launcher], obey: Obey | None) -> None:
-        self._launcher = launcher
+    def __init__(self, config: Config, controls: Callable[[], Controls], obey: Obey | None) -> None:
+        self._config = config
+        self._controls = controls
         self._obey = obey
 
     def by_name(self) -> Mapping[str, Callable[..., Any]]:
@@ -52,12 +54,12 @@ class BuiltInCommands:
 
     def _quiet(self) -> str:
         self._of_this_program(QUIET)
-        self._launcher().on_quiet_asked()
+        self._controls().on_quiet_asked()
         return "quiet"
 
     def _resume(self) -> str:
         self._of_this_program(RESUME)
-        if not self._launcher().resume():
+        if not self._controls().resume():
             raise ArgumentError("this process is stopping")
         return "working"
 
@@ -68,12 +70,12 @@ class BuiltInCommands:
     def _dump(self) -> str:
         return "\n".join(
             f"{thread_stack.thread}\n{thread_stack.stack}"
-            for thread_stack in thread_stacks(self._launcher().health.running)
+            for thread_stack in thread_stacks(self._controls().health.running)
         )
 
     def _reload(self) -> str:
         obey = self._of_this_program(RELOAD)
-        if not self._launcher().plan.config.needs_a_parent:
+        if not self._config.needs_a_parent:
             raise ArgumentError("this process has no parent that could replace it: set `processes`, or restart it")
         obey(Command.REPLACE, "a command")
         return "a new process replaces it when that is ready"
@@ -88,24 +90,24 @@ class BuiltInCommands:
     def _concurrency(self, threads: int, pool: str = "") -> dict[str, list[int]]:
         if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
             raise ArgumentError(f"a number of threads is from 1 to {MOST_THREADS:,}, not {threads!r}")
-        names = [manager.name for manager in self._launcher().managers]
+        names = [manager.name for manager in self._controls().managers]
         if pool and pool not in names:
             raise NotHere(f"not here: this process has no pool {pool!r}, but {', '.join(names)}")
-        changed = self._launcher().resize(threads, pool)
+        changed = self._controls().resize(threads, pool)
         if not changed:
             raise ArgumentError(f"{pool or ', '.join(names)} has mode = serial, which is one thread")
         return changed
 
     def _pause_queue(self, queue: str) -> bool:
         self._of_this_process(queue)
-        return self._launcher().pause_queue(queue)
+        return self._controls().pause_queue(queue)
 
     def _resume_queue(self, queue: str) -> bool:
         self._of_this_process(queue)
-        return self._launcher().resume_queue(queue)
+        return self._controls().resume_queue(queue)
 
     def _of_this_process(self, queue: str) -> None:
-        queues = [name for manager in self._launcher().managers for name in manager.queues]
+        queues = [name for manager in self._controls().managers for name in manager.queues]
         if queue not in queues:
             raise NotHere(f"not here: this process does not fetch from queue {queue!r}, but from {', '.join(queues)}")
 

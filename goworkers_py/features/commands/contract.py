@@ -1,5 +1,4 @@
-"""Calls: commands that people give to processes, which answer them. Also the reports that processes give to people, and
-the audit list of what people have changed.
+"""Calls: commands that people give to processes, which answer them. Also the reports that processes give to people.
 
 Calls stand in one stream, in the order in which they were given. A process reads the stream's end once, at its start,
 and from then on what came after it. So it obeys no call that was given before it began, and misses none that was given
@@ -15,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from goworkers_py.core.audit_entry import AuditEntry
 from goworkers_py.features.commands.call import Answer, Call, Report
 
 
@@ -49,15 +47,6 @@ class Calls(Protocol):
     def reports(self, after: str, limit: int) -> Sequence[Report]:
         """Returns the first reports after this position, the oldest first, `limit` at most; the last ones when it is
         empty. Leaves out what this release cannot read. Raises ArgumentError for a position that no report had."""
-
-    def note_action(self, entry: str) -> None:
-        """Adds an entry to the audit list, which keeps the last 10,000 or more. `entry` is JSON, see
-        `wire.audit_record`."""
-
-    def actions(self, before: str, limit: int) -> Sequence[AuditEntry]:
-        """Returns the last entries of the audit list before this position, the newest first, `limit` at most; the last
-        ones of all when it is empty. Leaves out what this release cannot read. Raises ArgumentError for a position that
-        no entry had."""
 
     def watch(self, call_id: str, changed: Callable[[], None]) -> Callable[[], None]:
         """Calls `changed` as `listen` does, at each answer to this call."""

@@ -10,6 +10,7 @@ from typing import Any
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.features.commands.call import Call
+from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.service import Service
 
 log = logging.getLogger(__name__)
@@ -18,6 +19,12 @@ MOST_AT_ONCE = 4
 
 # Called in the command's thread with its value, or with its error.
 Ended = Callable[[Any, BaseException | None], None]
+
+
+def declared_commands(registry: Registry) -> dict[str, Callable[..., Any]]:
+    """By their names. They are declared while modules are imported."""
+    commands: dict[str, Callable[..., Any]] = registry.of_features.setdefault("commands", {})
+    return commands
 
 
 class OwnCommands:

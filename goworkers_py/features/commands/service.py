@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import queue
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -23,10 +23,13 @@ from goworkers_py.core.clock import Deadline
 from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerRefused, NotHere, WorkersError
 from goworkers_py.core.escaping import one_line
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.commands.call import Answer, Call
+from goworkers_py.features.commands.built_in_commands import BuiltInCommands
+from goworkers_py.features.commands.call import BUILT_IN, Answer, Call
 from goworkers_py.features.commands.contract import Calls
-from goworkers_py.features.commands.own_commands import OwnCommands, check_arguments
+from goworkers_py.features.commands.own_commands import OwnCommands, check_arguments, declared_commands
 from goworkers_py.features.commands.record import LONGEST_VALUE, json_text
+from goworkers_py.features.in_process import InProcess, WorkerProcess
+from goworkers_py.runtime.controls import Controls
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.shared import Shared
 
@@ -37,6 +40,22 @@ ANSWER_LIVES_S = 120.0
 LONGEST_SHOWN = 200
 
 BuiltIn = Mapping[str, Callable[..., Any]]
+
+
+class CommandsHere(InProcess):
+    def __init__(self, process: WorkerProcess, controls: Callable[[], Controls], calls: Calls) -> None:
+        config, own = process.plan.config, declared_commands(process.plan.registry)
+        queues = [queue for pool in process.plan.pools for queue in pool.queues]
+        facts = Facts(config.tag, queues, config.partition_name)
+        built_in = BuiltInCommands(process.plan.config, controls, process.obey).by_name()
+        self._names = [*BUILT_IN, *own]
+        self._service = Commands(calls, built_in, OwnCommands(own), facts, process.shared)
+
+    def commands(self) -> Sequence[str]:
+        return self._names
+
+    def services(self) -> Sequence[Commands]:
+        return (self._service,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from goworkers_py.web.site.access import ACT
 
 if TYPE_CHECKING:
     from goworkers_py.admin.inspector import Inspector
+    from goworkers_py.brokers.contracts.fleet import Process
     from goworkers_py.config.options import Config
     from goworkers_py.web.site.visit import Visit
     from goworkers_py.wire.message import Message
@@ -101,6 +102,20 @@ def _no_times(message: Message) -> Sequence[tuple[str, float | None]]:
     return ()
 
 
+def _no_facts_of_process(process: Process) -> Data:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessPart:
+    """A part of the page of a process. Its templates have the fields of that page, and these facts."""
+
+    facts: Callable[[Process], Data] = _no_facts_of_process
+    tools: str = ""  # the template of its buttons
+    rows: str = ""  # that of rows among the facts
+    sections: str = ""  # and that of sections
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionColumn:
     """A column in the table of partitions."""
@@ -127,6 +142,7 @@ class FeaturePages:
     job_times: Callable[[Message], Sequence[tuple[str, float | None]]] = _no_times
     shown_fields: frozenset[str] = frozenset()  # of the payload: they are not among its other fields then
     finds: Callable[[Visit, str], Iterable[Hit]] = _no_hits  # the pages whose names contain this text, see `find`
+    of_processes: ProcessPart | None = None
     of_partitions: Sequence[PartitionColumn] = ()
 
 

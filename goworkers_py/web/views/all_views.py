@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from goworkers_py.features import BY_NAME
 from goworkers_py.features.batches import views as batches
-from goworkers_py.features.commands import views as reports
 from goworkers_py.features.configuration import views as configurations
 from goworkers_py.web.site.table import RowTable
 from goworkers_py.web.views import (
@@ -17,7 +16,6 @@ from goworkers_py.web.views import (
     metrics,
     overview,
     partitions,
-    process_commands,
     processes,
     pushing,
     queues,
@@ -25,9 +23,9 @@ from goworkers_py.web.views import (
 )
 
 _BEFORE_FEATURES = (
-    overview, queues, job_lists, job, failures, metrics, processes, process_commands, find, batches,
+    overview, queues, job_lists, job, failures, metrics, processes, find, batches,
 )  # fmt: skip
-_AFTER_FEATURES = (partitions, configurations, reports, audit, pushing, running_jobs)
+_AFTER_FEATURES = (partitions, configurations, audit, pushing, running_jobs)
 _FEATURES = [pages for feature in BY_NAME if (pages := feature.pages()) is not None]
 
 TABLE: RowTable = RowTable(

@@ -10,7 +10,7 @@ from goworkers_py.web.site.visit import Visit
 
 def listed(visit: Visit) -> Data:
     """The last changes, the newest first. `next` is the `before` of the next page."""
-    if not visit.inspector.has(Capability.CALLS):
+    if not visit.inspector.has(Capability.ADMIN):
         return {"actions": [], "next": "", "offered": False}
     limit = min(visit.args["limit"], 500)
     found = visit.inspector.actions(limit, visit.args["after"] or "")

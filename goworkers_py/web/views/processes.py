@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from goworkers_py.brokers.contracts.fleet import Process
-from goworkers_py.features.commands.admin import SIGNALS, why_not_asked
-from goworkers_py.features.commands.call import BUILT_IN, QUIET, RESUME, STOP
+from goworkers_py.features import BY_NAME
 from goworkers_py.web.http.params import COUNT, Param
 from goworkers_py.web.site.sorting import Columns
-from goworkers_py.web.site.table import Action, Data, View
+from goworkers_py.web.site.table import Action, Data, ProcessPart, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.rows import row_of
 from goworkers_py.web.views.shared import fleet_processes
@@ -77,18 +77,14 @@ def details(visit: Visit) -> Data:
             for run in running[:MOST_RUNNING]
         ],
         "more": max(0, len(running) - MOST_RUNNING),
-        "commands": _commands(found),
-        "obeys_none": "" if found.commands else why_not_asked(found, STOP),
-        "own_commands": [name for name in found.commands if name not in BUILT_IN],
+        **{name: value for part in _parts() for name, value in part.facts(found).items()},
     }
 
 
-def _commands(process: Process) -> Sequence[str]:
-    """The commands that a page can give to this process."""
-    if process.commands:
-        # Only the program of which it is a part can end its work.
-        return [name for name in process.commands if not (process.embedded and name in (QUIET, RESUME, STOP))]
-    return [] if process.standby else [name for name in SIGNALS if not why_not_asked(process, name)]
+@cache
+def _parts() -> list[ProcessPart]:
+    pages = [pages for feature in BY_NAME if (pages := feature.pages()) is not None]
+    return [page.of_processes for page in pages if page.of_processes is not None]
 
 
 VIEWS = [

@@ -45,7 +45,6 @@ def every_key(keys: Keys) -> dict[str, str]:
             "outbox": keys.outbox("BROKER"),
             "value": keys.value("KIND", "JID"),
             "cancelled": keys.cancelled("JID"),
-            "answers": keys.answers("CALL"),
             "config": keys.config("NAME"),
             "status": keys.status("JID"),
             "applied": keys.applied("KIND", "JID"),

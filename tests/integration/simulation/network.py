@@ -26,7 +26,7 @@ TIMEOUT_S = 5.0  # of a connection that gets no reply
 MOST_LATE_S = 300.0
 
 PARTS = (
-    "transport", "store", "recoverable", "control", "cancels", "calls", "batches",
+    "transport", "store", "recoverable", "control", "cancels", "batches",
     "chains", "admin",
 )  # fmt: skip
 # What asks no server.

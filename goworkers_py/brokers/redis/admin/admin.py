@@ -17,6 +17,7 @@ from goworkers_py.brokers.contracts.fleet import (
     ServerFacts,
     Stats,
 )
+from goworkers_py.brokers.redis.admin.audit_list import AuditList
 from goworkers_py.brokers.redis.admin.line_jobs import LineJobs
 from goworkers_py.brokers.redis.admin.queue_jobs import QueueJobs
 from goworkers_py.brokers.redis.admin.queue_list import QueueList
@@ -32,6 +33,7 @@ from goworkers_py.brokers.redis.parts import types_of_shared
 from goworkers_py.brokers.redis.queues.lines import outboxes, parking
 from goworkers_py.brokers.redis.server.checks import ServerChecks
 from goworkers_py.brokers.redis.server.damage import counters_without_number, of_another_type
+from goworkers_py.core.audit_entry import AuditEntry
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError, BrokerRefused
 from goworkers_py.core.job_state import JobState
@@ -53,6 +55,7 @@ class RedisAdmin(Admin):
         self._outboxes = outboxes(connections, keys, dead_limits)
         self._owners = OwnerList(connections, keys)
         self._processes = ProcessList(connections, keys)
+        self._audit = AuditList(connections, keys)
 
     # --- queues
 
@@ -117,6 +120,12 @@ class RedisAdmin(Admin):
 
     def ask(self, identities: Sequence[str], command: Command) -> None:
         self._processes.ask(identities, command)
+
+    def note_action(self, entry: str) -> None:
+        self._audit.add(entry)
+
+    def actions(self, before: str, limit: int) -> Sequence[AuditEntry]:
+        return self._audit.before(before, limit)
 
     # --- the server
 

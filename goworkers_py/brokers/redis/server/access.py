@@ -41,7 +41,7 @@ _JOBS = Rules(
 )
 _OTHERS = (
     Rules("speed of large jobs", "lpos lset", ""),
-    Rules("commands with answers", "xadd xrange xrevrange", ""),
+    Rules("the audit list", "xadd xrevrange", ""),
     Rules("status of sidekiq-status", "ttl", "sidekiq:status:*", channels=CHANNEL),
     Rules("pauses", "smembers", "paused"),
     # The keys of a process begin with its identity, host:pid:nonce.
@@ -211,7 +211,7 @@ def probes(keys: Keys) -> list[Probe]:
         ("BITFIELD", keys.histogram_of_eight("J", _EARLY)), ("HSCAN", keys.marks(_EARLY), 0),
         ("SSCAN", keys.lines, 0),
         *(probe for access in _of_features() for probe in access.probes(keys)),
-        ("XADD", keys.calls, "*", "", ""), ("XRANGE", keys.calls, "-", "+"), ("XREVRANGE", keys.calls, "+", "-"),
+        ("XADD", keys.audit, "*", "", ""), ("XREVRANGE", keys.audit, "+", "-"),
         ("TTL", keys.status("doctor")), ("PUBLISH", keys.prefix + CHANNEL, ""),
         ("TIME",), ("EVAL", "return 1", 0), ("EVALSHA", "0" * 40, 0), ("CLIENT", "ID"), ("CLIENT", "UNBLOCK", 0),
     ]  # fmt: skip

@@ -21,7 +21,9 @@ from goworkers_py.api.app import App
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.features.commands.call import Call, Target
+from goworkers_py.features.commands.contract import Calls
 from goworkers_py.features.commands.record import written_call
+from goworkers_py.features.commands.redis_part import calls_key
 
 JOBS = """
     import os
@@ -37,7 +39,7 @@ JOBS = """
         return number
 """
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.server, pytest.mark.timeout(120)]
 
 
 def noted(folder: Path, daemon: Daemon) -> list[int]:
@@ -53,7 +55,7 @@ def app(redis_url: str) -> Iterator[App]:
 
 def give(app: App, number: int, life_s: float = 60.0) -> None:
     """Without waiting for answers."""
-    app.broker.calls.give(Call(f"call-{number}", "note", [number], Target(), "the test", life_s))
+    app.broker.require_part(Calls).give(Call(f"call-{number}", "note", [number], Target(), "the test", life_s))
 
 
 def test_commands_that_are_given_while_connections_are_cut_are_each_obeyed_once(
@@ -89,9 +91,11 @@ def test_commands_that_are_given_while_connections_are_cut_are_each_obeyed_once(
             give(app, 5_000)
             assert eventually(lambda: 5_000 in noted(tmp_path, daemon))
             assert sorted(noted(tmp_path, daemon)) == [*given, 5_000]
-            assert eventually(lambda: app.broker.calls.answers("call-5000"))
+            assert eventually(lambda: app.broker.require_part(Calls).answers("call-5000"))
             # Each command has a thread of its own: the last answer may come before others.
-            assert eventually(lambda: all(len(app.broker.calls.answers(f"call-{number}")) == 1 for number in given))
+            assert eventually(
+                lambda: all(len(app.broker.require_part(Calls).answers(f"call-{number}")) == 1 for number in given)
+            )
 
 
 def test_a_command_whose_message_was_lost_is_found_by_the_next_look(
@@ -102,8 +106,8 @@ def test_a_command_whose_message_was_lost_is_found_by_the_next_look(
         with started(other):
             assert eventually(lambda: any(one.commands for one in app.inspector.processes()))
             given = Call("call-1", "note", [1], Target(), "the test", 60.0)
-            redis.xadd(Keys().calls, {"call": written_call(given)})  # and no PUBLISH
-            assert eventually(lambda: [one.value for one in app.broker.calls.answers("call-1")] == [1])
+            redis.xadd(calls_key(Keys()), {"call": written_call(given)})  # and no PUBLISH
+            assert eventually(lambda: [one.value for one in app.broker.require_part(Calls).answers("call-1")] == [1])
 
 
 def test_an_answer_that_the_server_did_not_get_is_given_again(app: App, redis_url: str) -> None:
@@ -120,8 +124,8 @@ def test_an_answer_that_the_server_did_not_get_is_given_again(app: App, redis_ur
 
         with started(behind):
             assert eventually(lambda: any(one.commands for one in app.inspector.processes()))
-            app.broker.calls.give(Call("call-lose", "lose", [], Target(), "the test", 60.0))
-            assert eventually(lambda: [one.value for one in app.broker.calls.answers("call-lose")] == [7])
+            app.broker.require_part(Calls).give(Call("call-lose", "lose", [], Target(), "the test", 60.0))
+            assert eventually(lambda: [one.value for one in app.broker.require_part(Calls).answers("call-lose")] == [7])
 
 
 def test_a_process_that_stood_still_obeys_what_has_not_expired_and_nothing_else(
@@ -154,9 +158,9 @@ def test_the_successor_of_a_killed_process_obeys_no_command_of_before(tmp_path: 
         second.ready()
         give(app, 9)
         assert eventually(lambda: noted(tmp_path, second) == [9])
-        answers = eventually(lambda: app.broker.calls.answers("call-9"))
+        answers = eventually(lambda: app.broker.require_part(Calls).answers("call-9"))
         assert [answer.ok for answer in answers] == [True]
-        assert app.broker.calls.answers("call-1") == []
+        assert app.broker.require_part(Calls).answers("call-1") == []
 
 
 def test_all_processes_of_a_parent_answer_and_one_that_hangs_is_named(tmp_path: Path, redis_url: str, app: App) -> None:

@@ -19,6 +19,7 @@ from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.machine import awake_and_asleep
 from goworkers_py.features.commands.call import BUILT_IN, Call, Target
+from goworkers_py.features.commands.contract import Calls
 from goworkers_py.observe.job_log_levels import job_levels
 from goworkers_py.runtime.fetching.pauses import Pauses
 from goworkers_py.runtime.launcher import Launcher
@@ -169,8 +170,7 @@ def test_a_command_that_ends_during_the_stop_is_answered(app: App, broker_addres
         assert begun.wait(20)
         stop = threading.Thread(target=launcher.stop)
         stop.start()
-        commands = launcher._services.commands
-        assert commands is not None
+        commands = next(service for service in launcher._services.of_features if service.name == "commands")
         assert eventually(lambda: commands.stopping.is_set() and not commands.alive)
         go.set()
         for thread in (call, stop):
@@ -346,7 +346,7 @@ def test_a_serial_queue_refuses_another_number_of_threads(broker_address: str) -
 
 def test_a_process_compares_the_partition_of_a_command_itself(app: App, launcher: Launcher) -> None:
     """Whatever the caller has seen in the list of processes: the calls are given without it."""
-    calls = app.broker.calls
+    calls = app.broker.require_part(Calls)
     for number, partition in enumerate(("billing", "main", "")):
         calls.give(Call(str(number), "pause-queue", ["q"], Target([launcher.identity], "", "", partition), "test", 60))
     assert eventually(lambda: calls.answers("1") and calls.answers("2"))
@@ -399,7 +399,7 @@ def test_a_command_that_expires_after_it_was_read_is_not_obeyed(
         assert go_on.acquire(timeout=30)
 
     def give(number: int, name: str, *arguments: Any, life_s: float = 60.0) -> None:
-        app.broker.calls.give(Call(f"id-{number}", name, arguments, Target(), "test", life_s))
+        app.broker.require_part(Calls).give(Call(f"id-{number}", name, arguments, Target(), "test", life_s))
 
     with started(app, obey):
         assert eventually(app.inspector.processes)
@@ -412,9 +412,9 @@ def test_a_command_that_expires_after_it_was_read_is_not_obeyed(
         assert begun.acquire(timeout=20), "the three were read"
         stood_still_s = 26.0
         go_on.release()
-        assert eventually(lambda: app.broker.calls.answers("id-4"))
+        assert eventually(lambda: app.broker.require_part(Calls).answers("id-4"))
         assert ran == ["in time"]
-        assert app.broker.calls.answers("id-3") == []
+        assert app.broker.require_part(Calls).answers("id-3") == []
         assert "expired, not obeyed: note" in caplog.text
 
 
@@ -430,7 +430,7 @@ def test_a_command_that_comes_as_soon_as_a_process_is_seen_is_obeyed(app: App, m
 
     def give_and_look(pauses: Pauses) -> None:  # the first step after the beat that shows the process
         for call in early:
-            app.broker.calls.give(call)
+            app.broker.require_part(Calls).give(call)
         look(pauses)
 
     monkeypatch.setattr(Pauses, "look", give_and_look)

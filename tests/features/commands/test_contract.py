@@ -1,4 +1,4 @@
-"""Calls: commands to processes, and their answers; reports and the audit list."""
+"""Calls: commands to processes, and their answers; reports."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import dataclasses
 import time
 
 import pytest
-from harness import Process, can
+from harness import Process, part_of
 from waiting import eventually
 
-from goworkers_py.admin.inspector import Inspector
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.features.commands import redis as redis_calls
 from goworkers_py.features.commands.call import Answer, Call, Target
 from goworkers_py.features.commands.contract import Calls
 from goworkers_py.wire.audit_record import written_entry
@@ -20,7 +17,7 @@ from goworkers_py.wire.audit_record import written_entry
 
 @pytest.fixture
 def calls(me: Process) -> Calls:
-    return can(me.broker, Capability.CALLS).calls
+    return part_of(me.broker, Calls)
 
 
 def call(name: str = "flush", *arguments: object, life_s: float = 60.0, target: Target | None = None) -> Call:
@@ -42,7 +39,7 @@ def test_a_process_reads_the_calls_that_were_given_after_it_began_once_and_in_or
 
 def test_a_process_that_began_before_the_first_call_reads_it(calls: Calls, other: Process) -> None:
     position = calls.end()
-    other.broker.calls.give(call())
+    other.broker.require_part(Calls).give(call())
     assert [one.name for one in calls.after(position)[1]] == ["flush"]
 
 
@@ -93,8 +90,8 @@ def test_answers_are_collected_the_first_of_each_process(calls: Calls, other: Pr
     mine = Answer("me", {"flushed": 3})
     lacking = Answer("third", error="not here", here=False)
     for answer in (mine, Answer("me", "again"), Answer("other", error="no such command"), lacking):
-        other.broker.calls.answer("id", answer)
-    other.broker.calls.answer("id of another", Answer("me"))
+        other.broker.require_part(Calls).answer("id", answer)
+    other.broker.require_part(Calls).answer("id of another", Answer("me"))
     assert [*calls.answers("id")] == [mine, Answer("other", error="no such command"), lacking]
 
 
@@ -128,7 +125,7 @@ def test_calls_and_answers_are_told_at_once_until_the_end_of_listening(calls: Ca
 def test_reports_are_read_in_order_from_a_position_or_the_last_ones(calls: Calls, other: Process) -> None:
     assert calls.reports("", 10) == []
     for number in range(5):
-        other.broker.calls.report("import", "host:1:a", f'{{"rows": {number}}}')
+        other.broker.require_part(Calls).report("import", "host:1:a", f'{{"rows": {number}}}')
     last = calls.reports("", 2)
     assert [(one.name, one.identity, one.body) for one in last] == [
         ("import", "host:1:a", {"rows": 3}), ("import", "host:1:a", {"rows": 4}),
@@ -142,10 +139,9 @@ def test_reports_are_read_in_order_from_a_position_or_the_last_ones(calls: Calls
 
 
 @pytest.mark.parametrize("wrong", ["x", "-1", "1)", "- +", " 5", "\u0662", "9" * 5_000, "[" * 5_000, "null", "[1]"])
-def test_a_position_that_no_report_and_no_action_had_is_refused(calls: Calls, wrong: str) -> None:
-    for verb in (calls.reports, calls.actions):
-        with pytest.raises(ArgumentError, match="is not the position of an entry"):
-            verb(wrong, 10)
+def test_a_position_that_no_report_had_is_refused(calls: Calls, wrong: str) -> None:
+    with pytest.raises(ArgumentError, match="is not the position of an entry"):
+        calls.reports(wrong, 10)
 
 
 def test_the_stream_of_reports_is_bounded(calls: Calls) -> None:
@@ -154,90 +150,7 @@ def test_the_stream_of_reports_is_bounded(calls: Calls) -> None:
     assert 5_000 <= len(calls.reports("", 10_000)) < 5_200
 
 
-# --- the audit list
-
-
-def noted(number: int, who: str = "ada") -> str:
-    return written_entry(who, "retry", f"jobs of dead, class {number}", number, "10.0.0.7")
-
-
-def test_actions_are_read_the_newest_first_and_from_a_position_on(calls: Calls, other: Process) -> None:
-    assert [*calls.actions("", 10)] == []
-    for number in range(5):
-        other.broker.calls.note_action(noted(number))
-    first = calls.actions("", 2)
-    calls.note_action(noted(5))
-    second = calls.actions(first[-1].position, 2)
-    last = calls.actions(second[-1].position, 10)
-    assert [one.count for one in [*first, *second, *last]] == [4, 3, 2, 1, 0]
-    assert [one.count for one in calls.actions("", 1)] == [5]
-    assert calls.actions(last[-1].position, 10) == []
-    newest = first[0]
-    told = newest.who, newest.action, newest.what, newest.source
-    assert told == ("ada", "retry", "jobs of dead, class 4", "10.0.0.7")
-    assert abs(newest.at - time.time()) < 3_600
-
-
-def test_actions_and_reports_are_two_lists(calls: Calls) -> None:
-    calls.note_action(noted(1))
+def test_actions_and_reports_are_two_lists(me: Process, calls: Calls) -> None:
+    me.broker.admin.note_action(written_entry("ada", "retry", "jobs", 1, "10.0.0.7"))
     calls.report("import", "host:1:a", "{}")
-    assert (len(calls.actions("", 10)), len(calls.reports("", 10))) == (1, 1)
-
-
-def test_an_action_that_this_release_cannot_read_is_left_out_and_a_field_that_it_does_not_know_is_kept(
-    calls: Calls,
-) -> None:
-    for entry in ('{"v": 2, "who": "newer"}', "no JSON", "[]"):
-        calls.note_action(entry)
-    calls.note_action('{"v": 1, "who": "ada", "action": "kill", "what": "a job", "count": null, "why": "spam"}')
-    [found] = calls.actions("", 10)
-    assert (found.who, found.count, found.source, found.more) == ("ada", None, "", {"why": "spam"})
-    assert found.as_dict()["why"] == "spam"
-
-
-def test_the_list_of_actions_is_bounded(me: Process, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redis_calls, "ACTIONS_KEPT", 1_000)  # each is an exchange with the server
-    kept = 1_000 if me.config.broker.startswith("redis") else 10_000
-    for number in range(kept + 300):
-        calls.note_action(noted(number))
-    found, position = 0, ""
-    while page := calls.actions(position, 1_000):
-        found, position = found + len(page), page[-1].position
-    assert kept <= found < kept + 200
-
-
-def test_the_inspector_notes_actions_and_shows_them(me: Process, calls: Calls) -> None:
-    inspector = Inspector(lambda: me.broker)
-    inspector.note_action("ada\ud800", "delete", "x" * 5_000, None, source="10.0.0.7")
-    inspector.note_action("bob", "retry", "dead jobs", 12)
-    newest, before = inspector.actions()
-    assert (newest.who, newest.count, before.count, len(before.what)) == ("bob", 12, None, 1_000)
-    assert before.who == "ada\\ud800"
-    assert [one.who for one in inspector.actions(limit=1, before=newest.position)] == [before.who]
-    with pytest.raises(ArgumentError, match="limit must be 1 to 1,000"):
-        inspector.actions(limit=0)
-
-
-def test_the_steps_of_one_change_are_shown_as_one_entry_with_their_sum(me: Process, calls: Calls) -> None:
-    inspector = Inspector(lambda: me.broker)
-    inspector.note_action("bob", "retry", "first", 1)
-    for step in range(300):
-        inspector.note_action("ada", "delete", f"step {step}", 7, change="c1")
-    inspector.note_action("ada", "delete", "failed", None, change="c1")
-    inspector.note_action("eve", "delete", "of another one", 5, change="c1")
-    inspector.note_action("ada", "delete", "of another change", 3, change="c2")
-    inspector.note_action("bob", "retry", "last", 1)
-    shown = [("last", 1), ("of another change", 3), ("of another one", 5), ("failed", 2_100), ("first", 1)]
-    assert [(one.what, one.count) for one in inspector.actions()] == shown
-    position, found = "", []
-    while page := inspector.actions(1, position):
-        found, position = found + page, page[-1].position
-    assert [(one.what, one.count) for one in found] == shown
-
-
-def test_no_name_in_an_entry_looks_like_another_entry(me: Process, calls: Calls) -> None:
-    inspector = Inspector(lambda: me.broker)
-    inspector.note_action("ada", "pause", "queue a\n2026-01-01 bob delete\u202e\x1b[2J", 1, source="::1\r")
-    (entry,) = inspector.actions()
-    assert entry.what == "queue a\\n2026-01-01 bob delete\\u202e\\x1b[2J"
-    assert entry.source == "::1\\r"
+    assert (len(me.broker.admin.actions("", 10)), len(calls.reports("", 10))) == (1, 1)
