@@ -77,7 +77,7 @@ class Job(Generic[P, R]):
 
     @property
     def target(self) -> tuple[JobSpec, str, EnqueueOptions]:
-        """The parts of its pushes, for periodic jobs: the code, the queue and the options."""
+        """The parts of its pushes, for who pushes it by itself: the code, the queue and the options."""
         return self._spec, self._queue, self._complete
 
     # `self` and a time are positional only: a job may have parameters of these names.

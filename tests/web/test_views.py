@@ -154,26 +154,6 @@ def test_a_waiting_job_is_cancelled(app: App, client: Client, scene: Scene) -> N
 # --- the features: each action leaves the state that the inspector shows
 
 
-def test_periodic_jobs_are_paused_set_run_and_resumed(app: App, client: Client) -> None:
-    def status() -> tuple[bool, str, bool, int]:
-        one = app.inspector.periodic_job("nightly")
-        return one.paused, one.rule, one.overridden, one.asked
-
-    name = {"name": "shop:nightly"}
-    client.post("/periodic/pause", name)
-    client.post("/periodic/run", name)
-    client.post("/periodic/set", {**name, "cron": "5 4 * * *", "args": '["us"]'})
-    assert status() == (True, "5 4 * * * Europe/Berlin", True, 1)
-    assert app.inspector.periodic_job("nightly").args == ["us"]
-    client.post("/periodic/resume", name)
-    client.post("/periodic/unset", name)
-    assert status() == (False, "0 3 * * * Europe/Berlin", False, 1)
-    refused = client.sure("/periodic/forget", name)
-    assert (refused.status, "is in the code of a process" in refused.text) == (400, True)
-    assert client.post("/periodic/set", {**name, "cron": "no cron"}).status == 400
-    assert client.post("/periodic/pause", {"name": "nosuch"}).status == 400
-
-
 def test_a_batch_is_cancelled_and_a_chain_too(app: App, client: Client, scene: Scene) -> None:
     assert "Cancel batch" in client.post("/batch/cancel", {"bid": scene.bid}).text
     client.sure("/batch/cancel", {"bid": scene.bid})

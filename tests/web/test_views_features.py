@@ -88,16 +88,6 @@ def test_a_name_that_is_no_text_is_refused_and_no_fault_of_the_page(client: Clie
     assert answer.status in (200, 303, 400, 404), answer.text
 
 
-def test_a_mask_is_not_stored_in_place_of_a_secret(app: App, client: Client) -> None:
-    register(app, "sync", [{"token": "s3cr3t"}])
-    shown = client.get("/api/periodic/one?name=sync").json["job"]["args"]
-    assert shown == [{"token": "(hidden)"}]
-    assert client.post("/periodic/set", {"name": "sync", "args": json.dumps(shown)}).status == 400
-    assert app.inspector.periodic_job("sync").args == [{"token": "s3cr3t"}]
-    assert client.post("/periodic/set", {"name": "sync", "args": '[{"token": "new"}]'}).status == 303
-    assert app.inspector.periodic_job("sync").args == [{"token": "new"}]
-
-
 # --- partitions
 
 

@@ -1,0 +1,73 @@
+"""The pages of periodic jobs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+import redis as redis_py
+import web_scene
+from apps import own_app
+from web_scene import Scene
+from wsgi_client import Client
+
+from goworkers_py import App
+from goworkers_py.features.periodic.contract import Periodic
+from goworkers_py.features.periodic.record import schedule
+from goworkers_py.features.periodic.schedule import Release, Rule
+from goworkers_py.web import application
+
+
+@pytest.fixture
+def app(redis_url: str) -> Iterator[App]:
+    with own_app(redis_url) as made:
+        yield made
+
+
+@pytest.fixture
+def scene(app: App, redis: redis_py.Redis) -> Scene:
+    return web_scene.restored(web_scene.fill, app, redis)
+
+
+@pytest.fixture
+def client(app: App, scene: Scene) -> Client:
+    return Client(application(app, authorize=lambda environ, action: True))
+
+
+def test_periodic_jobs_are_paused_set_run_and_resumed(app: App, client: Client) -> None:
+    def status() -> tuple[bool, str, bool, int]:
+        one = app.inspector.periodic_job("nightly")
+        return one.paused, one.rule, one.overridden, one.asked
+
+    name = {"name": "shop:nightly"}
+    client.post("/periodic/pause", name)
+    client.post("/periodic/run", name)
+    client.post("/periodic/set", {**name, "cron": "5 4 * * *", "args": '["us"]'})
+    assert status() == (True, "5 4 * * * Europe/Berlin", True, 1)
+    assert app.inspector.periodic_job("nightly").args == ["us"]
+    client.post("/periodic/resume", name)
+    client.post("/periodic/unset", name)
+    assert status() == (False, "0 3 * * * Europe/Berlin", False, 1)
+    refused = client.sure("/periodic/forget", name)
+    assert (refused.status, "is in the code of a process" in refused.text) == (400, True)
+    assert client.post("/periodic/set", {**name, "cron": "no cron"}).status == 400
+    assert client.post("/periodic/pause", {"name": "nosuch"}).status == 400
+
+
+def test_a_mask_is_not_stored_in_place_of_a_secret(app: App, client: Client) -> None:
+    fields = {"class": "Sync", "queue": "q", "args": [{"token": "s3cr3t"}], "catch_up": "latest", "overlap": "allow"}
+    app.broker.require_part(Periodic).register(Release("crm"), [schedule("sync", Rule("", 60, ""), fields)])
+    shown = client.get("/api/periodic/one?name=sync").json["job"]["args"]
+    assert shown == [{"token": "(hidden)"}]
+    assert client.post("/periodic/set", {"name": "sync", "args": json.dumps(shown)}).status == 400
+    assert app.inspector.periodic_job("sync").args == [{"token": "s3cr3t"}]
+    assert client.post("/periodic/set", {"name": "sync", "args": '[{"token": "new"}]'}).status == 303
+    assert app.inspector.periodic_job("sync").args == [{"token": "new"}]
+
+
+def test_the_search_finds_periodic_jobs_by_a_part_of_their_name(client: Client) -> None:
+    found = client.get("/api/find?q=NIGHT").json["found"]
+    assert [(hit["name"], hit["kind"], hit["to"]) for hit in found if hit["kind"] == "periodic job"] == [
+        ("shop:nightly", "periodic job", "/periodic/one?name=shop%3Anightly"),
+    ]
