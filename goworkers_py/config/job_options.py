@@ -78,15 +78,6 @@ class _OfCode(TypedDict, total=False):
             write=None,
         ),
     ]
-    sidekiq_status: Annotated[
-        bool | None,
-        Option(
-            is_bool,
-            "a bool",
-            "true: the gem sidekiq-status shows the job in Ruby, see docs/job-states.md; it is tracked then",
-            write=None,
-        ),
-    ]
 
 
 class CodeOptions(WireOptions, _OfCode, FeatureOptionsOfCode, total=False):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import ClassVar, Literal, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 from goworkers_py.core.values import dataclass
 
@@ -173,22 +173,3 @@ class MeetTombstone:
     kind: ClassVar[str] = "cancel"
     size: ClassVar[int] = 0
     repeatable: ClassVar[bool] = True
-
-
-StatusWord = Literal["queued", "working", "retrying", "complete", "failed", "stopped", "interrupted"]
-
-
-@dataclass(frozen=True, slots=True)
-class ShowStatus:
-    """Writes the state of a job where the gem sidekiq-status looks for it, see `features.ruby_status`. A broker that no
-    Ruby program can reach does nothing. Like NoteState, this effect may happen again, and may fail."""
-
-    jid: str
-    status: StatusWord
-    progress: str = ""  # as in a record, see `features.tracking.record`; empty: the job has told none
-    kind: ClassVar[str] = "status"
-    repeatable: ClassVar[bool] = True
-
-    @property
-    def size(self) -> int:
-        return len(self.progress)

@@ -39,6 +39,7 @@ BY_NAME: Sequence[Feature] = sorted(FEATURES, key=lambda feature: feature.name)
 OTHERS = "others"
 # The rungs around a run, outermost first, see `runtime.running.rungs`. The chain of links is inside of them.
 RUNGS = (
+    "ruby status",  # sidekiq-status shows that the job runs, in the step of the record
     "tracking",  # a record says that the job runs
     "chain",  # the next link may want the result
     "cancelling",  # a job that was cancelled does not begin

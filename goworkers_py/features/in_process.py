@@ -41,6 +41,7 @@ class WorkerProcess(NamedTuple):
     shown: Callable[[Iterable[Delivery]], None]  # to be called when the fleet sees that these jobs run
     # Whether runs that can end early are to do so. A run asks at each place where it can end.
     is_stopping: Callable[[], bool]
+    parts: Mapping[str, InProcess]  # of the features before this one, by their names: a feature may build on another
     of_code: Broker  # the same broker, for what the code of a job asks: `crash_points` sees each call
     obey: Obey | None = None  # takes commands to this process; None: it is part of another program
     controls: Callable[[], Controls] | None = None  # called while jobs run; None: in test modes, which have no threads

@@ -6,6 +6,7 @@ from goworkers_py.features.atomic.job_options import AtomicOptions
 from goworkers_py.features.expiry.job_options import ExpiryOptions
 from goworkers_py.features.iteration.job_options import IterationOptions
 from goworkers_py.features.limits.job_options import LimitOptions
+from goworkers_py.features.ruby_status.job_options import RubyStatusOptions
 from goworkers_py.features.tracking.job_options import TrackingOptions
 from goworkers_py.features.unique.job_options import UniqueOptions
 
@@ -14,5 +15,5 @@ class FeatureOptions(TrackingOptions, UniqueOptions, ExpiryOptions, IterationOpt
     """Options that `@job`, `set()` and a push accept."""
 
 
-class FeatureOptionsOfCode(LimitOptions, AtomicOptions, total=False):
+class FeatureOptionsOfCode(LimitOptions, AtomicOptions, RubyStatusOptions, total=False):
     """Options that only `@job` accepts."""

@@ -243,8 +243,14 @@ def parts_of_features(
         return runs().with_ties(message, outcome)
 
     stops = is_stopping or (lambda: shared.state.quiet)
-    process = WorkerProcess(plan, broker, shared, running, ended, shown, stops, of_code or broker, obey, controls)
-    return {feature.name: part for feature in FEATURES if (part := feature.in_process(process)) is not None}
+    parts: dict[str, InProcess] = {}
+    process = WorkerProcess(
+        plan, broker, shared, running, ended, shown, stops, parts, of_code or broker, obey, controls
+    )
+    for feature in FEATURES:
+        if (part := feature.in_process(process)) is not None:
+            parts[feature.name] = part
+    return parts
 
 
 def resumes_of(by_feature: Mapping[str, InProcess]) -> dict[str, Resume]:

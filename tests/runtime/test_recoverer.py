@@ -62,12 +62,12 @@ class Recovering:
         handlers: Handlers | None = None,
         registry: Registry | None = None,
     ) -> None:
-        tracking = Tracking(registry or Registry(), Config(), time.time)
+        parts = recovering(registry or Registry(), Config(), time.time)
         heartbeat, self._common = heartbeat or Steady(TIMING.steady_for_s), shared()
         self.recoverer = Recoverer(
             broker.recoverable,
             heartbeat,
-            judge_by(PoisonPolicy(limit=3), [tracking], self._common.clock.wall),
+            judge_by(PoisonPolicy(limit=3), parts, self._common.clock.wall),
             handlers or Handlers(),
             self._common,
         )

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from goworkers_py.brokers.redis.parts import parts, tie_kinds, words_for, words_of_moves
 from goworkers_py.core.effect import EnclosingEffect
+from goworkers_py.features.ruby_status.effects import ShowStatus
 
 # Scripts that have neither ties nor effects, and are called often.
 _WITHOUT = (
     *("publish_unique", "push_unique", "push_tracked", "look", "free_place"),
-    *("begin_lock", "keep_locks", "mark_running"),
+    *("begin_lock", "keep_locks"),
 )
 
 
@@ -24,6 +25,8 @@ def word_sets(script: Path) -> list[Collection[str] | None]:
         effects = [[kind for kind in part.effects if not issubclass(kind, EnclosingEffect)] for part in parts()[1:]]
         features = [frozenset(kinds) for kinds in effects if kinds]
         return [None, frozenset(), *map(words_for, features), words_for(frozenset().union(*features))]
+    if script.stem == "mark_running":
+        return [frozenset(), words_for(frozenset({ShowStatus}))]
     if script.stem == "promote":
         return [(), words_of_moves()]
     return [()] if script.stem in _WITHOUT else [None]

@@ -25,12 +25,13 @@ from goworkers_py.brokers.redis.fleet.control import RedisControl
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.command import Command
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import MeetTombstone, PushJobs, ShowStatus, StoreValue
+from goworkers_py.core.effect import MeetTombstone, PushJobs, StoreValue
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import DONE, Cancelled, Dead, Done, Outcome, Requeue, Retry
 from goworkers_py.features.iteration.contract import Iterations
 from goworkers_py.features.iteration.effects import StoreCursor
+from goworkers_py.features.ruby_status.effects import ShowStatus
 from goworkers_py.features.tracking.contract import Records, RunningMark
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.tie import RecordTie
@@ -163,9 +164,9 @@ def shows(life: ProcessLife) -> object:
     life.redis.lpush("queue:shown:me:inprogress", payload)
     life.redis.hset("sidekiq:status:shown", "status", "queued")
     life.redis.expire("sidekiq:status:shown", 7_200)
-    delivery = Delivery(payload, "shown", "me")
+    delivery, progress = Delivery(payload, "shown", "me"), '[1.0,4.0,"text",5.0]'
     life.broker.require_part(Records).mark_running(
-        [RunningMark(one, delivery, '[1.0,4.0,"text",5.0]', True, shown=True)]
+        [RunningMark(one, delivery, progress, True, (ShowStatus("shown", "working", progress),))]
     )
     working = life.redis.hgetall("sidekiq:status:shown")
     life.redis.hset("sidekiq:status:shown", "stop", "true")

@@ -19,7 +19,6 @@ from goworkers_py.core.effect import (
     MeetTombstone,
     PostJobs,
     PushJobs,
-    ShowStatus,
     StoreValue,
 )
 from goworkers_py.core.job_state import JobState
@@ -41,8 +40,6 @@ class Endings:
             **{kind: partial(self._with_others, apply) for kind, apply in state.enclosing.items()},
             StoreValue: lambda effect: state.values.put((effect.kind, effect.jid), effect.value, effect.life_s),
             MeetTombstone: lambda effect: state.tombstones.meet(effect.jid, effect.state),
-            # No program in Ruby reaches this memory.
-            ShowStatus: lambda effect: None,
         }
 
     def settle(

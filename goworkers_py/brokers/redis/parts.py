@@ -6,14 +6,13 @@ A part says where its Lua is, which fragments handle its words, and how its valu
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from goworkers_py.core.effect import KEPT_S, EnclosingEffect, ShowStatus
+from goworkers_py.core.effect import KEPT_S, EnclosingEffect
 from goworkers_py.core.values import NamedTuple, dataclass
 from goworkers_py.features import FEATURES
 
@@ -96,10 +95,6 @@ class RedisPart:
     constants: Mapping[str, int | str] = field(default_factory=dict)  # in Lua
 
 
-def _elsewhere(effect: ShowStatus, is_dead: bool, dead_life_s: int) -> ShowStatus:
-    return dataclasses.replace(effect, status="failed" if is_dead else "queued")
-
-
 class PushId:
     """The kind of the tie that is the id of a push."""
 
@@ -112,13 +107,11 @@ def _no_tie(tie: PushId, push: Push, keys: Keys, number_of: NumberOf, now: float
 _OWN = RedisPart(
     Path(__file__).parent / "lua",
     ties={PushId: TieInRedis("id", "id_tie", "id_check", 0, _no_tie)},
-    elsewhere={ShowStatus: _elsewhere},
     handlers={
         "once_effects": ("once",),
         "queue_effects": ("push", "post", "later", "value"),
         "born_effects": ("born",),
         "tombstone_effects": ("meet",),
-        "sidekiq_status": ("status",),
     },
     constants={"KEPT_S": f"'{KEPT_S}'", "AT_ONCE": AT_ONCE},
 )

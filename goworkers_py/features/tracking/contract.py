@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import Effect
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.values import NamedTuple, dataclass
 from goworkers_py.features.tracking.effects import TrackedJob
@@ -45,7 +46,7 @@ class RunningMark(NamedTuple):
     delivery: Delivery
     progress: str | None  # as JSON, see `features.tracking.record`
     first: bool  # it has just begun; False: only its progress is new
-    shown: bool = False  # also where the gem sidekiq-status looks for it, see `ShowStatus`
+    also: tuple[Effect, ...] = ()  # of other features, in the same step; they are repeatable, and may fail
 
 
 class Records(Protocol):

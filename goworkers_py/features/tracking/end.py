@@ -8,10 +8,9 @@ from typing import Any
 
 from goworkers_py.brokers.contracts.recoverable import FoundJob
 from goworkers_py.config.options import Config
-from goworkers_py.core.effect import Effect, PushJobs, ShowStatus
+from goworkers_py.core.effect import Effect, PushJobs
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import (
-    REQUEUE,
     Cancelled,
     Dead,
     Discard,
@@ -26,7 +25,6 @@ from goworkers_py.core.outcome import (
     Retry,
 )
 from goworkers_py.features.groups.payload import group_of
-from goworkers_py.features.ruby_status.payload import word_of
 from goworkers_py.features.tracking.effects import NoteState
 from goworkers_py.features.tracking.record import (
     ENDED_S,
@@ -39,7 +37,7 @@ from goworkers_py.features.tracking.record import (
     says_tracked,
     tracked_of,
 )
-from goworkers_py.features.tracking.tracked_run import TrackedRun
+from goworkers_py.features.tracking.tracked_run import Also, TrackedRun, nothing
 from goworkers_py.policy.registry import Registry
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import error_class, error_text
@@ -58,17 +56,18 @@ class Tracking:
         self._most_result_bytes = config.result_max_bytes
         self._wall = wall
 
-    def begin(self, message: Message, changed: Callable[[], None]) -> TrackedRun | None:
-        """None for a job that is not tracked. `changed` is called when the job tells its progress."""
+    def begin(self, message: Message, changed: Callable[[], None], also: Also | None = None) -> TrackedRun | None:
+        """None for a job that is not tracked. `changed` is called when the job tells its progress. With `also` the job
+        is tracked whatever its options say, see `TrackedRun`."""
         fields = message.fields
         options = self._registry.options_for(message)
-        shown, retain = bool(options.get("sidekiq_status")), fields.get(RETAIN, options.get(RETAIN))
+        retain = fields.get(RETAIN, options.get(RETAIN))
         retain_s = 0 if retain is None else retain_in(retain)
         said = fields.get(TRACK) is True or (retain_s > 0 and RETAIN in fields)
-        if not (said or shown or retain_s or (options.get(TRACK) and TRACK not in fields)):
+        if not (said or also or retain_s or (options.get(TRACK) and TRACK not in fields)):
             return None
         job = tracked_of(fields)
-        return None if job is None else TrackedRun(job, retain_s, said, changed, shown)
+        return None if job is None else TrackedRun(job, retain_s, said, changed, also or nothing)
 
     def recovered(self, found: FoundJob, error: BaseException | None) -> tuple[Effect, ...]:
         """The effects of taking a job from a dead process; `error`: it is buried, because it killed its processes."""
@@ -80,14 +79,11 @@ class Tracking:
             return ()
         kind = error_class(error)
         fields = (("error_class", kind), ("error_message", error_text(error)[:LONGEST_ERROR]))
-        note = NoteState(job, "dead", kind, self._dead_life_s, fields, only_known=True)
-        shown = self._registry.options_for(Message(raw, queue)).get("sidekiq_status")
-        return (note, ShowStatus(job.jid, "failed")) if shown else (note,)
+        return (NoteState(job, "dead", kind, self._dead_life_s, fields, only_known=True),)
 
     def noted(self, message: Message, run: TrackedRun, outcome: Outcome) -> Outcome:
         """The outcome, with the effect that writes it into the record."""
-        plain = run.progress is None and not run.shown
-        if plain and type(outcome) is Done and not outcome.effects:  # nearly every run
+        if run.progress is None and type(outcome) is Done and not outcome.effects:  # nearly every run
             fields = self._result(run, outcome.result) if run.retain_s else ()
             note = NoteState(run.job, "completed", "", run.retain_s or ENDED_S, fields)
             return Done(effects=(note,), result=outcome.result)
@@ -97,7 +93,7 @@ class Tracking:
         if run.progress is not None:
             note = note._replace(fields=(*note.fields, ("progress", run.progress)))
         outcome = outcome if run.said else _saying(run, outcome)
-        return dataclasses.replace(outcome, effects=(*outcome.effects, note, *_shown(run, outcome)))
+        return dataclasses.replace(outcome, effects=(*outcome.effects, note))
 
     def _note(self, message: Message, run: TrackedRun, outcome: Outcome) -> NoteState:
         now, in_queue = self._wall(), (("queue", message.queue),)
@@ -176,10 +172,6 @@ def _failure(message: Message) -> Fields:
     return (("error_class", kind), ("error_message", text[:LONGEST_ERROR])) if kind else ()
 
 
-def _shown(run: TrackedRun, outcome: Outcome) -> tuple[Effect, ...]:
-    return (ShowStatus(run.job.jid, word_of(outcome), run.progress or ""),) if run.shown else ()
-
-
 def _group_name(message: Message) -> str:
     found = group_of(message.fields, message.queue)
     return "" if found is None else found.group.name
@@ -192,8 +184,7 @@ def _class_of(message: Message) -> str:
 
 def given_back(run: TrackedRun, queue: str) -> tuple[Effect, ...]:
     """The effects of giving back a job whose run did not begin, or did not end in time."""
-    note = _noted(run, "waiting", "not finished here", LIVE_S, (("queue", queue),))
-    return note, *_shown(run, REQUEUE)
+    return (_noted(run, "waiting", "not finished here", LIVE_S, (("queue", queue),)),)
 
 
 def recovered(raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:

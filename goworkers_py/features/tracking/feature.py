@@ -52,7 +52,7 @@ class TrackingFeature(Feature):
         return () if tie is None else (tie,)
 
     def marks_class(self, options: Mapping[str, Any]) -> bool:
-        return any(options.get(name) for name in ("track", "retain", "sidekiq_status"))
+        return any(options.get(name) for name in ("track", "retain"))
 
     def recovered(self, raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
         from goworkers_py.features.tracking.end import recovered
@@ -104,7 +104,7 @@ class TrackingFeature(Feature):
         if family == "memory":
             from goworkers_py.features.tracking.memory import MemoryRecords
 
-            return lambda broker: MemoryRecords(broker.state)
+            return lambda broker: MemoryRecords(broker.state, broker.endings)
         return None
 
     def access(self) -> FeatureAccess:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from goworkers_py.brokers.contracts.transport import Published
+from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.expiring import Expiring
 from goworkers_py.brokers.memory.parts import Decision, MemoryMoved, MemoryPart, TieInMemory
 from goworkers_py.brokers.memory.published_push import PublishedPush
@@ -145,8 +146,9 @@ class RecordTable(MemoryPart):
 
 
 class MemoryRecords(Records):
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, endings: Endings) -> None:
         self._state = state
+        self._endings = endings
         self._table = state.part(RecordTable)
 
     def record(self, jid: str) -> JobRecord | None:
@@ -200,4 +202,6 @@ class MemoryRecords(Records):
         runs = stored.get("state") == b"running" and stored["owner"] == delivery.identity.encode()
         if runs and mark.progress is not None:
             records.set(job.jid, {"progress": mark.progress})
+        if runs:
+            self._endings.apply(mark.also)
         return runs

@@ -5,24 +5,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
+from typing import Any
 
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.driver.listener import Listener
 from goworkers_py.brokers.redis.driver.replies import list_of, one_of
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.parts import words_for
+from goworkers_py.brokers.redis.queues.effects import encode
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerFull, BrokerRefused
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.values import NamedTuple
-from goworkers_py.features.ruby_status import payload as sidekiq_status
 from goworkers_py.features.tracking.contract import EndedPage, EndedPlace, Records, RunningMark
 from goworkers_py.features.tracking.record import LIVE_S, read
 from goworkers_py.features.tracking.redis_part import LUA, PIECE, ended_key, record_key
 from goworkers_py.wire.job_record import JobRecord
 
-_MARK_RUNNING = Script(LUA / "mark_running.lua", list_of(int), words=())
 _FORGET = Script(LUA / "forget_ended.lua", one_of(int))
+
+
+@cache
+def _mark_running(words: frozenset[str] | None) -> Script:
+    """`words` are those of the effects of other features that happen in the same step."""
+    return Script(LUA / "mark_running.lua", list_of(int), words=words)
+
+
 MOST = 1_000  # entries of an index that are read in one command
 
 
@@ -54,14 +64,16 @@ class RedisRecords(Records):
         def number_of(key: str) -> int:
             return numbers.setdefault(key, len(numbers) + 1)
 
-        arguments: list[Argument] = [LIVE_S, sidekiq_status.LIFE_S, self._keys.prefix + sidekiq_status.CHANNEL]
-        for job, delivery, progress, first, shown in marks:
+        arguments, kinds, now = list[Argument]((LIVE_S,)), set[type[Any]](), machine.time()
+        for job, delivery, progress, first, also in marks:
             of_list = number_of(self._keys.inprogress(delivery.queue, delivery.identity)) if first else 0
             arguments += (number_of(record_key(self._keys, job.jid)), of_list, delivery.payload if first else "")
             arguments += (delivery.identity, delivery.queue, job.job_class, progress or "")
-            flat = sidekiq_status.fields("working" if first else None, progress, machine.time()) if shown else ()
-            arguments += (job.jid, number_of(self._keys.status(job.jid)) if shown else 0, len(flat), *flat)
-        return [reply == 1 for reply in self._connections.script(_MARK_RUNNING, list(numbers), arguments)]
+            effects = [*encode(also, self._keys, number_of, now)]
+            arguments += (len(effects), *effects)
+            kinds.update(map(type, also))
+        script = _mark_running(words_for(frozenset(kinds)))
+        return [reply == 1 for reply in self._connections.script(script, list(numbers), arguments)]
 
     # --- jobs that have ended
 

@@ -12,7 +12,7 @@ from goworkers_py.features.in_process import InProcess
 from goworkers_py.features.tracking.end import Tracking, given_back
 from goworkers_py.features.tracking.record import RETAIN, TRACK
 from goworkers_py.features.tracking.service import Tracker
-from goworkers_py.features.tracking.tracked_run import NAME, run_of
+from goworkers_py.features.tracking.tracked_run import NAME, Also, TrackedRun, run_of
 from goworkers_py.links.chain import Run
 from goworkers_py.runtime.running.rungs import Rung
 from goworkers_py.runtime.service import BrokerService
@@ -29,16 +29,19 @@ class TrackedRuns(InProcess):
         return {"tracking": Rung(wrap, marks=frozenset((NAME,)), fields=frozenset((TRACK, RETAIN)))}
 
     def _run(self, run: Run, message: Message) -> Outcome:
-        self.begin(message, message.delivery)
+        if run_of(message.delivery) is None:
+            self.begin(message, message.delivery)
         return run(message)
 
-    def begin(self, message: Message, delivery: Delivery) -> None:
-        tracked = self._tracking.begin(message, self._tracker.look_soon)
+    def begin(self, message: Message, delivery: Delivery, also: Also | None = None) -> TrackedRun | None:
+        """None for a job that is not tracked. With `also` it is, if it has a jid."""
+        tracked = self._tracking.begin(message, self._tracker.look_soon, also)
         if tracked is not None:
-            message.keeps_result, message.shown = tracked.retain_s > 0, tracked.shown
+            message.keeps_result = tracked.retain_s > 0
             message.on_progress = tracked.tell_progress
             delivery.of_features = {**delivery.of_features, NAME: tracked}
             self._tracker.look_soon()
+        return tracked
 
     def ended(self, message: Message, outcome: Outcome) -> Outcome:
         run = run_of(message.delivery)

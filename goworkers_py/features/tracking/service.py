@@ -127,4 +127,4 @@ _NEW = _Mark()
 def _mark(delivery: Delivery, first: bool) -> RunningMark:
     run = run_of(delivery)
     assert run is not None
-    return RunningMark(run.job, delivery, run.progress, first, run.shown)
+    return RunningMark(run.job, delivery, run.progress, first, run.also(run, first))

@@ -5,23 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import Effect
 from goworkers_py.features.tracking.effects import TrackedJob
 
 NAME = "tracking"
+# Effects of another feature in the step that writes into the record that the job runs, and how far it has got. `first`:
+# it has just begun.
+Also = Callable[["TrackedRun", bool], "tuple[Effect, ...]"]
+
+
+def nothing(run: TrackedRun, first: bool) -> tuple[Effect, ...]:
+    return ()
 
 
 class TrackedRun:
     """Made by the worker's thread. Each field is set in one step and may be read by any thread."""
 
-    __slots__ = "changed", "job", "progress", "retain_s", "said", "shown"
+    __slots__ = "also", "changed", "job", "progress", "retain_s", "said"
 
     def __init__(
-        self, job: TrackedJob, retain_s: int, said: bool, changed: Callable[[], None], shown: bool = False
+        self, job: TrackedJob, retain_s: int, said: bool, changed: Callable[[], None], also: Also = nothing
     ) -> None:
         self.job = job
         self.retain_s = retain_s  # 0: the result is not kept
         self.said = said  # the payload itself says that the job is tracked
-        self.shown = shown  # also where the gem sidekiq-status looks for it
+        self.also = also
         self.progress: str | None = None  # as JSON, see `features.tracking.record`
         self.changed = changed  # called when `progress` was set
 

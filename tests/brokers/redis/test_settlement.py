@@ -34,11 +34,12 @@ from goworkers_py.brokers.contracts.transport import SettlementBatch
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.queues.settlement import RECEIPT_LIFE_S
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import Effect, Push, ShowStatus
+from goworkers_py.core.effect import Effect, Push
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, REQUEUE_LAST, Dead, Done, Outcome, Reschedule, Retry
 from goworkers_py.features.batches.batch import BatchTie, Membership, NewBatch
 from goworkers_py.features.batches.effects import EndInBatch
+from goworkers_py.features.ruby_status.effects import ShowStatus
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.redis_part import record_key
 from goworkers_py.features.unique.effects import FreeLock

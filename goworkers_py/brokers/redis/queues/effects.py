@@ -17,11 +17,9 @@ from goworkers_py.core.effect import (
     PostJobs,
     Push,
     PushJobs,
-    ShowStatus,
     StoreValue,
     by_place,
 )
-from goworkers_py.features.ruby_status import payload as sidekiq_status
 
 
 def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
@@ -84,16 +82,9 @@ def _meet_tombstone(effect: MeetTombstone, keys: Keys, number_of: NumberOf, now:
     yield from ("meet", number_of(keys.tombstones), effect.jid, 3, *others, effect.state)
 
 
-def _show_status(effect: ShowStatus, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
-    fields = sidekiq_status.fields(effect.status, effect.progress, now)
-    shown = keys.prefix + sidekiq_status.CHANNEL, effect.jid, *fields
-    yield from ("status", number_of(keys.status(effect.jid)), sidekiq_status.LIFE_S, len(shown), *shown)
-
-
 _OWN: dict[type[Any], EncodeEffect] = {
     PushJobs: _push_jobs,
     PostJobs: _post_jobs,
     StoreValue: _store_value,
     MeetTombstone: _meet_tombstone,
-    ShowStatus: _show_status,
 }

@@ -17,7 +17,6 @@ from goworkers_py.config.cluster_address import is_cluster
 from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.core.values import dataclass
 from goworkers_py.features import FEATURES
-from goworkers_py.features.ruby_status.payload import CHANNEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,6 @@ _JOBS = Rules(
 _OTHERS = (
     Rules("speed of large jobs", "lpos lset", ""),
     Rules("the audit list", "xadd xrevrange", ""),
-    Rules("status of sidekiq-status", "ttl", "sidekiq:status:*", channels=CHANNEL),
     Rules("pauses", "smembers", "paused"),
     # The keys of a process begin with its identity, host:pid:nonce.
     Rules("fleet", "srem smembers rpop", "processes process_cleanup *:*:????????????*"),
@@ -212,6 +210,5 @@ def probes(keys: Keys) -> list[Probe]:
         ("SSCAN", keys.lines, 0),
         *(probe for access in _of_features() for probe in access.probes(keys)),
         ("XADD", keys.audit, "*", "", ""), ("XREVRANGE", keys.audit, "+", "-"),
-        ("TTL", keys.status("doctor")), ("PUBLISH", keys.prefix + CHANNEL, ""),
         ("TIME",), ("EVAL", "return 1", 0), ("EVALSHA", "0" * 40, 0), ("CLIENT", "ID"), ("CLIENT", "UNBLOCK", 0),
     ]  # fmt: skip

@@ -1,14 +1,14 @@
 -- Writes into records that their jobs run, and how far they have got. It comes late, so the job may have ended by then:
 -- a job that begins is looked for in its in-progress list, and progress is written only while the record says that the
 -- job runs under the same identity.
--- KEYS: records, in-progress lists and hashes of sidekiq-status, in any order
--- ARGV: life of a record, life of such a hash, the gem's channel, then for each job: number of its record, of its
---       in-progress list (0: it has begun before), its payload, identity, queue, class, progress ('': none), jid, number
---       of its hash (0: none), how many names and values for the hash follow, and these
+-- KEYS: records, in-progress lists and keys of effects, in any order
+-- ARGV: life of a record, then for each job: number of its record, of its in-progress list (0: it has begun before), its
+--       payload, identity, queue, class, progress ('': none), how many arguments the effects of other features have that
+--       happen if it was written, and these, see effects.lua
 -- Answer: for each job 1 when it was written, else 0
-local arguments = ARGV
-local note, sidekiq_status = ...
-local life, status_life, channel, written = ARGV[1], ARGV[2], ARGV[3], {}
+local FIXED, arguments = 0, ARGV
+local note, effects = ...
+local life, written = ARGV[1], {}
 
 local function is_running(key, owner)
   if redis.pcall('HGET', key, 'state') ~= 'running' then return false end
@@ -31,19 +31,16 @@ local function holds(list, raw)
   end
 end
 
-local i = 4
+local i = 2
 while i <= #ARGV do
   local record, list, raw, owner = KEYS[tonumber(ARGV[i])], tonumber(ARGV[i + 1]), ARGV[i + 2], ARGV[i + 3]
-  local queue, class, progress, jid = ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], ARGV[i + 7]
-  local shown, last = tonumber(ARGV[i + 8]), i + 9 + ARGV[i + 9]
+  local queue, class, progress, last = ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], i + 7 + ARGV[i + 7]
   if list > 0 and holds(KEYS[list], raw) then
     note.write(record, life, 'running', 'in ' .. owner, {'owner', owner, 'queue', queue, 'class', class})
   end
   local runs = is_running(record, owner)
   if runs then set_progress(record, progress) end
-  if runs and shown > 0 then
-    sidekiq_status.show(KEYS[shown], status_life, channel, jid, ARGV, i + 10, last)
-  end
+  if runs then effects.apply(i + 8, last) end
   written[#written + 1] = runs and 1 or 0
   i = last + 1
 end

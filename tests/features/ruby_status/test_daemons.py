@@ -18,7 +18,7 @@ from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import JobCancelled
 from goworkers_py.features.cancelling.service import Canceller
-from goworkers_py.features.ruby_status.payload import LIFE_S
+from goworkers_py.features.ruby_status.status import LIFE_S
 from goworkers_py.wire.message import current_message
 
 pytestmark = pytest.mark.server

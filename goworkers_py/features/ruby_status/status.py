@@ -15,13 +15,12 @@ The jid is published on a channel after each write.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Literal
 
 from goworkers_py.core.outcome import Dead, Discard, Done, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.features.tracking.record import read_progress
 
-if TYPE_CHECKING:
-    from goworkers_py.core.effect import StatusWord
+StatusWord = Literal["queued", "working", "retrying", "complete", "failed", "stopped", "interrupted"]
 
 CHANNEL = "status_updates"
 # The gem's. A hash that the gem was told to keep for longer is kept.
