@@ -26,6 +26,10 @@ class FeatureOptions({options}total=False):
 
 class FeatureOptionsOfCode({options_of_code}total=False):
     """Options that only `@job` accepts."""
+
+
+class FeatureOptionsOfPush({options_of_push}total=False):
+    """Options that only `set()` and a push accept."""
 '''
 
 _VERBS = '''\
@@ -56,17 +60,19 @@ class FeatureMessage({parts}):
 def modules(root: Path) -> Mapping[str, str]:
     """By their paths."""
     folder = root / "goworkers_py/features"
-    options, of_code, verbs, parts = (
+    options, of_code, of_push, verbs, parts = (
         [*_named(folder, member, file)]
         for member, file in (
-            ("options", "job_options"), ("options_of_code", "job_options"), ("verbs", "admin"), ("message", "message")
+            ("options", "job_options"), ("options_of_code", "job_options"), ("options_of_push", "job_options"),
+            ("verbs", "admin"), ("message", "message"),
         )
     )  # fmt: skip
     return {
         "goworkers_py/features/job_options.py": _OPTIONS.format(
-            imports=_imports("job_options", [*options, *of_code]),
+            imports=_imports("job_options", [*options, *of_code, *of_push]),
             options="".join(f"{name}, " for _, name in options),
             options_of_code="".join(f"{name}, " for _, name in of_code),
+            options_of_push="".join(f"{name}, " for _, name in of_push),
         ),
         "goworkers_py/features/verbs.py": _VERBS.format(
             imports=_imports("admin", verbs), verbs=", ".join(name for _, name in verbs)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from goworkers_py.api.job_writer import JobWriter, JobWriters, Owns
+from goworkers_py.api.job_writer import JobWriter, JobWriters, Owns, check_push
 from goworkers_py.api.request import PushRequest, require
 from goworkers_py.api.worker_check import WorkerCheck
 from goworkers_py.brokers.broker import Broker, Capability
@@ -222,11 +222,7 @@ class Client:
         no lock."""
         job_class, said = asked.job_class, asked.options.said
         require("at" not in said, f"{job_class}: a link of a chain or a callback of a batch takes no `at`")
-        require(
-            not said.get("group"),
-            f"{job_class}: a link of a chain or a callback of a batch is in no group: write "
-            f"{job_class}.set(group=None).s(...)",
-        )
+        check_push(asked)
         for name in asked.options.counting if asked.is_later else ():
             raise ArgumentError(f"{job_class} is pushed later, and {name} would count from now: take it out of the job")
         _, writer, owns, now, later = self._checked(asked)

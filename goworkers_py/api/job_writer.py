@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from goworkers_py.config.enqueue_options import EnqueueOptions
     from goworkers_py.core.effect import Tie
     from goworkers_py.features.feature import Feature
-    from goworkers_py.features.groups.group import GroupMembership
-    from goworkers_py.features.groups.push import Grouping
 
 Times = Mapping[str, float | int]
 Owns = Sequence[Mapping[str, Any]]
@@ -48,7 +46,6 @@ class JobWriter:
         fields: dict[str, Any],
         needs: frozenset[str],
         ties: Mapping[PushPart, JobTies],
-        grouping: Grouping | None = None,
         batch: str = "",
     ) -> None:
         """`needs` names the features that the worker must know."""
@@ -58,9 +55,9 @@ class JobWriter:
         self._queue: str = fields["queue"]
         self._fields = fields
         self._ties = [*ties.values()]
-        self._grouping = grouping
+        self._goals = [job_ties for job_ties in self._ties if job_ties.has_goal]
         self._batch = (BatchTie(batch),) if batch else ()
-        self._is_tied = bool(ties or grouping or batch)
+        self._is_tied = bool(ties or batch)
         # Made at their first use: not by `cached_property`, whose lock another thread may hold in the moment of a fork.
         self._heads = ["", ""]
 
@@ -140,15 +137,9 @@ class JobWriter:
         return fields
 
     def _ties_of(self, job: Mapping[str, Any], at: float | None) -> tuple[Tie, ...]:
-        group = None if at else self._group_of(job)
-        ties = [tie for of in self._ties if (tie := of.tie(job, group is not None)) is not None]
-        return (*ties, *self._batch, *([] if group is None else [group]))
-
-    def _group_of(self, job: Mapping[str, Any]) -> GroupMembership | None:
-        """The group that the job joins."""
-        if self._grouping is None or job.get("kwargs"):  # a link may have added kwargs: it runs by itself
-            return None
-        return self._grouping.joining(job["queue"], job["class"])
+        goals = [] if at else [goal for of in self._goals if (goal := of.goal(job)) is not None]
+        ties = [tie for of in self._ties if (tie := of.tie(job, bool(goals))) is not None]
+        return (*ties, *self._batch, *goals)
 
 
 class JobWriters:
@@ -202,20 +193,12 @@ class JobWriters:
         fields = _fields(queue, job_class, options.fields_at(pushed_at), kwargs)
         if needs:
             fields[FIELD] = {**field_of(needs), **asked.members}
-        grouping = None
-        if "group" in options.said:
-            from goworkers_py.features.groups.push import grouping_of
-
-            grouping = grouping_of(options.said, kwargs or {})
-        if grouping is not None:
-            from goworkers_py.features.groups.contract import Groups
-
-            self._broker().require_part(Groups)
-            require(not asked.batch, "a job of a group cannot be in a batch: push it outside of the batch")
-            fields[FIELD] |= grouping.field()
         marks = options.said if asked.code is None else {**asked.code.options, **options.said}
         ties = {part: job_ties for part in self.parts_in(marks) if (job_ties := part.ties_of(asked)) is not None}
-        return JobWriter(fields, needs, ties, grouping, asked.batch)
+        for job_ties in ties.values():
+            if job_ties.members:
+                fields[FIELD] |= job_ties.members
+        return JobWriter(fields, needs, ties, asked.batch)
 
     def _level(self, queue: str, priority: Priority) -> str:
         """The queue of jobs with this priority, which a live process must work."""
@@ -223,6 +206,13 @@ class JobWriters:
         if level != queue and Capability.LEASES in self._broker().capabilities:
             self._workers.check_level(queue, level)
         return level
+
+
+def check_push(asked: PushRequest) -> None:
+    """Raises ArgumentError for a push that the options of a feature do not go together with."""
+    for feature in FEATURES:
+        if not feature.push_marks.isdisjoint(asked.options.said):
+            feature.check_push(asked)
 
 
 def check_options(own: Mapping[str, Any], merged: Mapping[str, Any], job_class: str) -> None:

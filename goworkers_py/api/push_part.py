@@ -7,6 +7,7 @@ push that has one of them. Other pushes know nothing of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -44,13 +45,20 @@ class JobTies:
     """How the jobs of one class with the same options are tied to something of a feature. It does not change."""
 
     slice: ClassVar[int | None] = None  # so many jobs are pushed in a step at most; None: as many as others
+    has_goal: ClassVar[bool] = False  # `goal` is asked
+    members: Mapping[str, Any] = MappingProxyType({})  # that all jobs have in the payload's field `pyworkers`
 
     def own_members(self, asked: PushRequest) -> Sequence[Mapping[str, Any]] | None:
         """For each job the members that it has of its own in the payload's field `pyworkers`."""
         return None
 
-    def tie(self, fields: Mapping[str, Any], joins_group: bool) -> Tie | None:
-        """The tie of the job with these fields of a payload."""
+    def tie(self, fields: Mapping[str, Any], goes_elsewhere: bool) -> Tie | None:
+        """The tie of the job with these fields of a payload. `goes_elsewhere`: another tie is its `goal`."""
+        return None
+
+    def goal(self, fields: Mapping[str, Any]) -> Tie | None:
+        """The tie that gives a job with these fields another goal than its queue. Jobs that wait for a time have no
+        such tie."""
         return None
 
 

@@ -28,10 +28,9 @@ from goworkers_py.config.option_values import (
     is_whole,
 )
 from goworkers_py.config.parsers import did_you_mean
-from goworkers_py.config.wire_options import GroupOptions, RunOptions
+from goworkers_py.config.wire_options import RunOptions
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.features.job_options import FeatureOptions, FeatureOptionsOfCode
-from goworkers_py.wire.needs import GROUP
+from goworkers_py.features.job_options import FeatureOptions, FeatureOptionsOfCode, FeatureOptionsOfPush
 
 RetryIn = Callable[[int, BaseException], float | str | None] | float | str | None
 
@@ -41,7 +40,7 @@ _QUEUE = Option(is_name, "a name", "the queue in which the job waits", write=Non
 _PARTITION = Option(is_name, "a name", "the partition whose broker holds the queue, see docs/partitions.md", write=None)
 
 
-class WireOptions(RunOptions, GroupOptions, FeatureOptions, total=False):
+class WireOptions(RunOptions, FeatureOptions, total=False):
     """Their order is that of the docs."""
 
 
@@ -84,18 +83,7 @@ class CodeOptions(WireOptions, _OfCode, FeatureOptionsOfCode, total=False):
     """Their order is that of the docs."""
 
 
-class PushOptions(WireOptions, total=False):
-    group: Annotated[
-        str | None,
-        Option(
-            is_name,
-            "a text of up to 1,000 characters",
-            "the job is a member of this group: with the other members it is aggregated into one job, see "
-            "docs/groups.md",
-            write=None,
-            needs=GROUP,
-        ),
-    ]
+class PushOptions(WireOptions, FeatureOptionsOfPush, total=False):
     retry_count: Annotated[
         int | None,
         Option(is_whole, "a whole number", "how many retries have failed already", write=lambda count: count or None),

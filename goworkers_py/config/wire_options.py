@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Collection
 from typing import Annotated, TypedDict, get_args
 
@@ -16,7 +15,6 @@ from goworkers_py.config.option_values import (
     is_bool_or_count,
     is_count,
     is_name,
-    is_time_span,
 )
 from goworkers_py.core.levels import Priority
 
@@ -66,36 +64,6 @@ class RunOptions(TypedDict, total=False):
     timeout: Annotated[
         float | None,
         Option(lambda value: is_number(value) and value > 0, "seconds above 0", "seconds that a run may take"),
-    ]
-
-
-class GroupOptions(TypedDict, total=False):
-    group_grace: Annotated[
-        float | datetime.timedelta | None,
-        Option(
-            is_time_span,
-            "seconds above 0, or a timedelta",
-            "seconds after its last member at which a group is aggregated; default 60; see docs/groups.md",
-            write=None,
-        ),
-    ]
-    group_max_delay: Annotated[
-        float | datetime.timedelta | None,
-        Option(
-            is_time_span,
-            "seconds above 0, or a timedelta",
-            "seconds after its first member at which a group is aggregated, also while members come",
-            write=None,
-        ),
-    ]
-    group_max_size: Annotated[
-        int | None,
-        Option(
-            lambda value: is_count(value) and value > 0,
-            "a number of members, from 1 on",
-            "number of members with which a group is aggregated at once",
-            write=None,
-        ),
     ]
     log_level: Annotated[
         str | None,

@@ -85,6 +85,8 @@ class Joined(_WithEffects):
     """The job is a member of a group: it was not run, and an effect puts it into its group. It costs no retry, and
     counts neither as processed nor as failed."""
 
+    group: str = ""  # its name
+
 
 @dataclass(frozen=True, slots=True)
 class Expired(_WithEffects):

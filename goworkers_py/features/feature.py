@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from goworkers_py.api.app import App
     from goworkers_py.api.client import Client
     from goworkers_py.api.push_part import PushPart
+    from goworkers_py.api.request import PushRequest
     from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.contracts.admin import Checks
     from goworkers_py.brokers.memory.parts import MemoryPart
@@ -57,6 +58,7 @@ class Feature:
 
     options: ClassVar[str] = ""  # the name of the class in its `job_options.py`; empty: it has no such options
     options_of_code: ClassVar[str] = ""  # of options that only the job's own code may give
+    options_of_push: ClassVar[str] = ""  # of options that only a push may give
     verbs: ClassVar[str] = ""  # the name of the class of the inspector's verbs in its `admin.py`
     message: ClassVar[str] = ""  # the name of the class of a message's properties in its `message.py`
     # The needs that this feature gives to jobs, each with the first release that knows it, see `wire.needs`.
@@ -147,8 +149,13 @@ class Feature:
 
     # --- brokers
 
-    def tie_of_stored(self, payload: bytes, grouped: bool) -> Tie | None:
-        """The tie of a push that waits as its payload until it is relayed. `grouped`: its job joins a group."""
+    def tie_of_stored(self, payload: bytes, goes_elsewhere: bool) -> Tie | None:
+        """The tie of a push that waits as its payload until it is relayed. `goes_elsewhere`: another tie gives the job
+        another goal than its queue."""
+        return None
+
+    def goal_of_stored(self, payload: bytes, queue: str) -> Tie | None:
+        """The tie of such a push that gives the job another goal than this queue."""
         return None
 
     def memory(self) -> Callable[[State], MemoryPart] | None:
@@ -165,6 +172,10 @@ class Feature:
         """Called before the clock of a test block goes forward. The function is called after it, and pushes what has
         fallen due meanwhile."""
         return lambda: None
+
+    def at_once(self, push: Push) -> Push:
+        """The push where no time passes: nothing of this feature lets its job wait."""
+        return push
 
     # --- pushes
 
@@ -183,9 +194,9 @@ class Feature:
     # The option with which a job does not begin by itself: one job runs in the place of several.
     gathered_by: ClassVar[str] = ""
 
-    def check_push(self, said: Mapping[str, Any], kwargs: Mapping[str, Any]) -> None:
-        """Raises ArgumentError for a push with these options that no broker could take: for a program that pushes only
-        later, and should not start."""
+    def check_push(self, asked: PushRequest) -> None:
+        """Raises ArgumentError for a push that the options of this feature do not go together with. Called where there
+        is a mark, before something is made of the push: for what is pushed later, too."""
 
     def named_lock(self, name: str, waits: bool) -> Mapping[str, Any]:
         """Options of a push by which no other job has a lock of this name until the job has ended: another push is

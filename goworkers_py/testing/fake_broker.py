@@ -21,10 +21,10 @@ from goworkers_py.core.effect import Effect, EnclosingEffect, PushJobs
 from goworkers_py.core.errors import NoResult
 from goworkers_py.core.identity import new_identity
 from goworkers_py.core.outcome import Joined, Outcome
+from goworkers_py.features import FEATURES
 from goworkers_py.features.batches.memory import MemoryBatches
 from goworkers_py.features.chains.chain import NewChain
 from goworkers_py.features.chains.memory import MemoryChains
-from goworkers_py.features.groups.group import GroupMembership
 from goworkers_py.runtime.alive.lease import Lease
 
 AtOnce = Callable[[bytes], bytes]
@@ -87,9 +87,8 @@ class FakeTransport(MemoryTransport):
 
     @staticmethod
     def _without_time(push: Push, at_once: AtOnce) -> Push:
-        if (membership := push.tie(GroupMembership)) is not None:  # the group is flushed at once
-            settings = membership.settings._replace(grace_s=0.0)
-            push = push.with_tie(membership._replace(settings=settings))
+        for feature in FEATURES:
+            push = feature.at_once(push)
         return push if push.at is None else dataclasses.replace(push, payload=at_once(push.payload), at=None)
 
 

@@ -16,13 +16,8 @@ BATCH = "batch"  # its end is counted in a batch
 CHAIN = "chain"  # its end pushes the next link of a chain
 KWARGS = "kwargs"  # the job has keyword arguments
 TYPED = "typed"  # the job's code gets values of the types of its hints, not the JSON that stands for them
-GROUP = "group"  # it waits in a group, or aggregates one
-ENDED_SET = "ended-set"  # it ends the members of a set that was aggregated before
 # Each with the first release that knows it.
-OF_ENGINE = {
-    **dict.fromkeys((BATCH, CHAIN, GROUP, KWARGS, TYPED), "0.4.0"),
-    ENDED_SET: "0.9.0",
-}
+OF_ENGINE = dict.fromkeys((BATCH, CHAIN, KWARGS, TYPED), "0.4.0")
 
 # Payloads come from strangers: the text of each need is cut to this length.
 LONGEST_NEED = 100

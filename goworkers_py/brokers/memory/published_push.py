@@ -16,4 +16,5 @@ class PublishedPush:
     push: Push
     result: PublishResult | None = None  # set when the push is done
     at: float | None = None  # until then it waits, where a tie has decided so
+    group: str = ""  # the name of the group that it joins: a tie has decided so
     insists: bool = False  # a job pushes it at its end: a tie does not forbid it if the push can go without that tie

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from goworkers_py.features.feature import Feature, Follow
 
@@ -11,10 +11,14 @@ if TYPE_CHECKING:
     import click
 
     from goworkers_py.admin.inspector import Inspector
+    from goworkers_py.api.push_part import PushPart
+    from goworkers_py.api.request import PushRequest
+    from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.memory.parts import MemoryPart
     from goworkers_py.brokers.memory.state import State
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
+    from goworkers_py.core.effect import Push, Tie
     from goworkers_py.features.groups.contract import Groups
     from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
@@ -25,14 +29,22 @@ class GroupsFeature(Feature):
 
     name = "groups"
     contract, kept = "Groups", "groups of jobs"
+    options = "GroupOptions"
+    options_of_push = "GroupOfPush"
     verbs = "GroupVerbs"
-
+    needs: ClassVar = {"group": "0.4.0", "ended-set": "0.9.0"}
+    push_marks = frozenset({"group"})
     gathered_by = "group"
 
-    def check_push(self, said: Mapping[str, Any], kwargs: Mapping[str, Any]) -> None:
-        from goworkers_py.features.groups.push import grouping_of
+    def push(self, broker: Callable[[], Broker]) -> PushPart:
+        from goworkers_py.features.groups.push import GroupPushes
 
-        grouping_of(said, kwargs)
+        return GroupPushes(broker)
+
+    def check_push(self, asked: PushRequest) -> None:
+        from goworkers_py.features.groups.push import check_group
+
+        check_group(asked)
 
     def part(self, family: str) -> Callable[[Any], Groups] | None:
         if family == "redis":
@@ -47,9 +59,16 @@ class GroupsFeature(Feature):
 
     def followers(self) -> Mapping[str, Follow]:
         from goworkers_py.features.groups.end import of_set
-        from goworkers_py.wire.needs import GROUP
+        from goworkers_py.features.groups.job_options import GROUP
 
         return {GROUP: of_set}
+
+    # --- brokers
+
+    def goal_of_stored(self, payload: bytes, queue: str) -> Tie | None:
+        from goworkers_py.features.groups.payload import membership_in
+
+        return membership_in(payload, queue)
 
     def memory(self) -> Callable[[State], MemoryPart]:
         from goworkers_py.features.groups.memory import GroupTable
@@ -60,6 +79,12 @@ class GroupsFeature(Feature):
         from goworkers_py.features.groups.redis_part import part
 
         return part()
+
+    def at_once(self, push: Push) -> Push:
+        from goworkers_py.features.groups.group import GroupMembership
+
+        membership = push.tie(GroupMembership)
+        return push if membership is None else push.with_tie(membership.without_grace)
 
     # --- people
 

@@ -47,6 +47,11 @@ class GroupMembership(NamedTuple):
     def word(self) -> str:
         return "group"
 
+    @property
+    def without_grace(self) -> GroupMembership:
+        """The group is flushed at once."""
+        return self._replace(settings=self.settings._replace(grace_s=0.0))
+
 
 class OwnSettings(NamedTuple):
     """The settings of one group that people have set. None: those of its members hold."""

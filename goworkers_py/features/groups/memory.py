@@ -73,6 +73,7 @@ class GroupTable(MemoryPart):
         self.enclosing = {EndSet: self._end_set, EndMember: self._end_member}
 
     def _decide(self, tie: GroupMembership, published: PublishedPush) -> Decision:
+        published.group = tie.group.name
         return Decision(PUSHED, partial(self.join, published.number, tie, published.push.payload))
 
     def _end_set(self, effect: EndSet, apply: ApplyEffects) -> None:

@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.values import NamedTuple
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings, OwnSettings
+from goworkers_py.features.groups.job_options import GROUP
 from goworkers_py.wire import payload
-from goworkers_py.wire.needs import ENDED_SET, GROUP, field_of, part_of
+from goworkers_py.wire.needs import field_of, part_of
 
 if TYPE_CHECKING:
     from goworkers_py.core.job_state import StateWord
 
+ENDED_SET = "ended-set"  # a need: the job ends the members of a set that was aggregated before
 _MARK = b'"group"'
 
 

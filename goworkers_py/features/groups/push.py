@@ -5,26 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from goworkers_py.api.push_part import JobTies, PushPart
+from goworkers_py.api.request import PushRequest, require
 from goworkers_py.config.option_values import in_seconds
-from goworkers_py.core.errors import ArgumentError
-from goworkers_py.core.values import NamedTuple
+from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
+from goworkers_py.features.groups.job_options import GROUP
 from goworkers_py.features.groups.payload import member_field
-from goworkers_py.wire.needs import GROUP
-
-
-class Grouping(NamedTuple):
-    """Of the jobs of one push."""
-
-    name: str
-    settings: GroupSettings
-
-    def field(self) -> dict[str, Any]:
-        """The member of the payload's field."""
-        return {GROUP: member_field(self.name, self.settings)}
-
-    def joining(self, queue: str, job_class: str) -> GroupMembership:
-        return GroupMembership(Group(queue, job_class, self.name), self.settings)
 
 
 def settings_in(said: Mapping[str, Any]) -> GroupSettings:
@@ -37,20 +24,48 @@ def settings_in(said: Mapping[str, Any]) -> GroupSettings:
     return settings
 
 
-def grouping_of(said: Mapping[str, Any], kwargs: Mapping[str, Any]) -> Grouping | None:
-    """The group that these options of a push ask for; None for a job without one."""
+def check_group(asked: PushRequest) -> None:
+    said, job_class = asked.options.said, asked.job_class
     name = said.get("group")
     if not name:
-        return None
-    if kwargs:
-        raise ArgumentError(
-            f"group={name!r} takes no keyword arguments, because a group is aggregated as lists of arguments: give "
-            "them by position"
-        )
+        return
+    require(
+        not asked.by_others,
+        f"{job_class}: a link of a chain or a callback of a batch is in no group: write "
+        f"{job_class}.set(group=None).s(...)",
+    )
+    require(
+        not asked.kwargs,
+        f"group={name!r} takes no keyword arguments, because a group is aggregated as lists of arguments: give "
+        "them by position",
+    )
     asks = said.get("unique_until") == "start" or said.get("on_conflict") in ("replace", "reschedule")
-    if said.get("unique_for") and asks:
-        raise ArgumentError(
-            f"group={name!r} does not go with unique_until='start', on_conflict='replace' or 'reschedule', because a "
-            "member does not begin by itself; leave them out, or set unique_for=False"
-        )
-    return Grouping(name, settings_in(said))
+    require(
+        not (said.get("unique_for") and asks),
+        f"group={name!r} does not go with unique_until='start', on_conflict='replace' or 'reschedule', because a "
+        "member does not begin by itself; leave them out, or set unique_for=False",
+    )
+
+
+class GroupTies(JobTies):
+    has_goal = True
+
+    def __init__(self, name: str, settings: GroupSettings) -> None:
+        self.members = {GROUP: member_field(name, settings)}
+        self._name, self._settings = name, settings
+
+    def goal(self, fields: Mapping[str, Any]) -> GroupMembership | None:
+        if fields.get("kwargs"):  # a client link has added them: the job runs by itself
+            return None
+        return GroupMembership(Group(fields["queue"], fields["class"], self._name), self._settings)
+
+
+class GroupPushes(PushPart):
+    def ties_of(self, asked: PushRequest) -> GroupTies | None:
+        name = asked.options.said.get("group")
+        if not name:
+            return None
+        check_group(asked)
+        self._broker().require_part(Groups)
+        require(not asked.batch, "a job of a group cannot be in a batch: push it outside of the batch")
+        return GroupTies(name, settings_in(asked.options.said))

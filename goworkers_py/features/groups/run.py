@@ -106,7 +106,7 @@ class GroupMembers:
         spec = self._registry.job(message.job_class)
         settings = found.said.over(settings_in({} if spec is None else spec.options))
         push = Push(message.queue, message.raw, ties=(GroupMembership(found.group, settings),))
-        return Joined(effects=(PushJobs(message.jid, (push,)),))
+        return Joined(effects=(PushJobs(message.jid, (push,)),), group=found.group.name)
 
     def _members(self, found: JobGroup) -> Iterator[bytes]:
         assert self._groups is not None

@@ -96,10 +96,10 @@ class LimitsFeature(Feature):
 
     # --- brokers
 
-    def tie_of_stored(self, payload: bytes, grouped: bool) -> Tie | None:
+    def tie_of_stored(self, payload: bytes, goes_elsewhere: bool) -> Tie | None:
         from goworkers_py.features.limits.payload import slot_claim_in
 
-        return None if grouped else slot_claim_in(payload)
+        return None if goes_elsewhere else slot_claim_in(payload)
 
     def memory(self) -> Callable[[State], MemoryPart]:
         from goworkers_py.features.limits.memory import SlotTable

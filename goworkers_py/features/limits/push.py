@@ -26,8 +26,8 @@ class SlotTies(JobTies):
         slots = [SlotTie(slot_for(limit, *given, job_class), limit.holds) for given in asked.arguments()]
         return [{SLOTS: slots_field([slot])} for slot in slots]
 
-    def tie(self, fields: Mapping[str, Any], joins_group: bool) -> SlotClaim | None:
-        slots = () if joins_group else slots_of(fields)
+    def tie(self, fields: Mapping[str, Any], goes_elsewhere: bool) -> SlotClaim | None:
+        slots = () if goes_elsewhere else slots_of(fields)
         return SlotClaim(slots[0].slot, fields["jid"]) if slots else None
 
 

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 from zoneinfo import ZoneInfo
 
+from goworkers_py.api.job_writer import check_push
 from goworkers_py.api.request import PushRequest
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.core.errors import ArgumentError, ConfigError
@@ -152,8 +153,7 @@ def _job(periodic: _Pushes, release: Release, client: Callable[[], Client]) -> P
         args, kwargs = ([], periodic.dumped([])[1]) if callable(periodic.args) else periodic.arguments(0.0)
         payload.check_plain(args, "args")
         payload.check_plain(dict(kwargs), "kwargs")
-        for feature in FEATURES:
-            feature.check_push(periodic.options.said, kwargs)
+        check_push(PushRequest(periodic.queue, periodic.job_class, [args], periodic.options, kwargs))
     except (ArgumentError, ConfigError) as error:
         raise ConfigError(f"{periodic.place}: {error}") from None
     if not payload.encodable(periodic.name) or not periodic.name.isprintable():

@@ -24,7 +24,6 @@ from goworkers_py.core.outcome import (
     Reschedule,
     Retry,
 )
-from goworkers_py.features.groups.payload import group_of
 from goworkers_py.features.tracking.effects import NoteState
 from goworkers_py.features.tracking.record import (
     ENDED_S,
@@ -107,7 +106,7 @@ class Tracking:
             case Park(line):
                 return _noted(run, "waiting", f"line {line}", LIVE_S, in_queue)
             case Joined():
-                return _noted(run, "grouped", "", LIVE_S, (*in_queue, ("group", _group_name(message))))
+                return _noted(run, "grouped", "", LIVE_S, (*in_queue, ("group", outcome.group)))
             case Requeue():
                 return _noted(run, "waiting", "given back", LIVE_S, in_queue)
             case _:
@@ -170,11 +169,6 @@ def _noted(run: TrackedRun, state: StateWord, reason: str, life_s: int, fields: 
 def _failure(message: Message) -> Fields:
     kind, text = getattr(message, "failure", ("", ""))
     return (("error_class", kind), ("error_message", text[:LONGEST_ERROR])) if kind else ()
-
-
-def _group_name(message: Message) -> str:
-    found = group_of(message.fields, message.queue)
-    return "" if found is None else found.group.name
 
 
 def _class_of(message: Message) -> str:

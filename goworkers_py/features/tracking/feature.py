@@ -79,7 +79,7 @@ class TrackingFeature(Feature):
         tracker = Tracker(process.broker.part(Records), process.running, shared.outage, process.shown)
         return TrackedRuns(Tracking(plan.registry, plan.config, shared.clock.wall), tracker)
 
-    def tie_of_stored(self, payload: bytes, grouped: bool) -> Tie | None:
+    def tie_of_stored(self, payload: bytes, goes_elsewhere: bool) -> Tie | None:
         from goworkers_py.features.tracking.record import tracked_in
         from goworkers_py.features.tracking.tie import RecordTie
 

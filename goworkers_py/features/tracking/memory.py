@@ -13,7 +13,6 @@ from goworkers_py.brokers.memory.parts import Decision, MemoryMoved, MemoryPart,
 from goworkers_py.brokers.memory.published_push import PublishedPush
 from goworkers_py.brokers.memory.state import State
 from goworkers_py.core.job_state import ENDED, INDEXED, StateWord
-from goworkers_py.features.groups.group import GroupMembership
 from goworkers_py.features.tracking.contract import EndedPage, EndedPlace, Records, RunningMark
 from goworkers_py.features.tracking.effects import NoteState
 from goworkers_py.features.tracking.record import ENDED_S, LIVE_S, MOST_MOVES, V, job_in, live_s, read
@@ -91,8 +90,8 @@ class RecordTable(MemoryPart):
         self._born.put(tie.job.jid, published.number, life_s)
         places: tuple[tuple[str, str], ...] = (("queue", push.queue) if waiting else ("due", repr(push.at)),)
         state: StateWord = "waiting" if waiting else "scheduled"
-        if waiting and (membership := push.tie(GroupMembership)) is not None:
-            state, places = "grouped", (*places, ("group", membership.group.name))
+        if published.group:
+            state, places = "grouped", (*places, ("group", published.group))
         self.note(NoteState(tie.job, state, "pushed", life_s, places))
 
     def moved(self, move: MemoryMoved) -> None:

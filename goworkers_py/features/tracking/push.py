@@ -18,7 +18,7 @@ from goworkers_py.features.tracking.tie import RecordTie, record_tie
 
 
 class RecordTies(JobTies):
-    def tie(self, fields: Mapping[str, Any], joins_group: bool) -> RecordTie | None:
+    def tie(self, fields: Mapping[str, Any], goes_elsewhere: bool) -> RecordTie | None:
         return record_tie(fields)
 
 

@@ -79,7 +79,7 @@ class UniqueFeature(Feature):
 
     # --- brokers
 
-    def tie_of_stored(self, payload: bytes, grouped: bool) -> Tie | None:
+    def tie_of_stored(self, payload: bytes, goes_elsewhere: bool) -> Tie | None:
         from goworkers_py.features.unique.payload import claim_in
 
         return claim_in(payload)

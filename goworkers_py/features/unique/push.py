@@ -33,7 +33,7 @@ class LockTies(JobTies):
         kwargs = asked.kwargs or {}
         return [unique.field(unique.name(args, kwargs)) for args in asked.rows]
 
-    def tie(self, fields: Mapping[str, Any], joins_group: bool) -> LockClaim | None:
+    def tie(self, fields: Mapping[str, Any], goes_elsewhere: bool) -> LockClaim | None:
         lock = lock_of(fields)
         return None if lock is None else self._unique.claim(lock.name, fields["jid"], fields)
 

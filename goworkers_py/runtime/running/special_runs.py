@@ -16,6 +16,7 @@ from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.batches.payload import buried
 from goworkers_py.features.cancelling.service import Canceller
 from goworkers_py.features.chains.payload import CHAIN, chain_of
+from goworkers_py.features.groups.job_options import GROUP
 from goworkers_py.features.groups.payload import group_of
 from goworkers_py.features.groups.run import GroupMembers
 from goworkers_py.features.in_process import InProcess
@@ -24,7 +25,7 @@ from goworkers_py.policy.consequences import consequences, moved
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.running.rungs import GROUPED, Rung, Rungs, pause_where_ruby_cannot_read
 from goworkers_py.wire.message import Message
-from goworkers_py.wire.needs import FIELD, GROUP
+from goworkers_py.wire.needs import FIELD
 
 log = logging.getLogger("goworkers_py.job")
 
