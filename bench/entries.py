@@ -14,6 +14,8 @@ import goworkers_py as workers
 from bench.measure import LOOK_S, Site
 from bench.programs import Failed, Program
 from bench.systems import ASYNQ, KEYS, OURS, QUEUE, System
+from goworkers_py.features.batches.redis_part import batches_key
+from goworkers_py.features.chains.redis_part import chains_key
 from goworkers_py.features.periodic.redis_part import schedules_key
 
 THREADS, MANY_THREADS = 10, 200
@@ -172,8 +174,8 @@ OWN: dict[str, Entries] = {
     "tracked job": _pushed(noop.set(track=True).enqueue_bulk, "DBSIZE"),
     "scheduled job": _pushed(_schedule, "ZCARD", KEYS.schedule),
     "retry": _ran(fail.enqueue_bulk, "ZCARD", KEYS.retry),
-    f"job of a batch of {TOGETHER}": _pushed(_batch, "ZCARD", KEYS.batches, together=TOGETHER, each=TOGETHER),
-    f"link of a chain of {LINKS}": _pushed(_chain, "ZCARD", KEYS.chains, together=LINKS, each=LINKS),
+    f"job of a batch of {TOGETHER}": _pushed(_batch, "ZCARD", batches_key(KEYS), together=TOGETHER, each=TOGETHER),
+    f"link of a chain of {LINKS}": _pushed(_chain, "ZCARD", chains_key(KEYS), together=LINKS, each=LINKS),
     "job in the line of a limit": _pushed(in_line.enqueue_bulk, "LLEN", KEYS.line("limit:line")),
     "job with a place of its own in a limit": _pushed(with_key.enqueue_bulk, "DBSIZE"),
     "unique job that newer arguments replace": _pushed(

@@ -67,7 +67,8 @@ INTERNAL: Mapping[type, Collection[str]] = {
     workers.Target: ["fits"],
     workers.SQLitePersistence: ["counted", "now", "step"],
     workers.Inspector: ["check_unused_limit"],
-    type(workers.batches): ["begin", "hold", "let_go"],
+    type(workers.batches): ["begin", "hold", "idle", "let_go"],
+    type(workers.chains): ["idle"],
 }  # fmt: skip
 # A persistence does what the contract says. Its own page says what is special about it.
 FROM_CONTRACT = (workers.MemoryPersistence, workers.RedisPersistence, workers.SQLitePersistence)

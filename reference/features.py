@@ -12,6 +12,8 @@ from typing import Any
 
 from reference.markdown import Missing
 
+LONGEST_LINE = 120
+
 _OPTIONS = '''\
 """The options of jobs that features have. `make reference` writes this file out of the entries in `features`."""
 
@@ -20,15 +22,15 @@ from __future__ import annotations
 {imports}
 
 
-class FeatureOptions({options}total=False):
+{options}
     """Options that `@job`, `set()` and a push accept."""
 
 
-class FeatureOptionsOfCode({options_of_code}total=False):
+{options_of_code}
     """Options that only `@job` accepts."""
 
 
-class FeatureOptionsOfPush({options_of_push}total=False):
+{options_of_push}
     """Options that only `set()` and a push accept."""
 '''
 
@@ -40,7 +42,7 @@ from __future__ import annotations
 {imports}
 
 
-class FeatureVerbs({verbs}):
+{verbs}
     pass
 '''
 
@@ -52,7 +54,7 @@ from __future__ import annotations
 {imports}
 
 
-class FeatureMessage({parts}):
+{parts}
     __slots__ = ()
 '''
 
@@ -70,15 +72,15 @@ def modules(root: Path) -> Mapping[str, str]:
     return {
         "goworkers_py/features/job_options.py": _OPTIONS.format(
             imports=_imports("job_options", [*options, *of_code, *of_push]),
-            options="".join(f"{name}, " for _, name in options),
-            options_of_code="".join(f"{name}, " for _, name in of_code),
-            options_of_push="".join(f"{name}, " for _, name in of_push),
+            options=_class("FeatureOptions", options, "total=False"),
+            options_of_code=_class("FeatureOptionsOfCode", of_code, "total=False"),
+            options_of_push=_class("FeatureOptionsOfPush", of_push, "total=False"),
         ),
         "goworkers_py/features/verbs.py": _VERBS.format(
-            imports=_imports("admin", verbs), verbs=", ".join(name for _, name in verbs)
+            imports=_imports("admin", verbs), verbs=_class("FeatureVerbs", verbs)
         ),
         "goworkers_py/features/message_parts.py": _MESSAGE_PARTS.format(
-            imports=_imports("message", parts), parts=", ".join(name for _, name in parts)
+            imports=_imports("message", parts), parts=_class("FeatureMessage", parts)
         ),
     }
 
@@ -114,6 +116,15 @@ def _assigned(body: Sequence[ast.stmt], member: str) -> Any:
             if ast.unparse(target) == member:
                 return ast.literal_eval(node.value)
     return None
+
+
+def _class(name: str, bases: Sequence[tuple[str, str]], *more: str) -> str:
+    """The head of a class, as ruff formats it."""
+    arguments = [*(base for _, base in bases), *more]
+    line = f"class {name}({', '.join(arguments)}):"
+    if len(line) <= LONGEST_LINE:
+        return line
+    return "\n".join([f"class {name}(", *(f"    {argument}," for argument in arguments), "):"])
 
 
 def _imports(file: str, classes: Sequence[tuple[str, str]]) -> str:

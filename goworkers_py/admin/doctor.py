@@ -20,11 +20,9 @@ from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.admin.summary import Summary
 from goworkers_py.brokers.contracts.admin import Advice, Checks, Glance, Place
 from goworkers_py.brokers.contracts.fleet import QueueStats
-from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerFull, BrokerRefused, NoSuchDatabase, WrongType
 from goworkers_py.core.values import dataclass
 from goworkers_py.features import BY_NAME
-from goworkers_py.features.batches.findings import old_batches
 from goworkers_py.features.configuration.findings import config_findings
 from goworkers_py.features.groups.findings import group_findings
 from goworkers_py.observe.health_report import OF_SUSPECT, QUIET, STARTING, STOPPING
@@ -109,7 +107,6 @@ class Doctor:
             "parked": self._parked,
             **self._checks_of_features(),
             "outbox": self._outbox,
-            "batches": self._batches,
             "groups": self._groups,
             "go-workers": self._go_workers,
             "unreadable": self._unreadable,
@@ -220,10 +217,6 @@ class Doctor:
                 what = f"{pushes} to {outbox.name} wait in the outbox, the first for {outbox.latency_s:.0f} s"
                 todo = "look whether it serves; another broker also needs a process whose code configures an App for it"
                 yield Advice(PROBLEM, what, todo)
-
-    def _batches(self) -> Iterator[Advice]:
-        if self._inspector.knows_batches:
-            yield from old_batches(self._inspector.batches.all(), machine.time())
 
     def _groups(self) -> Iterator[Advice]:
         yield from group_findings(self._inspector, None if self._work is None else self._work.aggregates)

@@ -30,8 +30,6 @@ from goworkers_py.brokers.contracts.fleet import (
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core.command import Command
 from goworkers_py.features import FEATURES
-from goworkers_py.features.batches.admin import BatchList
-from goworkers_py.features.chains.admin import ChainList
 from goworkers_py.features.configuration.admin import CentralConfiguration
 from goworkers_py.features.verbs import FeatureVerbs
 
@@ -50,24 +48,9 @@ class Inspector(Jobs, FeatureVerbs, Audit, ExecutionMetrics):
         return self._broker.neighbours or NoNeighbours(self._broker.name)
 
     @property
-    def batches(self) -> BatchList:
-        """Shows batches and changes them: `inspector.batches.status(bid)`, as `workers.batches` does."""
-        return BatchList(lambda: self._broker)
-
-    @property
-    def chains(self) -> ChainList:
-        """Shows chains and cancels them: `inspector.chains.status(cid)`, as `workers.chains` does."""
-        return ChainList(lambda: self._broker)
-
-    @property
     def configurations(self) -> CentralConfiguration:
         """Shows central configurations and stores them: `inspector.configurations.newest()`."""
         return CentralConfiguration(self._broker)
-
-    @property
-    def knows_batches(self) -> bool:
-        """Whether the broker keeps batches: without them the methods of `batches` raise ConfigError."""
-        return Capability.BATCHES in self._broker.capabilities
 
     # --- queues
 

@@ -22,6 +22,7 @@ from goworkers_py.core.errors import ArgumentError, BatchEnded, BrokerError, Bro
 from goworkers_py.core.push_blocks import blocks_now, holding
 from goworkers_py.features import FEATURES
 from goworkers_py.features.batches.batch import BatchTie
+from goworkers_py.features.batches.contract import Batches
 from goworkers_py.features.batches.joining import joining
 from goworkers_py.features.batches.payload import batch_field
 from goworkers_py.wire import payload
@@ -243,7 +244,7 @@ class Client:
         joined = self.joins
         if joined is None:
             return asked
-        self._broker().require(Capability.BATCHES)
+        self._broker().require_part(Batches)
         if not joined.own and current_message() is not None and holding(self.home) is not None:
             raise ArgumentError(
                 "a push inside of atomic happens at the end of the job, when the block of its batch has ended: push "

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from goworkers_py.features.batches.api import Batch, OnEvent, OpenBatches
     from goworkers_py.features.batches.batch import Event
     from goworkers_py.features.cancelling.admin import CancelAnswer
-    from goworkers_py.features.chains.admin import ChainList
     from goworkers_py.features.chains.api import Chain, Parallel
+    from goworkers_py.features.chains.chain_list import ChainList
     from goworkers_py.links.handlers import Handlers
     from goworkers_py.wire.message import Timestamps
 
@@ -152,7 +152,7 @@ class Producer(ABC):
     @property
     def chains(self) -> ChainList:
         if self._chains is None:
-            from goworkers_py.features.chains.admin import ChainList
+            from goworkers_py.features.chains.chain_list import ChainList
 
             self._chains = ChainList(lambda: self.broker)
         return self._chains

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.contracts.transport import Transport
     from goworkers_py.config.options import Config
     from goworkers_py.core.fence import Fence
-    from goworkers_py.features.batches.contract import Batches
     from goworkers_py.features.cancelling.contract import Cancels
-    from goworkers_py.features.chains.contract import Chains
     from goworkers_py.features.configuration.contract import Configurations
     from goworkers_py.features.feature import Feature, PartMaker
 
@@ -41,8 +39,6 @@ class Capability(enum.Enum):
     CONTROL = "commands to processes"  # has `control` and `cancels`
     ADMIN = "lists of jobs"  # has `admin`
     METRICS = "runs of each class by the minute"  # has `metrics`
-    BATCHES = "batches"  # has `batches`, with CONTROL; the transport counts in the steps of the push and of the end
-    CHAINS = "chains"  # has `chains`, with BATCHES; the transport pushes the next link in the step of an end
     ORDER = "jobs in the order of their pushes"  # those of a queue; without it, they are in this order as a rule only
     SHARED = "jobs that several processes share"  # what one process publishes, another can consume
     LASTING = "jobs that outlive their process"  # a power failure is another matter: say in your docs what it loses
@@ -83,8 +79,6 @@ class Broker:
     recoverable: Recoverable
     control: Control
     cancels: Cancels
-    batches: Batches
-    chains: Chains
     admin: Admin
     metrics: Metrics
     neighbours: Neighbours | None = None

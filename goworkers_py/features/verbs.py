@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from goworkers_py.features.batches.admin import BatchVerbs
+from goworkers_py.features.chains.admin import ChainVerbs
 from goworkers_py.features.commands.admin import CallVerbs
 from goworkers_py.features.groups.admin import GroupVerbs
 from goworkers_py.features.limits.admin import LimitVerbs
@@ -11,5 +13,15 @@ from goworkers_py.features.tracking.admin import RecordVerbs
 from goworkers_py.features.unique.admin import LockVerbs
 
 
-class FeatureVerbs(RecordVerbs, LockVerbs, LimitVerbs, GroupVerbs, CallVerbs, PeriodicVerbs, ElectionVerbs):
+class FeatureVerbs(
+    RecordVerbs,
+    LockVerbs,
+    LimitVerbs,
+    ChainVerbs,
+    BatchVerbs,
+    GroupVerbs,
+    CallVerbs,
+    PeriodicVerbs,
+    ElectionVerbs,
+):
     pass

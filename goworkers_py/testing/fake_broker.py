@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar, cast
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.recoverable import Presence
@@ -21,13 +22,11 @@ from goworkers_py.core.effect import Effect, EnclosingEffect, PushJobs
 from goworkers_py.core.errors import NoResult
 from goworkers_py.core.identity import new_identity
 from goworkers_py.core.outcome import Joined, Outcome
-from goworkers_py.features import FEATURES
-from goworkers_py.features.batches.memory import MemoryBatches
-from goworkers_py.features.chains.chain import NewChain
-from goworkers_py.features.chains.memory import MemoryChains
+from goworkers_py.features import FEATURES, feature_of
 from goworkers_py.runtime.alive.lease import Lease
 
 AtOnce = Callable[[bytes], bytes]
+P = TypeVar("P")
 
 
 class BlockState(State):
@@ -100,25 +99,22 @@ def _pushes_of(effect: Effect) -> Iterator[Push]:
             yield from _pushes_of(inner)
 
 
-class FakeBatches(MemoryBatches):
-    def __init__(self, state: State, published: Callable[[], None]) -> None:
-        super().__init__(state)
+class _PushingPart:
+    """A part of a feature some of whose verbs push jobs."""
+
+    def __init__(self, part: object, verbs: Collection[str], published: Callable[[], None]) -> None:
+        self._part = part
+        self._verbs = verbs
         self._published = published
 
-    def let_go(self, bid: str, hold: str, to: Sequence[str] = ()) -> None:
-        super().let_go(bid, hold, to)
-        self._published()  # it may have pushed callbacks
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._part, name)
+        return partial(self._publish, value) if name in self._verbs else value
 
-
-class FakeChains(MemoryChains):
-    def __init__(self, state: State, published: Callable[[], None]) -> None:
-        super().__init__(state)
-        self._published = published
-
-    def push(self, new: NewChain) -> bool:
-        pushed = super().push(new)
+    def _publish(self, verb: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        answer = verb(*args, **kwargs)
         self._published()
-        return pushed
+        return answer
 
 
 class FakeBroker(MemoryBroker):
@@ -151,9 +147,12 @@ class FakeBroker(MemoryBroker):
         self._parts = {}  # those of features, which know the state of before
         super().__init__(state, self._limits, math.inf)
         self.transport = FakeTransport(state, self.endings, self._at_once, self._published)
-        self.batches = FakeBatches(state, self._published)
-        self.chains = FakeChains(state, self._published)
         self.recoverable.beat(Presence(self.lease.identity, {}))
+
+    def part(self, contract: type[P]) -> P | None:
+        found = super().part(contract)
+        pushing = [verb for verb, step in feature_of(contract).steps().items() if step.pushes]
+        return cast(P, _PushingPart(found, pushing, self._published)) if pushing else found
 
     def queues_in_order(self) -> list[str]:
         """The queues with jobs: first the one whose next job came into its queue before those of the others."""

@@ -36,7 +36,7 @@ class ProcessKilled(BaseException):
 class Step:
     """A step that a job has made."""
 
-    kind: str  # push, yield, batch, cancel, line, or of a feature
+    kind: str  # push, yield, cancel, line, or of a feature
     about: str = ""  # the class that was pushed, the name of the limit, ...
     where: str = ""  # file and line of the program
 
@@ -53,6 +53,7 @@ class StepKind:
     about: Callable[[Arguments], str] = lambda _: ""
     ignored_when_dead: bool = False  # the code of a job that cleans up; any other call raises ProcessKilled again
     by_worker: bool = False  # for the code of the job: no line of the program makes it
+    pushes: bool = False  # it may push jobs, which run at once inside of `inline`
 
 
 @dataclass(frozen=True)
@@ -72,24 +73,16 @@ def _pushed(args: Arguments) -> str:
     return ", ".join(classes) if len(jobs) == 1 else f"{len(jobs)} jobs: {', '.join(classes)}"
 
 
-def _of_batch(verb: str, has_done: Callable[[Any], bool] = bool) -> StepKind:
-    return StepKind("batch", has_done, lambda _: verb.replace("_", " "))
-
-
 # By the part of the broker and its verb.
 _STEPS = {
     ("transport", "publish"): StepKind("push", bool, _pushed),
-    ("chains", "push"): StepKind("push", bool, lambda _: "chains"),
-    ("chains", "cancel"): StepKind("cancel", bool, lambda _: "chains"),
     ("cancels", "ask"): StepKind("cancel", about=lambda _: "cancels"),
-    **{("batches", verb): _of_batch(verb) for verb in ("open", "hold", "cancel", "close")},
-    ("batches", "let_go"): _of_batch("let_go", lambda _: True),
 }
 # A line counts as a step at most this often in one run.
 MOST_OF_A_LINE = 2
 # All that the code of a job may ask, beside the parts of features. Not the beats of its blocks, which a thread of ours
 # sends.
-_PARTS = "transport", "chains", "batches", "cancels", "admin"
+_PARTS = "transport", "cancels", "admin"
 # Modules between the job's code and a step.
 _BETWEEN = {"goworkers_py", "contextlib", "asyncio", "concurrent", "threading"}
 

@@ -24,7 +24,6 @@ from goworkers_py.features.unique.contract import Locks
 PARTS = {
     "store": Capability.STORE, "recoverable": Capability.LEASES, "control": Capability.CONTROL,
     "cancels": Capability.CONTROL, "admin": Capability.ADMIN, "metrics": Capability.METRICS,
-    "batches": Capability.BATCHES, "chains": Capability.CHAINS,
 }  # fmt: skip
 
 
@@ -88,14 +87,14 @@ class OtherBroker(Broker):
 def test_a_capability_without_its_part_is_told() -> None:
     broker = OtherBroker()
     assert _wrong_parts(broker) == []
-    broker.capabilities = frozenset({Capability.CHAINS})
-    assert _wrong_parts(broker) == ["other declares CHAINS, but has no `chains`: leave CHAINS out"]
+    broker.capabilities = frozenset({Capability.ADMIN})
+    assert _wrong_parts(broker) == ["other declares ADMIN, but has no `admin`: leave ADMIN out"]
     broker.store = None  # type: ignore[assignment]
-    broker.batches = object()  # type: ignore[assignment]
-    broker.chains = None  # type: ignore[assignment]
+    broker.recoverable = object()  # type: ignore[assignment]
+    broker.admin = None  # type: ignore[assignment]
     assert _wrong_parts(broker) == [
-        "other has `batches`, but does not declare BATCHES: add it to `capabilities`",
-        "other declares CHAINS, but has no `chains`: leave CHAINS out",
+        "other has `recoverable`, but does not declare LEASES: add it to `capabilities`",
+        "other declares ADMIN, but has no `admin`: leave ADMIN out",
     ]
 
 

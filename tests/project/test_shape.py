@@ -30,15 +30,13 @@ EXEMPT = {"__init__", "api.app", "api.producer", "testing.persistence"}
 STILL_IMPORT = {
     "admin.again", "admin.doctor", "admin.inspector", "admin.job_lookup", "admin.jobs", "api.client", "api.job",
     "api.job_writer", "api.planning", "api.runner", "brokers.absent", "brokers.contracts.fleet",
-    "brokers.memory.admin", "brokers.memory.broker", "brokers.memory.jobs", "brokers.memory.state",
-    "brokers.rabbitmq.settlement", "brokers.redis.admin.line_jobs", "brokers.redis.admin.set_jobs",
-    "brokers.redis.broker", "brokers.redis.fleet.stats", "brokers.redis.queues.line_entry", "cli.base",
-    "cli.config", "cli.job", "config.loader", "links.interruption", "links.perform", "policy.poison",
-    "runtime.alive.reporter", "runtime.assembly", "runtime.launcher", "runtime.recovering.recoverer",
-    "runtime.running.guard", "runtime.running.special_runs", "runtime.services", "runtime.settling.settler",
-    "testing.fake_broker", "testing.runner", "testing.sandbox", "testing.steps", "web.views.all_views",
-    "web.views.job_actions", "web.views.job_facts", "web.views.running_jobs", "wire.containers", "wire.message",
-    "wire.process_record",
+    "brokers.memory.broker", "brokers.memory.jobs", "brokers.memory.state", "brokers.rabbitmq.settlement",
+    "brokers.redis.admin.line_jobs", "brokers.redis.admin.set_jobs", "brokers.redis.broker",
+    "brokers.redis.queues.line_entry", "cli.base", "cli.config", "cli.job", "config.loader", "links.interruption",
+    "links.perform", "policy.poison", "runtime.alive.reporter", "runtime.assembly", "runtime.launcher",
+    "runtime.recovering.recoverer", "runtime.running.guard", "runtime.running.special_runs", "runtime.services",
+    "runtime.settling.settler", "testing.runner", "testing.sandbox", "testing.steps", "web.views.all_views",
+    "web.views.job_actions", "web.views.running_jobs", "wire.containers", "wire.message", "wire.process_record",
 }  # fmt: skip
 STILL_SPELL: set[str] = set()
 # Options of @job and fields of payloads.

@@ -18,8 +18,10 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.features.batches.batch import EVENTS, Callback, Membership, NewBatch
+from goworkers_py.features.batches.contract import Batches
 from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.batches.payload import batch_field
+from goworkers_py.features.chains.contract import Chains
 
 FAR = 4e9  # epoch seconds
 TO = ("cb",)
@@ -42,18 +44,26 @@ class Scene:
         self.broker = broker
         self.redis = redis
 
+    @property
+    def batches(self) -> Batches:
+        return self.broker.require_part(Batches)
+
+    @property
+    def chains(self) -> Chains:
+        return self.broker.require_part(Chains)
+
     def open(self, bid: str = "b", jobs: int = 0) -> Membership:
         """A batch that the program keeps open. It has so many jobs."""
         member = Membership(bid, TO)
         callbacks = {event: Callback("cb", job(jid=f"{event} of {bid}")) for event in EVENTS}
-        self.broker.batches.open(NewBatch(member, "", "hold", callbacks))
+        self.batches.open(NewBatch(member, "", "hold", callbacks))
         self.redis.hincrby(f"pyworkers:batch:{bid}", "total", jobs)
         return member
 
     def member(self, **ties: object) -> bytes:
         """The only job of a batch."""
         member = self.open(jobs=1)
-        self.broker.batches.let_go("b", "hold", TO)
+        self.batches.let_go("b", "hold", TO)
         return job(jid="1", queue="q", pyworkers={"v": 1, "needs": [], **batch_field(member), **ties})
 
     def hold(self, payload: bytes) -> bytes:
@@ -78,7 +88,7 @@ class Scene:
         return self.redis.zrange(name, 0, -1) if name in _PLACES else []
 
     def batch(self, bid: str = "b") -> tuple[int, int, int, int, str]:
-        told = self.broker.batches.status(bid)
+        told = self.batches.status(bid)
         assert told is not None
         return told.total, told.succeeded, told.failed, told.cancelled, told.state
 

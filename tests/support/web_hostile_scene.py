@@ -18,6 +18,7 @@ from goworkers_py import App
 from goworkers_py.brokers.redis.queues.line_entry import written
 from goworkers_py.core.effect import Push
 from goworkers_py.features.batches.batch import Membership, NewBatch
+from goworkers_py.features.batches.contract import Batches
 from goworkers_py.features.groups.group import Group, GroupMembership
 from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import LimitSettings
@@ -108,7 +109,7 @@ def _other_records(pipe: Any, name: str, number: int, now: float) -> None:
 def _named(app: App, name: str, number: int) -> None:
     """What the product itself makes under such a name."""
     broker = app.broker
-    broker.batches.open(NewBatch(Membership(f"b{number}{name.replace('.', ',')}", (name,)), name, "hold"))
+    broker.require_part(Batches).open(NewBatch(Membership(f"b{number}{name.replace('.', ',')}", (name,)), name, "hold"))
     broker.require_part(Limits).declare([LimitSettings(name, 2, None)])
     group = Group(name, name, name)
     broker.transport.publish([Push(name, job(queue=name, **{"class": name}), ties=(GroupMembership(group),))])

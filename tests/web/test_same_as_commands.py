@@ -14,6 +14,7 @@ from web_scene import GROUP, Scene
 from wsgi_client import Client
 
 from goworkers_py import App
+from goworkers_py.features.batches.contract import Batches
 from goworkers_py.features.groups.group import OwnSettings
 from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import Rate
@@ -136,7 +137,7 @@ def prepare(app: App, redis: redis_py.Redis, scene: Scene, before: str) -> None:
         "paused": lambda: inspector.pause_periodic("nightly"),
         "rule set": lambda: inspector.set_periodic("nightly", cron="1 1 * * *", args=[1]),
         "no process": lambda: forget_processes(redis),
-        "held": lambda: app.broker.batches.hold(scene.bid, "a program"),
+        "held": lambda: app.broker.require_part(Batches).hold(scene.bid, "a program"),
         "group set": lambda: inspector.set_group(GROUP, OwnSettings(60.0, 600.0, 5)),
         "rate": lambda: inspector.set_limit("stripe", 4, Rate(1, 5_000_000.0, 2)),
         "places": lambda: take_place(app),

@@ -10,8 +10,6 @@ from typing import Any, Literal
 import simplejson
 
 from goworkers_py.core.values import NamedTuple, dataclass
-from goworkers_py.features.batches.batch import BatchFigures
-from goworkers_py.features.chains.chain import ChainFigures
 from goworkers_py.features.configuration.stored_config import ConfigInForce
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -51,11 +49,11 @@ class Stats:
     groups: int = 0  # of jobs that wait to be aggregated
     grouped: int = 0  # their members
     oldest_grouped_s: int = 0  # how long the first of these has waited
-    batches: int = 0  # that are open, see `features.batches.batch.BatchFigures`
+    batches: int = 0  # that are open
     batch_pending: int = 0  # their jobs that have not ended
     oldest_batch_s: int = 0  # since the first of them was opened
     failed_batches: int = 0  # that have ended, with jobs that failed for good
-    chains: int = 0  # that run, see `features.chains.chain.ChainFigures`
+    chains: int = 0  # that run
     oldest_link_s: int = 0  # since the link was pushed that is at work for the longest time
     stopped_chains: int = 0
     limits: dict[str, int] = field(default_factory=dict)  # jobs that wait, by the name of the limit
@@ -74,19 +72,6 @@ class Stats:
         partitions = {name: stats and cls.of(stats) for name, stats in fields.get("partitions", {}).items()}
         queues = [QueueStats(**queue) for queue in fields["queues"]]
         return cls(**{**fields, "queues": queues, "partitions": partitions})
-
-
-def shape_counts(batches: BatchFigures, chains: ChainFigures) -> dict[str, Any]:
-    """The fields of Stats about batches and chains."""
-    return {
-        "batches": batches.batches,
-        "batch_pending": batches.pending,
-        "oldest_batch_s": batches.oldest_s,
-        "failed_batches": batches.failed,
-        "chains": chains.chains,
-        "oldest_link_s": chains.oldest_s,
-        "stopped_chains": chains.stopped,
-    }
 
 
 class Counts(NamedTuple):

@@ -16,7 +16,6 @@ from goworkers_py.brokers.contracts.fleet import (
     QueueStats,
     Running,
     Stats,
-    shape_counts,
 )
 from goworkers_py.brokers.memory.jobs import MemoryJobs
 from goworkers_py.brokers.memory.lease_record import LeaseRecord, Shown
@@ -28,10 +27,6 @@ from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.levels import is_paused
-from goworkers_py.features.batches.batch import BatchFigures
-from goworkers_py.features.batches.memory import BatchTable
-from goworkers_py.features.chains.chain import ChainFigures
-from goworkers_py.features.chains.memory import ChainTable
 from goworkers_py.policy.lines import waiting_by_owner
 from goworkers_py.wire.audit_record import read_entry
 from goworkers_py.wire.stored_job import StoredJob
@@ -92,8 +87,6 @@ class MemoryAdmin(Admin):
         state = self._state
         with state.lock:
             now = state.clock()
-            batches = BatchFigures.of(state.part(BatchTable).entries(), now)
-            chains = ChainFigures.of(state.part(ChainTable).entries(), now)
             return Stats(
                 processed=state.processed,
                 failed=state.failed,
@@ -105,7 +98,6 @@ class MemoryAdmin(Admin):
                 queues=self._queue_stats(),
                 parked=sum(map(len, state.lines.values())),
                 outbox=sum(map(len, state.outboxes.values())),
-                **shape_counts(batches, chains),
                 limits=waiting_by_owner((name, len(jobs)) for name, jobs in state.lines.items()),
             )
 

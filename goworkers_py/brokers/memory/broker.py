@@ -20,9 +20,7 @@ from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.options import Config
 from goworkers_py.core.fence import Fence
 from goworkers_py.core.timing import TIMING
-from goworkers_py.features.batches.memory import MemoryBatches
 from goworkers_py.features.cancelling.memory import MemoryCancels
-from goworkers_py.features.chains.memory import MemoryChains
 
 log = logging.getLogger(__name__)
 
@@ -59,8 +57,6 @@ class MemoryBroker(Broker):
         self.recoverable = MemoryLeases(state, dead_limits, lease_s)
         self.control = MemoryControl(state)
         self.cancels = MemoryCancels(state)
-        self.chains = MemoryChains(state)
-        self.batches = MemoryBatches(state)
         self.admin = MemoryAdmin(state, dead_limits)
 
     @classmethod

@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.redis.fleet.control import RedisControl
     from goworkers_py.brokers.redis.fleet.metric_reader import MetricReader
     from goworkers_py.brokers.redis.neighbours import RedisNeighbours
-    from goworkers_py.features.batches.redis import RedisBatches
     from goworkers_py.features.cancelling.redis import RedisCancels
-    from goworkers_py.features.chains.redis import RedisChains
     from goworkers_py.features.configuration.redis import RedisConfigurations
 
 log = logging.getLogger(__name__)
@@ -65,22 +63,10 @@ def _admin(broker: RedisBroker) -> RedisAdmin:
     return RedisAdmin(broker.connections, broker.keys, broker.dead_limits, follow)
 
 
-def _batches(broker: RedisBroker) -> RedisBatches:
-    from goworkers_py.features.batches.redis import RedisBatches
-
-    return RedisBatches(broker.connections, broker.keys)
-
-
 def _cancels(broker: RedisBroker) -> RedisCancels:
     from goworkers_py.features.cancelling.redis import RedisCancels
 
     return RedisCancels(broker.connections, broker.keys, broker.listener)
-
-
-def _chains(broker: RedisBroker) -> RedisChains:
-    from goworkers_py.features.chains.redis import RedisChains
-
-    return RedisChains(broker.connections, broker.keys)
 
 
 def _configurations(broker: RedisBroker) -> RedisConfigurations:
@@ -119,9 +105,7 @@ class RedisBroker(Broker):
     )
 
     admin = _late(_admin)
-    batches = _late(_batches)
     cancels = _late(_cancels)
-    chains = _late(_chains)
     configurations = _late(_configurations)
     control = _late(_control)
     metrics = _late(_metrics)

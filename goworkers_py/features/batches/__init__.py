@@ -9,7 +9,8 @@ batch around it. So a batch holds numbers only, whatever its size.
 - `late_pushes`: a push that was held back until its batch had ended.
 - `run`: the short cut of jobs that are in a batch and are nothing else.
 - `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`: brokers that do it.
-- `api`: `workers.batch`. `admin`: `workers.batches`. `commands`, `views`, `findings`, `access`: people.
+- `api`: `workers.batch`. `batch_list`: `workers.batches`. `admin`: verbs of the inspector. `commands`, `views`,
+  `findings`, `metrics`, `access`: people. `steps`: blocks of batches in `crash_points`.
 
 For users: docs/batches.md.
 """

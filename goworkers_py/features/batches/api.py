@@ -13,8 +13,8 @@ from goworkers_py.config.option_values import is_life, whole_seconds
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError, BatchEnded, BrokerError, BrokerUnavailable
 from goworkers_py.core.push_blocks import holding
-from goworkers_py.features.batches.admin import BatchList
 from goworkers_py.features.batches.batch import MOST_LEVELS, BatchStatus, Callback, Event, Membership, NewBatch, new_bid
+from goworkers_py.features.batches.batch_list import BatchList
 from goworkers_py.features.batches.joining import Join, JoinedBatch
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import current_message

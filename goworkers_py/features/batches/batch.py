@@ -6,8 +6,7 @@ a job follow from its payload.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Literal
 
@@ -26,8 +25,6 @@ OPEN_LIFE_S = 90 * 86_400
 RETAIN_S = 86_400
 # The newest deaths of its jobs that a batch tells.
 MOST_DEATHS = 100
-# The figures of batches, and those of chains, look at so many.
-MOST_FOR_FIGURES = 500
 
 
 def new_bid(parent: str = "") -> str:
@@ -129,20 +126,3 @@ class BatchStatus:
     def progress(self) -> float:
         """The share of its jobs that have ended, from 0 to 1."""
         return self.ended / self.total if self.total else float(self.ended_at is not None)
-
-
-class BatchFigures(NamedTuple):
-    """Of MOST_FOR_FIGURES batches, those first to which nothing has happened for the longest time."""
-
-    batches: int  # that are open
-    pending: int  # their jobs that have not ended
-    oldest_s: int  # since the first of them was opened
-    failed: int  # batches that have ended, with jobs that failed for good
-
-    @classmethod
-    def of(cls, entries: Iterable[BatchStatus], now: float) -> BatchFigures:
-        found = list(itertools.islice(entries, MOST_FOR_FIGURES))
-        unended = [batch for batch in found if batch.ended_at is None]
-        first = min((batch.at for batch in unended), default=now)
-        failed = sum(batch.ended_at is not None and batch.failed > 0 for batch in found)
-        return cls(len(unended), sum(batch.pending for batch in unended), max(0, int(now - first)), failed)

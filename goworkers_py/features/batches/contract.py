@@ -22,6 +22,7 @@ Every verb may be called again after that.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Protocol
 
 from goworkers_py.features.batches.batch import BatchStatus, Death, NewBatch
@@ -59,3 +60,8 @@ class Batches(Protocol):
     def entries(self) -> Iterator[BatchStatus]:
         """Yields the batches in the order in which they will be forgotten, the last one first: the open and the failed
         ones, the last changed first, and then the others."""
+
+    def idle(self, count: int) -> list[BatchStatus]:
+        """For figures: returns so many batches, first the open and the failed ones. If there are more of these, a
+        broker that can tell returns those to which nothing has happened for the longest time."""
+        return [*islice(self.entries(), count)]

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from goworkers_py.features.feature import Feature, Follow
 
 if TYPE_CHECKING:
     import click
 
+    from goworkers_py.admin.doctor import OurWork
+    from goworkers_py.admin.inspector import Inspector
     from goworkers_py.brokers.broker import Broker
+    from goworkers_py.brokers.contracts.admin import Checks
     from goworkers_py.brokers.memory.parts import MemoryPart
     from goworkers_py.brokers.memory.state import State
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.core.effect import Push
+    from goworkers_py.features.batches.contract import Batches
+    from goworkers_py.testing.steps import StepKind
+    from goworkers_py.web.gauges import OfFleet, OfProcesses
+    from goworkers_py.web.site.table import FeaturePages
 
 
 class BatchesFeature(Feature):
     """Jobs whose ends are counted together, with callbacks at the end."""
 
     name = "batches"
+    contract, kept = "Batches", "batches"
+    verbs = "BatchVerbs"
 
     def followers(self) -> Mapping[str, Follow]:
         from goworkers_py.features.batches.end import of_batch
@@ -30,11 +39,28 @@ class BatchesFeature(Feature):
         return {BATCH: of_batch}
 
     def refused_late(self, pushes: Sequence[Push], broker: Callable[[], Broker]) -> Sequence[Push]:
+        from goworkers_py.features.batches.contract import Batches
         from goworkers_py.features.batches.late_pushes import in_no_batch
 
-        return in_no_batch(pushes, lambda: broker().batches)
+        return in_no_batch(pushes, lambda: broker().require_part(Batches))
 
     # --- brokers
+
+    def part(self, family: str) -> Callable[[Any], Batches] | None:
+        if family == "redis":
+            from goworkers_py.features.batches.redis import RedisBatches
+
+            return lambda broker: RedisBatches(broker.connections, broker.keys)
+        if family == "memory":
+            from goworkers_py.features.batches.memory import MemoryBatches
+
+            return lambda broker: MemoryBatches(broker.state)
+        return None
+
+    def steps(self) -> Mapping[str, StepKind]:
+        from goworkers_py.features.batches.steps import STEPS
+
+        return STEPS
 
     def memory(self) -> Callable[[State], MemoryPart]:
         from goworkers_py.features.batches.memory import BatchTable
@@ -54,6 +80,26 @@ class BatchesFeature(Feature):
     # --- people
 
     commands = ("batches",)
+
+    def checks(self, inspector: Inspector, work: OurWork | None) -> Checks:
+        from goworkers_py.features.batches.findings import batch_findings
+
+        return {"batches": lambda: batch_findings(inspector)}
+
+    def figures(self, inspector: Inspector) -> Mapping[str, int]:
+        from goworkers_py.features.batches.metrics import figures
+
+        return figures(inspector)
+
+    def gauges(self) -> Collection[OfProcesses | OfFleet]:
+        from goworkers_py.features.batches.metrics import GAUGES
+
+        return GAUGES
+
+    def pages(self) -> FeaturePages:
+        from goworkers_py.features.batches.views import PAGES
+
+        return PAGES
 
     def command(self, name: str) -> click.Command:
         from goworkers_py.features.batches.commands import batches

@@ -1,4 +1,4 @@
-"""Finds batches that do not end."""
+"""The doctor's check of batches: those that do not end."""
 
 from __future__ import annotations
 
@@ -6,13 +6,21 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from goworkers_py.admin.filter import counted
+from goworkers_py.admin.inspector import Inspector
 from goworkers_py.brokers.contracts.admin import Advice
+from goworkers_py.core import machine
 from goworkers_py.features.batches.batch import BatchStatus
+from goworkers_py.features.batches.contract import Batches
 
 # A batch that is open for longer may have lost its opener, or its jobs.
 LONG_OPEN_S = 3 * 86_400
 # So many batches are looked at.
 MOST_READ = 1_000
+
+
+def batch_findings(inspector: Inspector) -> Iterator[Advice]:
+    if inspector.has(Batches):
+        yield from old_batches(inspector.batches.all(), machine.time())
 
 
 def old_batches(batches: Iterable[BatchStatus], now: float) -> Iterator[Advice]:

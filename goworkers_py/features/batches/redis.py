@@ -10,6 +10,7 @@ from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import Argument, Script, as_number, text
 from goworkers_py.brokers.redis.driver.replies import one_of
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core import machine
 from goworkers_py.core.effect import KEPT_S
 from goworkers_py.features.batches import payload as wire
 from goworkers_py.features.batches.batch import EVENTS, RETAIN_S, BatchStatus, Death, Membership, NewBatch
@@ -71,10 +72,9 @@ class RedisBatches(Batches):
             seen.update(bids)
             yield from (status for status in self._read(bids) if status is not None)
 
-    def idle(self, count: int, now: float) -> list[BatchStatus]:
-        """The batches that go on or have failed, first those to which nothing has happened for the longest time. The
-        broker forgets those that have ended well before."""
-        asked = "ZRANGEBYSCORE", batches_key(self._keys), now + RETAIN_S, "+inf", "LIMIT", 0, count
+    def idle(self, count: int) -> list[BatchStatus]:
+        """The broker forgets those that have ended well before the others."""
+        asked = "ZRANGEBYSCORE", batches_key(self._keys), machine.time() + RETAIN_S, "+inf", "LIMIT", 0, count
         return [status for status in self._read([*map(text, self._connections.call(*asked))]) if status is not None]
 
     def _read(self, bids: Sequence[str]) -> list[BatchStatus | None]:

@@ -1,37 +1,40 @@
-"""Batches and chains: how far they have come, what has failed; cancel, close."""
+"""Batches: how far they have come, what has failed; cancel, close."""
 
 from __future__ import annotations
 
-from goworkers_py.brokers.broker import Capability
+import re
+from collections.abc import Iterator
+
 from goworkers_py.features.batches.batch import BatchStatus
+from goworkers_py.features.batches.contract import Batches
+from goworkers_py.features.batches.payload import batch_of
 from goworkers_py.web.http.errors import Refused
 from goworkers_py.web.http.params import YES_NO, Param
+from goworkers_py.web.site.showing import cut
 from goworkers_py.web.site.sorting import Columns
-from goworkers_py.web.site.table import Action, ActionDone, Data, View
+from goworkers_py.web.site.table import Action, ActionDone, Data, FeaturePages, Hit, View
 from goworkers_py.web.site.visit import Visit
+from goworkers_py.web.views.find import LONGEST_NAME
 from goworkers_py.web.views.offered import entries
+from goworkers_py.wire.message import Message
 
 BID = Param("bid", "id of the batch", needed=True)
-CID = Param("cid", "id of the chain", needed=True)
 MOST = 200
+_LIKE_A_BID = re.compile(r"[0-9a-f]{16}(\.[0-9a-f]{16})*").fullmatch
 
 BATCHES = Columns(
     "state", "total", "pending", "failed", "at", name=lambda batch: batch["name"] or batch["bid"],
     progress=lambda batch: batch["ended"] / batch["total"] if batch["total"] else None,
 )  # fmt: skip
-CHAINS = Columns(
-    "cid", "state", "link", "job_class", "at",
-    progress=lambda chain: 1.0 if chain.state == "ended" else max(0, chain.link - 1) / (chain.links or 1),
-)  # fmt: skip
 
 
 def batches(visit: Visit) -> Data:
     """The batches, the last changed first; those that have ended without failed jobs come last."""
-    found = entries(visit, "batches", Capability.BATCHES, visit.inspector.batches.all, MOST)
+    found = entries(visit, "batches", Batches, visit.inspector.batches.all, MOST)
     return {
         "batches": BATCHES.sorted([_fields(batch) for batch in found], visit.args["sort"]),
         "most": MOST,
-        "offered": visit.inspector.has(Capability.BATCHES),
+        "offered": visit.inspector.has(Batches),
     }
 
 
@@ -71,45 +74,35 @@ def _ask_close(visit: Visit) -> str:
     return f"End batch {visit.args['bid']} now, although jobs of it may still run?" if visit.args["force"] else ""
 
 
-def chains(visit: Visit) -> Data:
-    """The chains, the last changed first; those that have ended come last."""
-    found = entries(visit, "chains", Capability.CHAINS, visit.inspector.chains.all, MOST)
-    return {
-        "chains": CHAINS.sorted(found, visit.args["sort"]),
-        "most": MOST,
-        "offered": visit.inspector.has(Capability.CHAINS),
-    }
+def _finds(visit: Visit, text: str) -> Iterator[Hit]:
+    if _LIKE_A_BID(text) and visit.inspector.has(Batches):
+        found = visit.inspector.batches.status(text)
+        if found is not None:
+            yield Hit(cut(found.name or text, LONGEST_NAME), "batch", visit.link("/batch", bid=text))
 
 
-def chain(visit: Visit) -> Data:
-    """One chain: which of its links is at work, and why it has stopped if it has."""
-    cid = visit.args["cid"]
-    found = visit.inspector.chains.status(cid)
-    if found is None:
-        raise Refused(404, f"there is no chain {cid}, or not any more")
-    return {"chain": found}
+def _job_facts(message: Message | None, line: str) -> Data:
+    member = None if message is None else batch_of(message.fields)
+    return {"batch": "" if member is None else member.bid}
 
 
-def _cancel_chain(visit: Visit) -> ActionDone:
-    """Cancels a chain: its link that waits does not run, one that runs is interrupted, no other is pushed."""
-    cid = visit.args["cid"]
-    done = visit.inspector.chains.cancel(cid)
-    return ActionDone(f"chain {cid} " + ("is cancelled" if done else "had ended before, or is not there"), int(done))
-
-
-VIEWS = [
-    View("/batches", "Batches", "batches.html", batches, (BATCHES.param,), menu="Batches"),
-    View("/batch", "Batch", "batch.html", batch, (BID,), "/batches"),
-    View("/chains", "Chains", "chains.html", chains, (CHAINS.param,), menu="Chains"),
-    View("/chain", "Chain", "chain.html", chain, (CID,), "/chains"),
-]
-ACTIONS = [
-    Action("/batch/cancel", _cancel_batch, (BID,), lambda visit: f"Cancel batch {visit.args['bid']} with its jobs?"),
-    Action(
-        "/batch/close",
-        _close_batch,
-        (BID, Param("force", "end it now, also with jobs that have not ended", YES_NO, default=False)),
-        _ask_close,
-    ),
-    Action("/chain/cancel", _cancel_chain, (CID,), lambda visit: f"Cancel chain {visit.args['cid']}?"),
-]
+PAGES = FeaturePages(
+    views=[
+        View("/batches", "Batches", "batches.html", batches, (BATCHES.param,), menu="Batches", tag="batch"),
+        View("/batch", "Batch", "batch.html", batch, (BID,), "/batches"),
+    ],
+    actions=[
+        Action(
+            "/batch/cancel", _cancel_batch, (BID,), lambda visit: f"Cancel batch {visit.args['bid']} with its jobs?"
+        ),
+        Action(
+            "/batch/close",
+            _close_batch,
+            (BID, Param("force", "end it now, also with jobs that have not ended", YES_NO, default=False)),
+            _ask_close,
+        ),
+    ],
+    job_facts=_job_facts,
+    job_rows="job_batch.html",
+    finds=_finds,
+)

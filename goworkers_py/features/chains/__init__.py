@@ -8,7 +8,8 @@ Chains use batches: a chain that is pushed in the block of a batch joins each of
 
 - `chain`: the values. `payload`: the chain in a job. `effects`: the end of a link.
 - `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`: brokers that do it.
-- `api`: `workers.chain`. `admin`: `workers.chains`. `commands`, `access`: people.
+- `api`: `workers.chain`. `chain_list`: `workers.chains`. `admin`: verbs of the inspector. `commands`, `views`,
+  `metrics`, `access`: people. `steps`: chains in `crash_points`.
 
 For users: docs/chains.md.
 """

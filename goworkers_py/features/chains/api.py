@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from goworkers_py.api.job import Job, Signature
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.errors import ArgumentError, BatchEnded
 from goworkers_py.core.push_blocks import holding
 from goworkers_py.features.batches.payload import batch_field
 from goworkers_py.features.chains.chain import MOST_PARTS, ChainLink, LinkJob, NewChain, new_cid
+from goworkers_py.features.chains.contract import Chains
 from goworkers_py.features.chains.payload import chain_field, has_previous, with_gaps
 from goworkers_py.wire.needs import BATCH, CHAIN
 
@@ -39,7 +39,7 @@ class Chain:
         if holding() is not None:
             raise ArgumentError("a chain is not pushed inside of atomic: push it outside")
         client = self._client()
-        client.broker.require(Capability.CHAINS)
+        chains = client.broker.require_part(Chains)
         for signature in (signature for link in self._links for signature in link):
             signature.job.check_home(client.home, "a chain")
         joined = client.joins
@@ -47,7 +47,7 @@ class Chain:
         cid = new_cid()
         bid = "" if member is None else member.bid
         new = NewChain(cid, self._written(cid, member), bid, milliseconds=client.milliseconds)
-        if not client.broker.chains.push(new):
+        if not chains.push(new):
             raise BatchEnded(bid)
         return cid
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from goworkers_py.core import machine
 from goworkers_py.core.values import NamedTuple, dataclass
-from goworkers_py.features.batches.batch import MOST_FOR_FIGURES
 
 # In the payload of a link as a broker keeps it, this stands for the result of the link before. It is in no JSON.
 GAP: Final = b"\x01"
@@ -87,18 +85,3 @@ class ChainStatus:
     since: float = 0.0  # when the link was pushed
     # Of the link, without the parts that have ended well, at most MOST_AT_WORK. Not told of each chain in a list.
     jobs: tuple[JobAtWork, ...] = ()
-
-
-class ChainFigures(NamedTuple):
-    """Of MOST_FOR_FIGURES chains, those first to which nothing has happened for the longest time."""
-
-    chains: int  # that run
-    oldest_s: int  # since the link was pushed that is at work for the longest time
-    stopped: int
-
-    @classmethod
-    def of(cls, entries: Iterable[ChainStatus], now: float) -> ChainFigures:
-        found = list(itertools.islice(entries, MOST_FOR_FIGURES))
-        running = [chain for chain in found if chain.state == "running"]
-        first = min((chain.since or chain.at for chain in running), default=now)
-        return cls(len(running), max(0, int(now - first)), sum(chain.state == "stopped" for chain in found))

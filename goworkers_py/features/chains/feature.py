@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
 from goworkers_py.features.feature import Feature, Follow
 
 if TYPE_CHECKING:
     import click
 
+    from goworkers_py.admin.inspector import Inspector
     from goworkers_py.brokers.memory.parts import MemoryPart
     from goworkers_py.brokers.memory.state import State
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
+    from goworkers_py.features.chains.contract import Chains
+    from goworkers_py.testing.steps import StepKind
+    from goworkers_py.web.gauges import OfFleet, OfProcesses
+    from goworkers_py.web.site.table import FeaturePages
 
 
 class ChainsFeature(Feature):
@@ -22,6 +27,8 @@ class ChainsFeature(Feature):
 
     # Before batches in `features.NAMES`: the next link joins the batch before the end of the last one is counted.
     name = "chains"
+    contract, kept = "Chains", "chains"
+    verbs = "ChainVerbs"
 
     def followers(self) -> Mapping[str, Follow]:
         from goworkers_py.features.chains.end import of_chain
@@ -30,6 +37,22 @@ class ChainsFeature(Feature):
         return {CHAIN: of_chain}
 
     # --- brokers
+
+    def part(self, family: str) -> Callable[[Any], Chains] | None:
+        if family == "redis":
+            from goworkers_py.features.chains.redis import RedisChains
+
+            return lambda broker: RedisChains(broker.connections, broker.keys)
+        if family == "memory":
+            from goworkers_py.features.chains.memory import MemoryChains
+
+            return lambda broker: MemoryChains(broker.state)
+        return None
+
+    def steps(self) -> Mapping[str, StepKind]:
+        from goworkers_py.features.chains.steps import STEPS
+
+        return STEPS
 
     def memory(self) -> Callable[[State], MemoryPart]:
         from goworkers_py.features.chains.memory import ChainTable
@@ -49,6 +72,21 @@ class ChainsFeature(Feature):
     # --- people
 
     commands = ("chains",)
+
+    def figures(self, inspector: Inspector) -> Mapping[str, int]:
+        from goworkers_py.features.chains.metrics import figures
+
+        return figures(inspector)
+
+    def gauges(self) -> Collection[OfProcesses | OfFleet]:
+        from goworkers_py.features.chains.metrics import GAUGES
+
+        return GAUGES
+
+    def pages(self) -> FeaturePages:
+        from goworkers_py.features.chains.views import PAGES
+
+        return PAGES
 
     def command(self, name: str) -> click.Command:
         from goworkers_py.features.chains.commands import chains

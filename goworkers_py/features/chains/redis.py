@@ -10,6 +10,7 @@ from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import Argument, Script, as_number, text
 from goworkers_py.brokers.redis.driver.replies import one_of
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core import machine
 from goworkers_py.core.effect import KEPT_S
 from goworkers_py.features.cancelling.redis import tombstone_of_many
 from goworkers_py.features.chains.chain import MOST_AT_WORK, RETAIN_S, ChainStatus, JobAtWork, LinkJob, NewChain
@@ -75,10 +76,9 @@ class RedisChains(Chains):
             seen.update(cids)
             yield from (status for status in self._read(cids) if status is not None)
 
-    def idle(self, count: int, now: float) -> list[ChainStatus]:
-        """The chains that go on or have failed, first those to which nothing has happened for the longest time. The
-        broker forgets those that have ended well before."""
-        asked = "ZRANGEBYSCORE", chains_key(self._keys), now + RETAIN_S, "+inf", "LIMIT", 0, count
+    def idle(self, count: int) -> list[ChainStatus]:
+        """The broker forgets those that have ended well before the others."""
+        asked = "ZRANGEBYSCORE", chains_key(self._keys), machine.time() + RETAIN_S, "+inf", "LIMIT", 0, count
         return [status for status in self._read([*map(text, self._connections.call(*asked))]) if status is not None]
 
     def _read(self, cids: Sequence[str]) -> list[ChainStatus | None]:

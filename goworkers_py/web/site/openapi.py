@@ -80,7 +80,7 @@ def _of_view(view: View) -> dict[str, Any]:
         "operationId": f"get{view.path.replace('/', '-').rstrip('-') or '-overview'}",
         "summary": view.title,
         "description": _docstring(view.data),
-        "tags": [_tag(view.path)],
+        "tags": [view.tag or _tag(view.path)],
         "parameters": [*map(_parameter, view.query), _PARTITION],
         "responses": {
             "200": _answer({"type": "object"}, "the data of the page"),
@@ -122,7 +122,7 @@ def _docstring(function: Any) -> str:
 
 def _tag(path: str) -> str:
     first = path.strip("/").split("/")[0]
-    return {"": "overview", "jobs": "job", "queues": "queue", "batches": "batch", "chains": "chain"}.get(first, first)
+    return {"": "overview", "jobs": "job", "queues": "queue"}.get(first, first)
 
 
 def _parameter(param: Param) -> dict[str, Any]:

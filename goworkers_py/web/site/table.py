@@ -36,6 +36,7 @@ class View:
     # Other answers than the data, by status, and what each says.
     others: Mapping[int, str] = field(default_factory=dict)
     menu: str = ""  # the word for it in the menu; empty: it is not there
+    tag: str = ""  # in the OpenAPI file; empty: the first part of its path
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.features import BY_NAME
 from goworkers_py.web.http.params import Param
@@ -26,7 +25,6 @@ CLASSES_AGE_S = 60.0
 # A jid as programs write it: 24 hexadecimal digits, a UUID, or the name that a job without one has here. Any other
 # text is only compared with tracked and running jobs: the palette asks at every key.
 _LIKE_A_JID = re.compile(r"[0-9a-f]{24}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|sha1:[0-9a-f]{16}").fullmatch
-_LIKE_A_BID = re.compile(r"[0-9a-f]{16}(\.[0-9a-f]{16})*").fullmatch
 
 
 def find(visit: Visit) -> Data | Response:
@@ -42,7 +40,6 @@ def find(visit: Visit) -> Data | Response:
 
 def _hits(visit: Visit, text: str) -> Iterator[Hit]:
     yield from _job(visit, text)
-    yield from _batch(visit, text)
     queues = [queue.name for queue in fleet_stats(visit).queues]
     yield from (Hit(cut(name, LONGEST_NAME), "queue", visit.link("/queue", name=name)) for name in like(text, queues))
     classes = _classes(visit)
@@ -90,13 +87,6 @@ def _searched(visit: Visit, jid: str) -> Iterator[Hit]:
 
 def _hit_of(visit: Visit, jid: str, state: str = "", queue: str = "", key: str = "") -> Hit:
     return Hit(cut(jid, LONGEST_NAME), "job", visit.link("/job", jid=jid, state=state, queue=queue, key=key))
-
-
-def _batch(visit: Visit, text: str) -> Iterator[Hit]:
-    if _LIKE_A_BID(text) and visit.inspector.has(Capability.BATCHES):
-        batch = visit.inspector.batches.status(text)
-        if batch is not None:
-            yield Hit(cut(batch.name or text, LONGEST_NAME), "batch", visit.link("/batch", bid=text))
 
 
 def _classes(visit: Visit) -> Sequence[str]:

@@ -9,8 +9,6 @@ from typing import Any
 import simplejson
 
 from goworkers_py.features import FEATURES
-from goworkers_py.features.batches.payload import batch_of
-from goworkers_py.features.chains.payload import chain_of
 from goworkers_py.policy.lines import owner_of
 from goworkers_py.web.site.filters import compact
 from goworkers_py.web.site.hiding import Hiding
@@ -90,14 +88,8 @@ def error_of(message: Message | None) -> Facts | None:
 
 
 def ties(message: Message | None, line: str) -> Facts:
-    """The batch, the chain and whatever else binds the job to others."""
-    fields = {} if message is None else message.fields
-    batch, chain = batch_of(fields), chain_of(fields)
-    facts: dict[str, Any] = {
-        "batch": "" if batch is None else batch.bid,
-        "chain": None if chain is None else {"cid": chain.cid, "link": chain.number},
-        "line": "" if owner_of(line) else line,
-    }
+    """What binds the job to others."""
+    facts: dict[str, Any] = {"line": "" if owner_of(line) else line}
     for pages in (feature.pages() for feature in FEATURES):
         facts |= {} if pages is None else pages.job_facts(message, line)
     return facts

@@ -33,6 +33,7 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.outcome import Retry
 from goworkers_py.features.batches.batch import Membership, NewBatch
+from goworkers_py.features.batches.contract import Batches
 from goworkers_py.features.for_ruby.options import EchoConfig
 
 ADMIN, ADMIN_PASSWORD = "admin", "of-the-admin"
@@ -278,7 +279,7 @@ def test_a_script_that_is_refused_a_command_names_it_too(walled: Walled, tmp_pat
 def test_a_batch_that_cannot_be_opened_leaves_nothing(walled: Walled, command: str) -> None:
     walled.allow(*RULES, f"-{command}")
     with own_broker(walled.url) as broker, pytest.raises(BrokerRefused, match=rf"\+{command} "):
-        broker.batches.open(NewBatch(Membership("bid"), "import", "hold"))
+        broker.require_part(Batches).open(NewBatch(Membership("bid"), "import", "hold"))
     assert walled.redis.keys() == []
 
 

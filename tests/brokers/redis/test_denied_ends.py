@@ -14,11 +14,11 @@ from servers import RedisServer
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import PARKED, RETRIES, SCHEDULED, waiting_in
-from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.queues import line_entry
 from goworkers_py.core.effect import Push
 from goworkers_py.core.outcome import Dead, Done
 from goworkers_py.features.batches.batch import Callback, Membership, NewBatch
+from goworkers_py.features.batches.contract import Batches
 from goworkers_py.features.chains.chain import ChainLink, LinkJob, NewChain
 from goworkers_py.features.chains.effects import EndLink
 from goworkers_py.features.groups.contract import Groups
@@ -61,7 +61,7 @@ def member_of_an_inner_batch_ends(scene: Scene) -> Step:
     scene.open()
     inner, raw = scene.open("b.c", jobs=1), scene.hold(job(jid="1"))
     for bid in ("b", "b.c"):
-        scene.broker.batches.let_go(bid, "hold", TO)
+        scene.batches.let_go(bid, "hold", TO)
     return Step(
         lambda: scene.settle(raw, Done(effects=(END._replace(member=inner),))),
         lambda: (scene.jobs(), scene.batch(), scene.batch("b.c")),
@@ -111,8 +111,12 @@ def group_member_is_deleted(scene: Scene) -> Step:
 def batch_is_opened(scene: Scene) -> Step:
     new = NewBatch(Membership("b", TO), "", "hold", {"complete": Callback("cb", job())})
     return Step(
-        lambda: scene.broker.batches.open(new),
-        lambda: (scene.batch(), scene.redis.hget("pyworkers:batch:b", "holds"), len([*scene.broker.batches.entries()])),
+        lambda: scene.batches.open(new),
+        lambda: (
+            scene.batch(),
+            scene.redis.hget("pyworkers:batch:b", "holds"),
+            len([*scene.batches.entries()]),
+        ),
         ((0, 0, 0, 0, "open"), b"1", 1),
     )
 
@@ -121,7 +125,7 @@ def inner_batch_is_opened(scene: Scene) -> Step:
     scene.open()
     new = NewBatch(Membership("b.c", TO), "", "hold", {})
     return Step(
-        lambda: scene.broker.batches.open(new),
+        lambda: scene.batches.open(new),
         lambda: (scene.batch(), scene.batch("b.c")),
         ((1, 0, 0, 0, "open"), (0, 0, 0, 0, "open")),
     )
@@ -130,15 +134,17 @@ def inner_batch_is_opened(scene: Scene) -> Step:
 def batch_is_held(scene: Scene) -> Step:
     scene.open()
     return Step(
-        lambda: scene.broker.batches.hold("b", "other"), lambda: scene.redis.hget("pyworkers:batch:b", "holds"), b"2"
+        lambda: scene.batches.hold("b", "other"),
+        lambda: scene.redis.hget("pyworkers:batch:b", "holds"),
+        b"2",
     )
 
 
-def batch_step(step: Callable[[RedisBroker], object], *expected: object) -> Scenario:
+def batch_step(step: Callable[[Batches], object], *expected: object) -> Scenario:
     def made(scene: Scene) -> Step:
         scene.open()
         return Step(
-            lambda: step(scene.broker) is not False,
+            lambda: step(scene.batches) is not False,
             lambda: (scene.jobs(), scene.batch()[4], scene.redis.hlen("pyworkers:tombstones")),
             expected,
         )
@@ -149,7 +155,7 @@ def batch_step(step: Callable[[RedisBroker], object], *expected: object) -> Scen
 def batch_with_a_job_is_cancelled(scene: Scene) -> Step:
     scene.open(jobs=1)
     return Step(
-        lambda: scene.broker.batches.cancel("b", TO),
+        lambda: scene.batches.cancel("b", TO),
         lambda: (scene.batch()[4], *tombstone(scene)),
         ("cancelling", 1, 1),
     )
@@ -179,8 +185,8 @@ def link_ends(parts: list[int], number: int, *expected: object, why: str = "") -
             for link, count in enumerate(parts, 1)
         ]
         scene.open()
-        scene.broker.chains.push(NewChain("c", links, "b"))
-        scene.broker.batches.let_go("b", "hold", TO)
+        scene.chains.push(NewChain("c", links, "b"))
+        scene.batches.let_go("b", "hold", TO)
         for link, count in enumerate(parts[:number], 1):
             for part in range(1, count + (link < number)):
                 assert end_part(scene, scene.hold(job(jid="before")), link, part)
@@ -197,23 +203,23 @@ def link_ends(parts: list[int], number: int, *expected: object, why: str = "") -
 
 def chain_is_pushed(scene: Scene) -> Step:
     new = NewChain("c", [[LinkJob("q", job(jid="1"))], [LinkJob("q", job(jid="2"))]])
-    return Step(lambda: scene.broker.chains.push(new), lambda: chain_of(scene), ({"1": 1}, b"running", 1, 1))
+    return Step(lambda: scene.chains.push(new), lambda: chain_of(scene), ({"1": 1}, b"running", 1, 1))
 
 
 def chain_in_a_batch_is_pushed(scene: Scene) -> Step:
     scene.open()
     new = NewChain("c", [[LinkJob("q", job(jid=jid)) for jid in "12"], [LinkJob("q", job(jid="3"))]], "b")
     return Step(
-        lambda: scene.broker.chains.push(new),
+        lambda: scene.chains.push(new),
         lambda: (*chain_of(scene), scene.batch()[0]),
         ({"1": 1, "2": 1}, b"running", 1, 2, 2),
     )
 
 
 def chain_is_cancelled(scene: Scene) -> Step:
-    scene.broker.chains.push(NewChain("c", [[LinkJob("q", job(jid="1"))]]))
+    scene.chains.push(NewChain("c", [[LinkJob("q", job(jid="1"))]]))
     return Step(
-        lambda: scene.broker.chains.cancel("c"),
+        lambda: scene.chains.cancel("c"),
         lambda: (scene.redis.hget("pyworkers:chain:c", "state"), *tombstone(scene)),
         (b"cancelled", 1, 1),
     )
@@ -230,9 +236,9 @@ SCENARIOS: dict[str, Scenario] = {
     "a batch is opened": batch_is_opened,
     "an inner batch is opened": inner_batch_is_opened,
     "a batch is held": batch_is_held,
-    "a batch is let go": batch_step(lambda broker: broker.batches.let_go("b", "hold", TO), SUCCEEDED, "ended", 0),
-    "a batch is closed": batch_step(lambda broker: broker.batches.close("b", TO), SUCCEEDED, "ended", 0),
-    "a batch is cancelled": batch_step(lambda broker: broker.batches.cancel("b", TO), {}, "cancelled", 0),
+    "a batch is let go": batch_step(lambda batches: batches.let_go("b", "hold", TO), SUCCEEDED, "ended", 0),
+    "a batch is closed": batch_step(lambda batches: batches.close("b", TO), SUCCEEDED, "ended", 0),
+    "a batch is cancelled": batch_step(lambda batches: batches.cancel("b", TO), {}, "cancelled", 0),
     "a batch with a job is cancelled": batch_with_a_job_is_cancelled,
     "a link ends": link_ends([1, 1], 1, {"2.1": 1}, b"running", 2, 1, (2, 1, 0, 0, "open")),
     "a link of two parts begins": link_ends([1, 2], 1, {"2.1": 1, "2.2": 1}, b"running", 2, 2, (3, 1, 0, 0, "open")),

@@ -11,7 +11,9 @@ from apps import job
 from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.features.batches.batch import BatchTie, Membership, NewBatch
+from goworkers_py.features.batches.contract import Batches
 from goworkers_py.features.chains.chain import LinkJob, NewChain
+from goworkers_py.features.chains.contract import Chains
 from goworkers_py.features.iteration.contract import Iterations
 from goworkers_py.features.iteration.cursor import Cursor
 from goworkers_py.features.unique.lock import LockClaim
@@ -21,22 +23,22 @@ VERSION = "pyworkers:tombstones:version"
 
 
 def pushes_a_chain(broker: RedisBroker) -> None:
-    broker.chains.push(NewChain("c", [[LinkJob("q", job())]]))
+    broker.require_part(Chains).push(NewChain("c", [[LinkJob("q", job())]]))
 
 
 def cancels_a_chain(broker: RedisBroker) -> None:
     pushes_a_chain(broker)
-    broker.chains.cancel("c")
+    broker.require_part(Chains).cancel("c")
 
 
 def opens_a_batch(broker: RedisBroker) -> None:
-    broker.batches.open(NewBatch(Membership("b"), "", "hold"))
+    broker.require_part(Batches).open(NewBatch(Membership("b"), "", "hold"))
 
 
 def cancels_a_batch(broker: RedisBroker) -> None:
     opens_a_batch(broker)
     broker.transport.publish([Push("q", job(), ties=(BatchTie("b"),))])
-    broker.batches.cancel("b")
+    broker.require_part(Batches).cancel("b")
 
 
 def begins_an_iteration(broker: RedisBroker) -> None:

@@ -17,8 +17,10 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
 from goworkers_py.core.outcome import DONE, Done
 from goworkers_py.features.batches.batch import BatchTie, Callback, Membership, NewBatch
+from goworkers_py.features.batches.contract import Batches
 from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.chains.chain import ChainLink, LinkJob, NewChain
+from goworkers_py.features.chains.contract import Chains
 from goworkers_py.features.chains.effects import EndLink
 
 MEMBER = Membership("b", ("cb",))
@@ -59,9 +61,9 @@ def held(admin: redis_py.Redis, *payloads: bytes) -> list[Delivery]:
 def test_a_job_of_a_batch_ends_when_its_end_can_be_counted(
     broker: RedisBroker, admin: redis_py.Redis, denied: str
 ) -> None:
-    broker.batches.open(NewBatch(MEMBER, "", "hold", {"success": Callback("cb", job(jid="callback"))}))
+    broker.require_part(Batches).open(NewBatch(MEMBER, "", "hold", {"success": Callback("cb", job(jid="callback"))}))
     broker.transport.publish([Push("q", job(jid="1"), ties=(BatchTie("b"),))])
-    broker.batches.let_go("b", "hold", ("cb",))
+    broker.require_part(Batches).let_go("b", "hold", ("cb",))
     plain, member = held(admin, job(jid="plain"), job(jid="1"))
     ended = (member, Done(effects=(EndInBatch("1", MEMBER, "succeeded"),)))
     allow(admin, denied)
@@ -79,7 +81,7 @@ def test_a_job_of_a_batch_ends_when_its_end_can_be_counted(
 @pytest.mark.parametrize("denied", DENIED)
 def test_a_link_ends_when_the_next_one_can_be_begun(broker: RedisBroker, admin: redis_py.Redis, denied: str) -> None:
     links = [[LinkJob("q", job(jid=jid))] for jid in ("1", "2", "3")]
-    broker.chains.push(NewChain("c", links))
+    broker.require_part(Chains).push(NewChain("c", links))
     admin.delete("queue:q")
     [first] = held(admin, job(jid="1"))
     ended = (first, Done(effects=(EndLink("1", ChainLink("c", 1, 1, ("q",)), b"1"),)))

@@ -36,8 +36,10 @@ from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.fence import Fence
 from goworkers_py.core.outcome import Dead, Done, Park
 from goworkers_py.features.batches.batch import EVENTS, BatchTie, Callback, Membership, NewBatch
+from goworkers_py.features.batches.contract import Batches
 from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.chains.chain import ChainLink, LinkJob, NewChain
+from goworkers_py.features.chains.contract import Chains
 from goworkers_py.features.chains.effects import EndLink
 from goworkers_py.features.delays.redis import RedisPersistence
 from goworkers_py.features.delays.task import DelayTask
@@ -122,34 +124,34 @@ def _end_a_batch(broker: RedisBroker, life: ProcessLife) -> None:
     outer, inner = Membership("outer", ("callbacks",)), Membership("outer.inner", ("callbacks",))
     for member in outer, inner:
         callbacks = {event: Callback("callbacks", job()) for event in EVENTS}
-        broker.batches.open(NewBatch(member, "", "hold", callbacks))
-        broker.batches.hold(member.bid, "other")
-        broker.batches.let_go(member.bid, "other")
+        broker.require_part(Batches).open(NewBatch(member, "", "hold", callbacks))
+        broker.require_part(Batches).hold(member.bid, "other")
+        broker.require_part(Batches).let_go(member.bid, "other")
     broker.transport.publish([Push("q", job(), ties=(BatchTie(inner.bid),))])
     for member in inner, outer:
-        broker.batches.let_go(member.bid, "hold", member.to)
+        broker.require_part(Batches).let_go(member.bid, "hold", member.to)
     life.settle(lambda payload: Dead(payload, effects=(EndInBatch("1", inner, "failed", b"{}"),)))
     life.settle(lambda payload: Done(effects=(EndInBatch("1", inner, "revived"),)))
-    broker.batches.open(NewBatch(Membership("another"), "", "hold"))
+    broker.require_part(Batches).open(NewBatch(Membership("another"), "", "hold"))
     broker.transport.publish([Push("q", job(), ties=(BatchTie("another"),))])
-    broker.batches.cancel("another")
+    broker.require_part(Batches).cancel("another")
     life.settle(lambda payload: Done(effects=(EndInBatch("1", Membership("another"), "succeeded"),)))
-    broker.batches.close("another", force=True)
+    broker.require_part(Batches).close("another", force=True)
 
 
 def _end_a_chain(broker: RedisBroker, life: ProcessLife) -> None:
     """A chain in a batch: a link of two parts, a stop, its end; another one is cancelled."""
     batch = Membership("of-chain")
-    broker.batches.open(NewBatch(batch, "", "hold"))
+    broker.require_part(Batches).open(NewBatch(batch, "", "hold"))
     one, two = LinkJob("links", job()), LinkJob("links", job(previous=1))
-    broker.chains.push(NewChain("chain", [[one], [two, two], [one]], "of-chain"))
+    broker.require_part(Chains).push(NewChain("chain", [[one], [two, two], [one]], "of-chain"))
     for number, part in (1, 1), (2, 1), (2, 2), (3, 1):
         link = ChainLink("chain", number, part, ("links",))
         end = EndLink("1", link, b"1", bid="of-chain")
         life.settle(lambda payload, end=end: Done(effects=(end._replace(why="dead"),)))
         life.settle(lambda payload, end=end: Done(effects=(end,)))
-    broker.chains.push(NewChain("another", [[one]]))
-    broker.chains.cancel("another")
+    broker.require_part(Chains).push(NewChain("another", [[one]]))
+    broker.require_part(Chains).cancel("another")
     life.settle(lambda payload: Done(effects=(EndLink("1", ChainLink("another", 1)),)))
 
 

@@ -38,6 +38,7 @@ from goworkers_py.core.effect import Effect, Push
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, REQUEUE_LAST, Dead, Done, Outcome, Reschedule, Retry
 from goworkers_py.features.batches.batch import BatchTie, Membership, NewBatch
+from goworkers_py.features.batches.contract import Batches
 from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.ruby_status.effects import ShowStatus
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob
@@ -93,7 +94,7 @@ def test_jobs_with_one_effect_are_removed_together(
     """An LREM for each would be the cost of jobs with several effects."""
     redis, jids = own_redis.client(), [str(number) for number in range(50)]
     with own_broker(own_redis.url) as broker:
-        broker.batches.open(NewBatch(Membership("b"), "", "hold"))
+        broker.require_part(Batches).open(NewBatch(Membership("b"), "", "hold"))
         locks = [Push("q", job(jid), ties=(LockClaim(f"l{jid}", jid, 60), BatchTie("b"))) for jid in jids]
         broker.transport.publish(locks)
         redis.set(KEYS.lease(OWNER), 1)

@@ -8,12 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from harness import DEAD, PARKED, RETRIES, SCHEDULED, Process, Processes, can, job, waiting
+from harness import DEAD, PARKED, RETRIES, SCHEDULED, Process, Processes, job, part_of, waiting
 
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import waiting_in
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.recoverable import FoundJob
 from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.config.options import Config
@@ -78,7 +77,7 @@ def _fields(outcome: Outcome) -> dict[str, Any]:
 
 @pytest.fixture
 def batches(me: Process) -> Batches:
-    return can(me.broker, Capability.BATCHES).batches
+    return part_of(me.broker, Batches)
 
 
 @pytest.fixture
@@ -562,7 +561,7 @@ def test_the_figures_of_batches_are_those_of_the_open_and_the_failed_ones(
         if bid != BID:
             me.settle(ended(two))
             batches.let_go(bid, "hold", TO)
-    told = me.broker.admin.stats()
+    told = Inspector(lambda: me.broker).stats()
     assert (told.batches, told.batch_pending, told.failed_batches) == (1, 1, 1)
     assert 0 <= told.oldest_batch_s < 60
 

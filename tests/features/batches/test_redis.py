@@ -15,8 +15,10 @@ from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.outcome import Done
 from goworkers_py.features.batches.batch import OPEN_LIFE_S, BatchTie, Membership, NewBatch
+from goworkers_py.features.batches.contract import Batches
 from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.chains.chain import LinkJob, NewChain
+from goworkers_py.features.chains.contract import Chains
 
 INNER = Membership("b.inner")
 
@@ -33,13 +35,13 @@ def test_events_of_a_batch_let_those_around_it_live_on(broker: RedisBroker, redi
         broker.transport.settle(batch_of((one, Done(effects=(EndInBatch("1", INNER, "succeeded"),)))))
 
     def chain() -> None:
-        broker.chains.push(NewChain("c", [[LinkJob("elsewhere", job())]], INNER.bid))
+        broker.require_part(Chains).push(NewChain("c", [[LinkJob("elsewhere", job())]], INNER.bid))
 
-    broker.batches.open(NewBatch(Membership("b"), "", "hold"))
+    broker.require_part(Batches).open(NewBatch(Membership("b"), "", "hold"))
     redis.lpush("pyworkers:deaths:b", "{}")
     events: list[Callable[[], object]] = [
-        lambda: broker.batches.open(NewBatch(INNER, "", "hold")),
-        lambda: broker.batches.hold(INNER.bid, "other"),
+        lambda: broker.require_part(Batches).open(NewBatch(INNER, "", "hold")),
+        lambda: broker.require_part(Batches).hold(INNER.bid, "other"),
         lambda: broker.transport.publish([Push("q", job(), ties=(BatchTie(INNER.bid),))] * 2),
         chain,
         end,
@@ -60,7 +62,7 @@ def test_where_a_batch_can_be_neither_listed_nor_deleted_nothing_of_it_stays(
     redis.execute_command("ACL", "SETUSER", "default", "-zadd", "-del")
     try:
         with pytest.raises(BrokerRefused, match="ZADD"):
-            broker.batches.open(NewBatch(Membership("b"), "", "hold"))
+            broker.require_part(Batches).open(NewBatch(Membership("b"), "", "hold"))
     finally:
         redis.execute_command("ACL", "SETUSER", "default", "+zadd", "+del")
     assert redis.keys("pyworkers:batch*") == []

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from harness import DEAD, RETRIES, SCHEDULED, Process, can, job, waiting
+from harness import DEAD, RETRIES, SCHEDULED, Process, job, part_of, waiting
 
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import CANCELLED, DISCARD, EXPIRED, Dead, Discard, Done, Outcome, Retry
 from goworkers_py.features.batches.batch import Membership, NewBatch
+from goworkers_py.features.batches.contract import Batches
 from goworkers_py.features.chains.chain import ChainLink, ChainStatus, JobAtWork, LinkJob, NewChain
 from goworkers_py.features.chains.contract import Chains
 from goworkers_py.features.chains.effects import EndLink
@@ -41,7 +41,7 @@ def new(*links: int, **options: Any) -> NewChain:
 
 @pytest.fixture
 def chains(me: Process) -> Chains:
-    return can(me.broker, Capability.CHAINS).chains
+    return part_of(me.broker, Chains)
 
 
 def status(chains: Chains) -> ChainStatus:
@@ -215,12 +215,12 @@ def test_the_tombstone_of_a_chain_stands_until_its_last_part_has_ended(me: Proce
 
 
 def test_links_join_their_batch_and_a_cancelled_batch_stops_the_chain(me: Process, chains: Chains) -> None:
-    me.broker.batches.open(NewBatch(Membership("b"), "", "hold"))
+    me.broker.require_part(Batches).open(NewBatch(Membership("b"), "", "hold"))
     run(me, chains, 1, 2, 1, bid="b")
     [one] = me.consume(1)
     me.settle((one, Done(effects=(EndLink("1.1", ChainLink(CID, 1, 1, ("q",)), b"1", bid="b"),))))
-    assert me.broker.batches.status("b").total == 3  # type: ignore[union-attr]
-    me.broker.batches.cancel("b")
+    assert me.broker.require_part(Batches).status("b").total == 3  # type: ignore[union-attr]
+    me.broker.require_part(Batches).cancel("b")
     one, two = me.consume(2)
     ends = [EndLink("2", ChainLink(CID, 2, part, ("q",)), b"1", bid="b") for part in (1, 2)]
     me.settle((one, Done(effects=(ends[0],))), (two, Done(effects=(ends[1],))))
@@ -230,7 +230,7 @@ def test_links_join_their_batch_and_a_cancelled_batch_stops_the_chain(me: Proces
 
 
 def test_links_join_their_batch_though_one_around_it_was_closed_by_force(me: Process, chains: Chains) -> None:
-    batches = me.broker.batches  # type: ignore[attr-defined]
+    batches = me.broker.require_part(Batches)  # type: ignore[attr-defined]
     batches.open(NewBatch(Membership("b"), "", "hold"))
     batches.open(NewBatch(Membership("b.inner"), "", "hold"))
     run(me, chains, 1, 2, bid="b.inner")
@@ -252,11 +252,11 @@ def test_a_link_for_a_queue_that_the_payload_does_not_name_is_due_at_once(me: Pr
 
 def test_the_figures_of_chains_are_those_that_run_and_those_that_were_stopped(me: Process, chains: Chains) -> None:
     run(me, chains, 1, 1)
-    told = me.broker.admin.stats()
+    told = Inspector(lambda: me.broker).stats()
     assert (told.chains, told.stopped_chains) == (1, 0)
     assert 0 <= told.oldest_link_s < 60
     end_next(me, None, DISCARD)
-    told = me.broker.admin.stats()
+    told = Inspector(lambda: me.broker).stats()
     assert (told.chains, told.stopped_chains, told.oldest_link_s) == (0, 1, 0)
 
 

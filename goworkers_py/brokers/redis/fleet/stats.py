@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 
-from goworkers_py.brokers.contracts.fleet import Stats, shape_counts
+from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.brokers.redis.admin.queue_list import QueueList
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import text
@@ -14,12 +13,6 @@ from goworkers_py.brokers.redis.fleet.owner_entry import OwnerEntry, read_entrie
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.queues.lines import Lines
 from goworkers_py.brokers.redis.server.damage import count_in
-from goworkers_py.core import machine
-from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.features.batches.batch import MOST_FOR_FIGURES, BatchFigures
-from goworkers_py.features.batches.redis import RedisBatches
-from goworkers_py.features.chains.chain import ChainFigures
-from goworkers_py.features.chains.redis import RedisChains
 from goworkers_py.policy.lines import waiting_by_owner
 
 
@@ -38,7 +31,6 @@ def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: L
         ]
     )
     names, paused = names or (), paused or ()
-    batches, chains = _of_batches(connections, keys), _of_chains(connections, keys)
     in_progress, processes = _of_owners(connections, keys, read_entries(owners or ())[0])
     parked = lines.all()
     return Stats(
@@ -51,25 +43,9 @@ def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: L
         processes=processes,
         parked=sum(line.size for line in parked),
         outbox=sum(outbox.size for outbox in outboxes.all()),
-        **shape_counts(batches, chains),
         queues=queues.look_at(map(text, {*names, *paused}), set(map(text, paused))),
         limits=waiting_by_owner((line.name, line.size) for line in parked),
     )
-
-
-def _of_batches(connections: Connections, keys: Keys) -> BatchFigures:
-    """Nothing where the access rules do not allow to read them."""
-    with suppress(BrokerRefused):
-        now = machine.time()
-        return BatchFigures.of(RedisBatches(connections, keys).idle(MOST_FOR_FIGURES, now), now)
-    return BatchFigures.of((), 0.0)
-
-
-def _of_chains(connections: Connections, keys: Keys) -> ChainFigures:
-    with suppress(BrokerRefused):
-        now = machine.time()
-        return ChainFigures.of(RedisChains(connections, keys).idle(MOST_FOR_FIGURES, now), now)
-    return ChainFigures.of((), 0.0)
 
 
 def _of_owners(connections: Connections, keys: Keys, owners: Mapping[str, OwnerEntry]) -> tuple[int, int]:
