@@ -5,29 +5,28 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from goworkers_py.admin import places
 from goworkers_py.admin.again import Again
 from goworkers_py.admin.bulk_change import BulkChange
 from goworkers_py.admin.filter import Filter, Refined, Wanted
-from goworkers_py.admin.job_lookup import CANCELLED, JobLookup
+from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.job_pages import JobPage, page_of, pages_in
 from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.admin.moves import check_queues, into_queue, retry_now
 from goworkers_py.admin.summary import PlaceKind, Sample, Summary, sample
 from goworkers_py.admin.verbs import Verbs
-from goworkers_py.brokers.broker import Broker
+from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.admin import Change, Changed, Glance, Place
 from goworkers_py.brokers.contracts.span import BEGINNING, Reached, Span
 from goworkers_py.config.moments import Moment, moment
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
-from goworkers_py.features.cancelling.admin import CancelAnswer, CancelCounts, PeopleCancel
+from goworkers_py.policy.registry import Registry
 from goworkers_py.wire.job_record import Move
-from goworkers_py.wire.message import Message, Timestamps
+from goworkers_py.wire.message import Timestamps
 from goworkers_py.wire.stored_job import StoredJob
 
 # Each step: how many jobs it looked at, and the result for the wanted ones. Only the iteration does the work.
@@ -52,14 +51,12 @@ class Jobs(Verbs):
         broker: Callable[[], Broker],
         timestamps: Callable[[], Timestamps] = Timestamps,
         wall: Callable[[], float] = lambda: machine.time(),
-        tell_of_cancel: Callable[[Message], object] = lambda message: None,
+        registry: Registry | None = None,
     ) -> None:
-        """`broker` is called anew by each method. `tell_of_cancel` is called with each job that is removed because it
-        was cancelled."""
-        super().__init__(broker)
+        """See `Verbs`."""
+        super().__init__(broker, registry)
         self._timestamps = timestamps
         self._wall = wall
-        self._tell_of_cancel = tell_of_cancel
 
     # --- one job
 
@@ -89,10 +86,6 @@ class Jobs(Verbs):
                 yield Place(JobState.IN_PROGRESS, held.queue), held.job
         for place in (places.PARKED, places.OUTBOX, places.RETRIES, places.DEAD):
             yield from ((place, job) for job in self.jobs(place, named))
-
-    def cancel(self, jid: str, *, retry: bool = False, timeout: float = 2.0) -> CancelAnswer:
-        """Cancels one job, wherever it is: `inspector.cancel(jid)`. See `workers.cancel`."""
-        return PeopleCancel(self._broker, self._tell_of_cancel).cancel(jid, retry, timeout)
 
     def enqueue_again(
         self,
@@ -134,7 +127,7 @@ class Jobs(Verbs):
     def jobs(self, place: Place, wanted: Wanted = ALL) -> Iterator[StoredJob]:
         """The wanted jobs, most interesting first: due first, died last, pushed last. They are read while you iterate:
         `for job in inspector.jobs(inspector.DEAD, workers.Filter(job_class="Mail")): ...`."""
-        pages = pages_in(self._admin.jobs_in(place), self._span(place, wanted))
+        pages = pages_in(self._admin.jobs_in(place), span_of(self._broker, place, wanted))
         return filter(wanted.fits, itertools.chain.from_iterable(pages))
 
     def page(
@@ -151,18 +144,9 @@ class Jobs(Verbs):
         """
         if limit < 1 or most < 1:
             raise ArgumentError(f"limit and most must be at least 1, are {limit} and {most}")
-        span = self._span(place, wanted, newest_first)
+        span = span_of(self._broker, place, wanted, newest_first)
         bound = None if glance is None else MOST_BYTES
         return page_of(self._admin.jobs_in(place, glance), wanted, span, after, limit, most, bound)
-
-    def _span(self, place: Place, wanted: Wanted, newest_first: bool | None = None) -> Span:
-        """The span to read of a place, whose jobs are in the order of their times."""
-        if newest_first is None:
-            newest_first = place.state is JobState.DEAD
-        if place not in places.TIMED:
-            return Span(newest_first)
-        due = JobLookup(self._broker, Glance()).due_in(place, wanted.jids[0]) if len(wanted.jids) == 1 else None
-        return Span.of(wanted.since, wanted.until, newest_first) if due is None else Span(newest_first, due, due)
 
     def summary(self, place: Place, advance: Callable[[int], object] = lambda jobs: None) -> list[PlaceKind]:
         """The jobs of a place, counted by class and error: `inspector.summary(inspector.DEAD)`.
@@ -198,7 +182,7 @@ class Jobs(Verbs):
         """
         places.refuse_queue(place)
         write, wall = self._timestamps().write, self._wall
-        return self._change(place, wanted, lambda job: retry_now(job, write(wall())), dry_run, start)
+        return change_in(self._broker, place, wanted, lambda job: retry_now(job, write(wall())), dry_run, start)
 
     def kill(self, place: Place, wanted: Wanted, dry_run: bool = False, start: Reached = BEGINNING) -> Steps:
         """Moves jobs to the dead jobs, as Sidekiq does: `list(inspector.kill(place, workers.Filter()))`. Their
@@ -206,11 +190,11 @@ class Jobs(Verbs):
         places.refuse_queue(place)
         if place.state is JobState.DEAD:
             raise ArgumentError("dead jobs cannot be killed again")
-        return self._change(place, wanted, lambda job: Change(job, places.DEAD, job.payload), dry_run, start)
+        return change_in(self._broker, place, wanted, lambda job: Change(job, places.DEAD, job.payload), dry_run, start)
 
     def delete(self, place: Place, wanted: Wanted, dry_run: bool = False, start: Reached = BEGINNING) -> Steps:
         """Deletes jobs: `list(inspector.delete(place, workers.Filter(jids=[jid])))`. `start` is as for `retry`."""
-        return self._change(place, wanted, Change, dry_run, start)
+        return change_in(self._broker, place, wanted, Change, dry_run, start)
 
     def reschedule(
         self, place: Place, wanted: Wanted, at: Moment, dry_run: bool = False, start: Reached = BEGINNING
@@ -221,7 +205,7 @@ class Jobs(Verbs):
             raise ArgumentError("only scheduled jobs and retries wait for a time that can be changed")
         due = moment(at)
         others = Refined(wanted, lambda job: job.at != due)
-        return self._change(place, others, lambda job: Change(job, at=due), dry_run, start)
+        return change_in(self._broker, place, others, lambda job: Change(job, at=due), dry_run, start)
 
     def move(
         self, queue: str, to: str, wanted: Wanted = ALL, dry_run: bool = False, start: Reached = BEGINNING
@@ -235,54 +219,33 @@ class Jobs(Verbs):
         def how(job: StoredJob) -> Change:
             return into_queue(job, to, write(wall()))
 
-        return self._change(places.waiting_in(queue), wanted, how, dry_run, start, next_first=True)
-
-    def _change(
-        self, place: Place, wanted: Wanted, how: Callable[[StoredJob], Change], dry_run: bool,
-        start: Reached = BEGINNING, next_first: bool = False,
-    ) -> Steps:  # fmt: skip
-        # A queue needs no limit: its jobs are deleted, or moved into another one, and do not come back.
-        most = None if place.state is JobState.WAITING else self.count(place)
-        span = dataclasses.replace(self._span(place, wanted, newest_first=False), reached=start, next_first=next_first)
-        return BulkChange(wanted, how, most, dry_run).steps(self._admin.jobs_in(place), span)
-
-    def cancel_all(
-        self, wanted: Wanted, *, timeout: float = 2.0, dry_run: bool = False, only_running: bool = False,
-        advance: Callable[[int], object] = lambda jobs: None,
-    ) -> CancelCounts:  # fmt: skip
-        """Cancels all wanted jobs that wait or run: `inspector.cancel_all(workers.Filter(tag="import"))`. With
-        `only_running`, those that wait stay; a job that a process has fetched waits no more.
-
-        Returns how many were `cancelled`; the others are `requested`: they were asked for, and no process has confirmed
-        them within `timeout` seconds; or `foreign`: they run in Ruby or Go, which do not obey. Jobs that are pushed
-        meanwhile may be left out. `advance` is called with the number of jobs of each page that was looked at.
-        """
-        canceller, counts = PeopleCancel(self._broker, self._tell_of_cancel), CancelCounts()
-
-        def cancel_in(place: Place) -> None:
-            how = partial(Change, reason=CANCELLED)
-            for looked_at, changed in self._change(place, wanted, how, dry_run):
-                counts.cancelled += changed.done
-                for job in changed.jobs:
-                    canceller.tell_of(job)
-                advance(looked_at)
-
-        def cancel_waiting() -> None:
-            # In the order in which a job moves.
-            queues = [places.waiting_in(queue.name) for queue in self._admin.queues()]
-            for place in () if only_running else (places.SCHEDULED, places.RETRIES, *queues, places.PARKED):
-                cancel_in(place)
-
-        cancel_waiting()
-        running = canceller.running(wanted)
-        canceller.cancel_foreign(wanted, counts, dry_run)
-        if dry_run:
-            counts.cancelled += len(running)
-            return counts
-        canceller.cancel_running(wanted, running, timeout, counts, cancel_waiting)
-        return counts
+        return change_in(self._broker, places.waiting_in(queue), wanted, how, dry_run, start, next_first=True)
 
     def clear(self, place: Place) -> int:
         """Deletes all jobs of a place, and a queue itself; returns how many:
         `inspector.clear(inspector.DEAD)`."""
         return self._admin.jobs_in(place).clear()
+
+
+def span_of(broker: Broker, place: Place, wanted: Wanted, newest_first: bool | None = None) -> Span:
+    """The span to read of a place, whose jobs are in the order of their times."""
+    if newest_first is None:
+        newest_first = place.state is JobState.DEAD
+    if place not in places.TIMED:
+        return Span(newest_first)
+    due = JobLookup(broker, Glance()).due_in(place, wanted.jids[0]) if len(wanted.jids) == 1 else None
+    return Span.of(wanted.since, wanted.until, newest_first) if due is None else Span(newest_first, due, due)
+
+
+def change_in(
+    broker: Broker, place: Place, wanted: Wanted, how: Callable[[StoredJob], Change], dry_run: bool,
+    start: Reached = BEGINNING, next_first: bool = False,
+) -> Steps:  # fmt: skip
+    """Changes the wanted jobs of a place, see `Jobs.retry`."""
+    broker.require(Capability.ADMIN)
+    jobs = broker.admin.jobs_in(place)
+    # A queue needs no limit: its jobs are deleted, or moved into another one, and do not come back.
+    most = None if place.state is JobState.WAITING else jobs.count()
+    span = span_of(broker, place, wanted, newest_first=False)
+    span = dataclasses.replace(span, reached=start, next_first=next_first)
+    return BulkChange(wanted, how, most, dry_run).steps(jobs, span)

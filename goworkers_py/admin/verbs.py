@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.admin import Admin
+from goworkers_py.policy.registry import Registry
 
 
 class Verbs:
-    def __init__(self, broker: Callable[[], Broker]) -> None:
-        """`broker` is called anew by each method."""
+    def __init__(self, broker: Callable[[], Broker], registry: Registry | None = None) -> None:
+        """`broker` is called anew by each method. `registry` has what the program declares; None: nothing."""
         self._find_broker = broker
+        self._registry = Registry() if registry is None else registry
 
     @property
     def _broker(self) -> Broker:

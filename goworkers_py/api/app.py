@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from goworkers_py.features.standby.election import LeaderChange
     from goworkers_py.links.around import ContextFactory
     from goworkers_py.links.chain import Middleware
-    from goworkers_py.links.handlers import EndHandler, FailureHandler, Handlers
+    from goworkers_py.links.handlers import EndHandler, FailureHandler
     from goworkers_py.runtime.alive.health_handlers import HealthHandler
     from goworkers_py.web.server import WebServer
 
@@ -75,13 +75,12 @@ class App(Producer):
     """A program's jobs, and its way to the broker. The examples are for `import goworkers_py as workers`."""
 
     def __init__(self) -> None:
-        super().__init__(Clock())
+        self._declared = Declarations()
+        super().__init__(Clock(), self._declared.registry)
         self.timing = TIMING  # tests set shorter times before the daemon is put together
         # Set by the flags of commands.
         self.central: CentralSource | None = None  # with --config-from
         self.allow_no_jobs = False
-        self._declared = Declarations()
-        self.registry = self._declared.registry
         self.middleware = self._declared.links
         self._config: Config | None = None
         self._configured_by_command = False
@@ -183,10 +182,6 @@ class App(Producer):
         return dataclasses.replace(config, timing=self.timing)
 
     # --- its parts
-
-    @property
-    def handlers(self) -> Handlers:
-        return self._declared.handlers
 
     @property
     def timestamps(self) -> Timestamps:
@@ -381,7 +376,9 @@ class App(Producer):
     def on_cancel(self, handler: EndHandler) -> EndHandler:
         """Decorator `@workers.on_cancel`: `handler(message)` is called when a job was cancelled: in the process that
         ran or met it, or in the one that cancelled it where it waited."""
-        self._declared.handlers.cancel.append(handler)
+        from goworkers_py.features.cancelling.api import handlers_of
+
+        handlers_of(self.registry).append(handler)
         return handler
 
     def on_expire(self, handler: EndHandler) -> EndHandler:

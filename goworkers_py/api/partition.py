@@ -24,17 +24,15 @@ if TYPE_CHECKING:
     from goworkers_py.api.client_links import ClientLink
     from goworkers_py.config.options import Config
     from goworkers_py.core.clock import Clock
-    from goworkers_py.links.handlers import Handlers
+    from goworkers_py.policy.registry import Registry
 
 
 class PartitionOwner(Protocol):
     """The App of a partition."""
 
     clock: Clock
+    registry: Registry
     partitions: dict[str, Partition]  # as they are now, by their names in the App
-
-    @property
-    def handlers(self) -> Handlers: ...
 
     def client_links_of(self, config: Config) -> Sequence[ClientLink]: ...
 
@@ -52,7 +50,7 @@ class Partition(Producer):
 
     def __init__(self, owner: PartitionOwner, key: str, config: Config, of: Config) -> None:
         """`key` is its name in the App, where the App's own one has an empty name; `of` is the App's configuration."""
-        super().__init__(owner.clock)
+        super().__init__(owner.clock, owner.registry)
         self.key = key
         self.config = config
         self.of = of
@@ -85,10 +83,6 @@ class Partition(Producer):
             # Without the lock, see `broker`. Two threads at once may make two clients: both work, one stays.
             client = self._client = Client(self._broker_now, links, self.config, self.clock, self.hints.scheduled)
         return client
-
-    @property
-    def handlers(self) -> Handlers:
-        return self._owner.handlers
 
     @property
     def timestamps(self) -> Timestamps:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from goworkers_py.features.cancelling.admin import CancelAnswer
     from goworkers_py.features.chains.api import Chain, Parallel
     from goworkers_py.features.chains.chain_list import ChainList
-    from goworkers_py.links.handlers import Handlers
+    from goworkers_py.policy.registry import Registry
     from goworkers_py.wire.message import Timestamps
 
 
@@ -35,8 +35,9 @@ class Producer(ABC):
     """Pushes to one broker and shows its jobs: the base of `App` and `Partition`. A part that a push does not need is
     imported and made when it is first used."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, registry: Registry) -> None:
         self.clock = clock
+        self.registry = registry
         # Two threads at once may each make one of these: both work, one stays.
         self._inspector: Inspector | None = None
         self._batches: OpenBatches | None = None
@@ -49,10 +50,6 @@ class Producer(ABC):
     @property
     @abstractmethod
     def client(self) -> Client: ...
-
-    @property
-    @abstractmethod
-    def handlers(self) -> Handlers: ...
 
     @property
     @abstractmethod
@@ -182,7 +179,7 @@ class Producer(ABC):
                 lambda: self.broker,
                 lambda: self.timestamps,
                 lambda: self.clock.wall(),
-                lambda message: self.handlers.tell_of_cancel(message),
+                self.registry,
             )
         return self._inspector
 

@@ -7,7 +7,7 @@ a job. The time is that of this machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TypeVar
 
 from goworkers_py.brokers.broker import Broker, Capability
@@ -20,8 +20,6 @@ from goworkers_py.core.command import Command
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
-from goworkers_py.features.cancelling.contract import Cancels
-from goworkers_py.features.cancelling.tombstone import Tombstone
 from goworkers_py.observe.executions import ByQueue
 from goworkers_py.wire.process_record import ProcessMember, ProcessSnapshot
 
@@ -67,35 +65,6 @@ class NoControl(Control):
         """The process was never shown."""
 
 
-class NoCancels(Cancels):
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def ask(self, jid: str, retry: bool) -> object:
-        raise BrokerRefused(f"{self._name} cannot cancel jobs: those that may be cancelled belong on Redis")
-
-    def withdraw(self, jid: str, asked: object) -> None:
-        """There is no tombstone."""
-
-    def answer(self, jid: str) -> str | None:
-        return None
-
-    def watch(self, jid: str, changed: Callable[[str], None]) -> Callable[[], None]:
-        return lambda: None
-
-    def stands(self, jid: str) -> bool:
-        return False
-
-    def all(self, version: str) -> tuple[str, Mapping[str, Tombstone]] | None:
-        return None if version == "none" else ("none", {})
-
-    def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
-        return lambda: None
-
-    def elsewhere(self, jids: Collection[str], shown: Collection[str] = ()) -> set[str]:
-        return set()
-
-
 class NoStore(Store):
     """The service itself holds what waits for a time. Nothing is in a line or an outbox."""
 
@@ -139,7 +108,6 @@ class Completed(Broker):
         self.store = broker.store if Capability.STORE in has else NoStore(name)
         self.recoverable = broker.recoverable if Capability.LEASES in has else NoLeases(broker.transport)
         self.control = broker.control if Capability.CONTROL in has else NoControl()
-        self.cancels = broker.cancels if Capability.CONTROL in has else NoCancels(name)
 
     def part(self, contract: type[P]) -> P | None:
         return self._broker.part(contract)

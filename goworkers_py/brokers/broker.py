@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.contracts.transport import Transport
     from goworkers_py.config.options import Config
     from goworkers_py.core.fence import Fence
-    from goworkers_py.features.cancelling.contract import Cancels
     from goworkers_py.features.configuration.contract import Configurations
     from goworkers_py.features.feature import Feature, PartMaker
 
@@ -36,7 +35,7 @@ class Capability(enum.Enum):
     STORE = "store"  # has `store`
     FRONT = "the front of a queue for jobs that are given back"  # without it they come soon, not next
     LEASES = "recovery of the jobs of dead processes"  # has `recoverable`
-    CONTROL = "commands to processes"  # has `control` and `cancels`
+    CONTROL = "commands to processes"  # has `control`
     ADMIN = "lists of jobs"  # has `admin`
     METRICS = "runs of each class by the minute"  # has `metrics`
     ORDER = "jobs in the order of their pushes"  # those of a queue; without it, they are in this order as a rule only
@@ -78,7 +77,6 @@ class Broker:
     store: Store
     recoverable: Recoverable
     control: Control
-    cancels: Cancels
     admin: Admin
     metrics: Metrics
     neighbours: Neighbours | None = None

@@ -162,14 +162,3 @@ class StoreValue:
     @property
     def size(self) -> int:
         return len(self.value)
-
-
-@dataclass(frozen=True, slots=True)
-class MeetTombstone:
-    """Removes the tombstone of a job, and tells who has cancelled it how the job has ended."""
-
-    jid: str
-    state: str  # "cancelled", or the state into which the job went on
-    kind: ClassVar[str] = "cancel"
-    size: ClassVar[int] = 0
-    repeatable: ClassVar[bool] = True

@@ -43,6 +43,7 @@ RUNGS = (
     "tracking",  # a record says that the job runs
     "chain",  # the next link may want the result
     "cancelling",  # a job that was cancelled does not begin
+    "interruption",  # one that is cancelled while it runs, or given to another process, ends as that says
     "needs",  # nor one that needs a newer release
     "newest",  # a unique job gets the arguments of a later push, and with them perhaps a later end of its life
     "expiry",  # a job whose time has passed does not begin

@@ -104,6 +104,11 @@ class Feature:
         function has returned, and the jobs have all `needs` of this feature."""
         return False
 
+    def belongs_to(self, fields: Mapping[str, Any]) -> Collection[str]:
+        """The names of the sets of jobs to which a job with these fields belongs, and which are cancelled as a whole.
+        No two sets ever have one name, nor a set and a job."""
+        return ()
+
     # --- moves and ends
 
     def followers(self) -> Mapping[str, Follow]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from goworkers_py.core.command import Obey
     from goworkers_py.core.delivery import Delivery
     from goworkers_py.core.effect import Effect
+    from goworkers_py.core.job_state import StateWord
     from goworkers_py.core.outcome import Outcome
     from goworkers_py.links.perform import CalledJob
     from goworkers_py.runtime.controls import Controls
@@ -58,9 +59,21 @@ class InProcess:
         """By their names in `features.RUNGS`. A name that is not there stands in the place of `OTHERS`."""
         return {}
 
+    def never_begins(self, message: Message) -> StateWord | None:
+        """The state in which a job ends because it is not to begin any more; None for any other. Asked for jobs that
+        end with another one, as the members of a group do: they pass no rungs."""
+        return None
+
+    def shown(self, deliveries: Iterable[Delivery]) -> None:
+        """The fleet sees now that these jobs run."""
+
     def resume(self, job: CalledJob) -> Outcome:
         """Goes on with what the function of a job has returned, see `Feature.resumes`."""
         raise NotImplementedError
+
+    def interrupted(self, message: Message, outcome: Outcome) -> Outcome:
+        """The outcome of a run that was to end early, because its job was cancelled: `message.cancel` says more."""
+        return outcome
 
     def ended(self, message: Message, outcome: Outcome) -> Outcome:
         """The outcome of a run, with the effects that follow from what a feature keeps of it, see `Delivery`, or from a
@@ -95,3 +108,8 @@ class InProcess:
     def services(self) -> Sequence[BrokerService]:
         """Its threads."""
         return ()
+
+
+def never_begins(parts: Iterable[InProcess], message: Message) -> StateWord | None:
+    """As all parts say."""
+    return next((state for part in parts if (state := part.never_begins(message)) is not None), None)

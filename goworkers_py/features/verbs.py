@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from goworkers_py.features.batches.admin import BatchVerbs
+from goworkers_py.features.cancelling.admin import CancelVerbs
 from goworkers_py.features.chains.admin import ChainVerbs
 from goworkers_py.features.commands.admin import CallVerbs
 from goworkers_py.features.groups.admin import GroupVerbs
@@ -20,6 +21,7 @@ class FeatureVerbs(
     ChainVerbs,
     BatchVerbs,
     GroupVerbs,
+    CancelVerbs,
     CallVerbs,
     PeriodicVerbs,
     ElectionVerbs,

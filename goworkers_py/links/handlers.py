@@ -16,22 +16,13 @@ EndHandler = Callable[["Message"], None]
 
 
 class Handlers:
-    """`f(message, error)`: `error` for every failed run, `death` for a job that is not retried. `f(message)`: `cancel`
-    for a cancelled one."""
+    """`f(message, error)`: `error` for every failed run, `death` for a job that is not retried."""
 
-    def __init__(
-        self,
-        error: Iterable[FailureHandler] = (),
-        death: Iterable[FailureHandler] = (),
-        cancel: Iterable[EndHandler] = (),
-    ) -> None:
-        self.error, self.death, self.cancel = list(error), list(death), list(cancel)
+    def __init__(self, error: Iterable[FailureHandler] = (), death: Iterable[FailureHandler] = ()) -> None:
+        self.error, self.death = list(error), list(death)
 
     def tell_of_error(self, message: Message, error: BaseException) -> None:
         tell(self.error, message, error)
-
-    def tell_of_cancel(self, message: Message) -> None:
-        tell(self.cancel, message)
 
     def tell_of_death(self, message: Message, error: BaseException) -> None:
         tell(self.death, message, error)

@@ -9,11 +9,22 @@ until it is thrown, and meets the exception before it goes on, see `core.strikes
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from goworkers_py.core.cancel_request import CancelRequest
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.strikes import Lock, target_of
-from goworkers_py.features.cancelling.tombstone import CancelRequest
+from goworkers_py.policy.registry import Registry
 from goworkers_py.wire.message import Message
 
 _CANCELLING = Lock()
+
+
+def lose(deliveries: Iterable[Delivery], registry: Registry) -> None:
+    """From any thread: these jobs were given to another process."""
+    for delivery in deliveries:
+        if (message := delivery.message) is not None:
+            cancel(message, CancelRequest(retry=False, lost=True), registry.is_interrupted_by_cancel(message))
 
 
 def cancel(message: Message, request: CancelRequest, interruptible: bool) -> None:

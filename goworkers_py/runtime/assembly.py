@@ -16,11 +16,10 @@ from goworkers_py.core.home import RunHome
 from goworkers_py.core.levels import base_of, plain_list_of
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.features import FEATURES
-from goworkers_py.features.cancelling.service import Canceller
 from goworkers_py.features.groups.aggregates import Aggregates
 from goworkers_py.features.groups.link import aggregate
 from goworkers_py.features.groups.run import GroupMembers
-from goworkers_py.features.in_process import InProcess, WorkerProcess
+from goworkers_py.features.in_process import InProcess, WorkerProcess, never_begins
 from goworkers_py.links.chain import Run, adapt, wrap_all
 from goworkers_py.links.log import log_runs
 from goworkers_py.links.perform import Resume, perform
@@ -46,7 +45,7 @@ from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.plan import Plan
 from goworkers_py.runtime.pool import Pool
-from goworkers_py.runtime.recovering.lost_jobs import lost_jobs
+from goworkers_py.runtime.recovering.lost_jobs import LostJobs
 from goworkers_py.runtime.recovering.recoverer import Recoverer, judge_by, recovering
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.running.guard import Guard
@@ -102,7 +101,6 @@ class _Assembly:
         self._poison = PoisonPolicy.of(plan.config)
         self._shared = self._share(clock)
         self._relay = Relay(broker.store, plan.destinations, self._shared.outage)
-        self._canceller = self._cancel()
         self._by_feature = self._parts_of_features()
         self._parts = [*self._by_feature.values()]
         stuck_jobs = StuckJobs(plan.config, self._shared, lambda: self._managers, obey)
@@ -112,8 +110,8 @@ class _Assembly:
         self._health = Health(self._managers, self._watchdog, self._vital, self._shared, self._running_figures)
         reporter = Reporter(broker.control, plan.config, self._health, self._shared, obey)
         reporter.commands = [name for part in self._parts for name in part.commands()]
-        self._heartbeat = Heartbeat(broker.recoverable, self._shared, reporter, plan.config.timing)
-        self._heartbeat.on_new_identity = self._canceller.wake  # it interrupts the jobs that were given to others
+        lost = LostJobs(broker, self._shared.lease, self._running, plan.registry)
+        self._heartbeat = Heartbeat(broker.recoverable, self._shared, reporter, plan.config.timing, lost.look)
         services = self._services()
         if plan.config.partition:
             for service in (self._heartbeat, *services):
@@ -143,15 +141,9 @@ class _Assembly:
     def _vital(self) -> list[BrokerService]:
         return [self._heartbeat, *(manager.fetches for manager in self._managers)]
 
-    def _cancel(self) -> Canceller:
-        lost = partial(lost_jobs, self._broker, self._shared.lease)
-        plan, outage = self._plan, self._shared.outage
-        return Canceller(self._broker.cancels, plan.registry, plan.handlers, self._running, outage, lost)
-
     def _parts_of_features(self) -> dict[str, InProcess]:
-        plan, broker, look_elsewhere = self._plan, self._broker, self._canceller.look_elsewhere
         return parts_of_features(
-            plan, broker, self._shared, self._running, lambda: self._runs, look_elsewhere,
+            self._plan, self._broker, self._shared, self._running, lambda: self._runs,
             obey=self._obey, controls=lambda: self.launcher,
         )  # fmt: skip
 
@@ -160,8 +152,8 @@ class _Assembly:
 
     def _special_runs(self) -> SpecialRuns:
         wall, registry = self._shared.clock.wall, self._plan.registry
-        members = GroupMembers(self._broker, registry, self._canceller, wall)
-        return SpecialRuns(registry, self._canceller, members, self._parts, wall)
+        members = GroupMembers(self._broker, registry, partial(never_begins, self._parts), wall)
+        return SpecialRuns(registry, members, self._parts, wall, self._shared.alarms)
 
     def _manager(self, pool: Pool) -> Manager:
         transport, shared = self._broker.transport, self._shared
@@ -201,7 +193,6 @@ class _Assembly:
             pauses=Pauses(broker.transport, switches, outage),
             scheduler=Scheduler(broker.store, self._config, self._hints, self._shared.clock, outage),
             relay=self._relay,
-            canceller=self._canceller,
             of_features=[service for part in self._parts for service in part.services()],
             group_flusher=self._group_flusher(),
         )
@@ -230,7 +221,6 @@ def parts_of_features(
     shared: Shared,
     running: Callable[[], Iterable[Delivery]],
     runs: Callable[[], SpecialRuns],
-    shown: Callable[[Iterable[Delivery]], None] = lambda deliveries: None,
     is_stopping: Callable[[], bool] | None = None,
     of_code: Broker | None = None,
     obey: Obey | None = None,
@@ -239,11 +229,16 @@ def parts_of_features(
     """The parts of all features in a process, by the feature. `runs` is called while jobs run. `is_stopping`,
     `of_code`: None where no test looks. `obey`, `controls`: see `WorkerProcess`."""
 
+    parts: dict[str, InProcess] = {}
+
     def ended(message: Message, outcome: Outcome) -> Outcome:
         return runs().with_ties(message, outcome)
 
+    def shown(deliveries: Iterable[Delivery]) -> None:
+        for part in parts.values():
+            part.shown(deliveries)
+
     stops = is_stopping or (lambda: shared.state.quiet)
-    parts: dict[str, InProcess] = {}
     process = WorkerProcess(
         plan, broker, shared, running, ended, shown, stops, parts, of_code or broker, obey, controls
     )

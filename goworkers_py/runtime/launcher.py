@@ -15,6 +15,7 @@ from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable, Fenced
 from goworkers_py.features.configuration.stored_config import ConfigInForce
+from goworkers_py.links.interruption import lose
 from goworkers_py.runtime import forks
 from goworkers_py.runtime.alive.health import Health
 from goworkers_py.runtime.alive.reporter import Reporter
@@ -123,8 +124,6 @@ class Launcher:
                         service.begin()
                 self._heartbeat.beat()
                 self._services.pauses.look()  # a paused queue is not fetched from even once
-                with suppress(BrokerRefused):  # the canceller tells it, and the jobs run without cancels
-                    self._services.canceller.look()  # a job that was cancelled before does not begin
             except BrokerUnavailable as error:
                 stop_asked.wait(self._outage.failed("start", error))
             else:
@@ -215,7 +214,7 @@ class Launcher:
     def abandon(self) -> None:
         """The term is over, and another process has its jobs: the stop waits for none of them."""
         self.hurry()
-        self._services.canceller.lose(self.health.running.values())
+        lose(self.health.running.values(), self.plan.registry)
 
     def look_for_the_dead(self) -> None:
         """Called when another process has ended: recovers its jobs soon."""

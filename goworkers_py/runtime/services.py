@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.cancelling.service import Canceller
 from goworkers_py.runtime.alive.heartbeat import Heartbeat
 from goworkers_py.runtime.fetching.pauses import Pauses
 from goworkers_py.runtime.recovering.recoverer import Recoverer
@@ -27,7 +26,6 @@ class Services:
     pauses: Pauses
     scheduler: Scheduler
     relay: Relay
-    canceller: Canceller
     of_features: Sequence[BrokerService] = ()
     group_flusher: GroupFlusher | None = None  # None: no class of this program aggregates groups
 
@@ -40,7 +38,6 @@ class Services:
                 self.pauses,
                 self.scheduler,
                 self.relay,
-                self.canceller,
                 *self.of_features,
                 *([self.group_flusher] if self.group_flusher else []),
             )

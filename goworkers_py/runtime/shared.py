@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.values import dataclass
 from goworkers_py.observe.counters import Counters
+from goworkers_py.runtime.alarms import Alarms
 from goworkers_py.runtime.alive.lease import Lease
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.run_state import RunState
@@ -21,3 +24,4 @@ class Shared:
     counters: Counters
     quarantine: Quarantine
     state: RunState
+    alarms: Alarms = field(default_factory=Alarms)

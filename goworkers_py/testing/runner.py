@@ -20,9 +20,9 @@ from goworkers_py.core.delivery import BEGUN, ENDED, Delivery
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import REQUEUE, Keep, Outcome
-from goworkers_py.features.cancelling.service import Canceller
 from goworkers_py.features.groups.run import GroupMembers
 from goworkers_py.features.groups.service import GroupFlusher
+from goworkers_py.features.in_process import never_begins
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.links.perform import close_own_loop
 from goworkers_py.links.time_limit import Watched
@@ -71,21 +71,20 @@ class SandboxRunner:
         """`is_stopping`, `of_code`: see `WorkerProcess`."""
         plan = app.runner.plan()
         given = plan.handlers
-        handlers = Handlers([self._failed, *given.error], given.death, given.cancel)
+        handlers = Handlers([self._failed, *given.error], given.death)
         self._plan = dataclasses.replace(plan, handlers=handlers)
         self._broker = broker
         self._shared = shared = _shared(app, broker)
         self._scheduler = Scheduler(broker.store, plan.config, DueHints(), app.clock, shared.outage)
         self._relay = Relay(broker.store, plan.destinations, shared.outage)
-        canceller = Canceller(broker.cancels, plan.registry, handlers, lambda: (), shared.outage)
         parts = recovering(plan.registry, plan.config, app.clock.wall)
         self._judge = judge_by(PoisonPolicy.of(plan.config), parts, app.clock.wall)
         by_feature = parts_of_features(
             plan, broker, shared, tuple, lambda: self._runs, is_stopping=is_stopping, of_code=of_code
         )
         self._parts, self._resumes = [*by_feature.values()], resumes_of(by_feature)
-        groups = GroupMembers(broker, plan.registry, canceller, app.clock.wall)
-        self._runs = SpecialRuns(plan.registry, canceller, groups, self._parts, app.clock.wall)
+        groups = GroupMembers(broker, plan.registry, partial(never_begins, self._parts), app.clock.wall)
+        self._runs = SpecialRuns(plan.registry, groups, self._parts, app.clock.wall, shared.alarms)
         self._flusher = GroupFlusher(broker, plan, app.clock.wall, shared.outage)
         self._worked = {queue.name for queue in plan.queues} | set(plan.registry.queues())
         self._lanes: dict[str, Lane] = {}

@@ -20,10 +20,10 @@ from types import FrameType
 from typing import Any, cast
 
 from goworkers_py.brokers.broker import Broker
+from goworkers_py.core.cancel_request import CancelRequest
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.values import dataclass
 from goworkers_py.features import FEATURES
-from goworkers_py.features.cancelling.tombstone import CancelRequest
 from goworkers_py.testing.enqueued_job import EnqueuedJob
 
 
@@ -76,13 +76,12 @@ def _pushed(args: Arguments) -> str:
 # By the part of the broker and its verb.
 _STEPS = {
     ("transport", "publish"): StepKind("push", bool, _pushed),
-    ("cancels", "ask"): StepKind("cancel", about=lambda _: "cancels"),
 }
 # A line counts as a step at most this often in one run.
 MOST_OF_A_LINE = 2
 # All that the code of a job may ask, beside the parts of features. Not the beats of its blocks, which a thread of ours
 # sends.
-_PARTS = "transport", "cancels", "admin"
+_PARTS = "transport", "admin"
 # Modules between the job's code and a step.
 _BETWEEN = {"goworkers_py", "contextlib", "asyncio", "concurrent", "threading"}
 

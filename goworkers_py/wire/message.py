@@ -19,10 +19,10 @@ from goworkers_py.wire import payload
 from goworkers_py.wire.properties import Properties
 
 if TYPE_CHECKING:
+    from goworkers_py.core.cancel_request import CancelRequest
     from goworkers_py.core.fence import Term
     from goworkers_py.core.home import HeldByRun, RunHome
     from goworkers_py.core.outcome import Outcome
-    from goworkers_py.features.cancelling.tombstone import CancelRequest
 
 # Sidekiq 8 writes integer milliseconds, every other program seconds. Epoch milliseconds passed this number in 1973,
 # epoch seconds will in the year 5138.

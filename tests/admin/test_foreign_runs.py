@@ -16,7 +16,9 @@ from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.long_runs import long_runs
 from goworkers_py.api.app import App
 from goworkers_py.core.command import Command
+from goworkers_py.features.cancelling.contract import Cancels
 from goworkers_py.features.commands.admin import why_not_asked
+from goworkers_py.features.iteration.redis_part import iteration_key
 
 RUBY, GO = "web-1:42:ab12ab12ab12", "go-1:77:dcd959843c076876427ce5c6"
 
@@ -43,7 +45,7 @@ def runs_in_go(redis: redis_py.Redis, *jids: str, silent_s: float = 0.0) -> None
 
 def iterates(redis: redis_py.Redis, jid: str) -> None:
     """As Sidekiq tells it some five seconds after the begin."""
-    redis.hset(KEYS.iteration(jid), mapping={"ex": 1, "c": "41", "rt": 5.0})
+    redis.hset(iteration_key(KEYS, jid), mapping={"ex": 1, "c": "41", "rt": 5.0})
 
 
 # --- who they are
@@ -118,33 +120,33 @@ def test_a_cancel_asks_an_iterable_job_of_sidekiq_and_says_what_does_not_obey(
     if is_iterable:
         iterates(redis, "a")
     assert app.cancel("a", timeout=30) == answer
-    told = redis.hgetall(KEYS.iteration("a"))
+    told = redis.hgetall(iteration_key(KEYS, "a"))
     assert (b"cancelled" in told) == asked
     if asked:  # Sidekiq cannot read a hash with `cancelled` alone
         assert {b"ex", b"c", b"rt"} < set(told)
-        assert 0 < redis.ttl(KEYS.iteration("a")) <= 30 * 86_400
-    assert not app.broker.cancels.stands("a"), "no process would meet it"
+        assert 0 < redis.ttl(iteration_key(KEYS, "a")) <= 30 * 86_400
+    assert not app.broker.require_part(Cancels).stands("a"), "no process would meet it"
 
 
 def test_an_interruption_is_nothing_that_ruby_knows(redis: redis_py.Redis, app: App) -> None:
     runs_in_ruby(redis, "a")
     iterates(redis, "a")
     assert app.cancel("a", retry=True) == "runs in Ruby"
-    assert not redis.hexists(KEYS.iteration("a"), "cancelled")
+    assert not redis.hexists(iteration_key(KEYS, "a"), "cancelled")
 
 
 def test_a_second_cancel_keeps_the_time_of_the_first(redis: redis_py.Redis, app: App) -> None:
     runs_in_ruby(redis, "a")
-    redis.hset(KEYS.iteration("a"), mapping={"ex": 3, "c": "41", "rt": 5.0, "cancelled": 1})
+    redis.hset(iteration_key(KEYS, "a"), mapping={"ex": 3, "c": "41", "rt": 5.0, "cancelled": 1})
     assert app.cancel("a") == "requested"
-    told = redis.hgetall(KEYS.iteration("a"))
+    told = redis.hgetall(iteration_key(KEYS, "a"))
     assert (told[b"ex"], told[b"c"], told[b"cancelled"]) == (b"3", b"41", b"1")
 
 
 def test_a_job_that_runs_in_go_is_not_cancelled(redis: redis_py.Redis, app: App) -> None:
     runs_in_go(redis, "a")
     assert app.cancel("a", timeout=30) == "runs in Go"
-    assert not app.broker.cancels.stands("a")
+    assert not app.broker.require_part(Cancels).stands("a")
 
 
 def test_a_cancel_of_many_counts_those_that_do_not_obey(redis: redis_py.Redis, app: App) -> None:
@@ -156,7 +158,7 @@ def test_a_cancel_of_many_counts_those_that_do_not_obey(redis: redis_py.Redis, a
     wanted = Filter(job_class="J")
     planned = app.inspector.cancel_all(wanted, dry_run=True)
     assert (planned.cancelled, planned.requested, planned.foreign) == (1, 0, 3)
-    assert not redis.hexists(KEYS.iteration("a"), "cancelled")
+    assert not redis.hexists(iteration_key(KEYS, "a"), "cancelled")
     done = app.inspector.cancel_all(wanted)
     assert (done.cancelled, done.requested, done.foreign, done.too_late) == (1, 1, 2, 0)
     assert redis.llen("queue:q") == 1

@@ -13,7 +13,6 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.config.options import Config
-from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
 
 MEMORY = MemoryBroker.open(Config(broker="memory://absent"))
@@ -51,12 +50,3 @@ def test_no_job_waits_in_a_store_that_is_not_there() -> None:
     store = completed(Service()).store
     assert list(store.promote(JobState.RETRY, lambda payload, now: pytest.fail("called"), 10)) == [None]
     assert store.posted("other", 10) == []
-
-
-def test_cancels_are_refused_and_the_list_of_them_is_read_once() -> None:
-    cancels = completed(Service()).cancels
-    version, tombstones = cancels.all("?") or ("", {})
-    assert not tombstones
-    assert cancels.all(version) is None
-    with pytest.raises(BrokerRefused, match="the service cannot cancel jobs: those"):
-        cancels.ask("jid", retry=False)

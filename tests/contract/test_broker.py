@@ -23,7 +23,7 @@ from goworkers_py.features.unique.contract import Locks
 
 PARTS = {
     "store": Capability.STORE, "recoverable": Capability.LEASES, "control": Capability.CONTROL,
-    "cancels": Capability.CONTROL, "admin": Capability.ADMIN, "metrics": Capability.METRICS,
+    "admin": Capability.ADMIN, "metrics": Capability.METRICS,
 }  # fmt: skip
 
 

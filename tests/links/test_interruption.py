@@ -7,10 +7,10 @@ import time
 
 import pytest
 
+from goworkers_py.core.cancel_request import CancelRequest
 from goworkers_py.core.errors import JobCancelled
 from goworkers_py.core.outcome import DONE
 from goworkers_py.core.strikes import target_of
-from goworkers_py.features.cancelling.tombstone import CancelRequest
 from goworkers_py.links import interruption
 from goworkers_py.links.perform import perform
 from goworkers_py.policy.registry import JobSpec, Registry

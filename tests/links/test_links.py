@@ -19,6 +19,7 @@ from waiting import eventually
 
 from goworkers_py.api.app import App
 from goworkers_py.config.job_options import CodeOptions
+from goworkers_py.core.cancel_request import CancelRequest
 from goworkers_py.core.errors import (
     ArgumentError,
     DiscardJob,
@@ -29,7 +30,6 @@ from goworkers_py.core.errors import (
     UnknownJob,
 )
 from goworkers_py.core.outcome import CANCELLED, DONE, KEEP, Dead, Discard, Outcome, Reschedule, Retry
-from goworkers_py.features.cancelling.tombstone import CancelRequest
 from goworkers_py.links.chain import Links, Middleware, Run, adapt, wrap_all
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.links.log import log_runs

@@ -148,8 +148,7 @@ def test_a_process_that_was_declared_dead_goes_on_under_another_identity(
     broker: RedisBroker, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
     it, lease = beating(broker)
-    dead, told = lease.identity, []
-    it.on_new_identity = lambda: told.append(lease.identity)
+    dead = lease.identity
     redis.delete(KEYS.lease(dead))
     assert not list(broker.recoverable.recover("another", lambda found: RecoveryDecision(found.payload), proof=""))
     it.beat()
@@ -158,8 +157,7 @@ def test_a_process_that_was_declared_dead_goes_on_under_another_identity(
     assert redis.exists(KEYS.lease(lease.identity))
     assert not redis.exists(KEYS.lease(dead))
     assert caplog.messages == [f"lease of {dead} expired and its jobs were recovered; continuing as {lease.identity}"]
-    it.beat()
-    assert told == [lease.identity]
+    assert it._asked.is_set(), "its thread looks at once for jobs that were given to others"
 
 
 def test_a_process_that_was_declared_dead_calls_nobody_dead_until_all_have_had_time_to_renew_their_leases(
@@ -487,3 +485,11 @@ def test_a_lease_that_ran_out_while_this_process_slept_makes_it_unsteady(broker:
     it.beat()
     assert not it.proof(0.1)
     assert it.proof(0)
+
+
+def test_each_step_looks_for_running_jobs_that_were_given_to_others(broker: RedisBroker) -> None:
+    looked: list[str] = []
+    lease = Lease(50)
+    it = Heartbeat(broker.recoverable, shared(lease), Telling(), look_for_lost=lambda: looked.append(lease.identity))
+    it.run_once()
+    assert looked == [lease.identity]

@@ -22,7 +22,7 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import JobState
-from goworkers_py.features.cancelling.tombstone import Tombstone
+from goworkers_py.features.cancelling.contract import Cancels
 from goworkers_py.features.for_ruby.options import EchoConfig
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.tracking.run import TrackedRuns
@@ -163,8 +163,8 @@ def test_the_threads_that_look_at_running_jobs_bear_every_field(
         assert isinstance(tracked, TrackedRuns)
         for one in running.values():
             tracked.begin(one.message, one)
-        services.canceller.tombstones = {"none": Tombstone(retry=False, at=0.0)}
-        for service in (*services.of_features, services.canceller, services.heartbeat):
+        app.broker.require_part(Cancels).ask("none", False)
+        for service in (*services.of_features, services.heartbeat):
             service.run_once()
         assert len(launcher.health.report()["running"]["q"]) == MOST_SHOWN
         app.broker.close()

@@ -29,7 +29,6 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.machine import awake_and_asleep
 from goworkers_py.core.timing import TIMING, Timing
-from goworkers_py.features.cancelling.service import Canceller
 from goworkers_py.features.groups.run import GroupMembers
 from goworkers_py.features.in_process import InProcess
 from goworkers_py.links.handlers import Handlers
@@ -149,12 +148,11 @@ def net(run_stats: RunStats | None = None) -> Net:
 def special_runs(*more: InProcess, config: Config | None = None, broker: Broker | None = None) -> SpecialRuns:
     """Of a process without tracked classes, on a broker of its own. `more`: parts of further features."""
     broker = broker or MemoryBroker(State(), DeadLimits())
-    registry, outage = Registry(), Outage("memory")
-    canceller = Canceller(broker.cancels, registry, Handlers(), tuple, outage)
-    groups = GroupMembers(broker, registry, canceller, time.time)
+    registry, common = Registry(), shared()
+    groups = GroupMembers(broker, registry, lambda message: None, time.time)
     plan = plan_of(Declarations(), config or Config())
-    parts = [*parts_of_features(plan, broker, shared(), tuple, lambda: runs).values(), *more]
-    runs = SpecialRuns(registry, canceller, groups, parts, time.time)
+    parts = [*parts_of_features(plan, broker, common, tuple, lambda: runs).values(), *more]
+    runs = SpecialRuns(registry, groups, parts, time.time, common.alarms)
     return runs
 
 

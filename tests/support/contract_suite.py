@@ -28,6 +28,7 @@ from goworkers_py.brokers.redis.driver import connection
 from goworkers_py.config.options import Config
 from goworkers_py.features import FEATURES, feature_of
 from goworkers_py.features.batches.contract import Batches
+from goworkers_py.features.cancelling.contract import Cancels
 from goworkers_py.features.chains.contract import Chains
 from goworkers_py.features.commands.contract import Calls
 from goworkers_py.features.groups.contract import Groups
@@ -63,7 +64,7 @@ CONTRACTS = [
 ]
 # By the name of a fixture, here or in a module, the capability or the part of a feature that it asks for.
 NEEDS: dict[str, Capability | type] = {
-    "admin": Capability.ADMIN, "batches": Batches, "calls": Calls, "cancels": Capability.CONTROL,
+    "admin": Capability.ADMIN, "batches": Batches, "calls": Calls, "cancels": Cancels,
     "chains": Chains, "control": Capability.CONTROL, "groups": Groups,
     "join": Leadership, "iterations": Iterations, "limits": Limits, "locks": Locks,
     "metrics": Capability.METRICS, "periodic": Periodic, "publisher": Locks,

@@ -25,10 +25,12 @@ from goworkers_py.brokers.redis.fleet.control import RedisControl
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.command import Command
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import MeetTombstone, PushJobs, StoreValue
+from goworkers_py.core.effect import PushJobs, StoreValue
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import DONE, Cancelled, Dead, Done, Outcome, Requeue, Retry
+from goworkers_py.features.cancelling.contract import Cancels
+from goworkers_py.features.cancelling.effects import MeetTombstone
 from goworkers_py.features.iteration.contract import Iterations
 from goworkers_py.features.iteration.effects import StoreCursor
 from goworkers_py.features.ruby_status.effects import ShowStatus
@@ -170,7 +172,7 @@ def shows(life: ProcessLife) -> object:
     )
     working = life.redis.hgetall("sidekiq:status:shown")
     life.redis.hset("sidekiq:status:shown", "stop", "true")
-    stopped = life.broker.cancels.elsewhere(["shown", "none"], ["shown"])
+    stopped = life.broker.require_part(Cancels).elsewhere(["shown", "none"], ["shown"])
     done = Done(effects=(ShowStatus("shown", "complete"),))
     settled = life.broker.transport.settle(SettlementBatch(secrets.token_hex(4), 1, [(delivery, done)]))
     ended = life.redis.hget("sidekiq:status:shown", "status"), life.redis.ttl("sidekiq:status:shown") > 3_600
@@ -181,14 +183,14 @@ def cancels(life: ProcessLife) -> object:
     """A job is cancelled while it is in progress, and the process that meets it says so."""
     payload, broker = job("Cancelled", jid="cancelled"), life.broker
     life.redis.lpush("queue:q:me:inprogress", payload)
-    mine = broker.cancels.ask("cancelled", False)
-    asked = broker.cancels.all("")
+    mine = broker.require_part(Cancels).ask("cancelled", False)
+    asked = broker.require_part(Cancels).all("")
     met = Cancelled(effects=(MeetTombstone("cancelled", "cancelled"),))
     settled = broker.transport.settle(SettlementBatch(secrets.token_hex(4), 1, [(Delivery(payload, "q", "me"), met)]))
     life.redis.hset("it-other", "cancelled", 1)
-    elsewhere = broker.cancels.elsewhere(["other", "none"])
-    told = broker.cancels.answer("cancelled"), broker.cancels.all("")
-    broker.cancels.withdraw("cancelled", mine)
+    elsewhere = broker.require_part(Cancels).elsewhere(["other", "none"])
+    told = broker.require_part(Cancels).answer("cancelled"), broker.require_part(Cancels).all("")
+    broker.require_part(Cancels).withdraw("cancelled", mine)
     return asked and list(asked[1]), settled, elsewhere, told[0], told[1] and list(told[1][1])
 
 

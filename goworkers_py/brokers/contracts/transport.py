@@ -176,7 +176,6 @@ class Transport(Protocol):
         PostJobs    the pushes are in the outbox, see `Store.posted`
         StoreValue  `Store.value` returns the value from now on, for `life_s` seconds
         NoteState   the record of the job says it from now on, for `life_s` seconds
-        MeetTombstone   the tombstone of the job is gone, and who has cancelled the job is told
         EndInBatch  the batch has counted the end of the job, see `features.batches.contract`
         EndLink     the next link of the chain is pushed, or the chain has stopped, see `features.chains.contract`
 

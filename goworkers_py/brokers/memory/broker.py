@@ -20,7 +20,6 @@ from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.options import Config
 from goworkers_py.core.fence import Fence
 from goworkers_py.core.timing import TIMING
-from goworkers_py.features.cancelling.memory import MemoryCancels
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +55,6 @@ class MemoryBroker(Broker):
         self.store = MemoryStore(state, endings, dead_limits)
         self.recoverable = MemoryLeases(state, dead_limits, lease_s)
         self.control = MemoryControl(state)
-        self.cancels = MemoryCancels(state)
         self.admin = MemoryAdmin(state, dead_limits)
 
     @classmethod

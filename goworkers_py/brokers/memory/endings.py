@@ -16,7 +16,6 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import (
     ID_LIFE_S,
     Effect,
-    MeetTombstone,
     PostJobs,
     PushJobs,
     StoreValue,
@@ -39,7 +38,6 @@ class Endings:
             PostJobs: self._post,
             **{kind: partial(self._with_others, apply) for kind, apply in state.enclosing.items()},
             StoreValue: lambda effect: state.values.put((effect.kind, effect.jid), effect.value, effect.life_s),
-            MeetTombstone: lambda effect: state.tombstones.meet(effect.jid, effect.state),
         }
 
     def settle(

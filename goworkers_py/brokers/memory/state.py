@@ -38,7 +38,6 @@ from goworkers_py.core.job_state import JobState
 from goworkers_py.core.strikes import Lock
 from goworkers_py.core.values import dataclass
 from goworkers_py.features import FEATURES
-from goworkers_py.features.cancelling.tombstones import Tombstones
 from goworkers_py.policy.consequences import moved
 
 Bell = machine.SimpleQueue[None]
@@ -92,7 +91,6 @@ class State:
         self.values: Expiring[tuple[str, str], bytes] = Expiring(lambda: self.clock())
         self.fences: dict[str, FenceLease] = {}  # by the name of the fence
         self.actions: Stream[bytes] = Stream(ACTIONS_KEPT, lambda: self.clock())  # what people have changed
-        self.tombstones = Tombstones(lambda: self.clock())
         made = [make(self) for entry in FEATURES if (make := entry.memory()) is not None]
         self.parts: Sequence[MemoryPart] = made
         self._ties = {kind: tie for part in self.parts for kind, tie in part.ties.items()}

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.redis.fleet.control import RedisControl
     from goworkers_py.brokers.redis.fleet.metric_reader import MetricReader
     from goworkers_py.brokers.redis.neighbours import RedisNeighbours
-    from goworkers_py.features.cancelling.redis import RedisCancels
     from goworkers_py.features.configuration.redis import RedisConfigurations
 
 log = logging.getLogger(__name__)
@@ -61,12 +60,6 @@ def _admin(broker: RedisBroker) -> RedisAdmin:
 
     follow = [found for feature in FEATURES if (found := feature.follow_moves(broker.config)) is not None]
     return RedisAdmin(broker.connections, broker.keys, broker.dead_limits, follow)
-
-
-def _cancels(broker: RedisBroker) -> RedisCancels:
-    from goworkers_py.features.cancelling.redis import RedisCancels
-
-    return RedisCancels(broker.connections, broker.keys, broker.listener)
 
 
 def _configurations(broker: RedisBroker) -> RedisConfigurations:
@@ -105,7 +98,6 @@ class RedisBroker(Broker):
     )
 
     admin = _late(_admin)
-    cancels = _late(_cancels)
     configurations = _late(_configurations)
     control = _late(_control)
     metrics = _late(_metrics)

@@ -35,8 +35,6 @@ class Keys(SidekiqMetricKeys):
         self.lines = f"{self.prefix}pyworkers:lines"
         self.outboxes = f"{self.prefix}pyworkers:outboxes"
         self.gone = f"{self.prefix}pyworkers:gone"
-        self.tombstones = f"{self.prefix}pyworkers:tombstones"
-        self.tombstones_version = f"{self.prefix}pyworkers:tombstones:version"
         self.audit = f"{self.prefix}pyworkers:audit"
         self.configs = f"{self.prefix}pyworkers:configs"
         # Never exists. Nobody can guess it: with a value of a wrong type, no push could try its commands there.
@@ -49,7 +47,7 @@ class Keys(SidekiqMetricKeys):
             **dict.fromkeys((self.queues, self.paused, self.processes, self.lines, self.outboxes), "set"),
             **dict.fromkeys((self.schedule, self.retry, self.dead), "zset"),
             **dict.fromkeys((self.processed, self.failed), "string"),
-            **dict.fromkeys((self.owners, self.blocks, self.gone, self.tombstones, self.configs), "hash"),
+            **dict.fromkeys((self.owners, self.blocks, self.gone, self.configs), "hash"),
             self.audit: "stream",
         }
 
@@ -112,10 +110,6 @@ class Keys(SidekiqMetricKeys):
     def config(self, name: str) -> str:
         """Holds the versions of a central configuration."""
         return f"{self.prefix}pyworkers:config:{name}"
-
-    def cancelled(self, jid: str) -> str:
-        """Holds how a job has ended that was to be cancelled. Also the channel on which that is told."""
-        return f"{self.prefix}pyworkers:cancelled:{jid}"
 
     def status(self, jid: str) -> str:
         """The gem sidekiq-status': what it shows of a job."""

@@ -75,6 +75,17 @@ class RowsInRedis(NamedTuple):
     before: bool = False  # their arguments come before the rows
 
 
+class ForeignCancel(NamedTuple):
+    """A way in which another program cancels a job: by a field in a hash of the job."""
+
+    key: Callable[[Keys, str], str]  # of the hash, by the jid
+    field: str
+    value: bytes | None = None  # of the field; None: any
+    of_shown: bool = False  # only of jobs whose state programs of Ruby see
+    # Asks the program that runs a job to end it, over the connections. True: the job is known to obey.
+    ask: Callable[[Any, Keys, str], bool] | None = None
+
+
 @dataclass(frozen=True)
 class RedisPart:
     lua: Path  # the folder of scripts; its fragments are in a folder in it
@@ -88,6 +99,7 @@ class RedisPart:
     # A job goes to the dead set (True) or back to its queue, because Ruby cannot read its payload: the effect then. The
     # last argument is the life of dead jobs.
     elsewhere: Mapping[type[Any], Callable[[Any, bool, int], Effect]] = field(default_factory=dict)
+    foreign_cancels: Sequence[ForeignCancel] = ()
     # Its keys, by names, with words in capitals in the places of names: for the page of the keys and its test.
     every_key: Callable[[Keys], Mapping[str, str]] = lambda keys: {}
     # The right types of those that all jobs share, by the names that the server's TYPE returns.
@@ -111,7 +123,6 @@ _OWN = RedisPart(
         "once_effects": ("once",),
         "queue_effects": ("push", "post", "later", "value"),
         "born_effects": ("born",),
-        "tombstone_effects": ("meet",),
     },
     constants={"KEPT_S": f"'{KEPT_S}'", "AT_ONCE": AT_ONCE},
 )
@@ -157,6 +168,11 @@ def elsewhere(effect: Effect, is_dead: bool, dead_life_s: int) -> Effect:
 @cache
 def moves() -> tuple[Callable[[RedisMoved, Keys, NumberOf], Iterable[Argument]], ...]:
     return tuple([part.moved for part in parts() if part.moved is not None])
+
+
+@cache
+def foreign_cancels() -> tuple[ForeignCancel, ...]:
+    return tuple([way for part in parts() for way in part.foreign_cancels])
 
 
 @cache

@@ -32,6 +32,13 @@ class BatchesFeature(Feature):
     contract, kept = "Batches", "batches"
     verbs = "BatchVerbs"
 
+    def belongs_to(self, fields: Mapping[str, Any]) -> Collection[str]:
+        from goworkers_py.features.batches.batch import line_of
+        from goworkers_py.features.batches.payload import batch_of
+
+        member = batch_of(fields)
+        return () if member is None else line_of(member.bid)
+
     def followers(self) -> Mapping[str, Follow]:
         from goworkers_py.features.batches.end import of_batch
         from goworkers_py.features.batches.payload import BATCH

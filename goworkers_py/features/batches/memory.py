@@ -28,6 +28,7 @@ from goworkers_py.features.batches.batch import (
 )
 from goworkers_py.features.batches.contract import Batches
 from goworkers_py.features.batches.effects import EndInBatch
+from goworkers_py.features.cancelling.memory import TombstoneTable
 from goworkers_py.wire import payload
 
 
@@ -134,7 +135,7 @@ class BatchTable(MemoryPart):
             return False
         batch.stopped = True
         batch.holds.clear()
-        self._state.tombstones.lay(bid, retry=False, many=True)
+        self._state.part(TombstoneTable).lay(bid, retry=False, many=True)
         self._end_if_done(bid, batch)
         return True
 
@@ -218,7 +219,7 @@ class BatchTable(MemoryPart):
         if batch.succeeded:
             self._push(bid, batch, "success")
         if batch.stopped and batch.pending < 1:
-            self._state.tombstones.remove(bid)
+            self._state.part(TombstoneTable).remove(bid)
         batch.expires_at = now + max(batch.new.retain_s, OPEN_LIFE_S if batch.count("failed") else 1)
         self.end(parent_of(bid), _way(batch), bid)
 

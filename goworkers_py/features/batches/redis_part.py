@@ -12,6 +12,7 @@ from goworkers_py.brokers.redis.parts import RedisPart, RowsInRedis, TieInRedis
 from goworkers_py.core.effect import Push
 from goworkers_py.features.batches.batch import BatchTie, Membership, line_of
 from goworkers_py.features.batches.effects import EndInBatch
+from goworkers_py.features.cancelling.redis_part import tombstones_key, version_key
 
 LUA = Path(__file__).parent / "lua"
 
@@ -53,7 +54,7 @@ def joined_place(bid: str, keys: Keys, number_of: NumberOf) -> list[Argument]:
 
 def batch_place(member: Membership, keys: Keys, number_of: NumberOf) -> list[Argument]:
     """Of a batch that may end."""
-    shared = keys.tombstones, keys.tombstones_version, keys.schedule
+    shared = tombstones_key(keys), version_key(keys), keys.schedule
     place = [*joined_place(member.bid, keys, number_of), *map(number_of, shared), len(member.to)]
     for queue in member.to:
         place += (queue, number_of(keys.queue(queue)))

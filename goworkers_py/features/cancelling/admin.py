@@ -1,21 +1,29 @@
-"""Cancels one job, or all jobs that a filter wants."""
+"""The verbs of the inspector that cancel one job, or all jobs that a filter wants."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Literal
 
+from goworkers_py.admin import places
 from goworkers_py.admin.filter import Wanted
-from goworkers_py.admin.job_lookup import JobLookup
+from goworkers_py.admin.job_lookup import CANCELLED, JobLookup
 from goworkers_py.admin.job_status import JobStatus, check_jid
-from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.admin.jobs import change_in
+from goworkers_py.admin.verbs import Verbs
+from goworkers_py.brokers.broker import Broker
+from goworkers_py.brokers.contracts.admin import Change, Place
 from goworkers_py.brokers.contracts.fleet import Process
 from goworkers_py.core import machine
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import ENDED
 from goworkers_py.core.values import dataclass
+from goworkers_py.features.cancelling.api import handlers_of
+from goworkers_py.features.cancelling.contract import Cancels
+from goworkers_py.links.handlers import tell
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -47,12 +55,57 @@ class CancelCounts:
     foreign: int = 0  # they run in Ruby or Go, which do not obey
 
 
+class CancelVerbs(Verbs):
+    def cancel(self, jid: str, *, retry: bool = False, timeout: float = 2.0) -> CancelAnswer:
+        """Cancels one job, wherever it is: `inspector.cancel(jid)`. See `workers.cancel`."""
+        return self._people.cancel(jid, retry, timeout)
+
+    def cancel_all(
+        self, wanted: Wanted, *, timeout: float = 2.0, dry_run: bool = False, only_running: bool = False,
+        advance: Callable[[int], object] = lambda jobs: None,
+    ) -> CancelCounts:  # fmt: skip
+        """Cancels all wanted jobs that wait or run: `inspector.cancel_all(workers.Filter(tag="import"))`. With
+        `only_running`, those that wait stay; a job that a process has fetched waits no more.
+
+        Returns how many were `cancelled`; the others are `requested`: they were asked for, and no process has confirmed
+        them within `timeout` seconds; or `foreign`: they run in Ruby or Go, which do not obey. Jobs that are pushed
+        meanwhile may be left out. `advance` is called with the number of jobs of each page that was looked at.
+        """
+        people, counts = self._people, CancelCounts()
+
+        def cancel_in(place: Place) -> None:
+            how = partial(Change, reason=CANCELLED)
+            for looked_at, changed in change_in(self._broker, place, wanted, how, dry_run):
+                counts.cancelled += changed.done
+                for job in changed.jobs:
+                    people.tell_of(job)
+                advance(looked_at)
+
+        def cancel_waiting() -> None:
+            # In the order in which a job moves.
+            queues = [places.waiting_in(queue.name) for queue in self._admin.queues()]
+            for place in () if only_running else (places.SCHEDULED, places.RETRIES, *queues, places.PARKED):
+                cancel_in(place)
+
+        cancel_waiting()
+        running = people.running(wanted)
+        people.cancel_foreign(wanted, counts, dry_run)
+        if dry_run:
+            counts.cancelled += len(running)
+            return counts
+        people.cancel_running(wanted, running, timeout, counts, cancel_waiting)
+        return counts
+
+    @property
+    def _people(self) -> PeopleCancel:
+        return PeopleCancel(self._broker, lambda message: tell(handlers_of(self._registry), message))
+
+
 class PeopleCancel:
     def __init__(self, broker: Broker, tell: Callable[[Message], object]) -> None:
         """`tell` is called with each job that was removed from where it waited."""
-        broker.require(Capability.CONTROL)
         self._broker = broker
-        self._cancels = broker.cancels
+        self._cancels = broker.require_part(Cancels)
         self._tell = tell
 
     def cancel(self, jid: str, retry: bool, timeout: float) -> CancelAnswer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -10,16 +10,16 @@ import simplejson
 
 from goworkers_py.brokers.redis.driver.best_effort import BestEffort
 from goworkers_py.brokers.redis.driver.connection import Connections
-from goworkers_py.brokers.redis.driver.exchange import LUA, Script, text
+from goworkers_py.brokers.redis.driver.exchange import Script, text
 from goworkers_py.brokers.redis.driver.listener import Listener
 from goworkers_py.brokers.redis.driver.replies import one_of
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.parts import ForeignCancel, foreign_cancels
 from goworkers_py.core import machine
 from goworkers_py.core.effect import KEPT_S
 from goworkers_py.features.cancelling.contract import Cancels, Changed
+from goworkers_py.features.cancelling.redis_part import LUA, cancelled_key, tombstones_key, version_key
 from goworkers_py.features.cancelling.tombstone import Tombstone
-from goworkers_py.features.iteration.cursor import CURSOR_LIFE_S
-from goworkers_py.features.iteration.redis_part import iteration_key
 from goworkers_py.wire.needs import is_version
 
 V = 1
@@ -44,24 +44,24 @@ class RedisCancels(Cancels):
 
     def _names(self, jid: str) -> list[str]:
         keys = self._keys
-        return [keys.tombstones, keys.tombstones_version, keys.cancelled(jid)]
+        return [tombstones_key(keys), version_key(keys), cancelled_key(keys, jid)]
 
     def answer(self, jid: str) -> str | None:
-        answer = self._connections.call("GET", self._keys.cancelled(jid))
+        answer = self._connections.call("GET", cancelled_key(self._keys, jid))
         return None if answer is None else text(answer)
 
     def watch(self, jid: str, changed: Callable[[str], None]) -> Callable[[], None]:
-        return self._listener.listen(self._keys.cancelled(jid), lambda message: changed(text(message)))
+        return self._listener.listen(cancelled_key(self._keys, jid), lambda message: changed(text(message)))
 
     def stands(self, jid: str) -> bool:
-        return bool(self._connections.call("HEXISTS", self._keys.tombstones, jid))
+        return bool(self._connections.call("HEXISTS", tombstones_key(self._keys), jid))
 
     def all(self, version: str) -> tuple[str, Mapping[str, Tombstone]] | None:
-        now = text(self._connections.call("GET", self._keys.tombstones_version) or b"")
+        now = text(self._connections.call("GET", version_key(self._keys)) or b"")
         if now == version:
             return None
         # Read after the version: a tombstone that comes in between is read twice, and none is missed.
-        flat = self._connections.call("HGETALL", self._keys.tombstones)
+        flat = self._connections.call("HGETALL", tombstones_key(self._keys))
         records = {
             name: record for name, raw in zip(flat[::2], flat[1::2], strict=True) if (record := _read(raw)) is not None
         }
@@ -73,39 +73,26 @@ class RedisCancels(Cancels):
 
     def _forget(self, old: Sequence[bytes]) -> None:
         if old:
-            self._connections.call("HDEL", self._keys.tombstones, *old)
+            self._connections.call("HDEL", tombstones_key(self._keys), *old)
 
     def listen(self, changed: Changed) -> Callable[[], None]:
-        return self._listener.listen(self._keys.tombstones, lambda message: changed())
+        return self._listener.listen(tombstones_key(self._keys), lambda message: changed())
 
     def elsewhere(self, jids: Collection[str], shown: Collection[str] = ()) -> set[str]:
-        """Sidekiq cancels a job in the hash in which an iterable job keeps its place, sidekiq-status in its own."""
-        cancelled = self._holding([(jid, iteration_key(self._keys, jid)) for jid in jids], "cancelled")
-        stopped = self._holding([(jid, self._keys.status(jid)) for jid in shown], "stop")
-        return {*cancelled, *(jid for jid, flag in stopped.items() if flag == b"true")}
+        return {jid for way in foreign_cancels() for jid in self._cancelled(way, shown if way.of_shown else jids)}
+
+    def _cancelled(self, way: ForeignCancel, jids: Collection[str]) -> Iterator[str]:
+        replies: list[bytes | None] = []
+        if jids:
+            asked = [("HGET", way.key(self._keys, jid), way.field) for jid in jids]
+            self._try(lambda: replies.extend(self._connections.answers(asked)))
+        for jid, reply in zip(jids, replies, strict=False):
+            if reply is not None and way.value in (None, reply):
+                yield jid
 
     def ask_sidekiq(self, jid: str) -> bool:
-        """Sidekiq stumbles over a hash with `cancelled` alone, so the other fields are written where it has not written
-        them yet."""
-        key = iteration_key(self._keys, jid)
-        runs, *_ = self._connections.transaction(
-            [
-                ("HGET", key, "ex"),
-                ("HSETNX", key, "ex", 0),
-                ("HSETNX", key, "c", "null"),
-                ("HSETNX", key, "rt", 0),
-                ("HSETNX", key, "cancelled", int(machine.time())),
-                ("EXPIRE", key, CURSOR_LIFE_S),
-            ]
-        )
-        return runs not in (None, b"0")
-
-    def _holding(self, keys: Sequence[tuple[str, str]], field: str) -> dict[str, bytes]:
-        """The field of the hash of each job, where it has one."""
-        replies: list[bytes | None] = []
-        if keys:
-            self._try(lambda: replies.extend(self._connections.answers([("HGET", key, field) for _, key in keys])))
-        return {jid: reply for (jid, _), reply in zip(keys, replies, strict=False) if reply is not None}
+        asks = [way.ask(self._connections, self._keys, jid) for way in foreign_cancels() if way.ask is not None]
+        return any(asks)
 
 
 def tombstone_of_many(name: str) -> str:

@@ -30,6 +30,12 @@ class ChainsFeature(Feature):
     contract, kept = "Chains", "chains"
     verbs = "ChainVerbs"
 
+    def belongs_to(self, fields: Mapping[str, Any]) -> Collection[str]:
+        from goworkers_py.features.chains.payload import chain_of
+
+        link = chain_of(fields)
+        return () if link is None else (link.cid,)
+
     def followers(self) -> Mapping[str, Follow]:
         from goworkers_py.features.chains.end import of_chain
         from goworkers_py.features.chains.payload import CHAIN

@@ -10,6 +10,7 @@ from goworkers_py.brokers.memory.parts import MemoryPart
 from goworkers_py.brokers.memory.state import State
 from goworkers_py.core.values import dataclass
 from goworkers_py.features.batches.memory import BatchTable
+from goworkers_py.features.cancelling.memory import TombstoneTable
 from goworkers_py.features.chains.chain import GAP, LIFE_S, MOST_AT_WORK, ChainStatus, NewChain
 from goworkers_py.features.chains.contract import Chains
 from goworkers_py.features.chains.effects import EndLink
@@ -69,7 +70,7 @@ class ChainTable(MemoryPart):
             return False
         chain.state, chain.ended_at, chain.expires_at = "cancelled", self._clock(), self._clock() + LIFE_S
         chain.met = len(chain.results)
-        self._state.tombstones.lay(cid, retry=False, many=True)
+        self._state.part(TombstoneTable).lay(cid, retry=False, many=True)
         return True
 
     def _end_link(self, end: EndLink) -> None:
@@ -80,7 +81,7 @@ class ChainTable(MemoryPart):
         if chain.state == "cancelled":
             chain.met += 1
             if chain.met == chain.parts:
-                self._state.tombstones.remove(link.cid)
+                self._state.part(TombstoneTable).remove(link.cid)
         elif end.why:
             chain.state, chain.stopped = "stopped", (end.why, end.jid, end.job_class, end.error)
         elif link.part not in chain.results:

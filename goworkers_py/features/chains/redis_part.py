@@ -9,6 +9,7 @@ from goworkers_py.brokers.redis.driver.exchange import Argument, NumberOf
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import RedisPart
 from goworkers_py.features.batches.redis_part import joined_place
+from goworkers_py.features.cancelling.redis_part import tombstones_key, version_key
 from goworkers_py.features.chains.effects import EndLink
 
 LUA = Path(__file__).parent / "lua"
@@ -47,7 +48,7 @@ def part() -> RedisPart:
 def chain_place(cid: str, to: Collection[str], bid: str, keys: Keys, number_of: NumberOf) -> list[Argument]:
     """The place of a chain, which only chain.lua reads. `to` are the queues of the next link, `bid` is the batch that
     it joins."""
-    shared = chain_key(keys, cid), keys.tombstones, keys.tombstones_version, keys.schedule, chains_key(keys)
+    shared = chain_key(keys, cid), tombstones_key(keys), version_key(keys), keys.schedule, chains_key(keys)
     place: list[Argument] = [cid, *map(number_of, shared), len(to)]
     for queue in to:
         place += (queue, number_of(keys.queue(queue)))

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from goworkers_py.core.effect import Effect, MeetTombstone
+from goworkers_py.core.effect import Effect
 from goworkers_py.features import FEATURES
 from goworkers_py.features.groups.effects import EndMember, EndSet
 from goworkers_py.features.groups.group import Group
 from goworkers_py.features.groups.payload import GroupMember, group_of
 from goworkers_py.policy.consequences import JobMove, moved
-from goworkers_py.wire.payload import jid_of
 
 # Effects of members in one step: at about 40 us each, they keep the server busy for 20 ms.
 AT_ONCE = 500
@@ -60,5 +59,3 @@ def _of(member: GroupMember, by: str) -> Iterator[Effect]:
     reason = f"aggregated by {by}" if member.state == "completed" else ""
     for feature in FEATURES:
         yield from feature.ended_without_run(member.fields, member.state, reason)
-    if member.state == "cancelled" and (jid := jid_of(member.fields)):
-        yield MeetTombstone(jid, "cancelled")

@@ -10,8 +10,7 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, UnreadablePayload
 from goworkers_py.core.job_state import StateWord
-from goworkers_py.core.outcome import DONE, REQUEUE_LAST, Cancelled, Done, Joined, Outcome, Requeue, Reschedule
-from goworkers_py.features.cancelling.service import Canceller
+from goworkers_py.core.outcome import DONE, REQUEUE_LAST, Done, Joined, Outcome, Requeue, Reschedule
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.effects import EndMember, EndSet
 from goworkers_py.features.groups.end import AT_ONCE, ends_of, is_ended, member_ends
@@ -34,10 +33,17 @@ REFUSED_S = 60.0
 class GroupMembers:
     """Shared by all workers of a process."""
 
-    def __init__(self, broker: Broker, registry: Registry, canceller: Canceller, wall: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        registry: Registry,
+        never_begins: Callable[[Message], StateWord | None],
+        wall: Callable[[], float],
+    ) -> None:
+        """`never_begins`: see `InProcess`."""
         self._groups = broker.part(Groups)
         self._registry = registry
-        self._canceller = canceller
+        self._never_begins = never_begins
         self._wall = wall
 
     def begin(self, message: Message, found: JobGroup) -> Outcome | None:
@@ -127,5 +133,4 @@ class GroupMembers:
         expires_at = member.expires_at
         if expires_at is not None and expires_at < self._wall():
             return "expired"
-        outcome = self._canceller.never_run(member) if self._canceller.tombstones else None
-        return "cancelled" if isinstance(outcome, Cancelled) else "completed"
+        return self._never_begins(member) or "completed"

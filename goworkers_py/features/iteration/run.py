@@ -20,6 +20,7 @@ from typing import Any
 import simplejson
 
 from goworkers_py.core import machine
+from goworkers_py.core.cancel_request import CancelRequest
 from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerRefused, BrokerUnavailable, JobCancelled, KillJob
 from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.home import RunHome
@@ -36,7 +37,6 @@ from goworkers_py.core.outcome import (
 )
 from goworkers_py.core.push_blocks import holding
 from goworkers_py.features import FEATURES
-from goworkers_py.features.cancelling.tombstone import CancelRequest
 from goworkers_py.features.in_process import InProcess, WorkerProcess
 from goworkers_py.features.iteration.contract import Iterations
 from goworkers_py.features.iteration.cursor import Cursor

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from goworkers_py.brokers.redis.driver.exchange import Argument, NumberOf
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.parts import RedisPart
+from goworkers_py.brokers.redis.parts import ForeignCancel, RedisPart
 from goworkers_py.features.ruby_status.effects import ShowStatus
 from goworkers_py.features.ruby_status.status import CHANNEL, LIFE_S, fields
 
@@ -21,6 +21,7 @@ def part() -> RedisPart:
         effects={ShowStatus: _show},
         elsewhere={ShowStatus: _elsewhere},
         handlers={"status_effects": ("status",)},
+        foreign_cancels=[ForeignCancel(Keys.status, "stop", b"true", of_shown=True)],
     )
 
 

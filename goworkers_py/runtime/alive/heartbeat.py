@@ -1,4 +1,5 @@
-"""The heartbeat thread: renews the lease of this process, and continues under a new identity if the lease expired."""
+"""The heartbeat thread: renews the lease of this process, and continues under a new identity if the lease expired. Then
+it ends the runs of jobs that were given to other processes."""
 
 from __future__ import annotations
 
@@ -24,7 +25,15 @@ FORGOTTEN_AFTER_S = 12 * 3600.0
 
 
 class Heartbeat(BrokerService):
-    def __init__(self, recoverable: Recoverable, shared: Shared, reporter: Reporter, timing: Timing = TIMING) -> None:
+    def __init__(
+        self,
+        recoverable: Recoverable,
+        shared: Shared,
+        reporter: Reporter,
+        timing: Timing = TIMING,
+        look_for_lost: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`look_for_lost` ends the runs of jobs that this process does not hold any more."""
         super().__init__("heartbeat", shared.outage)
         self._recoverable = recoverable
         self._lease = shared.lease
@@ -40,12 +49,15 @@ class Heartbeat(BrokerService):
         self._warned_of_skew = False
         self._silent = False  # set by the thread that stops the process, before it takes `_one_at_a_time`
         self._asked = machine.Event()
-        self.on_new_identity: Callable[[], None] = lambda: None  # called by the thread that beats
+        self._look_for_lost = look_for_lost
 
     def run_once(self) -> float:
         self._asked.clear()
         self.beat()
-        self._reporter.report(self.round_trip_s)
+        try:
+            self._reporter.report(self.round_trip_s)
+        finally:
+            self._look_for_lost()
         return self._every_s
 
     def beat_now(self) -> None:
@@ -110,7 +122,7 @@ class Heartbeat(BrokerService):
             self._lease.replace(born)
             self._born = ""
             log.error("lease of %s expired and its jobs were recovered; continuing as %s", dead, born)
-            self.on_new_identity()
+            self.beat_now()  # where a worker's thread beats, this one is to look for jobs that were given to others
             return answer
 
     def _warn_of_skew(self, before: float, server_time: float, after: float) -> None:

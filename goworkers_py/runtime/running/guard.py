@@ -57,6 +57,7 @@ class Guard:
         # Runs a job that may be a suspect. Replaced before the start where the broker keeps marks of deaths.
         self.run_suspect: RunSuspect = quarantine.run
         self._runs = runs
+        self._alarmed = runs.alarms.jobs
         self._registry = runs.registry
         self._rungs = Rungs({**self._own_rungs(), **runs.rungs()}, RUNGS, sound, self._aggregated)
         self._fields = self._rungs.fields
@@ -65,7 +66,7 @@ class Guard:
         """The rungs that are of this queue."""
         marked, poisoned = frozenset((MARKED,)), frozenset((poison.FIELD,))
         return {
-            "cancelling": Rung(lambda run, waits: partial(self._uncancelled, run), always=True),
+            "interruption": Rung(lambda run, waits: partial(self._interruptible, run), always=True),
             "needs": Rung(lambda run, waits: partial(self._met, run), fields=frozenset((NEEDS,))),
             "quarantine": Rung(lambda run, waits: partial(self._alone, run), marked, poisoned),
         }
@@ -79,19 +80,19 @@ class Guard:
         except BaseException as error:
             return self.broken_off(delivery, error)
         outcome: Outcome | None = None
-        # First `message`, then `alert`: the canceller's thread raises the alert first, and looks for the messages of
+        # First `message`, then `_alarmed`: the canceller's thread raises the alarm first, and looks for the messages of
         # running jobs then. So a job that is cancelled just now is found by one of the two.
         delivery.message = message
         message.begun_at = delivery.begun_at
         token = set_current(message)
         try:
             if (
-                not self._fields.isdisjoint(message.fields) or delivery.mark or self._runs.alert
+                not self._fields.isdisjoint(message.fields) or delivery.mark or self._alarmed
                 or (self._registry.any_marks and self._registry.marks_of(message))
             ):  # fmt: skip
                 return self._run_special(message, delivery)
             outcome = self._chain(message)
-            return outcome if message.cancel is None else self._runs.canceller.ended(message, outcome)
+            return outcome if message.cancel is None else self._runs.interrupted(message, outcome)
         except BaseException as error:
             return self._caught(message, delivery, outcome or getattr(message, "outcome", None), error)
         finally:
@@ -129,7 +130,7 @@ class Guard:
     def _run_special(self, message: Message, delivery: Delivery) -> Outcome:
         message.delivery = delivery
         marks = self._runs.marks_of(message, self._rungs)
-        if marks == _OF_TIES and not (delivery.mark or self._runs.alert_for_ties):
+        if marks == _OF_TIES and not delivery.mark:
             member = self._members.batch_of(message.fields)
             if member is not None:
                 return self._runs.run_member(message, member, self._sound)
@@ -146,14 +147,9 @@ class Guard:
         """Of the job that aggregates the members of a group. A member itself does not come so far."""
         return self._runs.groups.after(message, self._aggregation(message))
 
-    def _uncancelled(self, run: Run, message: Message) -> Outcome:
-        canceller = self._runs.canceller
-        outcome = canceller.never_run(message) if canceller.tombstones else None
-        if outcome is not None:
-            self._net.run_stats.add_unrun(message.job_class, outcome)
-            return outcome
+    def _interruptible(self, run: Run, message: Message) -> Outcome:
         outcome = run(message)
-        return outcome if message.cancel is None else followed(canceller.ended, message, outcome)
+        return outcome if message.cancel is None else followed(self._runs.interrupted, message, outcome)
 
     def _met(self, run: Run, message: Message) -> Outcome:
         return self._needs.unmet(message) or run(message)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from goworkers_py.core.errors import BrokenOff, DiscardJob
-from goworkers_py.core.outcome import Dead, Discard, Expired, Outcome, Retry
+from goworkers_py.core.outcome import Cancelled, Dead, Discard, Expired, Outcome, Retry
 from goworkers_py.core.values import dataclass
 from goworkers_py.links.chain import Run
 from goworkers_py.links.handlers import Handlers
@@ -65,10 +65,10 @@ class Net:
     def unrun(self, message: Message, outcome: Outcome) -> None:
         """A rung has answered so, and the code of the job was not run. People see a discarded job as if the code had
         raised DiscardJob."""
-        if not isinstance(outcome, Discard | Expired):
+        if not isinstance(outcome, Discard | Expired | Cancelled):
             return
         self.run_stats.add_unrun(message.job_class, outcome)
-        if isinstance(outcome, Expired):
+        if not isinstance(outcome, Discard):
             return
         message.failure = DiscardJob.__name__, outcome.why
         with suppress(Exception):  # a log filter of the user's raises

@@ -10,11 +10,10 @@ from contextlib import suppress
 from functools import partial
 
 from goworkers_py.core.errors import UnreadablePayload
-from goworkers_py.core.outcome import DONE, Dead, Done, Outcome
+from goworkers_py.core.outcome import DONE, LOST, Dead, Done, Keep, Outcome
 from goworkers_py.features.batches.batch import Membership
 from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.batches.payload import buried
-from goworkers_py.features.cancelling.service import Canceller
 from goworkers_py.features.chains.payload import CHAIN, chain_of
 from goworkers_py.features.groups.job_options import GROUP
 from goworkers_py.features.groups.payload import group_of
@@ -23,6 +22,7 @@ from goworkers_py.features.in_process import InProcess
 from goworkers_py.links.chain import Run
 from goworkers_py.policy.consequences import consequences, moved
 from goworkers_py.policy.registry import Registry
+from goworkers_py.runtime.alarms import Alarms
 from goworkers_py.runtime.running.rungs import GROUPED, Rung, Rungs, pause_where_ruby_cannot_read
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.needs import FIELD
@@ -38,17 +38,18 @@ class SpecialRuns:
     def __init__(
         self,
         registry: Registry,
-        canceller: Canceller,
         groups: GroupMembers,
         parts: Sequence[InProcess],
         wall: Callable[[], float],
+        alarms: Alarms,
     ) -> None:
         """`parts` are those of the features."""
         self.registry = registry
         self.groups = groups
-        self.canceller = canceller
         self._wall = wall
         self._parts = parts
+        self.alarms = alarms
+        self._interrupted = [part.interrupted for part in parts if type(part).interrupted is not InProcess.interrupted]
         # Each with the fields for which the part has rungs.
         self._enders = [
             (frozenset[str]().union(*[rung.fields for rung in part.rungs().values()]), part.ended)
@@ -58,16 +59,6 @@ class SpecialRuns:
         self._markers: dict[str, Marker] = {GROUP: _mark_of_group, CHAIN: lambda message: (CHAIN,)}
         for part in parts:
             self._markers.update(part.markers())
-        # `alert`: a single job was cancelled, so `Guard.run` sends every job through `_run_special`. `alert_for_ties`:
-        # a job, a batch or a chain was cancelled, so `Guard._run_special` takes no short cut for members of batches.
-        # Written by the thread that starts the process and by the canceller's (`_look`); every worker reads both.
-        self.alert = self.alert_for_ties = False
-        self._look()
-        canceller.on_look = self._look
-
-    def _look(self) -> None:
-        tombstones = self.canceller.tombstones
-        self.alert, self.alert_for_ties = any(not tombstone.many for tombstone in tombstones.values()), bool(tombstones)
 
     def rungs(self) -> Mapping[str, Rung]:
         """The rungs that are the same for all queues."""
@@ -87,6 +78,8 @@ class SpecialRuns:
                     marks = marks.union(marker(message))
         if self.registry.any_marks:
             marks |= self.registry.marks_of(message)
+        if self.alarms.ties:
+            marks |= self.alarms.ties
         return marks
 
     def run_member(self, message: Message, member: Membership, chain: Run) -> Outcome:
@@ -94,10 +87,20 @@ class SpecialRuns:
         the batch."""
         outcome = chain(message)
         if message.cancel is not None:
-            outcome = followed(self.canceller.ended, message, outcome)
+            outcome = followed(self.interrupted, message, outcome)
         if outcome is DONE and (jid := message.jid):  # nearly every run
             return Done(effects=(EndInBatch(jid, member, "succeeded"),))
         return followed(self._with_ties, message, outcome)
+
+    def interrupted(self, message: Message, outcome: Outcome) -> Outcome:
+        """The outcome of a run that was to end early: its job was cancelled, or given to another process."""
+        request = message.cancel
+        if request is not None and request.lost:
+            # Any other outcome finds that the job is not in progress here, and changes nothing.
+            return LOST if isinstance(outcome, Keep) else outcome
+        for interrupted in self._interrupted:
+            outcome = interrupted(message, outcome)
+        return outcome
 
     def with_ties(self, message: Message, outcome: Outcome) -> Outcome:
         """The outcome with what it means for the features, and for what the job is tied to."""

@@ -12,6 +12,7 @@ from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.features.batches.batch import BatchTie, Membership, NewBatch
 from goworkers_py.features.batches.contract import Batches
+from goworkers_py.features.cancelling.contract import Cancels
 from goworkers_py.features.chains.chain import LinkJob, NewChain
 from goworkers_py.features.chains.contract import Chains
 from goworkers_py.features.iteration.contract import Iterations
@@ -46,7 +47,7 @@ def begins_an_iteration(broker: RedisBroker) -> None:
 
 
 def cancels_a_job(broker: RedisBroker) -> None:
-    broker.cancels.ask("1", False)
+    broker.require_part(Cancels).ask("1", False)
 
 
 def pushes_a_unique_job(broker: RedisBroker) -> None:

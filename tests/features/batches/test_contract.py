@@ -31,6 +31,7 @@ from goworkers_py.features.batches.batch import (
 from goworkers_py.features.batches.contract import Batches
 from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.batches.payload import buried
+from goworkers_py.features.cancelling.contract import Cancels
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.end import Tracking
 from goworkers_py.features.tracking.tie import RecordTie
@@ -436,8 +437,8 @@ def test_a_cancelled_batch_takes_no_jobs_and_fires_nothing(me: Process, batches:
     publish(push(1), push(2, INNER))
     assert batches.cancel(BID, TO)
     assert batches.cancel(BID, TO)
-    assert me.broker.cancels.stands(BID)
-    laid = me.broker.cancels.all("?")
+    assert me.broker.require_part(Cancels).stands(BID)
+    laid = me.broker.require_part(Cancels).all("?")
     assert laid is not None
     assert laid[1][BID].many
     assert publish(push(3), push(4, INNER)) == [Published.REFUSED] * 2
@@ -447,7 +448,7 @@ def test_a_cancelled_batch_takes_no_jobs_and_fires_nothing(me: Process, batches:
     batches.let_go(INNER, "hold", TO)
     assert status(batches).state == "cancelled"
     assert status(batches).waiting_for == []
-    assert not me.broker.cancels.stands(BID)
+    assert not me.broker.require_part(Cancels).stands(BID)
     assert fired(me) == []
     assert not batches.cancel(BID, TO)
 
@@ -456,7 +457,7 @@ def test_an_empty_batch_is_cancelled_at_once(me: Process, batches: Batches) -> N
     batches.open(new(BID, *ALL))
     assert batches.cancel(BID, TO)
     assert status(batches).state == "cancelled"
-    assert not me.broker.cancels.stands(BID)
+    assert not me.broker.require_part(Cancels).stands(BID)
     assert not batches.cancel("none")
 
 
@@ -515,7 +516,7 @@ def test_the_jobs_of_a_cancelled_batch_stay_cancelled_when_it_is_closed_by_force
     publish(push(1))
     batches.cancel(BID, TO)
     assert batches.close(BID, TO, force=True)
-    assert me.broker.cancels.stands(BID)
+    assert me.broker.require_part(Cancels).stands(BID)
 
 
 def test_a_hold_after_a_close_is_not_ended_by_an_older_one(me: Process, batches: Batches, publish: Any) -> None:

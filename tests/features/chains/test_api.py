@@ -17,6 +17,7 @@ from goworkers_py.admin.places import DEAD, waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import ArgumentError, BatchEnded, JobCancelled, KillJob
+from goworkers_py.features.cancelling.contract import Cancels
 from goworkers_py.features.chains.chain import PREVIOUS, ChainStatus
 from goworkers_py.features.chains.payload import MOST_AROUND, MOST_LEVELS
 from goworkers_py.wire.message import current_message
@@ -232,9 +233,9 @@ def test_cancel_ends_a_chain_that_waits(app: App, ran: Ran) -> None:
     assert not app.chains.cancel(cid)
     assert not app.chains.cancel("none")
     assert status(app, cid).state == "cancelled"
-    assert app.broker.cancels.stands(cid)
+    assert app.broker.require_part(Cancels).stands(cid)
     with working(app):
-        assert eventually(lambda: not app.broker.cancels.stands(cid))
+        assert eventually(lambda: not app.broker.require_part(Cancels).stands(cid))
     assert ran.told == []
 
 
@@ -255,7 +256,7 @@ def test_cancel_interrupts_the_link_that_runs(app: App, ran: Ran) -> None:
     with working(app):
         assert begun.wait(20)
         assert app.chains.cancel(cid)
-        assert eventually(lambda: not app.broker.cancels.stands(cid))
+        assert eventually(lambda: not app.broker.require_part(Cancels).stands(cid))
     assert (told, ran.told) == (["interrupted"], [])
 
 

@@ -15,6 +15,7 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import CANCELLED, DISCARD, EXPIRED, Dead, Discard, Done, Outcome, Retry
 from goworkers_py.features.batches.batch import Membership, NewBatch
 from goworkers_py.features.batches.contract import Batches
+from goworkers_py.features.cancelling.contract import Cancels
 from goworkers_py.features.chains.chain import ChainLink, ChainStatus, JobAtWork, LinkJob, NewChain
 from goworkers_py.features.chains.contract import Chains
 from goworkers_py.features.chains.effects import EndLink
@@ -198,9 +199,9 @@ def test_cancel_ends_the_chain(me: Process, chains: Chains) -> None:
     one, two = me.consume(2)
     me.settle(ended(one, 1))
     assert [chains.cancel(CID), chains.cancel(CID), chains.cancel("none")] == [True, False, False]
-    assert me.broker.cancels.stands(CID)
+    assert me.broker.require_part(Cancels).stands(CID)
     me.settle(ended(two, 2))
-    assert not me.broker.cancels.stands(CID)
+    assert not me.broker.require_part(Cancels).stands(CID)
     assert (status(chains).state, waiting(me.broker.admin)) == ("cancelled", [])
 
 
@@ -209,9 +210,9 @@ def test_the_tombstone_of_a_chain_stands_until_its_last_part_has_ended(me: Proce
     one, two = me.consume(2)
     chains.cancel(CID)
     me.settle(ended(one, 1))
-    assert me.broker.cancels.stands(CID)
+    assert me.broker.require_part(Cancels).stands(CID)
     me.settle(ended(two, 2))
-    assert not me.broker.cancels.stands(CID)
+    assert not me.broker.require_part(Cancels).stands(CID)
 
 
 def test_links_join_their_batch_and_a_cancelled_batch_stops_the_chain(me: Process, chains: Chains) -> None:

@@ -68,7 +68,7 @@ def test_a_suspect_whose_time_passes_while_it_waits_to_run_alone_is_dropped() ->
 
     quarantine = Waits()
     expiring = ExpiringRuns(Registry(), Counters(), lambda: now)
-    guard = Guard(never, net(), Needs(), quarantine, special_runs(None, expiring))
+    guard = Guard(never, net(), Needs(), quarantine, special_runs(expiring))
     payload = job(jid="late", recovered=RECOVERED, expires_at=2.0)
     assert guard.run(Delivery(payload, "q", "me")) is EXPIRED
     assert quarantine.ran == ["late"]

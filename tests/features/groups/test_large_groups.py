@@ -17,7 +17,6 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.outcome import Done, Outcome, Requeue
-from goworkers_py.features.cancelling.service import Canceller
 from goworkers_py.features.groups import redis as groups
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.end import AT_ONCE
@@ -26,9 +25,7 @@ from goworkers_py.features.groups.link import aggregate
 from goworkers_py.features.groups.payload import field_of_set, group_of
 from goworkers_py.features.groups.redis_part import entry_of, groups_key, groups_of_key
 from goworkers_py.features.groups.run import GroupMembers
-from goworkers_py.links.handlers import Handlers
 from goworkers_py.policy.registry import Registry
-from goworkers_py.runtime.outage import Outage
 from goworkers_py.wire.message import Message
 
 SET = Group("q", "Job", "g", "s")
@@ -42,8 +39,7 @@ class Worker:
     def __init__(self, broker: RedisBroker, redis: redis_py.Redis) -> None:
         self._broker = broker
         self._redis = redis
-        canceller = Canceller(broker.cancels, Registry(), Handlers(), tuple, Outage("redis"))
-        self._members = GroupMembers(broker, Registry(), canceller, time.time)
+        self._members = GroupMembers(broker, Registry(), lambda message: None, time.time)
         self._aggregation = aggregate(lambda message: Done(effects=(PushJobs("0", (Push("one", ONE),)),)))
         self.words: list[int] = []  # of each settlement
 

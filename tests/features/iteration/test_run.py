@@ -16,11 +16,11 @@ import goworkers_py as workers
 from goworkers_py import ConfigError, testing
 from goworkers_py.api.app import App
 from goworkers_py.brokers.broker import Broker
+from goworkers_py.core.cancel_request import CancelRequest
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.outcome import REQUEUE
-from goworkers_py.features.cancelling.tombstone import CancelRequest
 from goworkers_py.features.iteration import run as iterate
 from goworkers_py.features.iteration.contract import Iterations
 from goworkers_py.features.iteration.cursor import Iteration

@@ -11,6 +11,7 @@ from programs import GoWorkers, Ruby, runs, sidekiq_version
 from waiting import eventually
 
 from goworkers_py import App
+from goworkers_py.features.cancelling.contract import Cancels
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]  # the Go program may have to be built first
 
@@ -37,7 +38,7 @@ def test_a_job_that_is_not_iterable_runs_on_in_ruby_and_the_cancel_says_so(
         assert "1 job not cancelled: they run in Ruby or Go" in told.stdout
         assert python.status(waits).state == "unknown"
         assert runs_in(python, jid)
-        assert not python.broker.cancels.stands(jid), "nobody would meet it"
+        assert not python.broker.require_part(Cancels).stands(jid), "nobody would meet it"
         assert bool(redis.exists(f"it-{jid}")) == (sidekiq_version() >= (7, 3, 3))
     assert python.cancel(jid) == "cancelled", "Sidekiq has given it back"
 
@@ -60,7 +61,7 @@ def test_an_iterable_job_of_ruby_that_was_cancelled_before_its_first_look_ends_w
     """Sidekiq's own `cancel!` leaves a hash that its next run cannot read."""
     if sidekiq_version() < (7, 3, 9):
         pytest.skip("no cancel")
-    assert not python.broker.cancels.ask_sidekiq("a" * 24)
+    assert not python.broker.require_part(Cancels).ask_sidekiq("a" * 24)
     redis.rename(f"it-{'a' * 24}", "it-new")
     assert 0 < redis.ttl("it-new") <= 30 * 86_400
     [jid] = ruby.produce("push", "--queue", "rb", "--class", "EndlessJob")

@@ -13,7 +13,6 @@ from goworkers_py.brokers.redis.queues.push_arguments import push_arguments
 from goworkers_py.core.effect import (
     ID_LIFE_S,
     Effect,
-    MeetTombstone,
     PostJobs,
     Push,
     PushJobs,
@@ -77,14 +76,8 @@ def _store_value(effect: StoreValue, keys: Keys, number_of: NumberOf, now: float
     yield from ("value", number_of(keys.value(effect.kind, effect.jid)), effect.life_s, 1, effect.value)
 
 
-def _meet_tombstone(effect: MeetTombstone, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
-    others = number_of(keys.tombstones_version), number_of(keys.cancelled(effect.jid))
-    yield from ("meet", number_of(keys.tombstones), effect.jid, 3, *others, effect.state)
-
-
 _OWN: dict[type[Any], EncodeEffect] = {
     PushJobs: _push_jobs,
     PostJobs: _post_jobs,
     StoreValue: _store_value,
-    MeetTombstone: _meet_tombstone,
 }

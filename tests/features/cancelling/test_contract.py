@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 
 import pytest
-from harness import Process, can, job, jobs, waiting
+from harness import Process, job, jobs, part_of, waiting
 from waiting import eventually
 
-from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Admin, Place
-from goworkers_py.core.effect import MeetTombstone
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Cancelled, Requeue
 from goworkers_py.features.cancelling.contract import Cancels
+from goworkers_py.features.cancelling.effects import MeetTombstone
 from goworkers_py.wire.stored_job import StoredJob
 
 QUEUE = Place(JobState.WAITING, "q")
@@ -22,7 +21,7 @@ AGE_S = 3_600.0  # no test lasts so long
 
 @pytest.fixture
 def cancels(me: Process) -> Cancels:
-    return can(me.broker, Capability.CONTROL).cancels
+    return part_of(me.broker, Cancels)
 
 
 def laid(cancels: Cancels) -> dict[str, bool]:

@@ -22,6 +22,7 @@ from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError, JobCancelled
 from goworkers_py.features.cancelling import admin as cancelling
+from goworkers_py.features.cancelling.contract import Cancels
 from goworkers_py.features.cancelling.service import Canceller
 from goworkers_py.features.tracking.effects import TrackedJob
 from goworkers_py.features.tracking.tie import RecordTie
@@ -103,7 +104,7 @@ def test_a_job_that_has_ended_is_too_late(app: App) -> None:
 def test_a_job_that_is_met_later_is_not_begun(app: App, told: list[str]) -> None:
     ran = []
     job = app.job("J", queue="q")(lambda: ran.append(1))
-    app.broker.cancels.ask("one", False)
+    app.broker.require_part(Cancels).ask("one", False)
     job.set(jid="one").enqueue()
     with working(app):
         assert eventually(lambda: told == ["one"])
@@ -113,7 +114,7 @@ def test_a_job_that_is_met_later_is_not_begun(app: App, told: list[str]) -> None
         counted = RESULTS.index("cancelled")
         # The handler is called before the job is counted.
         assert eventually(lambda: lane.run_stats.snapshot()["J"][counted] == 1), "it is counted, though it did not run"
-    left = app.broker.cancels.all("")
+    left = app.broker.require_part(Cancels).all("")
     assert left is not None
     assert not left[1], "the tombstone was met"
 
@@ -125,7 +126,7 @@ def test_a_job_that_was_cancelled_before_the_process_started_is_not_begun(
     late = threading.Event()
     monkeypatch.setattr(Canceller, "run", lambda canceller: late.wait(60) and look(canceller))
     job = app.job("J", queue="q")(lambda: told.append("ran"))
-    app.broker.cancels.ask("one", False)
+    app.broker.require_part(Cancels).ask("one", False)
     job.set(jid="one").enqueue()
     with working(app):
         try:
@@ -143,7 +144,7 @@ def test_all_copies_of_a_job_that_was_pushed_twice_are_cancelled(app: App, told:
     app.broker.transport.publish([copy, copy])
     assert app.cancel("one") == "cancelled"
     assert (app.inspector.count(waiting_in("q")), told) == (0, ["one"])
-    assert not app.broker.cancels.stands("one")
+    assert not app.broker.require_part(Cancels).stands("one")
 
 
 @pytest.mark.parametrize("track", [b"", b'"track":true,'], ids=["", "tracked"])
@@ -226,7 +227,7 @@ def test_an_interruption_removes_no_job_that_waits(app: App) -> None:
     app.broker.transport.publish([Push("q", raw)])  # as Ruby pushes
     app.cancel("one", retry=True, timeout=0)
     assert app.inspector.count(waiting_in("q")) == 1
-    assert not app.broker.cancels.stands("one")
+    assert not app.broker.require_part(Cancels).stands("one")
 
 
 def clock_from(is_reached: Callable[[], bool]) -> SimpleNamespace:
@@ -279,10 +280,12 @@ def test_a_job_is_not_cancelled_before_all_its_running_copies_have_ended(
         assert not track or eventually(lambda: running(app, "one"))
         assert cancelled(timeout=1) == "requested"
         assert held_on.wait(20)
-        assert app.broker.cancels.stands("one"), "the other copy would run again if its process were killed"
+        assert app.broker.require_part(Cancels).stands("one"), (
+            "the other copy would run again if its process were killed"
+        )
         may_end.set()
         assert eventually(lambda: app.inspector.stats().in_progress == 0)
-        assert not app.broker.cancels.stands("one")
+        assert not app.broker.require_part(Cancels).stands("one")
 
 
 def test_a_job_that_was_pushed_again_after_its_cancel_is_cancelled_again(app: App) -> None:
@@ -308,7 +311,7 @@ def test_a_job_that_ends_while_all_are_cancelled_leaves_no_tombstone(
         raise ValueError
 
     fail.set(jid="one").enqueue()
-    ask = app.broker.cancels.ask
+    ask = app.broker.require_part(Cancels).ask
     with working(app):
         assert began.wait(20)
 
@@ -317,16 +320,16 @@ def test_a_job_that_ends_while_all_are_cancelled_leaves_no_tombstone(
             assert eventually(lambda: app.inspector.count(place) == 1)
             return ask(jid, retry)
 
-        monkeypatch.setattr(app.broker.cancels, "ask", ask_late)
+        monkeypatch.setattr(app.broker.require_part(Cancels), "ask", ask_late)
         counts = app.inspector.cancel_all(Filter(job_class="J"), timeout=0.1)
     assert (counts.cancelled, counts.requested, counts.too_late) == (cancelled, 0, 1 - cancelled)
     assert app.inspector.count(RETRIES) == 0
-    assert not app.broker.cancels.stands("one"), "its retry by hand would be dropped"
+    assert not app.broker.require_part(Cancels).stands("one"), "its retry by hand would be dropped"
 
 
 def test_a_job_that_is_nowhere_leaves_no_tombstone(app: App) -> None:
     assert app.cancel("nobody", timeout=0.05) == "not found"
-    left = app.broker.cancels.all("")
+    left = app.broker.require_part(Cancels).all("")
     assert left is not None
     assert not left[1]
 
@@ -420,7 +423,7 @@ def test_a_job_that_waits_is_not_cancelled_where_only_a_run_was_to_be_interrupte
     jid = str(job.enqueue_in(3_600))
     assert app.cancel(jid, retry=True, timeout=0.05) == "not running"
     assert app.status(jid).state == "scheduled"
-    assert not app.broker.cancels.stands(jid)
+    assert not app.broker.require_part(Cancels).stands(jid)
 
 
 def test_a_jid_that_was_cancelled_can_be_pushed_anew(app: App) -> None:
@@ -472,7 +475,7 @@ def test_the_exception_strikes_no_other_job(app: App) -> None:
             jids.append(str(spins.enqueue()))
             short.enqueue(number)
         for jid in jids:
-            app.broker.cancels.ask(jid, False)
+            app.broker.require_part(Cancels).ask(jid, False)
         assert eventually(lambda: len(ended) == 300)
         assert eventually(lambda: app.inspector.stats().in_progress == 0)
     assert app.inspector.count(RETRIES) == 0
@@ -493,8 +496,10 @@ def test_sidekiqs_cancel_is_met(redis_url: str, beside: str) -> None:
 
         with working(app) as daemon:
             assert daemon.runner.in_background is not None
-            daemon.runner.in_background.main._services.canceller.compare_every_s = 0.05
-            daemon.runner.in_background.main._services.canceller.wake()
+            services = daemon.runner.in_background.main._services.of_features
+            canceller = next(service for service in services if isinstance(service, Canceller))
+            canceller.compare_every_s = 0.05
+            canceller.wake()
             app.job("Beside", queue="q")(ended.wait)
             app.broker.transport.publish([Push("q", b'{"class":"Beside","args":[],"jid":"%s"}' % beside.encode())])
             assert eventually(lambda: app.inspector.stats().in_progress == 1)
