@@ -122,6 +122,10 @@ class Feature:
         end of a run."""
         return None
 
+    def buried(self, raw: bytes) -> bytes:
+        """The payload of a job that dies now, with what must be known of its death when it is retried by hand."""
+        return raw
+
     def recovered(self, raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
         """The effects of taking a job from a process that has left or died, from the payload alone."""
         return ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from goworkers_py.core.effect import Effect
@@ -17,7 +17,7 @@ from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Joined, Keep, Outcome, Reschedule, Retry
 from goworkers_py.core.values import NamedTuple
 from goworkers_py.features import FEATURES
-from goworkers_py.features.feature import Follow
+from goworkers_py.features.feature import Feature, Follow
 from goworkers_py.wire import deep, payload
 from goworkers_py.wire.needs import FIELD
 
@@ -35,7 +35,7 @@ class JobMove(NamedTuple):
     due: float | None
     now: float
     discarded: bool = False
-    result: object = None  # of a job in a chain
+    result: object = None  # of a job that has completed, where it goes on
     error: str = ""  # of a job that failed for good, where its payload does not have the error
 
 
@@ -77,6 +77,19 @@ def taken(raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
     """Of a job that comes back into its queue from a process that has left or died."""
     of_features = [effect for feature in FEATURES for effect in feature.recovered(raw, queue, owner)]
     return (*of_features, *moved(raw, "waiting"))
+
+
+@functools.cache
+def _buriers() -> list[Callable[[bytes], bytes]]:
+    return [feature.buried for feature in FEATURES if type(feature).buried is not Feature.buried]
+
+
+def buried(raw: bytes) -> bytes:
+    """The payload of a job that dies now."""
+    if _MARK in raw:
+        for bury in _buriers():
+            raw = bury(raw)
+    return raw
 
 
 def _of_all(fields: Mapping[str, Any], move: JobMove) -> tuple[Effect, ...]:

@@ -29,7 +29,7 @@ from goworkers_py.brokers.memory.timed_jobs import TimedJob
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.core.values import NamedTuple
-from goworkers_py.features.batches.payload import buried
+from goworkers_py.policy.consequences import buried
 from goworkers_py.wire.stored_job import StoredJob
 
 _NEWEST_FIRST = {JobState.WAITING, JobState.PARKED, JobState.OUTBOX}

@@ -45,6 +45,11 @@ class BatchesFeature(Feature):
 
         return {BATCH: of_batch}
 
+    def buried(self, raw: bytes) -> bytes:
+        from goworkers_py.features.batches.payload import buried
+
+        return buried(raw)
+
     def refused_late(self, pushes: Sequence[Push], broker: Callable[[], Broker]) -> Sequence[Push]:
         from goworkers_py.features.batches.contract import Batches
         from goworkers_py.features.batches.late_pushes import in_no_batch

@@ -16,10 +16,9 @@ from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.levels import plain_list_of
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.features import FEATURES
-from goworkers_py.features.batches.payload import buried
 from goworkers_py.features.in_process import Recovering
 from goworkers_py.links.handlers import Handlers
-from goworkers_py.policy.consequences import moved
+from goworkers_py.policy.consequences import buried, moved
 from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.alive.heartbeat import Heartbeat

@@ -13,14 +13,13 @@ from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.outcome import DONE, LOST, Dead, Done, Keep, Outcome
 from goworkers_py.features.batches.batch import Membership
 from goworkers_py.features.batches.effects import EndInBatch
-from goworkers_py.features.batches.payload import buried
 from goworkers_py.features.chains.payload import CHAIN, chain_of
 from goworkers_py.features.groups.job_options import GROUP
 from goworkers_py.features.groups.payload import group_of
 from goworkers_py.features.groups.run import GroupMembers
 from goworkers_py.features.in_process import InProcess
 from goworkers_py.links.chain import Run
-from goworkers_py.policy.consequences import consequences, moved
+from goworkers_py.policy.consequences import buried, consequences, moved
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.alarms import Alarms
 from goworkers_py.runtime.running.rungs import GROUPED, Rung, Rungs, pause_where_ruby_cannot_read

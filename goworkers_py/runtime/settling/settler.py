@@ -22,8 +22,7 @@ from goworkers_py.core.effect import Effect, PostJobs, PushJobs
 from goworkers_py.core.errors import BrokenOff, BrokerError, BrokerRefused, Fenced, is_no_answer
 from goworkers_py.core.levels import plain_list_of
 from goworkers_py.core.outcome import DONE, KEEP, Dead, Done, Keep, Outcome, Reschedule, Retry
-from goworkers_py.features.batches.payload import buried
-from goworkers_py.policy.consequences import moved
+from goworkers_py.policy.consequences import buried, moved
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.service import Service
 from goworkers_py.runtime.shared import Shared

@@ -13,7 +13,7 @@ from goworkers_py.brokers.redis.queues.lines import LineMove, Lines
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
-from goworkers_py.features.batches.payload import buried
+from goworkers_py.policy.consequences import buried
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import describe_job
 from goworkers_py.wire.stored_job import StoredJob
