@@ -23,7 +23,6 @@ from goworkers_py.brokers.contracts.fleet import QueueStats
 from goworkers_py.core.errors import BrokerFull, BrokerRefused, NoSuchDatabase, WrongType
 from goworkers_py.core.values import dataclass
 from goworkers_py.features import BY_NAME
-from goworkers_py.features.configuration.findings import config_findings
 from goworkers_py.features.groups.findings import group_findings
 from goworkers_py.observe.health_report import OF_SUSPECT, QUIET, STARTING, STOPPING
 from goworkers_py.policy.lines import owner_of
@@ -98,7 +97,6 @@ class Doctor:
             "queues": self._queues,
             "classes": self._classes,
             "processes": self._processes,
-            "configuration": lambda: config_findings(self._inspector),
             "threads": self._threads,
             "long-runs": self._long_runs,
             "due": self._due,

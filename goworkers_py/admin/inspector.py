@@ -30,7 +30,6 @@ from goworkers_py.brokers.contracts.fleet import (
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core.command import Command
 from goworkers_py.features import FEATURES
-from goworkers_py.features.configuration.admin import CentralConfiguration
 from goworkers_py.features.verbs import FeatureVerbs
 
 
@@ -46,11 +45,6 @@ class Inspector(Jobs, FeatureVerbs, Audit, ExecutionMetrics):
         """Shows jobs that other programs of a Sidekiq fleet hold: `inspector.neighbours.leftovers()`. Shows none if
         the broker serves no other programs."""
         return self._broker.neighbours or NoNeighbours(self._broker.name)
-
-    @property
-    def configurations(self) -> CentralConfiguration:
-        """Shows central configurations and stores them: `inspector.configurations.newest()`."""
-        return CentralConfiguration(self._broker)
 
     # --- queues
 

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from goworkers_py.config.moments import Delay
     from goworkers_py.config.options import Config
     from goworkers_py.features.commands.api import Reports
-    from goworkers_py.features.configuration.central import CentralSource
     from goworkers_py.features.limits.api import Limit
     from goworkers_py.features.messages.receiver import Receiver
     from goworkers_py.features.messages.typed_message import TypedMessage
@@ -78,9 +77,7 @@ class App(Producer):
         self._declared = Declarations()
         super().__init__(Clock(), self._declared.registry)
         self.timing = TIMING  # tests set shorter times before the daemon is put together
-        # Set by the flags of commands.
-        self.central: CentralSource | None = None  # with --config-from
-        self.allow_no_jobs = False
+        self.allow_no_jobs = False  # set by a flag of commands
         self.middleware = self._declared.links
         self._config: Config | None = None
         self._configured_by_command = False

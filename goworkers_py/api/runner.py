@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from goworkers_py.config.options import Config
     from goworkers_py.core.clock import Clock
     from goworkers_py.core.command import Obey
-    from goworkers_py.features.configuration.central import CentralSource
     from goworkers_py.policy.registry import Registry
     from goworkers_py.runtime.daemon import AnyLauncher
     from goworkers_py.runtime.launcher import Launcher
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 
         clock: Clock
         registry: Registry
-        central: CentralSource | None
         allow_no_jobs: bool
 
         def partition(self, name: str = "") -> Partition: ...
@@ -201,12 +199,7 @@ class Runner:
     def _started(self, obey: Obey) -> Daemon:
         self._is_daemon = True
         daemon = self.daemon(obey)
-        if self._app.central is not None:
-            from goworkers_py.features.configuration.service import ConfigTaker, log_start
-
-            log_start(self._app.central)
-            broker = self._app.open_broker(self._app.central.home)
-            daemon.services = [ConfigTaker(self._app.central, broker, self._app.config, daemon.launchers)]
+        daemon.services = [part for feature in FEATURES for part in feature.of_daemon(daemon, self._app.config)]
         log.info("jobs: %s; %s", ", ".join(self._app.registry.names()) or "none", _brokers(daemon))
         self._warn_of_unworked(daemon)
         return daemon

@@ -99,7 +99,6 @@ class Completed(Broker):
         self.capabilities = broker.capabilities
         self.transport = broker.transport
         self.neighbours = broker.neighbours
-        self.configurations = broker.configurations
         self.death_marks = broker.death_marks
         self.warn_at_start = broker.warn_at_start  # type: ignore[method-assign]
         self.close = broker.close  # type: ignore[method-assign]

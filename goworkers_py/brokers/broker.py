@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.contracts.transport import Transport
     from goworkers_py.config.options import Config
     from goworkers_py.core.fence import Fence
-    from goworkers_py.features.configuration.contract import Configurations
     from goworkers_py.features.feature import Feature, PartMaker
 
 P = TypeVar("P")
@@ -80,7 +79,6 @@ class Broker:
     admin: Admin
     metrics: Metrics
     neighbours: Neighbours | None = None
-    configurations: Configurations | None = None
     # Of a broker that delivers jobs again by itself. Without them it buries no job that kills its processes.
     death_marks: DeathMarks | None = None
     # The parts of features that were made. Any thread sets it, in one step; two threads may make the same part.

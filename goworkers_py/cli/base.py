@@ -7,7 +7,6 @@ register their jobs. Exit codes: 0 fine, 1 failed, 2 usage or configuration, 75 
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,25 +20,27 @@ import simplejson
 import goworkers_py
 from goworkers_py.api.app import App
 from goworkers_py.config.ini_file import ConfigText, text_of
-from goworkers_py.config.loader import flag, load, variable
+from goworkers_py.config.loader import WriteOver, flag, load, variable
 from goworkers_py.config.options import Config, help_of, names_of, options_by_any_name, options_of
 from goworkers_py.config.parsers import without_password, words
-from goworkers_py.config.partitions import ALL, MAIN, of_connection, of_partition, settings_of_broker, working
+from goworkers_py.config.partitions import ALL, MAIN, of_partition, settings_of_broker, working
 from goworkers_py.core.errors import (
     ArgumentError,
     BrokerFull,
-    BrokerRefused,
     BrokerUnavailable,
     BrokerUnreachable,
     ConfigError,
     WorkersError,
 )
 from goworkers_py.core.escaping import one_line
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.features import FEATURES
 from goworkers_py.features.feature import Feature
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+    from goworkers_py.admin.inspector import Inspector
 
 FAILED, USAGE, TEMPORARY = 1, 2, 75
 
@@ -164,13 +165,23 @@ worked_flags = click.option(
 )
 
 
-# For a command that runs jobs, or checks which ones would run.
-from_flag = click.option(
-    "--config-from",
-    metavar="NAME",
-    envvar="PYWORKERS_CONFIG_FROM",
-    help="take threads, weights, limits and other numbers from this central configuration in the broker",
-)
+def source_flags(command: Function) -> Function:
+    """For a command that runs jobs, or checks which ones would run. `configured` reads these flags."""
+    for source in (feature.source for feature in FEATURES if feature.source is not None):
+        option = click.option(
+            flag(source.name), metavar=source.metavar, envvar=variable(source.name), help=source.about
+        )
+        command = option(command)
+    return command
+
+
+class LocalSettings(NamedTuple):
+    """What a process knows of its configuration before another source is asked, see `Feature.source`."""
+
+    file: ConfigText | None
+    flags: Mapping[str, str]
+    read: Callable[[WriteOver | None], Config]  # with what is to be written over the file
+    use: Callable[[Config], Inspector]  # takes a configuration for now: the inspector of its broker
 
 
 def _allow_no_jobs(context: click.Context, option: click.Parameter, value: bool) -> None:
@@ -195,11 +206,10 @@ def configured(command: Function, in_help: Container[str] = options_of(Config)) 
     def run(config_file: str | None, **arguments: Any) -> Any:
         given = {name: arguments.pop(name) for name in options_by_any_name(Config)}
         flags = {name: _joined(value) for name, value in given.items() if value not in (None, ())}
-        # Once: a process that takes a new central configuration reads it over the file of its start.
+        # Once: a process that takes a new configuration later reads it over the file of its start.
         local = ConfigText(text_of(config_file), config_file) if config_file else None
         read = partial(_read, flags, arguments.pop("queues", ()), arguments.pop("worked", ()), local)
-        stored = arguments.pop("config_from", None)
-        config = _central(stored, local, flags, read) if stored else read(None)
+        config = _from_source(arguments, LocalSettings(local, flags, read, _use))
         if (partition := arguments.pop("partition", None)) == ALL:
             return _on_each(config, lambda part_config: called(part_config, **arguments))
         config = of_partition(config, _own_name(partition))
@@ -233,32 +243,25 @@ def _read(
     queues: Sequence[str],
     worked: Sequence[str],
     local: ConfigText | None,
-    central: ConfigText | None,
+    over: WriteOver | None,
 ) -> Config:
-    config = load(local, flags=flags, queues=queues, central=central)
+    config = load(local, flags=flags, queues=queues, over=over)
     return working(config, map(_own_name, worked)) if worked else config
 
 
-def _central(
-    name: str, local: ConfigText | None, flags: Mapping[str, str], read: Callable[[ConfigText | None], Config]
-) -> Config:
-    """The local configuration, and over it the newest version of a central one, on the broker of the local one. A
-    version that cannot be used does not keep processes from starting, because a stranger could have written it."""
-    from goworkers_py.features.configuration.central import CentralSource, ignored
+def _from_source(arguments: dict[str, Any], local: LocalSettings) -> Config:
+    """The configuration of another source that a flag among these names, or else of here."""
+    found: Config | None = None
+    for feature in FEATURES:
+        if feature.source is not None and (name := arguments.pop(feature.source.name, None)):
+            found = feature.configured_from(name, local)
+    return found or local.read(None)
 
+
+def _use(config: Config) -> Inspector:
     app = _app()
-    home = load(local, environment=of_connection(os.environ, variable), flags=of_connection(flags))
-    app.use(home, by_command=True)
-    stored, digest = app.inspector.configurations, ""
-    try:
-        found = stored.current(name)
-        digest, text = found.digest, ConfigText(found.text, str(found))
-        config = read(text)
-        app.central = CentralSource(name, found.version, digest, home, read, ignored=ignored(text))
-    except (BrokerRefused, ConfigError) as error:
-        config = read(None)
-        app.central = CentralSource(name, 0, digest, home, read, fault=str(error))
-    return config
+    app.use(config, by_command=True)
+    return app.inspector
 
 
 def _on_each(config: Config, call: Callable[[Config], Any]) -> NoReturn:

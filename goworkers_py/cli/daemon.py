@@ -16,9 +16,9 @@ from goworkers_py.cli.base import (
     Function,
     configured,
     fail,
-    from_flag,
     no_jobs_flag,
     queue_flags,
+    source_flags,
     worked_flags,
 )
 from goworkers_py.config.options import Config
@@ -33,7 +33,7 @@ from goworkers_py.system import daemon
 @click.command()
 @queue_flags
 @worked_flags
-@from_flag
+@source_flags
 @no_jobs_flag
 @configured
 def start(app: App) -> None:
@@ -58,7 +58,7 @@ def stop(app: App) -> None:
 @click.command()
 @queue_flags
 @worked_flags
-@from_flag
+@source_flags
 @no_jobs_flag
 @configured
 def restart(app: App) -> None:
@@ -107,7 +107,7 @@ def _is_of(pid: int, identity: str) -> bool:
 
 
 @click.command()
-@from_flag
+@source_flags
 @no_jobs_flag
 @_with_pidfile("processes", "max_jobs", "max_memory", "require", "user", "group")
 def reload(app: App) -> None:

@@ -7,14 +7,14 @@ import sys
 import click
 
 from goworkers_py.api.app import App
-from goworkers_py.cli.base import configured, from_flag, no_jobs_flag, queue_flags, worked_flags
+from goworkers_py.cli.base import configured, no_jobs_flag, queue_flags, source_flags, worked_flags
 from goworkers_py.core.version import __version__
 
 
 @click.command()
 @queue_flags
 @worked_flags
-@from_flag
+@source_flags
 @no_jobs_flag
 @configured
 def run(app: App) -> None:

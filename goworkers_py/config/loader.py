@@ -1,4 +1,4 @@
-"""Reads the configuration: file < central configuration < environment (`PYWORKERS_BROKER`, ...) < flags.
+"""Reads the configuration: file < what is written over it < environment (`PYWORKERS_BROKER`, ...) < flags.
 
 An error names the file, the section, the key and the word that was probably meant.
 """
@@ -41,6 +41,7 @@ from goworkers_py.config.partitions import (
 from goworkers_py.config.pool_rules import check_pools
 from goworkers_py.config.queue_rules import check_threads, checked_queue, refuse_weights
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.features import FEATURES
 
 ENVIRONMENT_PREFIX = "PYWORKERS_"
 
@@ -49,6 +50,8 @@ _NAMED = {"queue": "default", "pool": "web", "partition": "billing"}
 
 # Makes the name of an option for an error: "conf.ini: [pyworkers] timeout", "--timeout".
 NameOf = Callable[[str], str]
+# Writes options over those of a file, which has this name in errors, and returns the name of both.
+WriteOver = Callable[[configparser.ConfigParser, str], str]
 
 
 def flag(name: str) -> str:
@@ -65,30 +68,26 @@ def load(
     flags: Mapping[str, str] | None = None,
     queues: Iterable[str] = (),
     name_of: NameOf = flag,
-    central: ConfigText | None = None,
+    over: WriteOver | None = None,
 ) -> Config:
     """The configuration of one program. `queues` are flags `NAME` or `NAME=CONCURRENCY` that replace the file's queues
-    and pools. `name_of` makes the name of a flag for errors. The local options of `central` are ignored."""
+    and pools. `name_of` makes the name of a flag for errors. `over` writes other options over those of the file."""
     file = read(path or ConfigText("", ""))
     where = str(path) if path else ""
-    if central is not None:
-        from goworkers_py.features.configuration.central import central_part, check_threads_of, write_over
-
-        stored = central_part(central)
-        check_threads_of(_config_of(stored, str(central), {}, {}, (), name_of), str(central))
-        write_over(file, stored)
-        where = f"{where} with {central}" if where else str(central)
-    return _config_of(file, where, environment, flags or {}, queues, name_of)
+    if over is not None:
+        where = over(file, where)
+    return parsed(file, where, environment, flags or {}, queues, name_of)
 
 
-def _config_of(
+def parsed(
     file: configparser.ConfigParser,
     where: str,
     environment: Mapping[str, str],
     flags: Mapping[str, str],
-    queues: Iterable[str],
-    name_of: NameOf,
+    queues: Iterable[str] = (),
+    name_of: NameOf = flag,
 ) -> Config:
+    """The configuration of a file that was read already. `where` names the file in errors."""
     _refuse_unknown_sections(file, where)
     values = _merged(
         (_items(file, SECTION), _name_in(where, SECTION)),
@@ -250,13 +249,15 @@ def _ours(environment: Mapping[str, str]) -> dict[str, str]:
 def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     ours = _ours(environment)
     rows = options_by_any_name(Config)
+    sources = {feature.source.name for feature in FEATURES if feature.source is not None}
     # An unknown name is refused, as in a file. These are not options and are left alone: variables of the tests, of the
     # command line, of a child's line to its parent, of partitions, of the pages, and those that Kubernetes sets for a
     # service called pyworkers.
     known = {
         name: value
         for name, value in ours.items()
-        if not re.match(r"test_|config(_from)?$|partition_|line_to_parent$|web_token$|service_|port(_|$)", name)
+        if name not in sources
+        and not re.match(r"test_|config$|partition_|line_to_parent$|web_token$|service_|port(_|$)", name)
     }
     unknown = [name for name in known if name not in rows]
     if unknown:

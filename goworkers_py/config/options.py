@@ -191,6 +191,8 @@ class Config:
     sections: tuple[FeatureSection, ...] = ()  # of features, such as [limit:NAME], see `sections_of`, `section_of`
     web: WebConfig = field(default_factory=WebConfig)
     timing: Timing = TIMING  # no option, see there
+    # Another source from which it comes, see `Feature.source`: an object of that feature.
+    origin: object = field(default=None, compare=False, repr=False)
     # The name under which each option was given, for errors only: the comparison of two configurations leaves it out.
     spelled: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from goworkers_py.core.values import NamedTuple
+
 if TYPE_CHECKING:
     import click
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.memory.state import State
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
+    from goworkers_py.cli.base import LocalSettings
     from goworkers_py.config.option_rows import FeatureSection
     from goworkers_py.config.options import Config
     from goworkers_py.core.effect import Effect, Push, Tie
@@ -33,8 +36,9 @@ if TYPE_CHECKING:
     from goworkers_py.features.in_process import InProcess, Recovering, WorkerProcess
     from goworkers_py.policy.consequences import JobMove
     from goworkers_py.policy.registry import Registry
-    from goworkers_py.runtime.daemon import AnyLauncher, PartitionWork
+    from goworkers_py.runtime.daemon import AnyLauncher, Daemon, PartitionWork
     from goworkers_py.runtime.plan import Plan
+    from goworkers_py.runtime.service import Service
     from goworkers_py.testing.steps import CrashWay, StepKind
     from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
@@ -46,6 +50,14 @@ if TYPE_CHECKING:
 FollowMove = Callable[[bytes, "StateWord"], "tuple[Effect, ...]"]
 Follow = Callable[[Mapping[str, Any], "JobMove"], Iterable["Effect"]]  # of the fields of the payload
 PartMaker = Callable[[Any], object]  # of the broker
+
+
+class SourceFlag(NamedTuple):
+    """A flag of the commands that run jobs, or check which ones would run."""
+
+    name: str  # of the parameter
+    metavar: str
+    about: str
 
 
 class Feature:
@@ -72,8 +84,15 @@ class Feature:
         the plan."""
         return None
 
+    # Another source of the configuration of a process than its file, environment and flags: a flag that names it.
+    source: ClassVar[SourceFlag | None] = None
+
+    def configured_from(self, name: str, local: LocalSettings) -> Config:
+        """The configuration of a process that was started with that flag."""
+        raise NotImplementedError
+
     def summary(self, plans: Sequence[Plan]) -> Iterator[str]:
-        """Lines about these plans, for people who check a configuration."""
+        """Lines about these plans, for people who check a configuration. Raises ConfigError, too."""
         return iter(())
 
     # --- jobs of a class
@@ -150,6 +169,11 @@ class Feature:
     def in_process(self, process: WorkerProcess) -> InProcess | None:
         """The part that looks after the runs of one process."""
         return None
+
+    def of_daemon(self, daemon: Daemon, config: Config) -> Collection[Service]:
+        """Threads for a whole process, with this configuration. They start after its partitions, and stop before
+        them."""
+        return ()
 
     def launcher(self, work: PartitionWork) -> AnyLauncher | None:
         """What works a partition in the place of one launcher: it makes launchers by turns, each with a broker behind

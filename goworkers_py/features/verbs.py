@@ -6,6 +6,7 @@ from goworkers_py.features.batches.admin import BatchVerbs
 from goworkers_py.features.cancelling.admin import CancelVerbs
 from goworkers_py.features.chains.admin import ChainVerbs
 from goworkers_py.features.commands.admin import CallVerbs
+from goworkers_py.features.configuration.admin import ConfigurationVerbs
 from goworkers_py.features.groups.admin import GroupVerbs
 from goworkers_py.features.limits.admin import LimitVerbs
 from goworkers_py.features.periodic.admin import PeriodicVerbs
@@ -23,6 +24,7 @@ class FeatureVerbs(
     GroupVerbs,
     CancelVerbs,
     CallVerbs,
+    ConfigurationVerbs,
     PeriodicVerbs,
     ElectionVerbs,
 ):

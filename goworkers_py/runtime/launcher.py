@@ -12,9 +12,9 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.config.options import Config
 from goworkers_py.core import machine
 from goworkers_py.core.clock import Deadline
+from goworkers_py.core.config_in_force import ConfigInForce
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable, Fenced
-from goworkers_py.features.configuration.stored_config import ConfigInForce
 from goworkers_py.links.interruption import lose
 from goworkers_py.runtime import forks
 from goworkers_py.runtime.alive.health import Health

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import simplejson
 
+from goworkers_py.core.config_in_force import ConfigInForce
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.values import dataclass
 from goworkers_py.core.version import __version__
-from goworkers_py.features.configuration.stored_config import ConfigInForce
 from goworkers_py.wire.message import whole_number
 from goworkers_py.wire.payload import encodable, read, write
 from goworkers_py.wire.ruby import ruby_flaw
@@ -50,7 +50,7 @@ class ProcessMember:
     pools: Sequence[MemberPool]
     tag: str = ""
     commands: Sequence[str] = ()  # that it answers
-    config: ConfigInForce | None = None  # None: it has not started from a central configuration
+    config: ConfigInForce | None = None  # None: it has not started from one in the broker
     partition: str = ""  # that it works, `main` for the one of [pyworkers]; empty: it does not say
 
     @property

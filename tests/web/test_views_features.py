@@ -23,16 +23,11 @@ from goworkers_py.brokers.redis.queues import line_entry
 from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import load
 from goworkers_py.core.effect import Push
-from goworkers_py.features.configuration.views import masked
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.features.periodic.contract import Periodic
 from goworkers_py.features.periodic.record import schedule
 from goworkers_py.features.periodic.schedule import Release, Rule
-from goworkers_py.features.standby.contract import Leadership
-from goworkers_py.features.standby.election import Bid
 from goworkers_py.web import application
-from goworkers_py.web.site.hiding import MASK, Hiding
-from goworkers_py.web.views import partitions
 from goworkers_py.web.views.all_views import TABLE
 
 EVIL = "<img src=x onerror=alert(1)>\"'&{{7*7}}\u202e\x07"
@@ -138,23 +133,6 @@ def test_silent_partitions_are_asked_at_the_same_time(
         app.use(app.config)
 
 
-def test_the_leader_of_each_partition_is_shown(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partitions, "WAIT_S", 20.0)  # both answer, on a busy machine later than a page waits for them
-    app = partitioned(redis_url, redis_url)
-    try:
-        leadership = app.partition("p0").broker.require_part(Leadership)
-        bid = Bid("vm:7:ab", "token", False, leadership.look("p0"))
-        assert leadership.win("p0", bid, 60.0)
-        main, other = client_of(app).get("/api/partitions").json["rows"]
-        assert (main["leader"], other["leader"]) == (None, "vm:7:ab")
-        page = client_of(app).get("/partitions").text
-        assert "vm:7:ab" in page
-        assert "partition=p0" in page
-    finally:
-        app.quit()
-        app.use(app.config)
-
-
 # --- a broker without the features
 
 
@@ -167,91 +145,6 @@ def test_a_broker_without_the_feature_says_so(tmp_path: Path, path: str) -> None
     told = re.search(r"This broker (has|stores) no|the directory (has|stores) no", unescape(answer.text))
     assert (answer.status in ((400, 404) if needed else (200,)), told is not None) == (True, True)
     assert "state problem" not in answer.text
-
-
-# --- central configurations
-
-
-TEXT = """[queue:billing]
-concurrency = 5
-
-[web]
-# access_token = s3cr3t-old
-title = Billing
-broker_password_file = /run/s3cr3t
-    and s3cr3t
-
-    more s3cr3t
-port = 8080
-"""
-
-
-def test_a_configuration_is_shown_with_what_changed_and_without_secrets() -> None:
-    hiding = Hiding()
-    assert masked(TEXT, hiding).splitlines() == [
-        "[queue:billing]", "concurrency = 5", "", "[web]", f"# access_token = {MASK}", "title = Billing",
-        f"broker_password_file = {MASK}", "port = 8080",
-    ]  # fmt: skip
-    assert masked("token: s3cr3t\n[a:token]\nx = 1", hiding) == f"token: {MASK}\n[a:token]\nx = 1"
-
-
-def test_a_configuration_of_blanks_is_masked_at_once() -> None:
-    text = "a" + 300_000 * " " + "b"
-    assert masked(text, Hiding()) == text
-
-
-def test_versions_of_a_configuration_are_listed_and_one_of_them_is_shown(app: App) -> None:
-    for concurrency in (5, 8, 9):
-        app.inspector.configurations.push("billing", f"[queue:billing]\nconcurrency = {concurrency}\n")
-    client = client_of(app)
-    assert [(one["name"], one["version"]) for one in client.get("/api/configurations").json["configurations"]] == [
-        ("billing", 3)
-    ]
-    shown = client.get("/api/configuration?name=billing&version=2").json
-    assert [one["version"] for one in shown["versions"]] == [3, 2, 1]
-    assert shown["diff"][-2:] == ["-concurrency = 5", "+concurrency = 8"]
-    assert "Go back to this version" in client.get("/configuration?name=billing&version=2").text
-    assert "Go back to this version" not in client.get("/configuration?name=billing").text
-    for wrong in ("name=other", "name=billing&version=7"):
-        assert client.get(f"/configuration?{wrong}").status == 404
-    assert client.sure("/configuration/rollback", {"name": "billing", "version": "9"}).status == 400
-
-
-def test_texts_of_a_stranger_are_shown_without_a_long_comparison_and_not_rolled_back_to(app: App) -> None:
-    stored = app.inspector.configurations._stored  # as everybody may who may write to Redis
-    stored.push("billing", "\n".join(str(number % 150) for number in range(70_000)), "me")
-    stored.push("billing", "\n".join(str(number % 151) for number in range(70_000)), "me")
-    stored.push("billing", "[pyworkers]\nrequire = evil\n", "me")
-    stored.push("billing", "[queue:a]\n", "me")
-    client = client_of(app)
-    shown = client.get("/api/configuration?name=billing&version=2").json
-    assert shown["diff"] == ["not compared, because a text has more than 5,000 lines"]
-    refused = client.sure("/configuration/rollback", {"name": "billing", "version": "3"})
-    assert refused.status == 400
-    assert "line 2 [pyworkers] require: local" in refused.text
-    assert app.inspector.configurations.current("billing").version == 4
-
-
-# --- reports
-
-
-def test_reports_are_listed_newest_first_without_secrets_and_can_be_followed(app: App) -> None:
-    client = client_of(app)
-    assert "No program has reported anything" in client.get("/reports").text
-    app.report("import", {"rows": 1, "api_token": "s3cr3t"})
-    app.report(EVIL, {"rows": 2})
-    app.report("import", {"rows": 3})
-    found = client.get("/api/reports").json
-    assert [one["body"]["rows"] for one in found["reports"]] == [3, 2, 1]
-    assert found["reports"][-1]["body"]["api_token"] == MASK
-    assert [one["body"]["rows"] for one in client.get("/api/reports?name=import&limit=1").json["reports"]] == [3]
-    app.report("import", {"rows": 4})
-    followed = client.get(f"/api/reports?after={found['position']}").json
-    assert [one["body"]["rows"] for one in followed["reports"]] == [4]
-    assert client.get(f"/api/reports?after={followed['position']}").json["position"] == followed["position"]
-    page = client.get("/reports").text
-    assert "s3cr3t" not in page
-    assert "<img src=x" not in page
 
 
 # --- the outbox

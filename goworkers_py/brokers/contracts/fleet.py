@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import simplejson
 
+from goworkers_py.core.config_in_force import ConfigInForce
 from goworkers_py.core.values import NamedTuple, dataclass
-from goworkers_py.features.configuration.stored_config import ConfigInForce
 from goworkers_py.wire.stored_job import StoredJob
 
 
@@ -150,7 +150,7 @@ class Process:
     beat: float  # `at` of its last report, epoch seconds
     standby: str = ""  # whom the process stands by for; empty while it works
     commands: Sequence[str] = ()  # that it answers; none before 0.4.0 and in other programs
-    config: ConfigInForce | None = None  # None: it has not started from a central configuration
+    config: ConfigInForce | None = None  # None: it has not started from one in the broker
     partition: str = ""  # that it works, `main` for the one of [pyworkers]; empty: other programs, and older releases
     # CPU that it used between its last two beats, as a share of one core: 1.5 is one and a half. None before its second
     # beat, in other programs and in older releases.

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.redis.fleet.control import RedisControl
     from goworkers_py.brokers.redis.fleet.metric_reader import MetricReader
     from goworkers_py.brokers.redis.neighbours import RedisNeighbours
-    from goworkers_py.features.configuration.redis import RedisConfigurations
 
 log = logging.getLogger(__name__)
 
@@ -60,12 +59,6 @@ def _admin(broker: RedisBroker) -> RedisAdmin:
 
     follow = [found for feature in FEATURES if (found := feature.follow_moves(broker.config)) is not None]
     return RedisAdmin(broker.connections, broker.keys, broker.dead_limits, follow)
-
-
-def _configurations(broker: RedisBroker) -> RedisConfigurations:
-    from goworkers_py.features.configuration.redis import RedisConfigurations
-
-    return RedisConfigurations(broker.connections, broker.keys, broker.listener)
 
 
 def _control(broker: RedisBroker) -> RedisControl:
@@ -98,7 +91,6 @@ class RedisBroker(Broker):
     )
 
     admin = _late(_admin)
-    configurations = _late(_configurations)
     control = _late(_control)
     metrics = _late(_metrics)
     neighbours = _late(_neighbours)

@@ -36,7 +36,6 @@ class Keys(SidekiqMetricKeys):
         self.outboxes = f"{self.prefix}pyworkers:outboxes"
         self.gone = f"{self.prefix}pyworkers:gone"
         self.audit = f"{self.prefix}pyworkers:audit"
-        self.configs = f"{self.prefix}pyworkers:configs"
         # Never exists. Nobody can guess it: with a value of a wrong type, no push could try its commands there.
         self.nothing = f"{self.prefix}pyworkers:none:{machine.token_hex(8)}"
 
@@ -47,7 +46,7 @@ class Keys(SidekiqMetricKeys):
             **dict.fromkeys((self.queues, self.paused, self.processes, self.lines, self.outboxes), "set"),
             **dict.fromkeys((self.schedule, self.retry, self.dead), "zset"),
             **dict.fromkeys((self.processed, self.failed), "string"),
-            **dict.fromkeys((self.owners, self.blocks, self.gone, self.configs), "hash"),
+            **dict.fromkeys((self.owners, self.blocks, self.gone), "hash"),
             self.audit: "stream",
         }
 
@@ -106,10 +105,6 @@ class Keys(SidekiqMetricKeys):
     def value(self, kind: str, jid: str) -> str:
         """Holds what an effect of a job has stored."""
         return f"{self.prefix}pyworkers:value:{kind}:{jid}"
-
-    def config(self, name: str) -> str:
-        """Holds the versions of a central configuration."""
-        return f"{self.prefix}pyworkers:config:{name}"
 
     def status(self, jid: str) -> str:
         """The gem sidekiq-status': what it shows of a job."""

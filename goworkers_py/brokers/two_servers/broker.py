@@ -32,7 +32,7 @@ class TwoServers(Broker):
             service.name, service.transport, store.transport, store.store
         )
         self.recoverable = StoreLeases(store.recoverable)
-        self.neighbours, self.configurations = store.neighbours, store.configurations
+        self.neighbours = store.neighbours
         self.death_marks = service.death_marks
 
     def part(self, contract: type[P]) -> P | None:

@@ -1,19 +1,14 @@
-"""Central configurations: stored in the broker with versions, and taken by the processes.
+"""Central configurations: stored in the broker with versions, and taken by the processes while they run.
 
-`admin`: central configurations: stored in the broker with versions, and checked before.
-`central`: central configurations: texts in the broker that change how much running processes do, and nothing else.
-`config_change`: gives running launchers what a new configuration says, as far as it can change while they run.
-`contract`: central configurations: texts by name, each with its last versions. A version is a number that only grows,
-and never returns, also after a delete. Where a server has lost its last writes, a number comes again with another
-text.
-`differences`: the options in which two configurations differ, by name: `timeout`, `[queue:mail] concurrency`,
-`[pool:web]`.
-`findings`: the doctor's check of central configurations: processes that have not taken the newest version, or all of
-it.
-`record`: a version of a central configuration as JSON: {"v": 1, "text": ..., "by": ..., "at": ..., "of": ...}
-`redis`: central configurations in Redis: a hash of the newest numbers, and a hash of versions for each configuration.
-`service`: the configuration thread: takes new versions of the central configuration from which this process has
-started.
-`stored_config`: a version of a central configuration.
-`views`: central configurations: their versions, what changed, who runs with which; back to an older one, delete.
+`pyworkers config push` checks a text and stores it as the newest version of its name. A process with --config-from
+starts from the newest version, over its local file (`start`). Then its thread `configuration` looks for newer ones
+(`service`), and gives its launchers what can change while they run (`config_change`). The rest waits for the next
+start, and the process names it (`differences`). Everybody who may write to the broker could write such a text, so it
+holds only options that change how much a process does, see `central`.
+
+- `stored_config`: a version. `core.config_in_force` is what a process tells of it.
+- `contract`: what a broker must do; `redis`, `redis_part`, `lua/`: the broker that does it.
+- `admin`: verbs of the inspector. `commands`, `views`, `findings`: people.
+
+For users: docs/central-configuration.md.
 """

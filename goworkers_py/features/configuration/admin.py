@@ -7,16 +7,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from goworkers_py.admin.asker import asker
+from goworkers_py.admin.verbs import Verbs
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import load
 from goworkers_py.config.parsers import has_password
 from goworkers_py.core.errors import ArgumentError, BrokerRefused, ConfigError
-from goworkers_py.features.configuration.central import check_form, refuse_local
+from goworkers_py.features.configuration.central import check_form, refuse_local, written_over
 from goworkers_py.features.configuration.contract import Configurations
 from goworkers_py.features.configuration.stored_config import StoredConfig
 
 MOST_SHOWN = 1_000  # configurations in a list
+
+
+class ConfigurationVerbs(Verbs):
+    @property
+    def configurations(self) -> CentralConfiguration:
+        """Shows central configurations and stores them: `inspector.configurations.newest()`."""
+        return CentralConfiguration(self._broker)
 
 
 class CentralConfiguration:
@@ -85,9 +93,10 @@ class CentralConfiguration:
 
 
 def configurations_of(broker: Broker) -> Configurations:
-    if broker.configurations is None:
+    configurations = broker.part(Configurations)
+    if configurations is None:
         raise ConfigError(f"broker: {broker.name} stores no central configurations: set a Redis as the broker")
-    return broker.configurations
+    return configurations
 
 
 def unknown(name: str, stored: Configurations) -> str:
@@ -111,4 +120,4 @@ def check(name: str, text: str, where: str) -> None:
             )
     load(source, environment={})  # first: it knows the name that was meant
     refuse_local(source)
-    load(environment={}, central=source)
+    load(environment={}, over=written_over(source))

@@ -11,12 +11,13 @@ from __future__ import annotations
 import configparser
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
 from goworkers_py.config.feature_options import feature_sections
 from goworkers_py.config.ini_file import ConfigText, kind_and_name, read
+from goworkers_py.config.loader import WriteOver, parsed
 from goworkers_py.config.options import (
     SECTION,
     Config,
@@ -28,7 +29,6 @@ from goworkers_py.config.options import (
 from goworkers_py.config.partitions import of_partitions
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.escaping import one_line
-from goworkers_py.core.values import dataclass
 from goworkers_py.features.configuration.stored_config import LONGEST
 
 # In one process, of all queues and pools of a text together. A slip or a stranger must not fill a machine's memory.
@@ -53,19 +53,6 @@ def _kinds() -> dict[str, dict[str, dataclasses.Field[Any]]]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class CentralSource:
-    """The central configuration from which a process has started."""
-
-    name: str
-    version: int  # with which the process has started; 0: with none, because the newest one could not be used
-    digest: str  # of the text that was read at the start
-    home: Config  # says on which broker it is
-    read: Callable[[ConfigText], Config]  # as at the start: over the same file, under the same environment and flags
-    fault: str = ""  # why the newest version could not be used at the start
-    ignored: str = ""  # the warning about what was ignored at the start
-
-
 def check_form(stored: ConfigText) -> None:
     """Raises ConfigError for a text that nobody could parse in a short time, or no broker could hold."""
     if len(stored.text) > LONGEST:
@@ -82,7 +69,7 @@ def check_form(stored: ConfigText) -> None:
         raise ConfigError(f"{stored}: line {line} has half a character, which no name can have") from None
 
 
-def central_part(stored: ConfigText) -> configparser.ConfigParser:
+def _central_part(stored: ConfigText) -> configparser.ConfigParser:
     """The text without its local options."""
     check_form(stored)
     parser = read(stored)
@@ -111,7 +98,7 @@ def _local(parser: configparser.ConfigParser) -> Iterator[tuple[str, str]]:
                 yield section, name
 
 
-def write_over(local: configparser.ConfigParser, stored: configparser.ConfigParser) -> None:
+def _write_over(local: configparser.ConfigParser, stored: configparser.ConfigParser) -> None:
     """Writes the options of `stored` over those of `local`."""
     known = {kind_and_name(section): section for section in local.sections()}
     for section in stored.sections():
@@ -125,7 +112,19 @@ def write_over(local: configparser.ConfigParser, stored: configparser.ConfigPars
             local.set(own, name, value)
 
 
-def check_threads_of(config: Config, where: str) -> None:
+def written_over(central: ConfigText) -> WriteOver:
+    """Writes the central options of a text over those of a file."""
+
+    def over(file: configparser.ConfigParser, where: str) -> str:
+        stored = _central_part(central)
+        _check_threads_of(parsed(stored, str(central), {}, {}), str(central))
+        _write_over(file, stored)
+        return f"{where} with {central}" if where else str(central)
+
+    return over
+
+
+def _check_threads_of(config: Config, where: str) -> None:
     pools = [*config.pools, *(pool for partition in config.partitions for pool in partition.pools)]
     shared = {queue for pool in pools for queue in pool.queues}
     queues = [*config.queues, *(queue for partition in config.partitions for queue in partition.queues)]

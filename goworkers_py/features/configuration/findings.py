@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.brokers.contracts.admin import Advice
+from goworkers_py.core.config_in_force import ConfigInForce
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.features.configuration.admin import CentralConfiguration
-from goworkers_py.features.configuration.stored_config import ConfigInForce, StoredConfig
+from goworkers_py.features.configuration.stored_config import StoredConfig, has_taken
 
 # A process takes a version within half a minute, also where it was not told.
 LATE_S = 60
@@ -21,7 +22,7 @@ def config_findings(inspector: Inspector) -> Iterator[Advice]:
     now = inspector.now() if having else 0.0
     for identity, config in having:
         newest = stored.get(config.name)
-        if newest is not None and not config.has(newest) and now - newest.at > LATE_S:
+        if newest is not None and not has_taken(config, newest) and now - newest.at > LATE_S:
             other = " with another text" if newest.version == config.applied else ""
             what = (
                 f"process {identity} has {config.name} version {config.applied}, and the newest is {newest.version}"

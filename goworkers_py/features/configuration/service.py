@@ -14,16 +14,20 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from goworkers_py.brokers.broker import Broker
+from goworkers_py.brokers.open_broker import open_broker
 from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.options import Config
 from goworkers_py.core import machine
+from goworkers_py.core.config_in_force import ConfigInForce
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable, WorkersError
 from goworkers_py.core.escaping import one_line
-from goworkers_py.features.configuration.central import CentralSource, ignored, in_few_words
+from goworkers_py.features.configuration.central import ignored, in_few_words, written_over
 from goworkers_py.features.configuration.config_change import changed
+from goworkers_py.features.configuration.contract import Configurations
 from goworkers_py.features.configuration.differences import differences
-from goworkers_py.features.configuration.stored_config import ConfigInForce, StoredConfig
-from goworkers_py.runtime.daemon import AnyLauncher
+from goworkers_py.features.configuration.start import CentralSource, log_start
+from goworkers_py.features.configuration.stored_config import StoredConfig
+from goworkers_py.runtime.daemon import AnyLauncher, Daemon
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.service import Service
 
@@ -40,6 +44,7 @@ class ConfigTaker(Service):
         super().__init__("configuration")
         self._source = source
         self._broker = broker
+        self._stored = broker.require_part(Configurations)  # the process has started from one
         self._launchers = launchers
         # This thread only, from here on.
         self._started = started
@@ -52,9 +57,8 @@ class ConfigTaker(Service):
 
     def run(self) -> None:
         ends: Callable[[], None] = lambda: None  # noqa: E731
-        assert self._broker.configurations is not None  # the process has started from one
         with suppress(BrokerError):  # then it looks only
-            ends = self._broker.configurations.listen(lambda: self._woken.put(None))
+            ends = self._stored.listen(lambda: self._woken.put(None))
         self._tell()
         try:
             while not self.stopping.is_set():
@@ -73,9 +77,7 @@ class ConfigTaker(Service):
             self._warn(error)
 
     def look(self) -> None:
-        stored = self._broker.configurations
-        assert stored is not None
-        found = stored.read(self._source.name)
+        found = self._stored.read(self._source.name)
         # None: it was deleted, and this process goes on as it is.
         if found is None or (found.version, found.digest) == self._seen:
             return
@@ -93,7 +95,7 @@ class ConfigTaker(Service):
     def _take(self, found: StoredConfig) -> None:
         try:
             text = ConfigText(found.text, str(found))
-            new, warning = self._source.read(text), ignored(text)
+            new, warning = self._source.read(written_over(text)), ignored(text)
         except WorkersError as error:
             log.error(
                 "%s cannot be taken, version %d stays in force; push a corrected text, or roll back with `pyworkers "
@@ -133,12 +135,9 @@ class ConfigTaker(Service):
         self._woken.put(None)
 
 
-def log_start(source: CentralSource) -> None:
-    """Tells what of the central configuration could not be used at the start."""
-    if source.fault:
-        log.error(
-            "the configuration %s cannot be used, and this process starts with its local configuration alone; it takes "
-            "the next version that is pushed: %s", source.name, source.fault,
-        )  # fmt: skip
-    if source.ignored:
-        log.warning("%s", source.ignored)
+def taker_of(daemon: Daemon, config: Config) -> Sequence[ConfigTaker]:
+    """Nothing for a process that has not started from a central configuration."""
+    if not isinstance(source := config.origin, CentralSource):
+        return ()
+    log_start(source)
+    return (ConfigTaker(source, open_broker(source.home), config, daemon.launchers),)

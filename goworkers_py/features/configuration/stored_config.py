@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from goworkers_py.core.config_in_force import ConfigInForce
 from goworkers_py.core.values import dataclass
 
 LONGEST = 256_000  # characters of a text
@@ -33,16 +33,5 @@ class StoredConfig:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigInForce:
-    """The central configuration from which a process says that it has started."""
-
-    name: str
-    started: int  # the version with which it has started
-    applied: int  # the version that it has taken since, but for what waits; 0: none, as the newest cannot be used
-    # Sections that came or went, which wait for its next start. A process of early builds of 0.4.0 names options too.
-    waiting: Sequence[str] = ()
-    digest: str = ""  # of the text of `applied`; empty: a process of 0.4.0 does not tell it
-
-    def has(self, stored: StoredConfig) -> bool:
-        return self.applied == stored.version and self.digest in ("", stored.digest)
+def has_taken(config: ConfigInForce, stored: StoredConfig) -> bool:
+    return config.applied == stored.version and config.digest in ("", stored.digest)

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from goworkers_py.admin.filter import counted
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.features.configuration.admin import CentralConfiguration
-from goworkers_py.features.configuration.stored_config import StoredConfig
+from goworkers_py.features.configuration.stored_config import StoredConfig, has_taken
 from goworkers_py.web.http.errors import Refused
 from goworkers_py.web.http.params import Param, whole_from
 from goworkers_py.web.site.hiding import MASK, Hiding
 from goworkers_py.web.site.sorting import Columns
-from goworkers_py.web.site.table import Action, ActionDone, Data, View
+from goworkers_py.web.site.table import Action, ActionDone, Data, FeaturePages, ProcessPart, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.shared import fleet_processes
 
@@ -89,7 +89,7 @@ def _used(visit: Visit, stored: StoredConfig) -> dict[str, object]:
         for process in fleet_processes(visit)
         if process.config is not None and process.config.name == stored.name
     ]
-    behind = sum(not config.has(stored) or bool(config.waiting) for config in used)
+    behind = sum(not has_taken(config, stored) or bool(config.waiting) for config in used)
     return {"processes": len(used), "behind": behind}
 
 
@@ -142,11 +142,11 @@ def _configurations(visit: Visit) -> CentralConfiguration:
 
 
 _VERSION = Param("version", "number of a version; without one, the newest", whole_from(1))
-VIEWS = [
+_VIEWS = [
     View("/configurations", "Configurations", "configurations.html", listed, (COLUMNS.param,), menu="Configurations"),
     View("/configuration", "Configuration", "configuration.html", details, (NAME, _VERSION), "/configurations"),
 ]
-ACTIONS = [
+_ACTIONS = [
     Action(
         "/configuration/rollback", _rollback,
         (NAME, Param("version", "the version to go back to; without one, the one before", whole_from(1))),
@@ -154,3 +154,4 @@ ACTIONS = [
     ),
     Action("/configuration/delete", _delete, (NAME,), _ask_delete),
 ]  # fmt: skip
+PAGES = FeaturePages(_VIEWS, _ACTIONS, of_processes=ProcessPart(rows="process_configuration.html"))

@@ -8,8 +8,8 @@ from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.config.options import Config
 from goworkers_py.core.command import Obey
+from goworkers_py.core.config_in_force import ConfigInForce
 from goworkers_py.core.proc import CpuMeter, resident_bytes
-from goworkers_py.features.configuration.stored_config import ConfigInForce
 from goworkers_py.runtime.alive.health import Health
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.shared import Shared

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from goworkers_py.features import BY_NAME
-from goworkers_py.features.configuration import views as configurations
 from goworkers_py.web.site.table import RowTable
 from goworkers_py.web.views import (
     api_docs,
@@ -24,7 +23,7 @@ from goworkers_py.web.views import (
 _BEFORE_FEATURES = (
     overview, queues, job_lists, job, failures, metrics, processes, find,
 )  # fmt: skip
-_AFTER_FEATURES = (partitions, configurations, audit, pushing, running_jobs)
+_AFTER_FEATURES = (partitions, audit, pushing, running_jobs)
 _FEATURES = [pages for feature in BY_NAME if (pages := feature.pages()) is not None]
 
 TABLE: RowTable = RowTable(

@@ -41,6 +41,7 @@ from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.chains.chain import ChainLink, LinkJob, NewChain
 from goworkers_py.features.chains.contract import Chains
 from goworkers_py.features.chains.effects import EndLink
+from goworkers_py.features.configuration.contract import Configurations
 from goworkers_py.features.delays.redis import RedisPersistence
 from goworkers_py.features.delays.task import DelayTask
 from goworkers_py.features.for_ruby.contract import RubyLocks
@@ -190,10 +191,10 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         _ended(broker, redis, life)
         _election(broker, own_redis.url, redis)
         _delays(own_redis.url)
-        assert broker.configurations is not None
-        broker.configurations.push("billing", "[pyworkers]", "me")
-        broker.configurations.read("billing")
-        broker.configurations.delete("billing")
+        configurations = broker.require_part(Configurations)
+        configurations.push("billing", "[pyworkers]", "me")
+        configurations.read("billing")
+        configurations.delete("billing")
         broker.admin.jobs_in(DEAD_JOBS, Glance()).first(1)
         assert broker.admin.queues()
         called, undeclared = watch.undeclared()

@@ -17,7 +17,7 @@ from goworkers_py.config.options import (
     options_of,
 )
 from goworkers_py.core.errors import ConfigError
-from goworkers_py.features.configuration.central import MOST_LINES, MOST_THREADS, ignored, refuse_local
+from goworkers_py.features.configuration.central import MOST_LINES, MOST_THREADS, ignored, refuse_local, written_over
 from goworkers_py.features.configuration.stored_config import LONGEST
 from goworkers_py.features.limits.options import LimitConfig
 
@@ -45,7 +45,7 @@ rate = 1/second
 
 
 def loaded(central: str, local: str = LOCAL, **flags: str) -> Config:
-    return load(ConfigText(local, "local.ini"), {}, flags, central=ConfigText(central, "billing version 2"))
+    return load(ConfigText(local, "local.ini"), {}, flags, over=written_over(ConfigText(central, "billing version 2")))
 
 
 def test_an_option_is_local_unless_its_row_says_otherwise() -> None:

@@ -10,11 +10,13 @@ from servers import RedisServer
 
 from goworkers_py.api.app import App
 from goworkers_py.config.ini_file import ConfigText
-from goworkers_py.config.loader import load
+from goworkers_py.config.loader import WriteOver, load
 from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.core.errors import BrokerUnavailable
-from goworkers_py.features.configuration.central import CentralSource
+from goworkers_py.features.configuration.central import written_over
 from goworkers_py.features.configuration.service import ConfigTaker
+from goworkers_py.features.configuration.start import CentralSource
+from goworkers_py.features.configuration.stored_config import has_taken
 
 
 @pytest.fixture
@@ -23,14 +25,14 @@ def app(own_redis: RedisServer) -> Iterator[App]:
         yield app
 
 
-def read(text: ConfigText) -> Config:
-    return load(environment={}, central=text)
+def read(over: WriteOver) -> Config:
+    return load(environment={}, over=over)
 
 
 def started(app: App) -> ConfigTaker:
     first = app.inspector.configurations.push("billing", "[queue:a]\n")
     source = CentralSource("billing", first.version, first.digest, app.config, read)
-    return ConfigTaker(source, app.broker, read(ConfigText(first.text, "it")), [])
+    return ConfigTaker(source, app.broker, read(written_over(ConfigText(first.text, "it"))), [])
 
 
 def in_force(taker: ConfigTaker) -> tuple[int, int, Sequence[str]]:
@@ -67,11 +69,11 @@ def test_a_number_that_comes_again_with_another_text_is_taken(app: App) -> None:
     again = stored.push("billing", "[queue:c]\n")
     client.close()
     assert again.version == second.version == 2
-    assert lost.has(second)
-    assert not lost.has(again)
+    assert has_taken(lost, second)
+    assert not has_taken(lost, again)
     taker.look()
     assert in_force(taker) == (1, 2, ("[queue:a]", "[queue:c]"))
-    assert taker.in_force.has(again)
+    assert has_taken(taker.in_force, again)
 
 
 def test_a_push_during_an_outage_is_taken_after_it(app: App, own_redis: RedisServer) -> None:
@@ -114,7 +116,7 @@ def test_a_version_that_a_fault_has_left_half_in_force_is_tried_again_and_can_be
         stored = app.inspector.configurations
         first = stored.push("billing", text(1, 1))
         source = CentralSource("billing", first.version, first.digest, app.config, read)
-        taker = ConfigTaker(source, app.broker, read(ConfigText(first.text, "it")), [launcher])
+        taker = ConfigTaker(source, app.broker, read(written_over(ConfigText(first.text, "it"))), [launcher])
         with monkeypatch.context() as patch:
             patch.setattr(launcher, "take", fail)
             stored.push("billing", text(3, 2))

@@ -15,6 +15,9 @@ from waiting import eventually
 
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.fleet import Process
+from goworkers_py.features.configuration.start import CentralSource
+
+pytestmark = pytest.mark.server
 
 JOBS = """
     import logging
@@ -232,9 +235,10 @@ def test_a_record_that_cannot_be_used_lets_commands_go_on_with_the_local_file(
     redis.hset("pyworkers:configs", "billing", field)
     checked = call("config", "check", "-c", "local.ini", "--config-from", "billing", "--broker", redis_url)
     assert checked.returncode == 2, checked.stdout
-    assert called_app.central is not None
-    assert called_app.central.version == 0
-    assert called_app.central.fault in checked.stderr
+    source = called_app.config.origin
+    assert isinstance(source, CentralSource)
+    assert source.version == 0
+    assert source.fault in checked.stderr
     assert [queue.concurrency for queue in called_app.config.queues] == [2]
 
 
