@@ -58,8 +58,8 @@ CLASSES: Sequence[type] = (
 INTERNAL: Mapping[type, Collection[str]] = {
     workers.Job: ["check_home", "client", "target", "write"],
     workers.Message: [
-        "cancel", "expired", "gives", "held", "interrupt", "iteration", "members", "outcome", "raw", "renew", "term",
-        "thread", "to_json", "tracked",
+        "as_result", "cancel", "expired", "held", "interrupt", "iteration", "members", "outcome", "raw", "renew",
+        "term", "thread", "to_json", "tracked",
     ],
     workers.EnqueueOptions: ["fields", "fields_at", "needs", "over", "replaced", "said"],
     workers.DelayTask: ["from_json", "notes", "packed", "to_json", "to_json_without_due", "unreadable", "with_notes"],

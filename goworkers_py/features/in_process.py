@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from goworkers_py.core.values import NamedTuple
 
@@ -48,6 +48,11 @@ class WorkerProcess(NamedTuple):
     controls: Callable[[], Controls] | None = None  # called while jobs run; None: in test modes, which have no threads
 
 
+# The effect of the good end of a job with this jid.
+GoodEnd = Callable[[str], "Effect"]
+ShortCut = Callable[[Mapping[str, Any]], GoodEnd | None]
+
+
 class InProcess:
     """The part of a feature in one process. All threads share it. Its methods mean: nothing is to be done."""
 
@@ -58,6 +63,13 @@ class InProcess:
     def rungs(self) -> Mapping[str, Rung]:
         """By their names in `features.RUNGS`. A name that is not there stands in the place of `OTHERS`."""
         return {}
+
+    def short_cut(self, speaks: Collection[str]) -> ShortCut | None:
+        """Finds, by the fields of the payload, jobs for which there is nothing to do but one effect of their good end,
+        and that effect: they run past the rungs. It is asked for jobs with the field `pyworkers` that have no mark and
+        no other field of a rung, and answers None for a job that needs what is not in `speaks`. Each queue has its own.
+        Each job asks, so it must be quick."""
+        return None
 
     def never_begins(self, message: Message) -> StateWord | None:
         """The state in which a job ends because it is not to begin any more; None for any other. Asked for jobs that

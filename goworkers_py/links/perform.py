@@ -19,7 +19,6 @@ from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.home import HeldByRun, Home, RunHome
 from goworkers_py.core.outcome import DONE, Done, Outcome
 from goworkers_py.core.strikes import target_of
-from goworkers_py.features.chains.payload import given
 from goworkers_py.links.around import Arounds
 from goworkers_py.links.chain import Run
 from goworkers_py.policy.registry import JobSpec, Registry
@@ -98,7 +97,7 @@ def perform(
             if FORKS.count != forks:
                 _end_of_child()
             held = _release(message)
-        plain = held is here and not message.keeps_result and not message.gives  # nearly every job
+        plain = held is here and not message.keeps_result and message.as_result is None  # nearly every job
         return DONE if plain else _done(held, message, message.jid, result)
 
     return run
@@ -133,10 +132,12 @@ def _release(message: Message) -> RunHome | HeldByRun | None:
 
 
 def _done(held: RunHome | HeldByRun | None, message: Message, run_id: str, result: object) -> Done:
-    if message.gives:
-        result = given(result)  # first: a job whose result is no JSON fails
+    as_result = message.as_result
+    if as_result is not None:
+        result = as_result(result)  # first: a job whose result is no JSON fails
     done = DONE if held is None or isinstance(held, RunHome) else held.done(run_id)
-    return Done(effects=done.effects, result=result) if message.gives or message.keeps_result else done
+    goes_on = as_result is not None or message.keeps_result
+    return Done(effects=done.effects, result=result) if goes_on else done
 
 
 def _end_of_child() -> None:

@@ -43,7 +43,7 @@ class Message(FeatureMessage):
     """
 
     __slots__ = (
-        "args", "begun_at", "cancel", "delivery", "expired", "failure", "fields", "gives", "held", "interrupt",
+        "args", "as_result", "begun_at", "cancel", "delivery", "expired", "failure", "fields", "held", "interrupt",
         "job_class", "keeps_result", "members", "on_progress", "on_raised", "outcome", "queue", "raw", "shown", "term",
         "thread",
     )  # fmt: skip
@@ -74,7 +74,8 @@ class Message(FeatureMessage):
         self.expired = False  # set to true at the job's time limit, see `time_limit`
         self.interrupt: Callable[[], object] | None = None  # ends a run that is not Python code of the worker's thread
         self.cancel: CancelRequest | None = None  # set when the job is cancelled while it runs
-        self.gives = False  # set to true where the next link of a chain wants the result
+        # Set where the result goes on with the outcome: makes JSON of it, or raises.
+        self.as_result: Callable[[object], object] | None = None
         self.keeps_result = False  # set to true where the result is kept, if it is JSON
 
     def renew(self, raw: bytes) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.core.effect import Push
     from goworkers_py.features.batches.contract import Batches
+    from goworkers_py.features.in_process import InProcess, WorkerProcess
     from goworkers_py.testing.steps import StepKind
     from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
@@ -55,6 +56,11 @@ class BatchesFeature(Feature):
         from goworkers_py.features.batches.late_pushes import in_no_batch
 
         return in_no_batch(pushes, lambda: broker().require_part(Batches))
+
+    def in_process(self, process: WorkerProcess) -> InProcess:
+        from goworkers_py.features.batches.run import BatchRuns
+
+        return BatchRuns()
 
     # --- brokers
 

@@ -6,7 +6,7 @@ places of PREVIOUS. Another end stops the chain; when that job is retried by han
 
 Chains use batches: a chain that is pushed in the block of a batch joins each of its links to that batch.
 
-- `chain`: the values. `payload`: the chain in a job. `effects`: the end of a link.
+- `chain`: the values. `payload`: the chain in a job. `effects`: the end of a link. `run`: its result.
 - `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`: brokers that do it.
 - `api`: `workers.chain`. `chain_list`: `workers.chains`. `admin`: verbs of the inspector. `commands`, `views`,
   `metrics`, `access`: people. `steps`: chains in `crash_points`.

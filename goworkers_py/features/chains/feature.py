@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.features.chains.contract import Chains
+    from goworkers_py.features.in_process import InProcess, WorkerProcess
     from goworkers_py.testing.steps import StepKind
     from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
@@ -41,6 +42,11 @@ class ChainsFeature(Feature):
         from goworkers_py.features.chains.payload import CHAIN
 
         return {CHAIN: of_chain}
+
+    def in_process(self, process: WorkerProcess) -> InProcess:
+        from goworkers_py.features.chains.run import ChainRuns
+
+        return ChainRuns()
 
     # --- brokers
 

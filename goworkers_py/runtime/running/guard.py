@@ -12,7 +12,6 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.features import RUNGS
-from goworkers_py.features.batches.run import BatchMembers
 from goworkers_py.links.chain import Run
 from goworkers_py.policy import poison
 from goworkers_py.policy.needs import Needs
@@ -53,7 +52,7 @@ class Guard:
         self._sound = sound = net.around(chain)  # for jobs with ties
         self._aggregation = sound if aggregation is None else net.around(aggregation)
         self._needs = needs
-        self._members = BatchMembers(needs)
+        self._short_cut = runs.short_cut(needs.speaks)
         # Runs a job that may be a suspect. Replaced before the start where the broker keeps marks of deaths.
         self.run_suspect: RunSuspect = quarantine.run
         self._runs = runs
@@ -131,9 +130,9 @@ class Guard:
         message.delivery = delivery
         marks = self._runs.marks_of(message, self._rungs)
         if marks == _OF_TIES and not delivery.mark:
-            member = self._members.batch_of(message.fields)
-            if member is not None:
-                return self._runs.run_member(message, member, self._sound)
+            good_end = self._short_cut(message.fields)
+            if good_end is not None:
+                return self._runs.run_short(message, good_end, self._sound)
         if delivery.mark:
             marks |= {MARKED}
         outcome = self._rungs.run_of(marks)(message)

@@ -11,13 +11,10 @@ from functools import partial
 
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.outcome import DONE, LOST, Dead, Done, Keep, Outcome
-from goworkers_py.features.batches.batch import Membership
-from goworkers_py.features.batches.effects import EndInBatch
-from goworkers_py.features.chains.payload import CHAIN, chain_of
 from goworkers_py.features.groups.job_options import GROUP
 from goworkers_py.features.groups.payload import group_of
 from goworkers_py.features.groups.run import GroupMembers
-from goworkers_py.features.in_process import InProcess
+from goworkers_py.features.in_process import GoodEnd, InProcess, ShortCut
 from goworkers_py.links.chain import Run
 from goworkers_py.policy.consequences import buried, consequences, moved
 from goworkers_py.policy.registry import Registry
@@ -55,14 +52,13 @@ class SpecialRuns:
             for part in parts
             if type(part).ended is not InProcess.ended
         ]
-        self._markers: dict[str, Marker] = {GROUP: _mark_of_group, CHAIN: lambda message: (CHAIN,)}
+        self._markers: dict[str, Marker] = {GROUP: _mark_of_group}
         for part in parts:
             self._markers.update(part.markers())
 
     def rungs(self) -> Mapping[str, Rung]:
         """The rungs that are the same for all queues."""
         return {
-            "chain": Rung(lambda run, waits: partial(_give, run), frozenset((CHAIN,))),
             "group": Rung(lambda run, waits: partial(self._of_group, run), frozenset((GROUPED,))),
             **{name: rung for part in self._parts for name, rung in part.rungs().items()},
         }
@@ -81,14 +77,20 @@ class SpecialRuns:
             marks |= self.alarms.ties
         return marks
 
-    def run_member(self, message: Message, member: Membership, chain: Run) -> Outcome:
-        """Runs a job whose only need is its batch: no rung is for it. The step that settles the job counts its end in
-        the batch."""
+    def short_cut(self, speaks: Collection[str]) -> ShortCut:
+        """That of one queue."""
+        found = [short_cut for part in self._parts if (short_cut := part.short_cut(speaks)) is not None]
+        if len(found) == 1:
+            return found[0]
+        return lambda fields: next(filter(None, (short_cut(fields) for short_cut in found)), None)
+
+    def run_short(self, message: Message, good_end: GoodEnd, chain: Run) -> Outcome:
+        """Runs a job for which there is no rung."""
         outcome = chain(message)
         if message.cancel is not None:
             outcome = followed(self.interrupted, message, outcome)
         if outcome is DONE and (jid := message.jid):  # nearly every run
-            return Done(effects=(EndInBatch(jid, member, "succeeded"),))
+            return Done(effects=(good_end(jid),))
         return followed(self._with_ties, message, outcome)
 
     def interrupted(self, message: Message, outcome: Outcome) -> Outcome:
@@ -132,12 +134,6 @@ class SpecialRuns:
 
 def _mark_of_group(message: Message) -> Collection[str]:
     return () if group_of(message.fields, message.queue) is None else (GROUPED,)
-
-
-def _give(run: Run, message: Message) -> Outcome:
-    if (link := chain_of(message.fields)) is not None:
-        message.gives = link.gives
-    return run(message)
 
 
 def followed(step: Callable[[Message, Outcome], Outcome], message: Message, outcome: Outcome) -> Outcome:

@@ -9,9 +9,10 @@ import pytest
 
 from goworkers_py.features.batches import run as batch_members
 from goworkers_py.features.batches.batch import Membership
+from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.batches.payload import batch_of
 from goworkers_py.features.batches.run import BatchMembers
-from goworkers_py.policy.needs import Needs
+from goworkers_py.policy.known_needs import SPEAKS
 
 BATCH = {"id": "b1", "to": ["cb"]}
 
@@ -20,12 +21,23 @@ def field(**more: Any) -> dict[str, Any]:
     return {"jid": "j", "pyworkers": {"v": 1, "needs": ["batch"], "batch": BATCH, **more}}
 
 
+def found(members: BatchMembers, fields: Mapping[str, Any]) -> Membership | None:
+    """The batch that counts the good end of such a job."""
+    good_end = members.good_end(fields)
+    if good_end is None:
+        return None
+    effect = good_end("j")
+    assert isinstance(effect, EndInBatch)
+    assert (effect.jid, effect.way) == ("j", "succeeded")
+    return effect.member
+
+
 def test_each_job_of_a_batch_is_told_its_batch() -> None:
-    members = BatchMembers(Needs())
+    members = BatchMembers(SPEAKS)
     for _ in range(3):
-        assert members.batch_of(field()) == Membership("b1", ("cb",))
-    assert members.batch_of(field(batch={"id": "b2", "to": []})) == Membership("b2")
-    assert members.batch_of(field()) == Membership("b1", ("cb",))
+        assert found(members, field()) == Membership("b1", ("cb",))
+    assert found(members, field(batch={"id": "b2", "to": []})) == Membership("b2")
+    assert found(members, field()) == Membership("b1", ("cb",))
 
 
 def test_the_field_of_a_batch_is_read_once_for_many_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,9 +48,9 @@ def test_the_field_of_a_batch_is_read_once_for_many_jobs(monkeypatch: pytest.Mon
         return batch_of(fields)
 
     monkeypatch.setattr(batch_members, "batch_of", counting)
-    members = BatchMembers(Needs())
+    members = BatchMembers(SPEAKS)
     for _ in range(100):
-        assert members.batch_of(field()) == Membership("b1", ("cb",))
+        assert found(members, field()) == Membership("b1", ("cb",))
     assert len(read) == 1
 
 
@@ -57,7 +69,7 @@ def test_the_field_of_a_batch_is_read_once_for_many_jobs(monkeypatch: pytest.Mon
     ],
 )
 def test_a_job_with_another_tie_or_need_is_not_one_of_them(fields: dict[str, Any]) -> None:
-    members = BatchMembers(Needs())
-    assert members.batch_of(fields) is None
-    members.batch_of(field())
-    assert members.batch_of(fields) is None
+    members = BatchMembers(SPEAKS)
+    assert found(members, fields) is None
+    found(members, field())
+    assert found(members, fields) is None
