@@ -46,6 +46,18 @@ from __future__ import annotations
     pass
 '''
 
+_JOB_PARTS = '''\
+"""What features add to a job. `make reference` writes this file out of the entries in `features`."""
+
+from __future__ import annotations
+
+{imports}
+
+
+class FeatureJob({parts}):
+    pass
+'''
+
 _MESSAGE_PARTS = '''\
 """What features add to a message. `make reference` writes this file out of the entries in `features`."""
 
@@ -62,11 +74,11 @@ from __future__ import annotations
 def modules(root: Path) -> Mapping[str, str]:
     """By their paths."""
     folder = root / "goworkers_py/features"
-    options, of_code, of_push, verbs, parts = (
+    options, of_code, of_push, verbs, parts, of_job = (
         [*_named(folder, member, file)]
         for member, file in (
             ("options", "job_options"), ("options_of_code", "job_options"), ("options_of_push", "job_options"),
-            ("verbs", "admin"), ("message", "message"),
+            ("verbs", "admin"), ("message", "message"), ("job", "job"),
         )
     )  # fmt: skip
     return {
@@ -81,6 +93,9 @@ def modules(root: Path) -> Mapping[str, str]:
         ),
         "goworkers_py/features/message_parts.py": _MESSAGE_PARTS.format(
             imports=_imports("message", parts), parts=_class("FeatureMessage", parts)
+        ),
+        "goworkers_py/features/job_parts.py": _JOB_PARTS.format(
+            imports=_imports("job", of_job), parts=", ".join(name for _, name in of_job)
         ),
     }
 

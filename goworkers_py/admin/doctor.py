@@ -23,9 +23,9 @@ from goworkers_py.brokers.contracts.fleet import QueueStats
 from goworkers_py.core.errors import BrokerFull, BrokerRefused, NoSuchDatabase, WrongType
 from goworkers_py.core.values import dataclass
 from goworkers_py.features import BY_NAME
-from goworkers_py.features.groups.findings import group_findings
 from goworkers_py.observe.health_report import OF_SUSPECT, QUIET, STARTING, STOPPING
 from goworkers_py.policy.lines import owner_of
+from goworkers_py.policy.registry import Registry
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -60,9 +60,8 @@ class OurWork:
 
     queues: Collection[str]
     knows: Callable[[Message], bool]  # is code registered for the class of this message?
-    aggregates: Collection[str] = ()  # the classes whose groups are aggregated
+    registry: Registry
     elsewhere: Mapping[str, str] = field(default_factory=dict)  # see `Feature.queues_elsewhere`
-    classes: Collection[str] = ()  # the names of those with code
 
 
 class Doctor:
@@ -105,7 +104,6 @@ class Doctor:
             "parked": self._parked,
             **self._checks_of_features(),
             "outbox": self._outbox,
-            "groups": self._groups,
             "go-workers": self._go_workers,
             "unreadable": self._unreadable,
         }
@@ -215,9 +213,6 @@ class Doctor:
                 what = f"{pushes} to {outbox.name} wait in the outbox, the first for {outbox.latency_s:.0f} s"
                 todo = "look whether it serves; another broker also needs a process whose code configures an App for it"
                 yield Advice(PROBLEM, what, todo)
-
-    def _groups(self) -> Iterator[Advice]:
-        yield from group_findings(self._inspector, None if self._work is None else self._work.aggregates)
 
     def _go_workers(self) -> Iterator[Advice]:
         for left in self._inspector.neighbours.leftovers():

@@ -17,8 +17,6 @@ from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import ENDED, JobState, StateWord
 from goworkers_py.features import FEATURES
-from goworkers_py.features.groups.group import Group
-from goworkers_py.features.groups.member_lookup import MemberLookup
 from goworkers_py.wire.job_record import JobRecord
 from goworkers_py.wire.payload import encodable
 from goworkers_py.wire.stored_job import StoredJob
@@ -42,7 +40,7 @@ class JobLookup:
         self._glance = glance
         broker.require(Capability.ADMIN)
         self._admin: Admin = broker.admin
-        self._members = MemberLookup(broker)
+        self._own_places = [places for feature in FEATURES if (places := feature.own_places(broker)) is not None]
         self._readers = [read for feature in FEATURES if (read := feature.record_reader(broker)) is not None]
 
     def status(self, jid: str) -> JobStatus:
@@ -86,7 +84,9 @@ class JobLookup:
             left = {jid for jid in left if not any(is_job(job, jid) for job in looked_at)}
             if not left or len(looked_at) > MOST_SEARCHED:
                 return set()
-        return {jid for jid in left if self._members.find(jid) is None} if self._members.is_complete() else set()
+        if not all(places.is_complete() for places in self._own_places):
+            return set()
+        return {jid for jid in left if all(places.find(jid) is None for places in self._own_places)}
 
     def _is_verified(self, jid: str) -> bool:
         """Whether a job is where its record says. That takes no search."""
@@ -119,8 +119,9 @@ class JobLookup:
         """Deletes a job that waits in a queue, in a line or for a time, and the copies of it: a client sends a push
         again whose reply was lost. None when it was found in none of them."""
         removed: list[StoredJob] = []
-        while (member := self._members.take_out(jid, CANCELLED)) is not None:
-            removed.append(member)
+        for places in self._own_places:
+            while (waiting := places.take_out(jid, CANCELLED)) is not None:
+                removed.append(waiting)
         for _ in range(MOST_LOOKS):  # it may move meanwhile
             record = self._record(jid)
             if removed or record is None or record.state not in _WAITS:
@@ -187,9 +188,9 @@ class JobLookup:
         status = as_recorded(record)
         if record.state == "waiting":
             return self._waiting(record, status)
-        if record.state == "grouped":
-            group = Group(record.queue, record.job_class, record.group)
-            return None if self._members.find(record.jid, group) is None else replace(status, verified=True)
+        for places in self._own_places:
+            if record.state in places.states:
+                return replace(status, verified=True) if places.holds(record) else None
         if record.state == "running":
             held = _first(self._held(record))
             return None if held is None or not held.owner.alive else replace(status, verified=True)
@@ -241,10 +242,11 @@ class JobLookup:
             if place.state is JobState.SCHEDULED and (held := self._look_in_progress(jid)) is not None:
                 return held, True
         held = self._look_in_progress(jid)  # again: it may have been fetched meanwhile
-        if held is None and (found := self._members.find(jid)) is not None:
-            group, job = found
-            return replace(as_seen(job, "grouped", group.queue), group=group.name), True
-        return held, complete and self._is_all_in_progress_read() and self._members.is_complete()
+        for places in self._own_places if held is None else ():
+            if (found := places.find(jid)) is not None:
+                return found, True
+        complete = complete and self._is_all_in_progress_read()
+        return held, complete and all(places.is_complete() for places in self._own_places)
 
     def _places(self) -> Iterator[tuple[StateWord, Place]]:
         yield "scheduled", Place(JobState.SCHEDULED)

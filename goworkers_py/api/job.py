@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from goworkers_py.api.job_writer import check_options
@@ -13,6 +13,7 @@ from goworkers_py.config.moments import Delay, Moment, after
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.values import dataclass
 from goworkers_py.features.chains.payload import CHAIN, as_texts
+from goworkers_py.features.job_parts import FeatureJob
 from goworkers_py.policy.registry import JobSpec
 from goworkers_py.wire.needs import TYPED
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-A = TypeVar("A")  # what a function that aggregates returns
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Signature:
     kwargs: Mapping[str, Any]
 
 
-class Job(Generic[P, R]):
+class Job(FeatureJob, Generic[P, R]):
     """A function that can be pushed by its class: `invoice.enqueue(42)`. Calling it, `invoice(42)`, runs the function
     here and now, as in a test."""
 
@@ -122,19 +122,6 @@ class Job(Generic[P, R]):
         """`invoice.enqueue_bulk([[42], [43]])` pushes one job for each row of positional arguments, 1,000 in a round
         trip."""
         return self._clients[self.partition].push_all(self._request(list(rows), {}, self._complete))
-
-    def aggregate(self, function: Callable[[list[list[Any]]], A], /) -> Callable[[list[list[Any]]], A]:
-        """Decorator: `@invoice.aggregate` below the job. The function gets the arguments of the members of a group, a
-        list of lists, those that joined first first. It returns the arguments of the one job that runs instead.
-
-        It runs as a job of this class: when it raises, it is retried, and the members are safe. See docs/groups.md.
-        """
-        from goworkers_py.features.groups.api import aggregating
-
-        single = self.set(group=None, unique_for=False)
-        run = aggregating(function, self._spec.name, self._spec.arguments, lambda args: single.enqueue_bulk([args]))
-        self._spec.aggregated_by(JobSpec(self._spec.name, run, self._queue, self._spec.options))
-        return function
 
     def _request(
         self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any], options: EnqueueOptions

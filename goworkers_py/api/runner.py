@@ -15,7 +15,6 @@ from goworkers_py.config.parsers import without_password
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerError, ConfigError, UnknownJob
 from goworkers_py.features import FEATURES
-from goworkers_py.features.groups.aggregates import Aggregates
 from goworkers_py.observe.health_report import STARTING, HealthReport, merged
 from goworkers_py.runtime.assembly import assemble
 from goworkers_py.runtime.daemon import Daemon, PartitionWork
@@ -172,12 +171,11 @@ class Runner:
                 return False
             return True
 
-        aggregates = {spec.name for spec in Aggregates(plan.registry).specs()}
         queues = {queue.name for queue in plan.queues}
         elsewhere = {
             queue: todo for feature in FEATURES for queue, todo in feature.queues_elsewhere(self._app.config).items()
         }
-        return OurWork(queues, knows, aggregates, elsewhere, plan.registry.names())
+        return OurWork(queues, knows, plan.registry, elsewhere)
 
     def run(self, ready: Callable[[], None] = lambda: None) -> int:
         """See `App.run`."""
@@ -245,8 +243,9 @@ class Runner:
                 advice = "name them in its `queues`" if of else "add -q"
                 log.warning("jobs are registered for queue %s%s, but this process fetches from others: %s",
                             queues, of, advice)  # fmt: skip
-        for problem in Aggregates(self._app.registry).lacking():
-            log.warning("%s", problem)
+        for feature in FEATURES:
+            for problem in feature.warnings(self._app.registry):
+                log.warning("%s", problem)
 
     def start(self) -> None:
         """See `App.start`."""

@@ -16,7 +16,6 @@ from goworkers_py.cli.base import (
     worked_flags,
 )
 from goworkers_py.features import BY_NAME
-from goworkers_py.features.groups.aggregates import Aggregates
 from goworkers_py.runtime.plan import Plan
 
 
@@ -45,8 +44,9 @@ def check(app: App) -> None:
     click.echo(f"jobs: {', '.join(names) or 'none registered'}")
     for line in summary:
         click.echo(line)
-    for warning in Aggregates(app.registry).lacking():
-        click.echo(f"warning: {warning}")
+    for feature in BY_NAME:
+        for warning in feature.warnings(app.registry):
+            click.echo(f"warning: {warning}")
     for plan in plans:
         _refuse_unworked(app, plan)
     click.echo("the configuration is fine")

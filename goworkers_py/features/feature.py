@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from goworkers_py.admin.doctor import OurWork
     from goworkers_py.admin.inspector import Inspector
+    from goworkers_py.admin.own_places import OwnPlaces
     from goworkers_py.api.app import App
     from goworkers_py.api.client import Client
     from goworkers_py.api.push_part import PushPart
@@ -65,12 +66,13 @@ class Feature:
 
     name: ClassVar[str]  # of its folder
 
-    # --- what type checkers must see. `make reference` writes it into `features.job_options`, `features.verbs` and
-    # `features.message_parts`.
+    # --- what type checkers must see. `make reference` writes it into `features.job_options`, `features.job_parts`,
+    # `features.verbs` and `features.message_parts`.
 
     options: ClassVar[str] = ""  # the name of the class in its `job_options.py`; empty: it has no such options
     options_of_code: ClassVar[str] = ""  # of options that only the job's own code may give
     options_of_push: ClassVar[str] = ""  # of options that only a push may give
+    job: ClassVar[str] = ""  # the name of the class of a job's methods in its `job.py`
     verbs: ClassVar[str] = ""  # the name of the class of the inspector's verbs in its `admin.py`
     message: ClassVar[str] = ""  # the name of the class of a message's properties in its `message.py`
     # The needs that this feature gives to jobs, each with the first release that knows it, see `wire.needs`.
@@ -90,6 +92,10 @@ class Feature:
     def configured_from(self, name: str, local: LocalSettings) -> Config:
         """The configuration of a process that was started with that flag."""
         raise NotImplementedError
+
+    def warnings(self, registry: Registry) -> Iterator[str]:
+        """What people should know of the declarations of a program. It is logged at the start."""
+        return iter(())
 
     def summary(self, plans: Sequence[Plan]) -> Iterator[str]:
         """Lines about these plans, for people who check a configuration. Raises ConfigError, too."""
@@ -296,6 +302,10 @@ class Feature:
     def command(self, name: str) -> click.Command:
         """One of `commands`."""
         raise NotImplementedError
+
+    def own_places(self, broker: Broker) -> OwnPlaces | None:
+        """Where jobs wait that are neither in a queue nor in a state of the broker, for who looks for a job."""
+        return None
 
     def line_owner(self, line: str) -> LineOwner | None:
         """The owner of a line in which this feature parks jobs; None for any other line."""

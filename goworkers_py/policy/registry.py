@@ -32,7 +32,8 @@ class JobSpec:
     takes_message: bool = False  # the function gets the message, not the args
     own: CodeOptions = field(default_factory=CodeOptions, compare=False)  # without the defaults of the application
     arguments: Arguments = field(init=False, compare=False, repr=False)
-    aggregate: JobSpec | None = field(init=False, compare=False, repr=False, default=None)  # of its groups
+    # What the program declares for the job beside its function, by the name of the feature. While modules are imported.
+    of_features: dict[str, Any] = field(init=False, compare=False, repr=False, default_factory=dict)
     # The name of the feature that ends its runs early, and goes on later; empty: none, see `Feature.resumes`.
     resumed_by: str = field(init=False, compare=False, repr=False)
     marks: frozenset[str] = field(init=False, compare=False, repr=False)  # names of features, see `Feature.marks_class`
@@ -47,10 +48,6 @@ class JobSpec:
         )
         of_features = {need for feature in FEATURES for need in feature.needs_of_class(self.options)}
         object.__setattr__(self, "needs", frozenset({*of_features, *(() if resumer is None else resumer.needs)}))
-
-    def aggregated_by(self, aggregate: JobSpec) -> None:
-        """While modules are imported."""
-        object.__setattr__(self, "aggregate", aggregate)
 
 
 class Registry:

@@ -16,7 +16,7 @@ from goworkers_py.core.home import RunHome
 from goworkers_py.core.levels import base_of, plain_list_of
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.features import FEATURES
-from goworkers_py.features.groups.aggregates import Aggregates
+from goworkers_py.features.groups.aggregates import Aggregates, aggregated_in
 from goworkers_py.features.groups.link import aggregate
 from goworkers_py.features.groups.run import GroupMembers
 from goworkers_py.features.in_process import InProcess, WorkerProcess, never_begins
@@ -199,7 +199,7 @@ class _Assembly:
 
     def _group_flusher(self) -> GroupFlusher | None:
         plan, shared = self._plan, self._shared
-        if not Aggregates(plan.registry).specs():
+        if not aggregated_in(plan.registry):
             return None
         from goworkers_py.features.groups.service import GroupFlusher
 

@@ -17,7 +17,6 @@ from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError, JobControl, UnknownJob
 from goworkers_py.core.job_state import JobState
 from goworkers_py.features import FEATURES
-from goworkers_py.features.groups.contract import Groups
 from goworkers_py.testing.enqueued_job import EnqueuedJob, JobRun
 from goworkers_py.testing.expectation import Expectation
 from goworkers_py.testing.fake_broker import FakeBroker
@@ -124,7 +123,7 @@ class Sandbox:
         """The jobs in queues, and those that wait for a time, in a line or in a group, in the order of their pushes."""
         queues = [Place(JobState.WAITING, name) for name in self._broker.queues_in_order()]
         others = [Place(state) for state in (JobState.SCHEDULED, JobState.PARKED, JobState.OUTBOX)]
-        found = [*self._in([*queues, *others], job, queue), *self._members(job, queue)]
+        found = [*self._in([*queues, *others], job, queue), *self._elsewhere(job, queue)]
         return sorted(found, key=lambda enqueued: enqueued.message.created_at or 0.0)
 
     def retries(self, job: AnyJob | None = None, *, queue: str | None = None) -> list[EnqueuedJob]:
@@ -143,11 +142,10 @@ class Sandbox:
         stored = [stored_job for place in places for stored_job in self._broker.admin.jobs_in(place).first(_ALL)]
         return self._wanted(stored, job, queue)
 
-    def _members(self, job: AnyJob | None, queue: str | None) -> list[EnqueuedJob]:
-        """The members of open groups."""
-        inspector, groups = self.app.inspector, [entry.group for entry in self._broker.require_part(Groups).entries()]
-        stored = [member for group in groups if not group.set for member in inspector.members(group, _ALL)]
-        return self._wanted(stored, job, queue)
+    def _elsewhere(self, job: AnyJob | None, queue: str | None) -> list[EnqueuedJob]:
+        """The jobs in places of features."""
+        places = [places for feature in FEATURES if (places := feature.own_places(self._broker)) is not None]
+        return self._wanted([stored for found in places for stored in found.waiting()], job, queue)
 
     def _wanted(self, stored: Iterable[StoredJob], job: AnyJob | None, queue: str | None) -> list[EnqueuedJob]:
         found = [

@@ -3,9 +3,9 @@
 The push of a *member* puts the job into its open group instead of its queue (`push`); so does a worker that meets a
 member in a queue (`run`). A thread of each process that knows the class flushes the groups that are due (`service`):
 the members become a *set*, and a job that aggregates the set comes into the queue, in one step. Its run calls the
-function below `@job.aggregate` with the arguments of the members (`run`, `link`, `api`). The end of that run deletes
-the set, ends the members and pushes the job with the arguments that the function has returned, in one step too (`end`,
-`effects`). So every member is aggregated exactly once, wherever a process dies.
+function below `@NAME.aggregate` (`job`, `api`) with the arguments of the members (`run`, `link`). The end of that run
+deletes the set, ends the members and pushes the job with the arguments that the function has returned, in one step too
+(`end`, `effects`). So every member is aggregated exactly once, wherever a process dies.
 
 - `job_options`: `group=` of a push, and when its group is flushed.
 - `group`: the values. `payload`: the group in a job. `aggregates`: the functions that aggregate groups, by class.

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from goworkers_py.core.errors import UnknownJob
 from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.wire.message import Message
+
+NAME = "groups"  # of the feature
+
+
+def aggregator_of(spec: JobSpec) -> JobSpec | None:
+    """The function that aggregates the groups of this class."""
+    found: JobSpec | None = spec.of_features.get(NAME)
+    return found
 
 
 class Aggregates(Registry):
@@ -16,7 +26,7 @@ class Aggregates(Registry):
 
     def spec_of(self, message: Message) -> JobSpec | None:
         spec = self._registry.job(message.job_class)
-        return None if spec is None else spec.aggregate
+        return None if spec is None else aggregator_of(spec)
 
     def find(self, message: Message) -> JobSpec:
         spec = self.spec_of(message)
@@ -27,17 +37,18 @@ class Aggregates(Registry):
             )
         return spec
 
-    def specs(self) -> list[JobSpec]:
-        """The jobs whose groups are aggregated here."""
-        specs = (self._registry.job(name) for name in self._registry.names())
-        return [spec for spec in specs if spec is not None and spec.aggregate is not None]
 
-    def lacking(self) -> list[str]:
-        """A warning for each class whose own options gather groups, while no function aggregates them."""
-        specs = [spec for name in self._registry.names() if (spec := self._registry.job(name)) and not spec.aggregate]
-        found = [(spec, option) for spec in specs for option in _GROUPING if spec.own.get(option) is not None]
-        problems = {spec.name: f"{spec.name} has {option} and no @{_code(spec)}.aggregate" for spec, option in found}
-        return [f"{problem}: its groups wait for ever" for problem in problems.values()]
+def aggregated_in(registry: Registry) -> list[JobSpec]:
+    """The jobs whose groups are aggregated here."""
+    return [spec for name in registry.names() if (spec := registry.job(name)) and aggregator_of(spec)]
+
+
+def lacking_in(registry: Registry) -> Iterator[str]:
+    """A warning for each class whose own options gather groups, while no function aggregates them."""
+    specs = [spec for name in registry.names() if (spec := registry.job(name)) and not aggregator_of(spec)]
+    found = [(spec, option) for spec in specs for option in _GROUPING if spec.own.get(option) is not None]
+    problems = {spec.name: f"{spec.name} has {option} and no @{_code(spec)}.aggregate" for spec, option in found}
+    return (f"{problem}: its groups wait for ever" for problem in problems.values())
 
 
 _GROUPING = ("group_max_size", "group_max_delay", "group_grace")  # of those given, the last one is told

@@ -5,17 +5,37 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.features import resumer_of
 from goworkers_py.features.atomic.api import hold_back
+from goworkers_py.features.groups.aggregates import NAME
+from goworkers_py.policy.registry import JobSpec
 
 if TYPE_CHECKING:
     from goworkers_py.policy.arguments import Arguments
 
 Members = list[list[Any]]
 PushArgs = Callable[[Sequence[Any]], object]
+
+
+class GatheredJob(Protocol):
+    """A Job, as far as it is needed here."""
+
+    @property
+    def target(self) -> tuple[JobSpec, str, object]: ...
+
+    @property
+    def set(self) -> Callable[..., Any]: ...
+
+
+def aggregate_by(job: GatheredJob, function: Callable[..., Any]) -> None:
+    """From now on this function aggregates the groups of the job's class."""
+    spec, queue, _ = job.target
+    single = job.set(group=None, unique_for=False)
+    run = aggregating(function, spec.name, spec.arguments, lambda args: single.enqueue_bulk([args]))
+    spec.of_features[NAME] = JobSpec(spec.name, run, queue, spec.options)
 
 
 def aggregating(function: Callable[..., Any], name: str, arguments: Arguments, push: PushArgs) -> Callable[..., Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from goworkers_py.features.feature import Feature, Follow
@@ -10,16 +10,20 @@ from goworkers_py.features.feature import Feature, Follow
 if TYPE_CHECKING:
     import click
 
+    from goworkers_py.admin.doctor import OurWork
     from goworkers_py.admin.inspector import Inspector
+    from goworkers_py.admin.own_places import OwnPlaces
     from goworkers_py.api.push_part import PushPart
     from goworkers_py.api.request import PushRequest
     from goworkers_py.brokers.broker import Broker
+    from goworkers_py.brokers.contracts.admin import Checks
     from goworkers_py.brokers.memory.parts import MemoryPart
     from goworkers_py.brokers.memory.state import State
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.core.effect import Push, Tie
     from goworkers_py.features.groups.contract import Groups
+    from goworkers_py.policy.registry import Registry
     from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
 
@@ -31,6 +35,7 @@ class GroupsFeature(Feature):
     contract, kept = "Groups", "groups of jobs"
     options = "GroupOptions"
     options_of_push = "GroupOfPush"
+    job = "AggregatedJob"
     verbs = "GroupVerbs"
     needs: ClassVar = {"group": "0.4.0", "ended-set": "0.9.0"}
     push_marks = frozenset({"group"})
@@ -40,6 +45,11 @@ class GroupsFeature(Feature):
         from goworkers_py.features.groups.push import GroupPushes
 
         return GroupPushes(broker)
+
+    def warnings(self, registry: Registry) -> Iterator[str]:
+        from goworkers_py.features.groups.aggregates import lacking_in
+
+        return lacking_in(registry)
 
     def check_push(self, asked: PushRequest) -> None:
         from goworkers_py.features.groups.push import check_group
@@ -99,6 +109,18 @@ class GroupsFeature(Feature):
         from goworkers_py.features.groups.access import ACCESS
 
         return ACCESS
+
+    def checks(self, inspector: Inspector, work: OurWork | None) -> Checks:
+        from goworkers_py.features.groups.findings import group_findings
+
+        return {"groups": lambda: group_findings(inspector, work)}
+
+    def own_places(self, broker: Broker) -> OwnPlaces | None:
+        from goworkers_py.features.groups.contract import Groups
+        from goworkers_py.features.groups.member_lookup import MemberLookup
+
+        groups = broker.part(Groups)
+        return None if groups is None else MemberLookup(groups)
 
     def figures(self, inspector: Inspector) -> Mapping[str, int]:
         from goworkers_py.features.groups.metrics import figures

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import shlex
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
+from goworkers_py.admin.doctor import OurWork
 from goworkers_py.admin.filter import counted
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.brokers.contracts.admin import Advice
+from goworkers_py.features.groups.aggregates import aggregated_in
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import MOST_FOR_FIGURES, Group, GroupEntry
 
@@ -19,8 +21,8 @@ LONG_DUE_S = 60
 MOST_LOOKS = 10
 
 
-def group_findings(inspector: Inspector, aggregates: Collection[str] | None) -> Iterator[Advice]:
-    """`aggregates`: the classes whose groups the code here aggregates; None: not known."""
+def group_findings(inspector: Inspector, work: OurWork | None) -> Iterator[Advice]:
+    aggregated = {spec.name for spec in aggregated_in(work.registry)} if work is not None else set()
     if not inspector.has(Groups):
         return
     overdue: defaultdict[str, list[GroupEntry]] = defaultdict(list)
@@ -34,10 +36,9 @@ def group_findings(inspector: Inspector, aggregates: Collection[str] | None) -> 
         size = sum(entry.size for entry in entries)
         what = f"{counted(len(entries), 'group', 'groups')} of class {job_class} with {counted(size)} "
         what += "is overdue" if len(entries) == 1 else "are overdue"
-        known = aggregates is not None and job_class in aggregates
         name = job_class if job_class.isidentifier() else "NAME"
         todo = f"start a process whose code has its @{name}.aggregate"
-        todo = "start a process that runs this code" if known else todo
+        todo = "start a process that runs this code" if job_class in aggregated else todo
         yield Advice(True, what, todo)
     for group in inspector.sets_without_job(sets[:MOST_LOOKS]):
         where = f"{shlex.quote(group.job_class)} {shlex.quote(group.name)} --queue {shlex.quote(group.queue)}"

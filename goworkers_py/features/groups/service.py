@@ -14,7 +14,7 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.features.groups.aggregates import Aggregates
+from goworkers_py.features.groups.aggregates import aggregated_in
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.end import is_ended
 from goworkers_py.features.groups.group import Group
@@ -46,12 +46,12 @@ class GroupFlusher(BrokerService):
     def __init__(self, broker: Broker, plan: Plan, wall: Callable[[], float], outage: Outage) -> None:
         super().__init__("group flusher", outage)
         self._groups = broker.part(Groups)
-        self._aggregates = Aggregates(plan.registry)
+        self._registry = plan.registry
         self._timestamps = Timestamps(plan.config.timestamps)
         self._wall = wall
 
     def run_once(self) -> float:
-        specs = self._aggregates.specs()
+        specs = aggregated_in(self._registry)
         if self._groups is None or not specs:
             return math.inf  # no job is declared any more while this process runs
         return max(SHORTEST_SLEEP_S, min(LOOK_EVERY_S, *(self._flush_due(self._groups, spec) for spec in specs)))
@@ -103,7 +103,7 @@ class GroupFlusher(BrokerService):
 
     def run(self) -> None:
         super().run()
-        for spec in self._aggregates.specs():
+        for spec in aggregated_in(self._registry):
             self._outage.forget(f"{self.name}:{spec.name}")
 
     def wait_between(self, seconds: float) -> None:

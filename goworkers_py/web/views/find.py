@@ -101,7 +101,7 @@ def _classes(visit: Visit) -> Sequence[str]:
 
 def _our_classes(visit: Visit) -> Sequence[str]:
     work = visit.host.our_work() if not visit.partition else None
-    return list(work.classes) if work is not None else []
+    return work.registry.names() if work is not None else []
 
 
 def _class_of(job: StoredJob) -> str:
