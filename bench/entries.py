@@ -16,6 +16,7 @@ from bench.programs import Failed, Program
 from bench.systems import ASYNQ, KEYS, OURS, QUEUE, System
 from goworkers_py.features.batches.redis_part import batches_key
 from goworkers_py.features.chains.redis_part import chains_key
+from goworkers_py.features.groups.redis_part import groups_of_key
 from goworkers_py.features.periodic.redis_part import schedules_key
 
 THREADS, MANY_THREADS = 10, 200
@@ -165,7 +166,7 @@ SHARED: dict[str, dict[System, Entries]] = {
         ASYNQ: _asynq(_run_asynq, "long", *RETAINED, share=FEW),
     },
     GROUPED: {
-        OURS: _pushed(_gather, "ZCARD", KEYS.groups_of("Noop"), together=TOGETHER, each=TOGETHER),
+        OURS: _pushed(_gather, "ZCARD", groups_of_key(KEYS, "Noop"), together=TOGETHER, each=TOGETHER),
         ASYNQ: _asynq(_fill_asynq, "grouped", "SCARD", "asynq:{default}:groups", each=TOGETHER),
     },
 }
