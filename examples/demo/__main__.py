@@ -14,8 +14,9 @@ from pathlib import Path
 import click
 
 import goworkers_py as workers
-from goworkers_py.cli.base import configured, from_flag
+from goworkers_py.cli.base import configured, source_flags
 from goworkers_py.config.options import Config
+from goworkers_py.features.configuration.start import CentralSource
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "conf/demo.ini"
@@ -67,20 +68,21 @@ def store_configuration(inspector: workers.Inspector) -> None:
 
 
 @click.command()
-@from_flag
+@source_flags
 @configured
 def run(app: workers.App) -> int:
     """Runs the jobs as `pyworkers run -c conf/demo.ini --config-from shop` does, and says where the pages are."""
-    config, central = app.config, app.central
-    assert central is not None
+    config = app.config
+    source = config.origin
+    assert isinstance(source, CentralSource)
     token = os.environ["PYWORKERS_WEB_TOKEN"] = secrets.token_urlsafe()
     wanted, port = config.web.port, free_port(config.web.port)
 
     def at_port(read: Config) -> Config:
         return dataclasses.replace(read, web=dataclasses.replace(read.web, port=port))
 
-    app.use(at_port(config), by_command=True)
-    app.central = dataclasses.replace(central, read=lambda text: at_port(central.read(text)))
+    here = dataclasses.replace(source, read=lambda over: at_port(source.read(over)))
+    app.use(dataclasses.replace(at_port(config), origin=here), by_command=True)
     opened = OPENED.format(
         address=f"http://127.0.0.1:{port}/?token={token}",
         elsewhere="" if port == wanted else f"\n             Port {wanted} is in use, so this is another one.",

@@ -19,7 +19,6 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ArgumentError, BrokerError, DuplicateJob
 from goworkers_py.features.cancelling.admin import PeopleCancel
 from goworkers_py.features.tracking.contract import Records
-from goworkers_py.wire.needs import ITERATE
 
 RETAIN_S = 3_600
 STEP_S, CHECKPOINT_S = 0.03, 0.2
@@ -122,7 +121,7 @@ class Pusher(threading.Thread):
         if kind == "expiring":
             push = push._replace(expires_at=time.time() + dice.uniform(0.1, 4.0))
             options = options.replaced(expires_at=push.expires_at)
-        needs = [ITERATE] if push.steps else []  # as a push through the job's function says it
+        needs = ["iterate"] if push.steps else []  # as a push through the job's function says it
         pushes = [self._is_pushed(job_class, args, options, needs) for _ in range(1 + push.doubled)]
         self.pushed.jobs[jid] = push._replace(sure=all(pushes))
         if kind in ("cancelled", "doubled") or dice.random() < 0.05:
