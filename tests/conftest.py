@@ -60,7 +60,9 @@ INTEGRATION = f"{Path(__file__).parent / 'integration'}{os.sep}"
 LONGEST = (
     "tests/integration/chaos/test_chaos.py",
     "tests/web/test_in_chromium.py",
-    "tests/integration/test_rabbitmq",
+    "tests/brokers/rabbitmq/test_p",
+    "tests/brokers/rabbitmq/test_daemons",
+    "tests/brokers/two_servers/test_daemons",
     "tests/integration/simulation/test_simulation.py::test_five_hundred",
 )
 # Every other fixture with a server uses one of these.

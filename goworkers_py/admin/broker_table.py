@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.brokers.reliability import Reliability
+from goworkers_py.brokers.broker import Broker, Capability, Reliability
 from goworkers_py.core.values import dataclass
 from goworkers_py.features import FEATURES
 

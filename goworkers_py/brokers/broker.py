@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.features import feature_of
 
 if TYPE_CHECKING:
@@ -25,6 +25,16 @@ if TYPE_CHECKING:
     from goworkers_py.features.feature import Feature, PartMaker
 
 P = TypeVar("P")
+
+
+class Reliability(NamedTuple):
+    """The losses that a broker can have of jobs whose push was confirmed, in words, for the table that
+    `pyworkers brokers` prints."""
+
+    worker_killed: str = "not told"  # a process that has fetched jobs is killed
+    server_killed: str = "not told"  # the process of the server is killed and started again
+    power_failure: str = "not told"  # the machine of the server loses its power
+    network_cut: str = "not told"  # between a process and the server
 
 
 class Capability(enum.Enum):

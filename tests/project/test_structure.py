@@ -155,10 +155,7 @@ def test_no_imports_go_in_a_circle() -> None:
         ("hiredis", {"brokers.redis.driver.packing"}),
         (
             "pika",
-            {
-                f"brokers.rabbitmq.{name}"
-                for name in ("address", "foreign_connection", "link", "publisher", "translation")
-            },
+            {f"brokers.rabbitmq.{name}" for name in ("address", "connection", "foreign", "publisher", "translation")},
         ),
         (
             "click",
@@ -313,11 +310,11 @@ def test_only_modules_that_end_their_threads_start_threads() -> None:
     # reads messages of the parent until the process ends. The thread of `output` writes log lines until then, and the
     # end of the process does not wait for it. That of `listener` ends when its broker is closed, or nobody listens. The
     # thread of `health_handlers` runs functions of the user's, for which the end of the process does not wait either.
-    # The keeper of Disque ends when its broker is closed, which waits for it. The thread of a RabbitMQ `link` ends with
-    # its connection. A `store_watch` and the `service_probe` are ended by their broker, which waits for them.
+    # The keeper of Disque ends when its broker is closed, which waits for it. The thread of a `connection` to RabbitMQ
+    # ends with it. A `store_watch` and the `service_probe` are ended by their broker, which waits for them.
     # The threads of `snapshots` compute one value each, for a page.
     assert starters == {
-        "brokers.disque.keeper", "brokers.redis.driver.listener", "brokers.rabbitmq.link",
+        "brokers.disque.keeper", "brokers.redis.driver.listener", "brokers.rabbitmq.connection",
         "brokers.two_servers.service_probe", "brokers.two_servers.store_watch", "runtime.service", "system.lifecycle",
         "runtime.launcher", "runtime.daemon", "system.parent_link", "web.server", "system.output",
         "runtime.alive.health_handlers", "web.site.snapshots",
@@ -368,6 +365,13 @@ def test_no_named_tuple_has_another_base() -> None:
 
 def test_every_module_has_a_docstring() -> None:
     assert [module for module, tree in trees().items() if not ast.get_docstring(tree)] == []
+
+
+@pytest.mark.parametrize("folder", ["brokers", "brokers.disque", "brokers.rabbitmq", "brokers.two_servers"])
+def test_the_docstring_of_a_folder_of_brokers_says_what_each_file_holds(folder: str) -> None:
+    names = {name.removeprefix(f"{folder}.") for name in MODULES if name.startswith(f"{folder}.")}
+    about = ast.get_docstring(trees()[folder]) or ""
+    assert {name for name in names if "." not in name and f"`{name}`" not in about} == set()
 
 
 # --- the public names

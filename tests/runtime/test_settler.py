@@ -13,9 +13,9 @@ from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Settled, SettlementBatch
-from goworkers_py.brokers.parts import SettlementPart
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.queues.transport import RedisTransport
+from goworkers_py.brokers.two_servers.settlement import SettlementPart
 from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage

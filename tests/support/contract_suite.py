@@ -8,15 +8,20 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-import harness_rabbitmq
-import harness_two_servers
 import pytest
 from cluster import Cluster
-from harness import Harness, MemoryHarness, Process, Processes, RedisHarness, can, foreign, part_of
-from harness_cluster import ClusterHarness
-from harness_dir import DirHarness
-from harness_disque import DisqueHarness
-from harness_two_servers import TwoServersHarness
+from harness import Harness, Process, Processes, can, foreign, part_of
+from harnesses import (
+    REFUSED,
+    ClusterHarness,
+    DirHarness,
+    DisqueHarness,
+    MemoryHarness,
+    RabbitHarness,
+    RedisHarness,
+    TwoServersHarness,
+)
+from rabbit import let_the_node_pause
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Admin
@@ -118,9 +123,9 @@ def make_harness(request: pytest.FixtureRequest) -> MakeHarness:
 def _on_rabbitmq(request: pytest.FixtureRequest) -> MakeHarness:
     server = request.getfixturevalue("rabbit_server")
     if request.param == "rabbitmq":
-        return lambda folder: harness_rabbitmq.of_server(server, folder)
+        return lambda folder: RabbitHarness(server)
     address = request.getfixturevalue("redis_server")
-    return lambda folder: harness_two_servers.TwoServersHarness(server, folder, address)
+    return lambda folder: TwoServersHarness(server, address)
 
 
 @pytest.fixture(autouse=True)
@@ -131,9 +136,9 @@ def place_of_harness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     if harness in NOT_MEASURED:
         request.getfixturevalue("untraced")
     if harness in ("rabbitmq", "rabbitmq+redis"):
-        harness_rabbitmq.let_the_node_pause(monkeypatch)
-    if harness == "rabbitmq+redis" and item.originalname in harness_two_servers.REFUSED:
-        pytest.skip(harness_two_servers.REFUSED[item.originalname])
+        let_the_node_pause(monkeypatch)
+    if harness == "rabbitmq+redis" and item.originalname in REFUSED:
+        pytest.skip(REFUSED[item.originalname])
 
 
 @pytest.fixture

@@ -31,16 +31,12 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import pytest
-import redis as redis_py
-from servers import flush
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.admin import Admin, Place
 from goworkers_py.brokers.contracts.recoverable import Beat, FoundJob, Presence, Recovered
 from goworkers_py.brokers.contracts.transport import Push, Settled, SettlementBatch
-from goworkers_py.brokers.memory.broker import forget, state_at
 from goworkers_py.brokers.open_broker import open_broker
-from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.job_state import JobState
@@ -64,34 +60,6 @@ class Harness(Protocol):
     def expire_lease(self, identity: str) -> None: ...
 
     def close(self) -> None: ...
-
-
-class MemoryHarness:
-    def __init__(self, folder: Path) -> None:
-        self.address = f"memory://{folder.name}"
-
-    def expire_lease(self, identity: str) -> None:
-        state = state_at(self.address)
-        {**state.leases, **state.block_owners}[identity].expires_at = 0.0
-
-    def close(self) -> None:
-        forget(self.address)
-
-
-class RedisHarness:
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self._empty()
-
-    def expire_lease(self, identity: str) -> None:
-        with redis_py.Redis.from_url(self.address) as client:
-            assert client.delete(Keys().lease(identity)) == 1
-
-    def close(self) -> None:
-        self._empty()
-
-    def _empty(self) -> None:
-        flush(self.address)
 
 
 def foreign() -> dict[str, Callable[[Path], Harness]]:

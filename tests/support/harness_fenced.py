@@ -10,7 +10,7 @@ import math
 import secrets
 from pathlib import Path
 
-from harness import RedisHarness
+from harnesses import RedisHarness
 from servers import RedisServer
 
 from goworkers_py.brokers import open_broker

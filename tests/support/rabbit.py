@@ -16,11 +16,14 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import quote
 
 from servers import check_allowed, do_without, free_port
 from waiting import eventually
+
+if TYPE_CHECKING:
+    import pytest
 
 START_S = 120.0
 # A node takes its ports seconds after they were chosen. Meanwhile parallel workers of pytest start many other servers,
@@ -246,3 +249,10 @@ def _locked(file: TextIO) -> Iterator[None]:
     fcntl.flock(file, fcntl.LOCK_EX)
     yield
     fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def let_the_node_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine lets a node stand still for seconds, also while it declares the queue of a retry or a dead job."""
+    longer = {"consuming_connection.CONSUME_S": 8.0, "publisher.REFUSED_FOR_S": 10.0, "settlement.PATIENCE_S": 10.0}
+    for name, seconds in longer.items():
+        monkeypatch.setattr(f"goworkers_py.brokers.rabbitmq.{name}", seconds)

@@ -83,6 +83,11 @@ class Unwritable(str):
     __slots__ = ()
 
 
+def settled_with(error: Exception) -> str:
+    """The result of a delivery whose outcome raises this error."""
+    return str(error) if isinstance(error, BrokerRefused) else Unwritable(f"{type(error).__name__}: {error}")
+
+
 class Transport(Protocol):
     """Threads share it. Only one thread at a time consumes from a queue, and always from the same queues together."""
 

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import Any
 
-from goworkers_py.brokers.contracts.transport import Finished, Settled, SettlementBatch, refuse_late
+from goworkers_py.brokers.contracts.transport import Finished, Settled, SettlementBatch, refuse_late, settled_with
 from goworkers_py.brokers.disque.commands import DisqueCommands
 from goworkers_py.brokers.disque.nodes import Nodes, checked, error_of, refusal_in
-from goworkers_py.brokers.parts import error_of as error_of_outcome
 from goworkers_py.brokers.redis.driver.exchange import RedisCommand
 from goworkers_py.brokers.redis.driver.packing import packed
 from goworkers_py.core import machine
@@ -73,7 +72,7 @@ class DisqueSettlement:
             try:
                 commands = self._left_by(delivery, outcome)
             except Exception as error:  # what it says is no payload, no name or no time
-                refused[delivery] = error_of_outcome(error)
+                refused[delivery] = settled_with(error)
             else:
                 known = added.get(delivery, ())
                 left += [(delivery, place, command) for place, command in enumerate(commands) if place not in known]

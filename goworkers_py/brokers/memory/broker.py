@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.broker import Broker, Capability, Reliability
 from goworkers_py.brokers.memory.admin import MemoryAdmin
 from goworkers_py.brokers.memory.control import MemoryControl
 from goworkers_py.brokers.memory.endings import Endings
@@ -16,7 +16,6 @@ from goworkers_py.brokers.memory.leases import MemoryLeases
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.brokers.memory.store import MemoryStore
 from goworkers_py.brokers.memory.transport import MemoryTransport
-from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.options import Config
 from goworkers_py.core.fence import Fence
 from goworkers_py.core.timing import TIMING

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.broker import Broker, Capability, Reliability
 from goworkers_py.brokers.rabbitmq.names import Names
-from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerRefused, ConfigError
 from goworkers_py.core.levels import plain_level

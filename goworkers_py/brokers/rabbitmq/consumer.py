@@ -10,7 +10,7 @@ from contextlib import suppress
 from queue import Empty
 from typing import Any
 
-from goworkers_py.brokers.rabbitmq.consuming_link import LONGEST_RUN_MS, TIMEOUT_SINCE, ConsumingLink, Flow
+from goworkers_py.brokers.rabbitmq.consuming_connection import LONGEST_RUN_MS, TIMEOUT_SINCE, ConsumingConnection, Flow
 from goworkers_py.brokers.rabbitmq.names import Names, RabbitMessage
 from goworkers_py.brokers.rabbitmq.publisher import again
 from goworkers_py.brokers.rabbitmq.returns import Returns
@@ -41,10 +41,9 @@ class RabbitConsumer:
 
     def __init__(self, parameters: Any, names: Names, returns: Returns) -> None:
         self._parameters, self._names, self._returns = parameters, names, returns
-        self._bell: machine.SimpleQueue[bool] = (
-            machine.SimpleQueue()
-        )  # True: somebody wakes the fetcher; False: a look is worth it
-        self._link: ConsumingLink | None = None
+        # True: somebody wakes the fetcher; False: a look is worth it.
+        self._bell: machine.SimpleQueue[bool] = machine.SimpleQueue()
+        self._connection: ConsumingConnection | None = None
         # Deliveries that are to be acknowledged when these messages are confirmed. For the transport.
         self.leaving: dict[Delivery, Callable[[], Sequence[RabbitMessage]]] = {}
         self.leave_at = 0.0  # monotonic
@@ -52,7 +51,7 @@ class RabbitConsumer:
         self._former: list[Flow] = []  # others that hold jobs
         self._errors: dict[str, BrokerError] = {}  # by the queues whose flows have ended, to be raised
         self._leaderless = set[str]()  # queues from which RabbitMQ did not let us consume
-        self._own_links: dict[str, ConsumingLink] = {}  # by some of these queues
+        self._own_connections: dict[str, ConsumingConnection] = {}  # by some of these queues
         self._failed: BrokerError | None = None  # why the last connection has ended
         self._told_limit = False
         self._taken_at = 0.0  # monotonic: when jobs were last taken from the inboxes
@@ -61,7 +60,7 @@ class RabbitConsumer:
     @property
     def version(self) -> tuple[int, ...]:
         """The version of the server; empty while it is not known."""
-        return self._link.version if self._link is not None else ()
+        return self._connection.version if self._connection is not None else ()
 
     def wake(self) -> None:
         self._bell.put(True)
@@ -76,12 +75,12 @@ class RabbitConsumer:
             return self._consume(identity, asks, limit, wait_s)
 
     def _consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float) -> list[Delivery]:
-        link, self._identity = self._serving(), identity
-        opened = self._widen(link, asks, limit)
+        connection, self._identity = self._serving(), identity
+        opened = self._widen(connection, asks, limit)
         give_up_at = machine.monotonic() + min(wait_s, WAIT_S)
         while True:
             if opened:
-                self._await_first_jobs(link, limit)
+                self._await_first_jobs(connection, limit)
             taken = self._take(identity, asks, limit)
             if taken or self._woken():
                 return taken
@@ -89,10 +88,10 @@ class RabbitConsumer:
             left_s = give_up_at - machine.monotonic()
             # A flow that RabbitMQ has closed is opened by the next call. That of a paused queue stays closed.
             closed = any(_may_be_opened(self._flows[queue]) for queue, most in asks if most > 0)
-            if left_s <= 0 or closed or self._await(link, asks, left_s):
-                return self._nothing(link)
-            if link.error is not None:
-                raise again(link.error)
+            if left_s <= 0 or closed or self._await(connection, asks, left_s):
+                return self._nothing(connection)
+            if connection.error is not None:
+                raise again(connection.error)
 
     def _raise_errors(self) -> None:
         """Errors of queues that are served by now are dropped. A queue without a leader is no outage for the others."""
@@ -104,14 +103,14 @@ class RabbitConsumer:
             ):
                 raise again(error)
 
-    def _nothing(self, link: ConsumingLink) -> list[Delivery]:
-        if self._failed is not None and not link.is_connected:
+    def _nothing(self, connection: ConsumingConnection) -> list[Delivery]:
+        if self._failed is not None and not connection.is_connected:
             raise again(self._failed)  # an empty answer would mean that it serves again
         return []
 
-    def _tell_limit(self, link: ConsumingLink) -> None:
-        self._told_limit, version = True, ".".join(map(str, link.version))
-        if link.version >= TIMEOUT_SINCE:
+    def _tell_limit(self, connection: ConsumingConnection) -> None:
+        self._told_limit, version = True, ".".join(map(str, connection.version))
+        if connection.version >= TIMEOUT_SINCE:
             days = LONGEST_RUN_MS // 86_400_000
             log.info("RabbitMQ %s is asked to let a job run for %d days before it delivers it again", version, days)
         else:
@@ -120,27 +119,27 @@ class RabbitConsumer:
                 "unless rabbitmq.conf says otherwise: set it above the longest run of a job", version,
             )  # fmt: skip
 
-    def _await(self, link: ConsumingLink, asks: Sequence[Ask], timeout_s: float) -> bool:
+    def _await(self, connection: ConsumingConnection, asks: Sequence[Ask], timeout_s: float) -> bool:
         """Waits until a look is worth it. True when somebody has called `wake`."""
-        links = (link, *self._own_links.values())
-        for source in links:
+        connections = (connection, *self._own_connections.values())
+        for source in connections:
             source.awaited = True  # first: a job that comes from now on rings the bell
         try:
-            if link.error is None and not any(self._flows[queue].inbox for queue, most in asks if most > 0):
+            if connection.error is None and not any(self._flows[queue].inbox for queue, most in asks if most > 0):
                 return self._bell.get(timeout=timeout_s)
         except Empty:
             pass
         finally:
-            for source in links:
+            for source in connections:
                 source.awaited = False
         return False
 
-    def _await_first_jobs(self, link: ConsumingLink, limit: int) -> None:
+    def _await_first_jobs(self, connection: ConsumingConnection, limit: int) -> None:
         """When the first job of a new flow has come, others are on their way: so the asks are served in their order."""
         came = -1
         while came < (now := sum(len(flow.inbox) for flow in self._flows.values())) < limit and now:
             came = now
-            link.over.wait(FIRST_JOBS_S)
+            connection.over.wait(FIRST_JOBS_S)
 
     def _woken(self) -> bool:
         """Empties the bell. Whether somebody has called `wake`."""
@@ -173,7 +172,7 @@ class RabbitConsumer:
         for _ in range(min(most, len(inbox))):
             try:
                 of, tag, body, message_id, metadata, again = inbox.popleft()
-            except IndexError:  # the link's thread has just given them back
+            except IndexError:  # the connection's thread has just given them back
                 return
             if of.is_lost:
                 continue
@@ -191,7 +190,7 @@ class RabbitConsumer:
 
     # --- windows
 
-    def _widen(self, link: ConsumingLink, asks: Sequence[Ask], limit: int) -> bool:
+    def _widen(self, connection: ConsumingConnection, asks: Sequence[Ask], limit: int) -> bool:
         """Lets as many jobs of each queue come as are asked for. True when some queue was opened."""
         wanted = Counter[str]()
         for queue, most in asks:
@@ -205,7 +204,7 @@ class RabbitConsumer:
                 fast = flow is not None and _flows_fast(flow)
                 most, opened = max(min(most, limit), flow.window if flow is not None and fast else 0), True
                 self._put_away(flow)
-                serving = self._link_of(queue, link)
+                serving = self._connection_of(queue, connection)
                 flow = self._flows[queue] = Flow(serving, queue, flow)
                 serving.widen(flow, most)
             elif most > 0 and flow is not None and not flow.is_over:
@@ -214,17 +213,17 @@ class RabbitConsumer:
                     continue
                 if flow.consumers >= MOST_CONSUMERS and not self._names.one_consumer:
                     # Jobs that have ended and cannot be settled fill the windows: they do not count for a new consumer.
-                    fresh = self._flows[queue] = Flow(flow.link, queue, flow)
+                    fresh = self._flows[queue] = Flow(flow.connection, queue, flow)
                     self._put_away(flow)
-                    flow.link.replace(flow, fresh, min(most, limit))
+                    flow.connection.replace(flow, fresh, min(most, limit))
                 else:
-                    flow.link.widen(flow, max(lacking, flow.window) if _flows_fast(flow) else lacking)
+                    flow.connection.widen(flow, max(lacking, flow.window) if _flows_fast(flow) else lacking)
         return opened
 
     def _put_away(self, flow: Flow | None) -> None:
         """The fetcher is done with this flow; jobs of it may run."""
         self._former = [former for former in (*self._former, flow) if former is not None and former.held]
-        if flow is not None and (error := flow.error or flow.link.error) is not None:
+        if flow is not None and (error := flow.error or flow.connection.error) is not None:
             self._errors[flow.queue] = error
         if flow is not None and flow.is_leaderless and flow.queue not in self._leaderless:
             self._leaderless.add(flow.queue)
@@ -232,39 +231,39 @@ class RabbitConsumer:
 
     # --- connections
 
-    def _serving(self) -> ConsumingLink:
-        link = self._link
-        if link is None or not link.serves:
-            if link is not None and link.pid != os.getpid():
+    def _serving(self) -> ConsumingConnection:
+        connection = self._connection
+        if connection is None or not connection.serves:
+            if connection is not None and connection.pid != os.getpid():
                 self._bell = machine.SimpleQueue()
             self._leaderless |= {flow.queue for flow in self._flows.values() if flow.is_leaderless}
             self._former = [flow for flow in (*self._former, *self._flows.values()) if flow.held]
-            # The inboxes of the old link are left: RabbitMQ delivers their jobs again.
-            self._flows = {queue: flow for queue, flow in self._flows.items() if flow.link.serves}
-            self._failed = None if link is None else link.error
-            link = self._link = ConsumingLink(self._parameters, self._names, self._bell)
-            link.start()
-        elif link.version and not self._told_limit:
-            self._tell_limit(link)
-        return link
+            # The inboxes of the old connection are left: RabbitMQ delivers their jobs again.
+            self._flows = {queue: flow for queue, flow in self._flows.items() if flow.connection.serves}
+            self._failed = None if connection is None else connection.error
+            connection = self._connection = ConsumingConnection(self._parameters, self._names, self._bell)
+            connection.start()
+        elif connection.version and not self._told_limit:
+            self._tell_limit(connection)
+        return connection
 
-    def _link_of(self, queue: str, link: ConsumingLink) -> ConsumingLink:
+    def _connection_of(self, queue: str, connection: ConsumingConnection) -> ConsumingConnection:
         """RabbitMQ ends the connection that asks to consume from a queue without a leader. So after the first time such
         a queue has a connection for itself, and the jobs of the others stay."""
-        if not (queue in self._leaderless or queue in self._own_links) or self._names.one_consumer:
-            return link
-        own = self._own_links.get(queue)
+        if not (queue in self._leaderless or queue in self._own_connections) or self._names.one_consumer:
+            return connection
+        own = self._own_connections.get(queue)
         if own is None or not own.serves:
-            own = self._own_links[queue] = ConsumingLink(self._parameters, self._names, self._bell)
+            own = self._own_connections[queue] = ConsumingConnection(self._parameters, self._names, self._bell)
             own.start()
         return own
 
     def end_waits(self, queues: Collection[str]) -> list[Delivery]:
-        link = self._link
-        # With `standby`, another process would get the queues, while jobs run here: see `ConsumingLink`.
-        if link is None or link.error is not None or self._names.one_consumer:
+        connection = self._connection
+        # With `standby`, another process would get the queues, while jobs run here: see `ConsumingConnection`.
+        if connection is None or connection.error is not None or self._names.one_consumer:
             return []
-        for source in (link, *self._own_links.values()):
+        for source in (connection, *self._own_connections.values()):
             if source.serves:
                 source.close_flows(queues)
         taken: list[Delivery] = []
@@ -274,14 +273,14 @@ class RabbitConsumer:
         return taken
 
     def close(self) -> None:
-        for link in (self._link, *self._own_links.values()):
-            if link is not None:
-                link.close()
+        for connection in (self._connection, *self._own_connections.values()):
+            if connection is not None:
+                connection.close()
 
 
 def _may_be_opened(flow: Flow) -> bool:
     """Another one in its place. One that was refused is not asked for at once again."""
-    failed = flow.error is not None or flow.link.error is not None
+    failed = flow.error is not None or flow.connection.error is not None
     return flow.is_over and (not failed or machine.monotonic() > flow.opened_at + REOPEN_S)
 
 

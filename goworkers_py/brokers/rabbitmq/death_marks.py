@@ -11,9 +11,9 @@ from contextlib import suppress
 from typing import Any
 
 from goworkers_py.brokers.contracts.death_marks import DeathMarks
+from goworkers_py.brokers.rabbitmq.connection import count, delete
 from goworkers_py.brokers.rabbitmq.names import Names, RabbitMessage
 from goworkers_py.brokers.rabbitmq.publisher import RabbitPublisher
-from goworkers_py.brokers.rabbitmq.question import count, delete
 from goworkers_py.brokers.rabbitmq.returns import is_held
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError

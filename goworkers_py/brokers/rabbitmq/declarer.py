@@ -29,11 +29,11 @@ ANSWER_S = 15.0
 
 
 class Declarer:
-    """Used by the thread of one link."""
+    """Used by the thread of one connection."""
 
-    def __init__(self, connection: Any, names: Names, version: tuple[int, ...], end: Fail) -> None:
+    def __init__(self, pika_connection: Any, names: Names, version: tuple[int, ...], end: Fail) -> None:
         """`end` ends the connection, when the server does not answer."""
-        self._connection, self._names, self._version, self._end = connection, names, version, end
+        self._pika, self._names, self._version, self._end = pika_connection, names, version, end
         self._known: set[str] = set()
         self._waiting: dict[str, list[tuple[Then, Fail]]] = {}  # by the name of what is being declared
         self._channels: list[Any] = []  # that are open, but for those that were given up
@@ -129,9 +129,9 @@ class Declarer:
         if len(self._channels) >= MOST_CHANNELS:
             self._later.append(partial(self._open, name, step, on_missing))
             return
-        channel = self._connection.channel(on_open_callback=opened)
+        channel = self._pika.channel(on_open_callback=opened)
         self._channels.append(channel)
-        self._connection.ioloop.call_later(ANSWER_S, partial(self._check_answer, name, channel))
+        self._pika.ioloop.call_later(ANSWER_S, partial(self._check_answer, name, channel))
 
     def _check_answer(self, name: str, channel: Any) -> None:
         """Each channel is closed after its answer. Without one, nobody could use the queue over this connection."""
@@ -142,7 +142,7 @@ class Declarer:
     def _count_out(self, channel: Any) -> None:
         if channel in self._channels:
             self._channels.remove(channel)
-            if self._later and self._connection.is_open:
+            if self._later and self._pika.is_open:
                 self._later.popleft()()
 
     def _done(self, name: str, channel: Any) -> None:

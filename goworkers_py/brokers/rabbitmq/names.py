@@ -128,7 +128,7 @@ class Names:
 
 
 def _checked(name: str) -> str:
-    """The name, if a queue can have it. In the thread of a link, an error of such a name would end the connection."""
+    """The name, if a queue can have it. In the thread of a connection, an error of such a name would end it."""
     if "\n" in name or "\r" in name:  # RabbitMQ declares the queue without them, and finds none of the name with them
         raise BrokerRefused(f"RabbitMQ takes no line breaks in names: rename the queue {name[:40]!r}")
     try:

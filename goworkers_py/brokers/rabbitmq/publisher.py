@@ -21,14 +21,12 @@ from typing import Any
 
 import pika  # type: ignore[import-untyped]
 
+from goworkers_py.brokers.rabbitmq.connection import Question, RabbitConnection
 from goworkers_py.brokers.rabbitmq.declarer import Declarer
-from goworkers_py.brokers.rabbitmq.link import Link
 from goworkers_py.brokers.rabbitmq.names import Names, RabbitMessage
-from goworkers_py.brokers.rabbitmq.question import Question
-from goworkers_py.brokers.rabbitmq.request import RabbitRequest, TooLarge
 from goworkers_py.brokers.rabbitmq.translation import is_own_close, translated
 from goworkers_py.core import machine
-from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerUnavailable
+from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable
 from goworkers_py.core.strikes import Lock
 
 CONFIRM_S = 10.0
@@ -45,14 +43,54 @@ LARGE = 1_000_000
 _TOO_LARGE = re.compile(r"message size (\d+) is larger than configured max size (\d+)")
 
 
+class TooLarge(BrokerRefused):
+    """RabbitMQ takes no message of this size, by any try."""
+
+
+class RabbitRequest:
+    """Messages that are published together, and what the thread that waits for them is told: an error, or None.
+
+    One that is refused holds up the answer until the others are confirmed, so that nobody publishes those again."""
+
+    def __init__(
+        self, messages: Sequence[RabbitMessage], over: machine.SimpleQueue[RabbitRequest] | None = None
+    ) -> None:
+        """`over` gets this request when the answer is there."""
+        self.messages, self._over = messages, over
+        self.is_over = False  # set after `error`
+        # Messages by their places. The connection's thread changes this and the next four.
+        self.unconfirmed = {*range(len(messages))}
+        self.heard = 0  # answers to its messages
+        self.undecided = len(messages)  # neither confirmed nor refused for good
+        self.error: BrokerError | None = None
+        self.refused_at = 0.0  # monotonic: when the first of them was refused
+        self.answer: machine.SimpleQueue[BrokerError | None] = machine.SimpleQueue()
+
+    def decide(self, place: int, error: BrokerError | None = None) -> None:
+        """The message at this place is confirmed, or refused with an error."""
+        if error is None:
+            self.unconfirmed.discard(place)
+        self.error = self.error or error
+        self.undecided -= 1
+        if self.undecided == 0:
+            self.end(self.error)
+
+    def end(self, error: BrokerError | None) -> None:
+        self.error = self.error or error
+        self.is_over = True
+        self.answer.put(error)
+        if self._over is not None:
+            self._over.put(self)
+
+
 class RabbitPublisher:
     """Threads share it. A worker's thread may be struck by an exception at any step: then its messages are with the
-    thread of the link, all or none of them."""
+    thread of the connection, all or none of them."""
 
     def __init__(self, parameters: Any, names: Names) -> None:
         self._parameters, self._names = parameters, names
-        self._lock = Lock()  # for changes of `_link`
-        self._link: PublishingLink | None = None
+        self._lock = Lock()  # for changes of `_connection`
+        self._connection: PublishingConnection | None = None
         self._limit = SizeLimit()
 
     def publish(self, messages: Sequence[RabbitMessage]) -> None:
@@ -63,11 +101,11 @@ class RabbitPublisher:
         """As `publish`. When it raises, `unconfirmed` of the request says which messages may not be published."""
         if not request.messages:
             return
-        link = self._serving()
-        if link.blocked:
-            raise BrokerFull(f"RabbitMQ takes no messages: {link.blocked}")
+        connection = self._serving()
+        if connection.blocked:
+            raise BrokerFull(f"RabbitMQ takes no messages: {connection.blocked}")
         began = machine.monotonic()
-        link.ask(request)
+        connection.ask(request)
         try:
             error = request.answer.get(timeout=ANSWER_S)
         except Empty:
@@ -81,18 +119,18 @@ class RabbitPublisher:
         """Hands them over, and waits for nothing. While RabbitMQ takes no messages, none is handed over."""
         if not requests:
             return
-        link = self._serving()
+        connection = self._serving()
         for request in requests:
-            if link.blocked:
-                request.end(BrokerFull(f"RabbitMQ takes no messages: {link.blocked}"))
+            if connection.blocked:
+                request.end(BrokerFull(f"RabbitMQ takes no messages: {connection.blocked}"))
             else:
-                link.ask(request)
+                connection.ask(request)
 
     def unconfirmed(self, messages: Sequence[RabbitMessage]) -> str:
         """Why messages that are on their way may not be confirmed yet."""
-        link = self._link
-        if link is not None and link.blocked:
-            return f"RabbitMQ takes no messages: {link.blocked}"
+        connection = self._connection
+        if connection is not None and connection.blocked:
+            return f"RabbitMQ takes no messages: {connection.blocked}"
         if not self.serves:
             return "there is no connection to RabbitMQ yet"
         queues = ", ".join(dict.fromkeys(message.queue for message in messages))
@@ -100,20 +138,20 @@ class RabbitPublisher:
 
     def check(self) -> None:
         """Raises the error of a connection that cannot be made, or was lost."""
-        link = self._serving()
+        connection = self._serving()
         try:
-            link.ready.get(timeout=ANSWER_S)
+            connection.ready.get(timeout=ANSWER_S)
         except Empty:
             raise BrokerUnavailable(f"no connection was made within {ANSWER_S:g} s") from None
-        link.ready.put(None)
-        if link.error is not None:
-            raise again(link.error)
+        connection.ready.put(None)
+        if connection.error is not None:
+            raise again(connection.error)
 
     def ask(self, question: Question) -> int:
         """Returns the answer of RabbitMQ."""
-        link = self._serving()
-        link.call(partial(link.begin, question))
-        answer = question.wait(link, ANSWER_S)
+        connection = self._serving()
+        connection.call(partial(connection.begin, question))
+        answer = question.wait(connection, ANSWER_S)
         if isinstance(answer, BrokerError):
             raise again(answer)
         return answer
@@ -121,31 +159,31 @@ class RabbitPublisher:
     @property
     def serves(self) -> bool:
         """Whether there is a connection now."""
-        link = self._link
-        return link is not None and link.serves and not link.ready.empty()
+        connection = self._connection
+        return connection is not None and connection.serves and not connection.ready.empty()
 
     def close(self) -> None:
-        link, self._link = self._link, None
-        if link is not None:
-            link.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
-    def _serving(self) -> PublishingLink:
-        link = self._link
-        if link is None or not link.serves:
-            if link is not None and link.pid != os.getpid():
+    def _serving(self) -> PublishingConnection:
+        connection = self._connection
+        if connection is None or not connection.serves:
+            if connection is not None and connection.pid != os.getpid():
                 self._lock = Lock()  # a thread of the parent may have held it at the fork
-                _parents.append(link)
+                _parents.append(connection)
             with self._lock:
-                if self._link is link:
-                    self._link = PublishingLink(self._parameters, self._names, self._limit)
-                link = self._link
-        assert link is not None
-        link.start()
-        return link
+                if self._connection is connection:
+                    self._connection = PublishingConnection(self._parameters, self._names, self._limit)
+                connection = self._connection
+        assert connection is not None
+        connection.start()
+        return connection
 
 
-# In a forked child the links of the parent are left alone: to delete one could close what the parent uses.
-_parents: list[Link] = []
+# In a forked child the connections of the parent are left alone: to delete one could close what the parent uses.
+_parents: list[RabbitConnection] = []
 
 
 def again(error: BrokerError) -> BrokerError:
@@ -180,16 +218,15 @@ class PublishLane:
         return next(iter(self.unconfirmed.values()), None)
 
 
-class PublishingLink(Link):
+class PublishingConnection(RabbitConnection):
     def __init__(self, parameters: Any, names: Names, limit: SizeLimit) -> None:
         super().__init__(parameters, "publisher")
         self._names, self._limit = names, limit
         self.blocked = ""  # why the server takes no messages now
-        self.ready: machine.SimpleQueue[None] = (
-            machine.SimpleQueue()
-        )  # holds one item when the link can publish, or has ended
-        self._requests: deque[RabbitRequest] = deque()  # any thread appends, the link's takes
-        # The link's thread only:
+        # Holds one item when the connection can publish, or has ended.
+        self.ready: machine.SimpleQueue[None] = machine.SimpleQueue()
+        self._requests: deque[RabbitRequest] = deque()  # any thread appends, the connection's takes
+        # The connection's thread only:
         self._lane = PublishLane()  # for all queues but those of `_stalled`
         self._stalled: dict[str, PublishLane] = {}  # by the destination of messages
         self._large: PublishLane | None = None
@@ -212,13 +249,13 @@ class PublishingLink(Link):
         if self._lane.channel is None:
             self._questions.append(question)
         else:
-            question.begin(self._connection)
+            question.begin(self._pika)
 
-    def opened(self, connection: Any) -> None:
-        self._connection = connection
-        connection.add_on_connection_blocked_callback(self._on_blocked)
-        connection.add_on_connection_unblocked_callback(self._on_unblocked)
-        self._declarer = Declarer(connection, self._names, self._version(), self._unanswered)
+    def opened(self, pika_connection: Any) -> None:
+        self._pika = pika_connection
+        pika_connection.add_on_connection_blocked_callback(self._on_blocked)
+        pika_connection.add_on_connection_unblocked_callback(self._on_unblocked)
+        self._declarer = Declarer(pika_connection, self._names, self._version(), self._unanswered)
         self._open_lane(self._lane)
         self._loop.call_later(STALLED_S / 2, self._look)
 
@@ -247,7 +284,7 @@ class PublishingLink(Link):
             if lane is self._lane:
                 self._on_ready()
 
-        self._connection.channel(on_open_callback=opened)
+        self._pika.channel(on_open_callback=opened)
 
     def _on_closed(self, lane: PublishLane, channel: Any, reason: Any) -> None:
         if is_own_close(reason):
@@ -278,7 +315,7 @@ class PublishingLink(Link):
             self.ready.put(None)
         self._take()
         for question in self._questions:
-            question.begin(self._connection)
+            question.begin(self._pika)
         self._questions.clear()
 
     def _take(self) -> None:

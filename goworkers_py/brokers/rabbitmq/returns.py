@@ -4,25 +4,36 @@ RabbitMQ delivers a job again when it has lost the first delivery: its connectio
 the consumer timeout. When the message comes to this process again, a job that still runs goes on, and is acknowledged
 by the new delivery. A job that has ended is acknowledged without another run. Both are known by the id of the message,
 so this holds for messages that have one: all that pyworkers publishes. Another process runs the job that it gets.
+
+From RabbitMQ 4 on a quorum queue has a limit of 20 deliveries, unless it was declared with another one, as pyworkers
+does. pyworkers does not declare a queue of others again: RabbitMQ would refuse other arguments. A policy helps, and
+`DeliveryLimits` warns.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from goworkers_py.brokers.rabbitmq.names import RabbitMessage
+import simplejson
+
+from goworkers_py.brokers.rabbitmq.names import Names, RabbitMessage
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 
 if TYPE_CHECKING:
-    from goworkers_py.brokers.rabbitmq.consuming_link import Flow
+    from goworkers_py.brokers.rabbitmq.consuming_connection import Flow
 
 log = logging.getLogger(__name__)
 
 MOST_ENDS = 1_000
+COUNT = "x-delivery-count"
+# Half of the way to the limit of RabbitMQ.
+WARNED_FROM = 10
+HIGH = 1_000_000
 Name = tuple[str, str, int]
 
 
@@ -106,10 +117,32 @@ def _take(delivery: Delivery) -> bool:
     flow, tag, _ = delivery.receipt
     held = flow.held.pop(tag, None) is not None
     if held and flow.is_cancelled and not flow.has_ended:
-        flow.link.call(partial(flow.unacknowledged.pop, tag, None))
+        flow.connection.call(partial(flow.unacknowledged.pop, tag, None))
     return held
 
 
 def is_held(delivery: Delivery) -> bool:
     flow, tag, _ = delivery.receipt
     return not flow.has_ended and tag in flow.held
+
+
+class DeliveryLimits:
+    """Warns of queues that would drop a job which comes back often. The fetchers' threads share it."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._warned: set[str] = set()  # queues
+
+    def look(self, delivery: Delivery, headers: Any, version: tuple[int, ...]) -> None:
+        """`version` is that of the server; empty while it is not known."""
+        count, queue = headers.get(COUNT), delivery.queue
+        if not isinstance(count, int) or count < WARNED_FROM or queue in self._warned or version < (4,):
+            return
+        self._warned.add(queue)
+        name = self._names.of(queue)
+        policy = simplejson.dumps({"delivery-limit": HIGH})
+        log.warning(
+            "queue %s: a job came back %d times. If somebody else has declared the queue, RabbitMQ drops a job that "
+            "comes back 20 times, or dead-letters it. A policy prevents that: rabbitmqctl set_policy -p VHOST "
+            "pyworkers-%s '^%s$' '%s' --apply-to quorum_queues", queue, count, queue, re.escape(name), policy,
+        )  # fmt: skip

@@ -8,13 +8,18 @@ from contextlib import suppress
 from itertools import repeat, starmap
 from queue import Empty
 
-from goworkers_py.brokers.contracts.transport import Finished, Settled, SettlementBatch, Unwritable, refuse_late
-from goworkers_py.brokers.parts import error_of
-from goworkers_py.brokers.rabbitmq.consuming_link import ConsumingLink, Flow
-from goworkers_py.brokers.rabbitmq.consuming_link import Finished as FinishedFlow
+from goworkers_py.brokers.contracts.transport import (
+    Finished,
+    Settled,
+    SettlementBatch,
+    Unwritable,
+    refuse_late,
+    settled_with,
+)
+from goworkers_py.brokers.rabbitmq.consuming_connection import ConsumingConnection, Flow
+from goworkers_py.brokers.rabbitmq.consuming_connection import Finished as FinishedFlow
 from goworkers_py.brokers.rabbitmq.names import Names, RabbitMessage
-from goworkers_py.brokers.rabbitmq.publisher import RabbitPublisher, again
-from goworkers_py.brokers.rabbitmq.request import RabbitRequest, TooLarge
+from goworkers_py.brokers.rabbitmq.publisher import RabbitPublisher, RabbitRequest, TooLarge, again
 from goworkers_py.brokers.rabbitmq.returns import Returns, is_held
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
@@ -109,7 +114,7 @@ class RabbitSettlement:
                 try:
                     messages = self.messages(delivery, outcome)
                 except Exception as error:  # what it says is no payload, no name or no time
-                    results[delivery] = error_of(error)
+                    results[delivery] = settled_with(error)
                     continue
                 if messages:
                     publishing[delivery] = outcome, messages
@@ -276,11 +281,11 @@ def _acknowledge(finished: Iterable[Finished]) -> None:
         flow, tag, _ = delivery.receipt
         done, back = by_flow.setdefault(flow, ([], []))
         (back if _goes_to_the_front(outcome) else done).append(tag)
-    by_link: dict[ConsumingLink, list[FinishedFlow]] = {}
+    by_connection: dict[ConsumingConnection, list[FinishedFlow]] = {}
     for flow, tags in by_flow.items():
-        by_link.setdefault(flow.link, []).append((flow, *tags))
-    for link, together in by_link.items():
-        link.finish(together)
+        by_connection.setdefault(flow.connection, []).append((flow, *tags))
+    for connection, together in by_connection.items():
+        connection.finish(together)
 
 
 def _goes_to_the_front(outcome: Outcome) -> bool:

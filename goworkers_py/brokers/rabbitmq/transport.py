@@ -15,10 +15,9 @@ from typing import Any
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Settled, SettlementBatch, Transport
 from goworkers_py.brokers.rabbitmq.consumer import RabbitConsumer
 from goworkers_py.brokers.rabbitmq.death_marks import RabbitDeathMarks, name_marks
-from goworkers_py.brokers.rabbitmq.delivery_limits import DeliveryLimits
 from goworkers_py.brokers.rabbitmq.names import DUE, Names, RabbitMessage
 from goworkers_py.brokers.rabbitmq.publisher import RabbitPublisher
-from goworkers_py.brokers.rabbitmq.returns import Returns
+from goworkers_py.brokers.rabbitmq.returns import DeliveryLimits, Returns
 from goworkers_py.brokers.rabbitmq.settlement import RabbitSettlement
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
@@ -108,12 +107,12 @@ class RabbitTransport(Transport):
                 leaving[delivery] = partial(_same, left)
                 continue
             if delivery.again and delivery.properties is not None:
-                self._limits.look(consumer, delivery, delivery.properties.headers)
+                self._limits.look(delivery, delivery.properties.headers, consumer.version)
             if not (headers := delivery.receipt.headers):
                 continue
             if self.marks is not None:
                 name_marks(delivery, headers)
-            self._limits.look(consumer, delivery, headers)
+            self._limits.look(delivery, headers, consumer.version)
             if _is_early(headers):
                 leaving[delivery] = partial(self._next_step, delivery)
         if not leaving:

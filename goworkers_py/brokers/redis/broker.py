@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.broker import Broker, Capability, Reliability
 from goworkers_py.brokers.redis.driver.address import address_of
 from goworkers_py.brokers.redis.driver.begin_calls import BeginCalls
 from goworkers_py.brokers.redis.driver.connection import Connections
@@ -19,7 +19,6 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.queues.settlement import RedisSettlement
 from goworkers_py.brokers.redis.queues.store import RedisStore
 from goworkers_py.brokers.redis.queues.transport import RedisTransport
-from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.fence import Fence

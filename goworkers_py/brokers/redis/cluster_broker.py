@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from goworkers_py.brokers.broker import Reliability
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.driver.address import address_of
 from goworkers_py.brokers.redis.driver.fenced_cluster import FencedClusterConnections
 from goworkers_py.brokers.redis.driver.redirects import ClusterConnections
-from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.cluster_address import ClusterAddress
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ConfigError

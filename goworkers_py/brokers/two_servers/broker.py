@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.contracts.recoverable import Beat, Judge, LiveProcess, Presence, Recoverable, Recovered
 from goworkers_py.brokers.open_broker import kind_of_broker
-from goworkers_py.brokers.two_servers.leases import StoreLeases
-from goworkers_py.brokers.two_servers.transport import TwoServerTransport
+from goworkers_py.brokers.two_servers.transport import TwoServerTransport, is_stored
 from goworkers_py.config.options import Config
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.features import feature_of
 
@@ -76,6 +78,38 @@ class TwoServers(Broker):
         self._transport.close()
         self._service.close()
         self._store.close()
+
+
+class StoreLeases(Recoverable):
+    """Leases in the store. They guard its jobs. The queue service delivers its own again by itself."""
+
+    def __init__(self, leases: Recoverable) -> None:
+        self._leases = leases
+
+    def beat(self, presence: Presence) -> Beat:
+        return self._leases.beat(presence)
+
+    def live_processes(self) -> list[LiveProcess]:
+        return self._leases.live_processes()
+
+    def recover(self, identity: str, judge: Judge, proof: str | None) -> Iterator[Recovered]:
+        return self._leases.recover(identity, judge, proof)
+
+    @property
+    def deaths(self) -> int:  # type: ignore[override]
+        return self._leases.deaths
+
+    def declare_dead(self, identity: str, proof: str | None, owners: Collection[str]) -> None:
+        self._leases.declare_dead(identity, proof, owners)
+
+    def end_blocks(self, identity: str) -> None:
+        self._leases.end_blocks(identity)
+
+    def lost(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        return self._leases.lost([delivery for delivery in deliveries if is_stored(delivery)])
+
+    def leave(self, identity: str, silent: bool = True) -> Iterator[Recovered]:
+        return self._leases.leave(identity, silent)
 
 
 def _configs(config: Config) -> tuple[Config, Config]:

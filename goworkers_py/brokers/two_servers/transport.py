@@ -20,10 +20,8 @@ from typing import cast
 
 from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.brokers.contracts.transport import Pollable, PublishResult, Settled, SettlementBatch, Transport
-from goworkers_py.brokers.parts import PIECES, Results, SettlementPart
-from goworkers_py.brokers.rounds import rounds
 from goworkers_py.brokers.two_servers.service_probe import ServiceProbe
-from goworkers_py.brokers.two_servers.store_first import StoreFirst
+from goworkers_py.brokers.two_servers.settlement import PIECES, Results, SettlementPart, StoreFirst
 from goworkers_py.brokers.two_servers.store_watch import StoreWatch
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import FETCHED, Delivery
@@ -95,7 +93,7 @@ class TwoServerTransport(Transport):
         taken: list[Delivery] = []
         failures: list[BrokerError] = []
         servers = pool.next_turn((self._take_stored, self._take_of_service))
-        for part in rounds(asks):
+        for part in _rounds(asks):
             for take in servers:
                 if len(taken) < limit and not any(map(_is_outage, failures)):
                     try:
@@ -289,3 +287,13 @@ def _marked(of_store: list[Delivery]) -> list[Delivery]:
     for delivery in of_store:
         delivery.receipt = STORED
     return of_store
+
+
+def _rounds(asks: Sequence[Ask]) -> list[Sequence[Ask]]:
+    """The asks of each round, which name all queues of the pool: both servers have each of them. In strict order, one
+    queue is asked for in a round: a job of a lower queue on one server does not go before those of a higher queue on
+    the other."""
+    queues = [queue for queue, most in asks if most > 0]
+    if len(queues) < 2 or len(set(queues)) < len(queues):
+        return [asks]
+    return [[(other, most if other == queue else 0) for other, most in asks] for queue in queues]

@@ -7,8 +7,7 @@ from contextlib import closing
 
 import pytest
 from harness import Process
-from harness_rabbitmq import let_the_node_pause
-from rabbit import RabbitNode
+from rabbit import RabbitNode, let_the_node_pause
 from raw_proxy import RawProxy
 
 from goworkers_py.config.options import Config

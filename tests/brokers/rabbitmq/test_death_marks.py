@@ -13,7 +13,7 @@ from raw_proxy import RawProxy
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.death_marks import DeathMarks
-from goworkers_py.brokers.rabbitmq import consuming_link
+from goworkers_py.brokers.rabbitmq import consuming_connection
 from goworkers_py.brokers.rabbitmq.death_marks import MARKED_FROM
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
@@ -47,7 +47,9 @@ def after_returns(process: Process, count: int) -> Delivery:
 def test_a_job_that_came_back_often_has_the_name_of_its_marks_and_its_bytes_as_they_were(
     me: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consuming_link, "UNASKED_S", 60)  # a job goes back when the test gives it back, and then only
+    monkeypatch.setattr(
+        consuming_connection, "UNASKED_S", 60
+    )  # a job goes back when the test gives it back, and then only
     me.publish(job(1))
     assert after_returns(me, MARKED_FROM - 1).mark == ""
     me.publish(job(2))

@@ -17,8 +17,8 @@ from raw_proxy import RawProxy
 from waiting import eventually
 
 from goworkers_py.brokers.rabbitmq import declarer
+from goworkers_py.brokers.rabbitmq.connection import RabbitConnection
 from goworkers_py.brokers.rabbitmq.declarer import Declarer
-from goworkers_py.brokers.rabbitmq.link import Link
 from goworkers_py.brokers.rabbitmq.names import Names, RabbitMessage
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
@@ -27,7 +27,7 @@ from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 pytestmark = pytest.mark.server
 
 
-class AsksAgain(Link):
+class AsksAgain(RabbitConnection):
     """Asks for a queue again as soon as it is there: the channel of the first question is being closed then."""
 
     def __init__(self, url: str) -> None:
@@ -49,12 +49,12 @@ class AsksAgain(Link):
 
 
 def test_a_queue_is_found_while_the_channel_of_an_earlier_question_closes(rabbit_url: str) -> None:
-    link = AsksAgain(rabbit_url)
-    link.start()
+    connection = AsksAgain(rabbit_url)
+    connection.start()
     try:
-        assert link.told.get(timeout=20) == "it is there"
+        assert connection.told.get(timeout=20) == "it is there"
     finally:
-        link.close()
+        connection.close()
 
 
 class ForgetfulProxy(RawProxy):
@@ -118,10 +118,10 @@ def test_a_push_works_over_another_connection_when_no_answer_came(
 def test_a_server_that_takes_no_messages_may_answer_later(proxied: Process, proxy: ForgetfulProxy) -> None:
     proxy.forgets = False
     proxied.publish(job(1))
-    link = proxied.broker.transport._publisher._link
-    link.blocked = "low on memory"  # as the server says when its alarm begins
-    link._unanswered(BrokerUnavailable("no answer"))
-    assert link.serves
-    link.blocked = ""
-    link.call(lambda: link._unanswered(BrokerUnavailable("no answer")))
-    assert eventually(lambda: not link.serves)
+    connection = proxied.broker.transport._publisher._connection
+    connection.blocked = "low on memory"  # as the server says when its alarm begins
+    connection._unanswered(BrokerUnavailable("no answer"))
+    assert connection.serves
+    connection.blocked = ""
+    connection.call(lambda: connection._unanswered(BrokerUnavailable("no answer")))
+    assert eventually(lambda: not connection.serves)

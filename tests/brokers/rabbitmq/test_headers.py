@@ -11,7 +11,7 @@ import pytest
 
 pika = pytest.importorskip("pika")
 
-from goworkers_py.brokers.rabbitmq.foreign_connection import _with_headers  # noqa: E402
+from goworkers_py.brokers.rabbitmq.foreign import _with_headers  # noqa: E402
 from goworkers_py.brokers.rabbitmq.headers import headers_at, read_headers  # noqa: E402
 from goworkers_py.features.plain_lists.payload import wrapped  # noqa: E402
 from goworkers_py.wire.message import Message  # noqa: E402

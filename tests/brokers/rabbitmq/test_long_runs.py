@@ -8,12 +8,11 @@ from contextlib import closing
 
 import pytest
 from harness import Process, job, payloads
-from harness_rabbitmq import let_the_node_pause
-from rabbit import RabbitServer
+from rabbit import RabbitServer, let_the_node_pause
 from waiting import eventually
 
-from goworkers_py.brokers.rabbitmq import consuming_link
-from goworkers_py.brokers.rabbitmq.consuming_link import TIMEOUT_SINCE
+from goworkers_py.brokers.rabbitmq import consuming_connection
+from goworkers_py.brokers.rabbitmq.consuming_connection import TIMEOUT_SINCE
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.outcome import DONE
@@ -56,7 +55,7 @@ def test_a_long_run_goes_on_is_acknowledged_and_costs_no_other_queue_its_jobs(
     me: Process, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A server that can be asked for more is asked for less here."""
-    monkeypatch.setattr(consuming_link, "LONGEST_RUN_MS", TIMEOUT_MS)
+    monkeypatch.setattr(consuming_connection, "LONGEST_RUN_MS", TIMEOUT_MS)
     for queue in ("q", "other"):
         me.publish(job(queue), queue=queue)
     taken = []
@@ -66,7 +65,7 @@ def test_a_long_run_goes_on_is_acknowledged_and_costs_no_other_queue_its_jobs(
     flow, others = long.receipt.flow, other.receipt.flow
     assert me.settle((other, DONE)) == [True]
     assert eventually(lambda: (consumed(me), long.receipt.flow is not flow) == ([], True))
-    assert not others.link.error
+    assert not others.connection.error
     assert not others.is_lost
     assert me.settle((long, DONE)) == [True]
     assert eventually(lambda: not long.receipt.flow.held)
@@ -75,7 +74,7 @@ def test_a_long_run_goes_on_is_acknowledged_and_costs_no_other_queue_its_jobs(
 
 
 def test_a_run_that_ends_after_the_timeout_is_not_run_again(me: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consuming_link, "LONGEST_RUN_MS", TIMEOUT_MS)
+    monkeypatch.setattr(consuming_connection, "LONGEST_RUN_MS", TIMEOUT_MS)
     me.publish(job(1))
     [long] = me.consume(1)
     flow = long.receipt.flow

@@ -14,7 +14,7 @@ from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Unwritable
 from goworkers_py.brokers.rabbitmq import publisher
-from goworkers_py.brokers.rabbitmq.publisher import PublishingLink, PublishLane
+from goworkers_py.brokers.rabbitmq.publisher import PublishingConnection, PublishLane
 from goworkers_py.brokers.rabbitmq.transport import RabbitTransport
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.outcome import Dead, Retry
@@ -24,43 +24,43 @@ pytestmark = pytest.mark.server
 LARGEST = 8_388_608
 
 
-def link_of(process: Process) -> PublishingLink:
+def connection_of(process: Process) -> PublishingConnection:
     transport = process.broker.transport
     assert isinstance(transport, RabbitTransport)
-    link = transport._publisher._link
-    assert link is not None
-    return link
+    connection = transport._publisher._connection
+    assert connection is not None
+    return connection
 
 
 def test_a_queue_that_confirms_nothing_has_a_channel_for_itself(me: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """As one without a leader: RabbitMQ answers nothing to its message, and to those behind it on the channel."""
-    confirm, stuck, kept = PublishingLink._on_confirm, list[PublishLane](), list[Any]()
+    confirm, stuck, kept = PublishingConnection._on_confirm, list[PublishLane](), list[Any]()
 
-    def keep_back(link: PublishingLink, lane: PublishLane, frame: Any) -> None:
+    def keep_back(connection: PublishingConnection, lane: PublishLane, frame: Any) -> None:
         if lane in stuck:
             kept.append(frame)
         else:
-            confirm(link, lane, frame)
+            confirm(connection, lane, frame)
 
     monkeypatch.setattr(publisher, "STALLED_S", 0.2)
-    monkeypatch.setattr(PublishingLink, "_on_confirm", keep_back)
+    monkeypatch.setattr(PublishingConnection, "_on_confirm", keep_back)
     me.publish(job(1), queue="stuck")
     me.publish(job(1), queue="other")
-    link = link_of(me)
-    first = link._lane
+    connection = connection_of(me)
+    first = connection._lane
     stuck.append(first)
     pushing = threading.Thread(target=me.publish, args=[job(2)], kwargs={"queue": "stuck"})
     pushing.start()
-    assert eventually(lambda: link._stalled.get("stuck") is first and kept)
+    assert eventually(lambda: connection._stalled.get("stuck") is first and kept)
     me.publish(job(2), queue="other")
     assert payloads(me.consume(2, "other")) == [job(1), job(2)]
     assert pushing.is_alive()
     stuck.clear()
     for frame in kept:
-        link.call(partial(link._on_confirm, first, frame))
+        connection.call(partial(connection._on_confirm, first, frame))
     pushing.join(10)
     assert not pushing.is_alive()
-    assert eventually(lambda: not link._stalled)
+    assert eventually(lambda: not connection._stalled)
     me.publish(job(3), queue="stuck")
     assert payloads(me.consume(3, "stuck")) == [job(1), job(2), job(3)]
 
@@ -74,22 +74,22 @@ def test_a_message_that_is_too_large_is_refused_alone(me: Process) -> None:
             me.publish(too_large)
     me.publish(job("after"))
     one, other = me.consume(2)
-    link = link_of(me)
+    connection = connection_of(me)
     retry, dead = Retry(time.time() + 60, too_large), Dead(job("dead"))
     results = me.settle((one, retry), (other, dead))
     assert results == [told, True]
     assert isinstance(results[0], Unwritable)
     assert me.settle((one, Dead(one.payload))) == [True]
     assert payloads(me.consume(2, "pyworkers.dead")) == [job("dead"), one.payload]
-    assert link_of(me) is link, "the connection has stayed"
+    assert connection_of(me) is connection, "the connection has stayed"
 
 
 def test_a_push_that_meets_an_alarm_fails_at_once(me: Process, rabbit_server: RabbitNode) -> None:
     me.publish(job(1))
-    link, errors = link_of(me), list[BaseException]()
+    connection, errors = connection_of(me), list[BaseException]()
     # As RabbitMQ does after the first message that it does not take.
-    taken = link._lane.channel.basic_publish
-    link._lane.channel.basic_publish = lambda *told, **more: None
+    taken = connection._lane.channel.basic_publish
+    connection._lane.channel.basic_publish = lambda *told, **more: None
     blocked = type("Frame", (), {"method": type("Method", (), {"reason": "low on memory"})})
 
     def push() -> None:
@@ -100,10 +100,10 @@ def test_a_push_that_meets_an_alarm_fails_at_once(me: Process, rabbit_server: Ra
 
     pushing = threading.Thread(target=push)
     pushing.start()
-    assert eventually(lambda: link._open)
-    link.call(partial(link._on_blocked, None, blocked))
+    assert eventually(lambda: connection._open)
+    connection.call(partial(connection._on_blocked, None, blocked))
     pushing.join(5)
     assert [str(one) for one in errors] == [
         "RabbitMQ takes no messages: low on memory; it may take those of this push later"
     ]
-    link._lane.channel.basic_publish = taken
+    connection._lane.channel.basic_publish = taken

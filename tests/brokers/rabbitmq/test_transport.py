@@ -20,11 +20,11 @@ from waiting import eventually
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.transport import Published, SettlementBatch
-from goworkers_py.brokers.rabbitmq import consumer, consuming_link, declarer, publisher, settlement, transport
+from goworkers_py.brokers.rabbitmq import consumer, consuming_connection, declarer, publisher, settlement, transport
 from goworkers_py.brokers.rabbitmq.address import parameters_of
-from goworkers_py.brokers.rabbitmq.consuming_link import UNASKED_S
+from goworkers_py.brokers.rabbitmq.consuming_connection import UNASKED_S
 from goworkers_py.brokers.rabbitmq.names import Names, RabbitMessage
-from goworkers_py.brokers.rabbitmq.request import RabbitRequest
+from goworkers_py.brokers.rabbitmq.publisher import RabbitRequest
 from goworkers_py.brokers.rabbitmq.transport import RabbitTransport
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
@@ -51,7 +51,7 @@ def test_a_delivery_without_an_id_of_its_message_is_lost_with_its_connection_and
     publish_without_id(rabbit_url, job(1))
     [old] = proxied.consume(1)
     proxy.cut()
-    assert eventually(lambda: old.receipt.flow.link.error)
+    assert eventually(lambda: old.receipt.flow.connection.error)
     [new] = proxied.consume(1)
     assert new.payload == old.payload
     assert proxied.settle((old, DONE)) == [False]
@@ -69,7 +69,7 @@ def test_a_job_that_still_runs_when_it_comes_again_goes_on_and_is_acknowledged(
     proxied.publish(*jobs(2))
     runs, also_runs = proxied.consume(2)
     proxy.cut()
-    assert eventually(lambda: runs.receipt.flow.link.error)
+    assert eventually(lambda: runs.receipt.flow.connection.error)
     old = runs.receipt.flow
     assert eventually(lambda: consumed_so_far(proxied) == [] and old not in (runs.receipt.flow, also_runs.receipt.flow))
     assert proxied.settle((runs, DONE), (also_runs, Dead(job("dead")))) == [True, True]
@@ -84,7 +84,7 @@ def test_a_job_that_has_ended_before_it_comes_again_is_not_run_again(
     proxied.publish(*jobs(3))
     ends, dies, goes_back = proxied.consume(3)
     proxy.cut()
-    assert eventually(lambda: ends.receipt.flow.link.error)
+    assert eventually(lambda: ends.receipt.flow.connection.error)
     finished = [(ends, DONE), (dies, Dead(job("dead"))), (goes_back, REQUEUE)]
     assert proxied.settle(*finished) == [False, False, False]
     taken: list[bytes] = []
@@ -110,9 +110,9 @@ def test_a_job_that_waits_for_its_next_step_when_its_connection_is_lost_comes_at
     proxied.publish(job(1), at=due)
     ours = proxied.broker.transport
     assert isinstance(ours, RabbitTransport)
-    link = ours._publisher._link
-    assert link is not None
-    link.blocked = "low on memory"  # its next step cannot be published
+    connection = ours._publisher._connection
+    assert connection is not None
+    connection.blocked = "low on memory"  # its next step cannot be published
     assert eventually(lambda: (consumed_so_far(proxied), [*ours._consumers["q"].leaving])[1])
     proxy.cut()
     assert eventually(lambda: consumed_so_far(proxied)) == [job(1)]
@@ -128,7 +128,7 @@ def test_an_end_that_cannot_be_written_when_the_job_comes_again_lets_it_run_agai
     proxied.publish(*jobs(2))
     wrong, right = proxied.consume(2)
     proxy.cut()
-    assert eventually(lambda: wrong.receipt.flow.link.error)
+    assert eventually(lambda: wrong.receipt.flow.connection.error)
     assert proxied.settle((wrong, outcome), (right, DONE)) == [False, False]
     assert eventually(lambda: consumed_so_far(proxied)) == [wrong.payload]
 
@@ -183,11 +183,11 @@ def test_a_server_that_takes_no_messages_takes_the_ends_of_jobs(me: Process) -> 
     ends, dies = me.consume(2)
     transport = me.broker.transport
     assert isinstance(transport, RabbitTransport)
-    link = transport._publisher._link
-    assert link is not None
-    link.blocked = "low on memory"  # as the server says when its alarm begins
+    connection = transport._publisher._connection
+    assert connection is not None
+    connection.blocked = "low on memory"  # as the server says when its alarm begins
     assert me.settle((dies, Dead(job("dead"))), (ends, DONE)) == ["RabbitMQ takes no messages: low on memory", True]
-    link.blocked = ""
+    connection.blocked = ""
     assert me.settle((dies, Dead(job("dead")))) == [True]
     assert payloads(me.consume(1, "pyworkers.dead")) == [job("dead")]
 
@@ -244,7 +244,7 @@ def test_a_paused_queue_does_not_end_the_wait_for_the_others(me: Process) -> Non
 def test_a_job_whose_turn_does_not_come_goes_to_another_process(
     me: Process, other: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consuming_link, "UNREACHED_S", UNASKED_S)
+    monkeypatch.setattr(consuming_connection, "UNREACHED_S", UNASKED_S)
     asks, transport = [("high", 20), ("low", 1)], me.broker.transport
     assert isinstance(transport, RabbitTransport)
     # Before `me` consumes: from a queue that another connection is just declaring, it may not be let consume.
@@ -393,7 +393,7 @@ def test_a_delayed_job_of_the_longest_name_comes(me: Process) -> None:
 
 
 def test_a_job_that_is_not_due_when_the_waits_end_goes_on_to_wait(me: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consuming_link, "UNASKED_S", 60)
+    monkeypatch.setattr(consuming_connection, "UNASKED_S", 60)
     me.publish(job(0))
     me.settle((me.consume(1)[0], DONE))  # from a queue that is just declared, it may not be let consume
     due = time.time() + 0.8
@@ -457,7 +457,7 @@ def test_a_deleted_queue_takes_no_running_job_of_another_queue_away(
 def test_a_pool_of_many_queues_consumes_over_a_slow_network(
     me: Process, proxied: Process, proxy: RawProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consuming_link, "CONSUME_S", 0.7)
+    monkeypatch.setattr(consuming_connection, "CONSUME_S", 0.7)
     queues = [f"q{number}" for number in range(20)]
     me.broker.transport.publish([Push(queue, job(1)) for queue in queues])
     proxy.delay_s = 0.025
@@ -550,9 +550,9 @@ def test_a_message_without_a_confirmation_holds_up_no_other_job_and_is_published
     assert isinstance(ours, RabbitTransport)
     me.publish(*jobs(3), queue="q")
     me.publish(job("there"), queue="pyworkers.dead")  # the queue is declared
-    link, kept = ours._publisher._link, list[Any]()
-    assert link is not None
-    monkeypatch.setattr(link, "_confirmed", lambda *told: kept.append(told))
+    connection, kept = ours._publisher._connection, list[Any]()
+    assert connection is not None
+    monkeypatch.setattr(connection, "_confirmed", lambda *told: kept.append(told))
     dies, ends, fails = me.consume(3)
     dead, retry = Dead(job("dead")), Retry(time.time() - 1, job("again"))
     first, second, third = me.settle((dies, dead), (ends, DONE), (fails, retry))
@@ -563,7 +563,7 @@ def test_a_message_without_a_confirmation_holds_up_no_other_job_and_is_published
     assert eventually(lambda: len(kept) == 2)
     monkeypatch.undo()
     for told in kept:
-        link.call(partial(link._confirmed, *told))
+        connection.call(partial(connection._confirmed, *told))
     assert eventually(lambda: me.settle((dies, dead)) == [True])
     assert eventually(lambda: me.settle((fails, retry)) == [True])
     assert payloads(me.consume(2, "pyworkers.dead")) == [job("there"), job("dead")]

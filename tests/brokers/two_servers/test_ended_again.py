@@ -53,7 +53,7 @@ def pusher(rabbit_url: str) -> Iterator[Process]:
 
 def lose(proxy: RawProxy, delivery: Delivery) -> None:
     proxy.cut()
-    assert eventually(lambda: delivery.receipt.flow.link.error)
+    assert eventually(lambda: delivery.receipt.flow.connection.error)
 
 
 def end_too_late(me: Process, pusher: Process, proxy: RawProxy, outcome: Outcome = DONE) -> None:

@@ -45,8 +45,8 @@ from goworkers_py.core.errors import BrokerError
 
 TIMEOUT_S = 6.0  # the consumer timeout: a server that can be asked for another one is asked for this
 JOBS = f"""{NOTES}
-from goworkers_py.brokers.rabbitmq import consuming_link
-consuming_link.LONGEST_RUN_MS = {TIMEOUT_S * 1000:.0f}
+from goworkers_py.brokers.rabbitmq import consuming_connection
+consuming_connection.LONGEST_RUN_MS = {TIMEOUT_S * 1000:.0f}
 
 @workers.job(queue="q")
 def work(number, seconds):

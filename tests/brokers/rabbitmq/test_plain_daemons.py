@@ -22,7 +22,10 @@ from daemon import Daemon
 from rabbit import RabbitNode, errors
 from waiting import eventually
 
-PAGE = Path(__file__).parents[2] / "docs/rabbitmq-bodies.md"
+pytestmark = pytest.mark.server
+
+
+PAGE = Path(__file__).parents[3] / "docs/rabbitmq-bodies.md"
 JOBS = """
     import json, pathlib, time
     import goworkers_py as workers

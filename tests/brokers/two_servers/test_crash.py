@@ -10,10 +10,13 @@ from contextlib import closing
 
 import pytest
 import redis as redis_py
-import two_servers
+import two_server_crash_points
 from harness import as_it_was
 from servers import RedisServer
-from two_servers import CHILDREN, OUTCOMES, Process
+from two_server_crash_points import CHILDREN, OUTCOMES, Process
+
+pytestmark = pytest.mark.server
+
 
 STRIDES = pytest.mark.parametrize("stride", [31, pytest.param(1, marks=pytest.mark.slow)])
 
@@ -26,7 +29,7 @@ def other(server_program: str) -> Iterator[RedisServer]:
 
 def run_and_kill(queues: RedisServer, store: RedisServer, outcome: str, stride: int) -> list[int]:
     """The steps, of which the last one survived."""
-    command = [sys.executable, two_servers.__file__, queues.url, store.url, outcome, str(stride), "0"]
+    command = [sys.executable, two_server_crash_points.__file__, queues.url, store.url, outcome, str(stride), "0"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -19,6 +19,9 @@ from goworkers_py.admin.places import RETRIES, SCHEDULED
 from goworkers_py.api.app import App
 from goworkers_py.config.options import Config, QueueConfig
 
+pytestmark = pytest.mark.server
+
+
 JOBS = """
     import pathlib, time
     import goworkers_py as workers

@@ -22,10 +22,14 @@ from functools import partial
 from queue import Empty
 from typing import Any
 
+from goworkers_py.brokers.rabbitmq.connection import RabbitConnection, cancel_consumer
 from goworkers_py.brokers.rabbitmq.declarer import MOST_CHANNELS, Declarer
-from goworkers_py.brokers.rabbitmq.foreign import is_of_stream, properties_of
-from goworkers_py.brokers.rabbitmq.foreign_connection import ForeignConnection, JobConnection
-from goworkers_py.brokers.rabbitmq.link import Link, cancel_consumer
+from goworkers_py.brokers.rabbitmq.foreign import (
+    ForeignSelectConnection,
+    JobSelectConnection,
+    is_of_stream,
+    properties_of,
+)
 from goworkers_py.brokers.rabbitmq.names import Names, RabbitMessage
 from goworkers_py.brokers.rabbitmq.translation import is_own_close, translated
 from goworkers_py.core import machine
@@ -53,27 +57,30 @@ _NOT_FOUND = 404
 class Flow:
     """The consumers of one queue."""
 
-    def __init__(self, link: ConsumingLink, queue: str, former: Flow | None = None) -> None:
-        """It takes the place of a former one, and has the jobs that came over the link and that nobody has taken."""
-        self.link, self.queue = link, queue
+    def __init__(self, connection: ConsumingConnection, queue: str, former: Flow | None = None) -> None:
+        """It takes the place of a former one, and has the jobs that came over the connection and that nobody has
+        taken."""
+        self.connection, self.queue = connection, queue
         self.is_foreign = bool(plain_list_of(queue))  # other programs publish to it
         self.name = plain_list_of(queue) or queue  # for people
-        self.inbox: deque[Received] = former.inbox if former is not None and former.link is link else deque()
+        inherits = former is not None and former.connection is connection
+        self.inbox: deque[Received] = former.inbox if former is not None and inherits else deque()
         # Deliveries that were handed out and not settled, by tag. The fetcher's thread adds, the settler's removes:
         # each a single step.
         self.held: dict[int, Delivery] = {}
         self.window = 0  # of all its consumers; fetcher's thread only, as the next one
         self.consumers = 0
-        # `asked_at`, `reached_at`: set by the fetcher's thread, and with `standby` by the link's, in single steps.
+        # `asked_at`, `reached_at`: set by the fetcher's thread, and with `standby` by the connection's, in single
+        # steps.
         self.asked_at = self.reached_at = self.opened_at = machine.monotonic()
-        # Set by the link's thread. The fetcher opens another flow in the place of a closed one.
+        # Set by the connection's thread. The fetcher opens another flow in the place of a closed one.
         self.is_closed = False
         self.is_lost = False  # the channel has ended: RabbitMQ delivers the jobs again
         self.is_cancelled = False  # by RabbitMQ, which may have delivered some of the jobs again
         self.error: BrokerError | None = None  # why it was closed
         self.is_answered = False  # the server has let it consume
         self.is_leaderless = False  # the server did not answer
-        # The link's thread only:
+        # The connection's thread only:
         self.channel: Any = None
         self.tags: list[str] = []  # of its consumers
         self.unanswered = 0  # questions whether it may consume
@@ -86,17 +93,17 @@ class Flow:
     @property
     def is_over(self) -> bool:
         """Whether no more jobs come to it."""
-        return self.is_closed or self.link.error is not None
+        return self.is_closed or self.connection.error is not None
 
     @property
     def has_ended(self) -> bool:
         """Whether nothing of it can be acknowledged any more."""
-        return self.is_lost or self.link.error is not None
+        return self.is_lost or self.connection.error is not None
 
     @property
     def loses(self) -> bool:
         """Whether a delivery of it may come again, though it is held."""
-        return self.is_lost or self.is_cancelled or self.link.error is not None
+        return self.is_lost or self.is_cancelled or self.connection.error is not None
 
 
 # The flow and the delivery tag, the body, and what the message says: its id, its headers (the Properties of a body of
@@ -106,15 +113,15 @@ Received = tuple[Flow, int, bytes, str, Any, bool]
 Finished = tuple[Flow, Sequence[int], Sequence[int]]
 
 
-class ConsumingLink(Link):
+class ConsumingConnection(RabbitConnection):
     def __init__(self, parameters: Any, names: Names, bell: machine.SimpleQueue[bool]) -> None:
         """`bell` gets False when a job comes while `awaited` is set, or the connection or a flow ends."""
         super().__init__(parameters, "consumer")
-        self.connect = ForeignConnection if names.plain else JobConnection
+        self.connect = ForeignSelectConnection if names.plain else JobSelectConnection
         self._names, self._bell = names, bell
         self.awaited = False  # set by the fetcher's thread
         self.version: tuple[int, ...] = ()  # of the server, once it is connected
-        # The link's thread only:
+        # The connection's thread only:
         self._declarer: Declarer | None = None
         self._open: dict[str, Flow] = {}  # by queue
         self._closed_flows: list[Flow] = []  # whose channels may be open
@@ -127,7 +134,7 @@ class ConsumingLink(Link):
 
     def widen(self, flow: Flow, window: int) -> None:
         """Lets so many more jobs come."""
-        name = self._names.of(flow.queue)  # here: in the link's thread, its error would end the connection
+        name = self._names.of(flow.queue)  # here: in the connection's thread, its error would end the connection
         flow.window += window
         flow.consumers += 1
         self.call(partial(self._when_ready, partial(self._widen, flow, name, window)))
@@ -155,11 +162,11 @@ class ConsumingLink(Link):
     def finish(self, finished: Sequence[Finished]) -> None:
         self.call(partial(self._finish_all, finished))
 
-    # --- the link's thread
+    # --- the connection's thread
 
-    def opened(self, connection: Any) -> None:
-        self._connection = connection
-        self._declarer = Declarer(connection, self._names, self._version(), self._unanswered)
+    def opened(self, pika_connection: Any) -> None:
+        self._pika = pika_connection
+        self._declarer = Declarer(pika_connection, self._names, self._version(), self._unanswered)
         self.version = self._version()
         self._loop.call_later(LOOK_EVERY_S, self._look)
         for task in self._before:
@@ -173,7 +180,7 @@ class ConsumingLink(Link):
     def _when_ready(self, task: Callable[[], None]) -> None:
         if self._declarer is None:
             self._before.append(task)
-        elif self._connection.is_open:
+        elif self._pika.is_open:
             task()
 
     def _unanswered(self, error: BrokerError) -> None:
@@ -205,13 +212,13 @@ class ConsumingLink(Link):
             return
         if flow.is_closed:
             return
-        most = max(1, (self._connection.params.channel_max or LARGEST_WINDOW) - MOST_CHANNELS)
+        most = max(1, (self._pika.params.channel_max or LARGEST_WINDOW) - MOST_CHANNELS)
         if len(self._open) + len(self._closed_flows) > most:
             self._fail(flow, BrokerRefused(f"queue {flow.name}: RabbitMQ allows no more than {most} flows at a time"))
             return
         flow.waiting.append(task)
         if len(flow.waiting) == 1:
-            self._connection.channel(on_open_callback=partial(self._on_channel, flow))
+            self._pika.channel(on_open_callback=partial(self._on_channel, flow))
 
     def _on_channel(self, flow: Flow, channel: Any) -> None:
         flow.channel = channel
@@ -228,7 +235,7 @@ class ConsumingLink(Link):
         flow.on_closed()
         if is_own_close(reason) or self.error is not None:
             return
-        if not self._connection.is_open:  # it ends all channels, see `ended`
+        if not self._pika.is_open:  # it ends all channels, see `ended`
             self._lost += len(flow.held)
             return
         assert self._declarer is not None

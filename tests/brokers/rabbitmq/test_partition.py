@@ -11,6 +11,9 @@ from waiting import eventually
 
 from goworkers_py.api.app import App
 
+pytestmark = pytest.mark.server
+
+
 JOBS = """
     import goworkers_py as workers
 

@@ -13,10 +13,13 @@ from waiting import eventually
 
 import goworkers_py as workers
 
+pytestmark = pytest.mark.server
+
 JOBS = """
 import time
 from pathlib import Path
 import goworkers_py as workers
+
 
 @workers.job(queue="q", retry_in=lambda count, error: 0.1)
 def note(text, fails=0):

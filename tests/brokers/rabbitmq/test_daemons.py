@@ -19,6 +19,9 @@ from waiting import eventually
 from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.config.options import Config
 
+pytestmark = pytest.mark.server
+
+
 JOBS = """
     import pathlib, time
     import goworkers_py as workers

@@ -1,6 +1,6 @@
 """Processes that settle one job each by StoreFirst, and kill themselves at the n-th line of it.
 
-    python two_servers.py QUEUES STORE OUTCOME STRIDE OFFSET
+    python two_server_crash_points.py QUEUES STORE OUTCOME STRIDE OFFSET
 
 The process of step n consumes a job from queue `parents-n` of the server at the address QUEUES, and settles it with the
 `done` or `retry` of OUTCOMES. Prints `n killed` for each, until one survives, which prints `n survived`.
@@ -20,7 +20,7 @@ from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Push, SettlementBatch
 from goworkers_py.brokers.open_broker import open_broker
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.brokers.two_servers.store_first import StoreFirst
+from goworkers_py.brokers.two_servers.settlement import StoreFirst
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import PushJobs, StoreValue
 from goworkers_py.core.identity import new_identity

@@ -18,6 +18,9 @@ from waiting import eventually
 
 from goworkers_py.config.options import Config
 
+pytestmark = pytest.mark.server
+
+
 JOBS = """
     import os, pathlib, signal, time
     import goworkers_py as workers
