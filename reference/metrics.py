@@ -64,7 +64,7 @@ def _example() -> str:
             "pools": {"web": {"capacity": 1, "stuck": 0}},
             "jobs": {"mail": RunStats(["Mail"]).snapshot()},
             "of_features": {"limits": {"stripe": 1}},
-            "elections": {"": {"leads": 1, "epoch": 1, "leader": ""}},
+            "terms": {"": {"here": 1, "epoch": 1, "holder": ""}},
         }
     )
     on_server = replace(Stats.nothing(), queues=[QueueStats("mail", 1, 0.0)], limits={"stripe": 1})

@@ -44,10 +44,12 @@ class PoolReport(TypedDict):
     stuck: int  # threads that a stuck job holds
 
 
-class ElectionReport(TypedDict):
-    leads: int  # of these processes
+class TermReport(TypedDict):
+    """The term of a fence, of which one process at a time has one."""
+
+    here: int  # how many of these processes have it
     epoch: int  # the highest one that was seen
-    leader: str  # its identity; empty: there is none, as far as these processes know
+    holder: str  # the identity that has it; empty: there is none, as far as these processes know
 
 
 class HealthReport(TypedDict):
@@ -63,11 +65,11 @@ class HealthReport(TypedDict):
     running: dict[str, list[RunningJob]]  # by queue
     of_features: dict[str, dict[str, int]]  # figures of running jobs, by feature
     partitions: dict[str, Any]  # a HealthReport of each partition but the main one, which has none itself
-    elections: dict[str, ElectionReport]  # of processes with `standby`, by partition; empty: the main one
+    terms: dict[str, TermReport]  # of processes behind a fence, by partition; empty: the main one
 
 
 # A parent adds up only reports of its own shape. USR2 after an upgrade gives a parent children of another version.
-_PARTS = (HealthReport, QueueReport, PoolReport, ElectionReport, RunningJob)
+_PARTS = (HealthReport, QueueReport, PoolReport, TermReport, RunningJob)
 SHAPE = " ".join([__version__, str(END), *(name for part in _PARTS for name in part.__annotations__)])
 
 
@@ -84,7 +86,7 @@ def past(report: HealthReport) -> HealthReport:
         "running": {},
         "of_features": {},
         "partitions": {name: past(partition) for name, partition in report["partitions"].items()},
-        "elections": {},
+        "terms": {},
     }
 
 
@@ -171,7 +173,7 @@ def merged(state: str, reports: Iterable[HealthReport]) -> HealthReport:
             name: merged(state, [report["partitions"][name] for report in reports if name in report["partitions"]])
             for name in partitions
         },
-        elections=_elections(reports),
+        terms=_terms(reports),
     )
 
 
@@ -183,21 +185,21 @@ def _summed(figures: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return sums
 
 
-def _elections(reports: Iterable[HealthReport]) -> dict[str, ElectionReport]:
-    found: dict[str, ElectionReport] = {}
+def _terms(reports: Iterable[HealthReport]) -> dict[str, TermReport]:
+    found: dict[str, TermReport] = {}
     for report in reports:
-        for name, election in report["elections"].items():
-            known = found.get(name, election)
-            newest = election if election["epoch"] >= known["epoch"] else known
-            leads = election["leads"] + (known["leads"] if name in found else 0)
-            found[name] = {**newest, "leads": leads}
+        for name, term in report["terms"].items():
+            known = found.get(name, term)
+            newest = term if term["epoch"] >= known["epoch"] else known
+            here = term["here"] + (known["here"] if name in found else 0)
+            found[name] = {**newest, "here": here}
     return found
 
 
 def in_words(report: HealthReport) -> str:
     """One line for people."""
     parts: list[HealthReport] = [report, *report["partitions"].values()]
-    standing_by = [_standby(named) for part in parts if part["state"] == STANDBY for named in part["elections"].items()]
+    standing_by = [_standby(named) for part in parts if part["state"] == STANDBY for named in part["terms"].items()]
     if report["state"] == STANDBY:
         return report["stale"] or "; ".join(standing_by)
     busy = sum(queue["busy"] for part in parts for queue in part["queues"].values())
@@ -211,11 +213,9 @@ def in_words(report: HealthReport) -> str:
     return "; ".join([line, *standing_by, *([trouble] if trouble else [])])
 
 
-def _standby(named: tuple[str, ElectionReport]) -> str:
-    partition, election = named
+def _standby(named: tuple[str, TermReport]) -> str:
+    partition, term = named
     of = f"partition {partition}: " if partition else ""
     return (
-        f"{of}standby of {election['leader']}, epoch {election['epoch']}"
-        if election["leader"]
-        else f"{of}standby, no leader yet"
+        f"{of}standby of {term['holder']}, epoch {term['epoch']}" if term["holder"] else f"{of}standby, no leader yet"
     )

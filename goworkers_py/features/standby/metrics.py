@@ -10,11 +10,11 @@ from goworkers_py.web.gauges import OfProcesses
 
 
 def _leads(report: HealthReport) -> Mapping[str, int]:
-    return {name or MAIN: election["leads"] for name, election in report["elections"].items()}
+    return {name or MAIN: term["here"] for name, term in report["terms"].items()}
 
 
 def _epochs(report: HealthReport) -> Mapping[str, int]:
-    return {name or MAIN: election["epoch"] for name, election in report["elections"].items()}
+    return {name or MAIN: term["epoch"] for name, term in report["terms"].items()}
 
 
 GAUGES = (

@@ -26,8 +26,8 @@ from goworkers_py.observe.health_report import (
     STALE_AFTER_S,
     STANDBY,
     STOPPING,
-    ElectionReport,
     HealthReport,
+    TermReport,
     merged,
 )
 from goworkers_py.runtime.alive.health_handlers import HealthHandlers
@@ -164,10 +164,10 @@ class StandbyHealth:
         stale = f"{self._elector.name} stands still for {still_s:.0f} s" if still_s > STALE_AFTER_S else ""
         leads, standing = self._turns.now is not None, self._elector.standing
         leader = "" if standing.leader is None else standing.leader.identity
-        election = ElectionReport(leads=int(leads), epoch=self._elector.epoch, leader=leader)
+        term = TermReport(here=int(leads), epoch=self._elector.epoch, holder=leader)
         return {
             **report,
             "processes": 1,
             "stale": report["stale"] or stale,
-            "elections": {self._config.partition: election},
+            "terms": {self._config.partition: term},
         }

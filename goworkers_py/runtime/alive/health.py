@@ -106,7 +106,7 @@ class Health:
             },
             of_features=self._of_features(),
             partitions={},
-            elections={},
+            terms={},
         )
 
     def _stale(self) -> list[str]:

@@ -1,9 +1,9 @@
-"""Connections for one term of a leader: the server refuses what they write when the term is over.
+"""Connections for one term, behind its fence: the server refuses what they write when the term is over.
 
-Every script gets fence.lua before its source, and the lease of the election and the token of the term as its last key
+Every script gets fence.lua before its source, and the lease of the fence and the token of the term as its last key
 and argument. It has a digest of its own then. Commands that write and are no script go through fenced_commands.lua,
-many in one step. Commands that only read are sent as they are. The server would do a blocking command for a leader that
-is paused, without a look at the lease: none is sent, see `fenced_consumer`.
+many in one step. Commands that only read are sent as they are. The server would do a blocking command for a process
+that is paused, without a look at the lease: none is sent, see `fenced_consumer`.
 
 Before it sends a write, `Fence.check` compares the time of this machine. The answer of the server decides.
 """
@@ -85,7 +85,7 @@ class FencedLine(Fencing, BlockingLine):
         self.lease = lease
 
     def block(self, *command: Argument, trusted: bool = False) -> Any:
-        raise AssertionError("a leader sends no blocking command")
+        raise AssertionError("behind a fence no blocking command is sent")
 
 
 class FencedConnections(Fencing, Connections):
@@ -106,4 +106,4 @@ class FencedConnections(Fencing, Connections):
         return FencedLine(self._patient(longest_s), self.call_hastily, self.fence, self.lease)
 
     def waiting_line(self, longest_s: float) -> Any:
-        raise AssertionError("a leader sends no blocking command")
+        raise AssertionError("behind a fence no blocking command is sent")

@@ -1,4 +1,4 @@
--- Commands of a leader that are no script, in one step: behind fence.lua, which refuses them when the term is over.
+-- Commands of a term that are no script, in one step: behind fence.lua, which refuses them when the term is over.
 -- KEYS: the keys of the commands
 -- ARGV: 'all' (the first error ends the script) or 'each', then of each command how many words it has, and its words
 -- Answer: the reply to each command

@@ -1,5 +1,5 @@
-"""Consumes for a leader, from one queue or several, by fetch.lua only: the server would do a blocking command also for
-a leader that is paused, or leads no more. While the queues are empty, it looks at them again and again."""
+"""Consumes behind a fence, from one queue or several, by fetch.lua only: the server would do a blocking command also
+for a process that is paused, or whose term is over. While the queues are empty, it looks at them again and again."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class FencedConsumer(RedisConsumer):
         ]
 
     def begin_waits(self, identity: str, queues: Sequence[str]) -> list[int]:
-        raise NotImplementedError("a leader leaves no waits running")
+        raise NotImplementedError("behind a fence no waits are left running")
 
     def end_waits(self, queues: Sequence[str]) -> list[Delivery]:
         return []  # its waits end before `consume` returns

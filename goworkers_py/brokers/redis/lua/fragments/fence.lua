@@ -1,6 +1,6 @@
--- Stands before the source of every script that a leader calls, see `fencing`: then the script does nothing when the
--- term of the leader is over.
--- KEYS: those of the script, then the lease of the election
+-- Stands before the source of every script that is called behind a fence, see `fencing`: then the script does nothing
+-- when the term is over.
+-- KEYS: those of the script, then the lease of the fence
 -- ARGV: those of the script, then the token of the term
 do
   local LEASE, token = KEYS[#KEYS], ARGV[#ARGV]
