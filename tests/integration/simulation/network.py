@@ -26,8 +26,7 @@ TIMEOUT_S = 5.0  # of a connection that gets no reply
 MOST_LATE_S = 300.0
 
 PARTS = (
-    "transport", "store", "recoverable", "control", "cancels", "batches",
-    "chains", "admin",
+    "transport", "store", "recoverable", "control", "admin",
 )  # fmt: skip
 # What asks no server.
 _LOCAL = {"wake", "check"}

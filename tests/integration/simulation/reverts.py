@@ -304,7 +304,7 @@ REVERTS = [
         ),
         (
             Edit(
-                "brokers/redis/lua/delay_take.lua",
+                "features/delays/lua/delay_take.lua",
                 "if by < math.huge then by = math.min(by, tonumber(now)) end\n",
                 "",
             ),
