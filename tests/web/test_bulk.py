@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
 from html import unescape
 from typing import Any
 
 import pytest
 import redis as redis_py
-from apps import own_app, working
-from waiting import eventually
 from wsgi_client import Answer, Client
 
 from goworkers_py import App
 from goworkers_py.admin.filter import Filter
-from goworkers_py.config.options import QueueConfig
-from goworkers_py.web import application
 from goworkers_py.web.views import bulk, questions
 
 NOW = 1_700_000_000.0
@@ -255,40 +250,3 @@ def test_without_a_selection_nothing_happens(client: Client, redis: redis_py.Red
     assert client.sure("/jobs/delete", {"state": "dead", "job": ["x|y|z"]}).status == 400
     assert client.sure("/jobs/delete", {"state": "waiting", "all": "yes"}).status == 400
     assert redis.zcard("dead") == 3
-
-
-def test_running_jobs_are_cancelled_and_those_that_wait_stay(redis_url: str) -> None:
-    with own_app(redis_url, QueueConfig("mail", 3)) as app:
-        begun = threading.Semaphore(0)
-
-        @app.job("Long", queue="mail")
-        def long(number: int) -> None:
-            begun.release()
-            while True:
-                time.sleep(0.01)
-
-        client = Client(application(app, authorize=lambda environ, action: True))
-        with working(app):
-            for number in range(3):
-                long.enqueue(number)
-                assert begun.acquire(timeout=30)
-            later = str(long.enqueue(3))
-            assert eventually(lambda: len(keys(client, "state=running")) == 3)
-            [first, *_] = keys(client, "state=running&argument=1")
-            asked = client.post("/jobs/cancel", {"job": [first]}).text
-            assert "Cancel 1 job in the middle of their runs?" in asked
-            client.sure("/jobs/cancel", {"job": [first]})
-            assert "1 job cancelled" in client.get("/").text
-            assert begun.acquire(timeout=30), "the next one begins"
-            asked = client.post("/jobs/cancel", {"all": "yes", "argument": "2"}).text
-            assert "Cancel 1 job with the argument 2 in the middle" in asked
-            all_of_mail = {"all": "yes", "queue": "mail"}
-            question = "Cancel 3 jobs of queue mail in the middle"  # the cancelled one may still be leaving
-            assert eventually(lambda: question in client.post("/jobs/cancel", all_of_mail).text)
-            elsewhere = client.get("/api/jobs?state=running&queue=other").json
-            assert (elsewhere["running"], elsewhere["total"]) == ([], 0)
-            told = client.api("/api/jobs/cancel", {"all": True, "queue": "mail"}).json
-            assert (told["count"], told["requested"], told["too_late"]) == (3, 0, 0)
-        assert app.inspector.status(later).state == "unknown"
-        assert client.sure("/jobs/cancel", {}).status == 400
-        assert client.sure("/jobs/cancel", {"job": ["nothing"]}).status == 400

@@ -145,12 +145,6 @@ def test_a_job_is_enqueued_again_with_other_arguments_but_never_with_the_mask(ap
     assert new.message.get("queue") == "again"
 
 
-def test_a_waiting_job_is_cancelled(app: App, client: Client, scene: Scene) -> None:
-    told = client.api("/api/job/cancel", {"jid": scene.tracked}).json
-    assert told["answer"] == "cancelled"
-    assert app.inspector.status(scene.tracked).state == "cancelled"
-
-
 # --- the features: each action leaves the state that the inspector shows
 
 

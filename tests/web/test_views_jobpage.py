@@ -264,17 +264,6 @@ def test_another_time_is_set_as_the_command_does(app: App, client: Client, redis
     assert [one.at for one in app.inspector.jobs(RETRIES)] == [2_100_000_000.0]
 
 
-def test_cancel_asks_first_and_leaves_what_the_command_leaves(app: App, client: Client) -> None:
-    jid = app.enqueue_with_options("mail", "Mail", ["ada"], EnqueueOptions(track=True)) or ""
-    asked = client.post("/job/cancel", {"jid": jid})
-    assert (asked.status, f"Cancel job {jid} for good?" in asked.text) == (200, True)
-    assert app.status(jid).state == "waiting"
-    assert client.sure("/job/cancel", {"jid": jid}).status == 303
-    assert app.status(jid).state == "cancelled"
-    assert app.inspector.count(waiting_in("mail")) == 0
-    assert client.api("/api/job/cancel", {"jid": jid}).json["answer"] == app.cancel(jid) == "cancelled"
-
-
 def test_again_pushes_the_same_job_with_a_jid_of_its_own(app: App, client: Client, redis: redis_py.Redis) -> None:
     place = in_retry(redis, failed(args=[{"password": "s3cret"}]))
     text = edited(client, place)

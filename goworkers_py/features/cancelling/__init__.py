@@ -12,6 +12,7 @@ a run is of the engine, as are the outcome Cancelled and the runs of jobs that w
 - `tombstone`: the values. `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`: brokers that do
   it. Other programs cancel in ways of their own: `ForeignCancel` in the parts of Redis.
 - `api`: the functions of `workers.on_cancel`. `admin`: verbs of the inspector.
+- `commands`, `views`: people cancel.
 - `steps`: a job that cancels others, in `crash_points`.
 
 For users: docs/cancelling.md and docs/stop-it.md.

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from goworkers_py.features.feature import Feature
 
 if TYPE_CHECKING:
+    import click
+
     from goworkers_py.brokers.memory.parts import MemoryPart
     from goworkers_py.brokers.memory.state import State
     from goworkers_py.brokers.redis.parts import RedisPart
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from goworkers_py.features.cancelling.contract import Cancels
     from goworkers_py.features.in_process import InProcess, WorkerProcess
     from goworkers_py.testing.steps import StepKind
+    from goworkers_py.web.site.table import FeaturePages
 
 
 class CancellingFeature(Feature):
@@ -70,6 +73,20 @@ class CancellingFeature(Feature):
         from goworkers_py.features.cancelling.steps import STEPS
 
         return STEPS
+
+    # --- people
+
+    commands = ("job cancel",)
+
+    def command(self, name: str) -> click.Command:
+        from goworkers_py.features.cancelling.commands import cancel
+
+        return cancel
+
+    def pages(self) -> FeaturePages:
+        from goworkers_py.features.cancelling.views import PAGES
+
+        return PAGES
 
 
 FEATURE = CancellingFeature()

@@ -38,6 +38,8 @@ def _templates() -> Environment:
         hidden=hidden,
         named=named,
         rows_of_features=[pages.job_rows for pages in of_features if pages.job_rows],
+        tools_of_features=[pages.job_tools for pages in of_features if pages.job_tools],
+        running_tools=[tool for pages in of_features for tool in pages.running_tools],
         parts_of_processes=[pages.of_processes for pages in of_features if pages.of_processes is not None],
         columns_of_partitions=[column for pages in of_features for column in pages.of_partitions],
     )

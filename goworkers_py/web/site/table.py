@@ -139,6 +139,9 @@ class FeaturePages:
     # from anywhere: each field may have any type.
     job_facts: Callable[[Message | None, str], Data] = _no_facts
     job_rows: str = ""  # the template that shows these facts
+    job_tools: str = ""  # the template of buttons on the page of a job. It has the fields of that page
+    # Buttons for selected jobs that run: the path of an action that takes the fields of `running_jobs`, and the label.
+    running_tools: Sequence[tuple[str, str]] = ()
     # Times on the page of a job, with their labels; None: not shown.
     job_times: Callable[[Message], Sequence[tuple[str, float | None]]] = _no_times
     shown_fields: frozenset[str] = frozenset()  # of the payload: they are not among its other fields then

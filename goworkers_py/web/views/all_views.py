@@ -17,13 +17,12 @@ from goworkers_py.web.views import (
     processes,
     pushing,
     queues,
-    running_jobs,
 )
 
 _BEFORE_FEATURES = (
     overview, queues, job_lists, job, failures, metrics, processes, find,
 )  # fmt: skip
-_AFTER_FEATURES = (partitions, audit, pushing, running_jobs)
+_AFTER_FEATURES = (partitions, audit, pushing)
 _FEATURES = [pages for feature in BY_NAME if (pages := feature.pages()) is not None]
 
 TABLE: RowTable = RowTable(

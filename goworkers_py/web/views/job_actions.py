@@ -1,4 +1,4 @@
-"""Cancels a job, or pushes another one like it."""
+"""Pushes another job like one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import simplejson
 
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.cancelling.admin import not_obeyed
 from goworkers_py.web.http.errors import Refused, bad_request
-from goworkers_py.web.http.params import JSON, SPAN, TIME, YES_NO, Param, ParamKind
+from goworkers_py.web.http.params import JSON, TIME, Param, ParamKind
 from goworkers_py.web.site.hiding import MASK, Hiding
 from goworkers_py.web.site.table import Action, ActionDone
 from goworkers_py.web.site.visit import Visit
@@ -23,7 +22,6 @@ from goworkers_py.web.views.rows import queue_of, refuse_large
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.stored_job import StoredJob
 
-LONGEST_WAIT_S = 10.0
 # Longer arguments are no text that somebody edits in a page.
 LONGEST_EDITED = 50_000
 
@@ -32,17 +30,6 @@ _INDENTED = simplejson.JSONEncoder(ensure_ascii=False, indent=2)
 # Read by `_given`, which compares the text with the one that was shown.
 _AS_GIVEN = ParamKind(lambda value: value, JSON.schema)
 JID = Param("jid", "the job", needed=True)
-
-_ANSWERS = {
-    "cancelled": "is cancelled",
-    "interrupted": "is interrupted, and will run again",
-    "requested": "is to be cancelled: no process has confirmed it yet",
-    "too late": "had ended before",
-    "not found": "is found nowhere",
-    "not running": "does not run",
-    "runs in Ruby": f"runs in Ruby, which does not obey a cancel: {not_obeyed('runs in Ruby')}",
-    "runs in Go": f"runs in Go, which does not obey a cancel: {not_obeyed('runs in Go')}",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +73,6 @@ def _text(value: Any, longest: float = LONGEST_EDITED) -> str | None:
     return "".join(char if char.isprintable() or char == "\n" else simplejson.dumps(char)[1:-1] for char in text)
 
 
-def _cancel(visit: Visit) -> ActionDone:
-    """Cancels a job, wherever it waits or runs. With `retry`, interrupts a running job only, which is then retried.
-    `answer` is cancelled, interrupted, requested, too late, not found, not running, runs in Ruby or runs in Go. The
-    last two say that the job goes on."""
-    jid = visit.args["jid"]
-    timeout = min(max(0.0, visit.args["timeout"]), LONGEST_WAIT_S)
-    answer = visit.inspector.cancel(jid, retry=visit.args["retry"], timeout=timeout)
-    done = answer in ("cancelled", "interrupted")
-    return ActionDone(f"job {jid} {_ANSWERS[answer]}", int(done), result={"answer": answer})
-
-
-def _ask_cancel(visit: Visit) -> str:
-    return "" if visit.args["retry"] else f"Cancel job {visit.args['jid']} for good?"
-
-
 def _again(visit: Visit) -> ActionDone:
     """Pushes a new job like this one, with a jid of its own; with other arguments, another queue or another time if
     given. The first job stays where it is. `jid` is the new one."""
@@ -142,15 +114,6 @@ def _given(visit: Visit, form: EditedForm, name: str, kind: type) -> Any:
 
 
 ACTIONS: Sequence[Action] = [
-    Action(
-        "/job/cancel", _cancel,
-        (
-            JID,
-            Param("retry", "interrupt a running job only; it is retried as after a failure", YES_NO, False),
-            Param("timeout", "how long to wait until a process has met the job, 10 s at most", SPAN, 2.0),
-        ),
-        _ask_cancel,
-    ),
     Action(
         "/job/again", _again,
         (

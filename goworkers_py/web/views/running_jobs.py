@@ -1,4 +1,4 @@
-"""Jobs that run: which do, and cancelling some or all of them."""
+"""Jobs that run: which do, and which of them people have chosen."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import Any
 from goworkers_py.admin.audit import scope_of
 from goworkers_py.admin.filter import Filter, Refined, Wanted, counted
 from goworkers_py.brokers.contracts.fleet import Running
-from goworkers_py.features.cancelling.admin import IN_OTHERS, CancelCounts
 from goworkers_py.web.http.params import TEXTS, YES_NO, Param
-from goworkers_py.web.site.table import Action, ActionDone, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.bulk import selected
 from goworkers_py.web.views.filters import FILTER, QUEUE, filter_of, wanted_of
@@ -20,7 +18,6 @@ from goworkers_py.web.views.rows import row_of
 from goworkers_py.wire.stored_job import StoredJob
 
 AGE_S = 2.0
-WAIT_S = 2.0  # until the processes have confirmed a cancel
 
 
 def running(visit: Visit) -> dict[str, Any]:
@@ -36,38 +33,18 @@ def running(visit: Visit) -> dict[str, Any]:
     return {"running": rows, "next": after, "looked_at": len(of_queue), "total": len(of_queue)}
 
 
-def _cancel(visit: Visit) -> ActionDone:
-    """Cancels the selected jobs that run, or all that run and fit. Those that wait stay."""
-    visit.trace.scope = _scope(visit)
-    counts = visit.inspector.cancel_all(_chosen(visit), timeout=WAIT_S, only_running=True)
-    sentences = [f"{counted(counts.cancelled)} cancelled"]
-    sentences += [f"{counts.requested} to be cancelled: no process has confirmed it yet"] if counts.requested else []
-    sentences += [f"{counts.too_late} had ended before"] if counts.too_late else []
-    sentences += [f"{counts.foreign} not cancelled: {IN_OTHERS}"] if counts.foreign else []
-    result = {"requested": counts.requested, "too_late": counts.too_late, "foreign": counts.foreign}
-    return ActionDone("; ".join(sentences), counts.cancelled, result=result)
-
-
-def _scope(visit: Visit) -> str:
+def scope_of_chosen(visit: Visit) -> str:
     if keys := set(visit.args["job"]):
         return f"{counted(len(keys))} selected of those that run"
-    wanted = scope_of(_filter(visit))
+    wanted = scope_of(filter_of_running(visit))
     return f"all that run, {wanted}" if wanted else "all that run"
 
 
-def _filter(visit: Visit) -> Filter:
+def filter_of_running(visit: Visit) -> Filter:
     return replace(filter_of(visit), queue=visit.args["queue"] or "")
 
 
-def _ask(visit: Visit) -> str:
-    found: CancelCounts = visit.inspector.cancel_all(_chosen(visit), dry_run=True, only_running=True)
-    wanted = _filter(visit)
-    which = "" if visit.args["job"] or wanted.empty else f" {wanted}"
-    foreign = f" {found.foreign} more stay: {IN_OTHERS}." if found.foreign else ""
-    return f"Cancel {counted(found.cancelled)}{which} in the middle of their runs?{foreign}"
-
-
-def _chosen(visit: Visit) -> Wanted:
+def chosen(visit: Visit) -> Wanted:
     queue, jids = visit.args["queue"], {jid for _, jid in selected(visit)}
 
     def is_chosen(job: StoredJob) -> bool:
@@ -82,8 +59,3 @@ FIELDS: Sequence[Param] = (
     Param("all", "all that run and fit the filter", YES_NO, False),
     *FILTER,
 )
-_JOBS = {"type": "integer"}
-ACTIONS = [
-    Action("/jobs/cancel", _cancel, FIELDS, _ask, result={"requested": _JOBS, "too_late": _JOBS, "foreign": _JOBS}),
-]
-VIEWS: Sequence[View] = ()  # the list is part of `/jobs`
