@@ -106,10 +106,6 @@ class Keys(SidekiqMetricKeys):
         """Holds what an effect of a job has stored."""
         return f"{self.prefix}pyworkers:value:{kind}:{jid}"
 
-    def status(self, jid: str) -> str:
-        """The gem sidekiq-status': what it shows of a job."""
-        return f"{self.prefix}sidekiq:status:{jid}"
-
     def applied(self, kind: str, jid: str) -> str:
         """Exists for a day after an effect was applied that may be asked twice."""
         return f"{self.prefix}pyworkers:applied:{kind}:{jid}"

@@ -15,13 +15,19 @@ from goworkers_py.features.ruby_status.status import CHANNEL, LIFE_S, fields
 LUA = Path(__file__).parent / "lua"
 
 
+def status_key(keys: Keys, jid: str) -> str:
+    """The gem's: what it shows of a job."""
+    return f"{keys.prefix}sidekiq:status:{jid}"
+
+
 def part() -> RedisPart:
     return RedisPart(
         LUA,
         effects={ShowStatus: _show},
         elsewhere={ShowStatus: _elsewhere},
         handlers={"status_effects": ("status",)},
-        foreign_cancels=[ForeignCancel(Keys.status, "stop", b"true", of_shown=True)],
+        every_key=lambda keys: {"status": status_key(keys, "JID")},
+        foreign_cancels=[ForeignCancel(status_key, "stop", b"true", of_shown=True)],
     )
 
 
@@ -31,7 +37,7 @@ def channel(keys: Keys) -> str:
 
 def _show(effect: ShowStatus, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
     shown = channel(keys), effect.jid, *fields(effect.status, effect.progress, now)
-    yield from ("status", number_of(keys.status(effect.jid)), LIFE_S, len(shown), *shown)
+    yield from ("status", number_of(status_key(keys, effect.jid)), LIFE_S, len(shown), *shown)
 
 
 def _elsewhere(effect: ShowStatus, is_dead: bool, dead_life_s: int) -> ShowStatus:

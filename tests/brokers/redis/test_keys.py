@@ -44,7 +44,6 @@ def every_key(keys: Keys) -> dict[str, str]:
             "line": keys.line("LINE"),
             "outbox": keys.outbox("BROKER"),
             "value": keys.value("KIND", "JID"),
-            "status": keys.status("JID"),
             "applied": keys.applied("KIND", "JID"),
             "ended_message": keys.ended_message("DIGEST"),
             "pushed": keys.pushed("ID"),
