@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from goworkers_py.core.effect import Effect
     from goworkers_py.core.job_state import StateWord
     from goworkers_py.core.outcome import Outcome
+    from goworkers_py.links.chain import Run
     from goworkers_py.links.perform import CalledJob
+    from goworkers_py.policy.registry import Registry
     from goworkers_py.runtime.controls import Controls
     from goworkers_py.runtime.plan import Plan
     from goworkers_py.runtime.running.rungs import Rung
@@ -53,6 +55,14 @@ GoodEnd = Callable[[str], "Effect"]
 ShortCut = Callable[[Mapping[str, Any]], GoodEnd | None]
 
 
+class StandIn(NamedTuple):
+    """Code that runs in the place of a job's own, in a chain of its own."""
+
+    mark: str  # of rungs: for the jobs that have it
+    registry: Registry  # finds the code
+    link: Callable[[Run], Run]  # around the code, inside of all others
+
+
 class InProcess:
     """The part of a feature in one process. All threads share it. Its methods mean: nothing is to be done."""
 
@@ -78,6 +88,10 @@ class InProcess:
 
     def shown(self, deliveries: Iterable[Delivery]) -> None:
         """The fleet sees now that these jobs run."""
+
+    def stand_in(self) -> StandIn | None:
+        """Code that runs in the place of that of some jobs."""
+        return None
 
     def resume(self, job: CalledJob) -> Outcome:
         """Goes on with what the function of a job has returned, see `Feature.resumes`."""

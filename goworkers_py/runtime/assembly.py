@@ -16,10 +16,7 @@ from goworkers_py.core.home import RunHome
 from goworkers_py.core.levels import base_of, plain_list_of
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.features import FEATURES
-from goworkers_py.features.groups.aggregates import Aggregates, aggregated_in
-from goworkers_py.features.groups.link import aggregate
-from goworkers_py.features.groups.run import GroupMembers
-from goworkers_py.features.in_process import InProcess, WorkerProcess, never_begins
+from goworkers_py.features.in_process import InProcess, StandIn, WorkerProcess
 from goworkers_py.links.chain import Run, adapt, wrap_all
 from goworkers_py.links.log import log_runs
 from goworkers_py.links.perform import Resume, perform
@@ -64,7 +61,6 @@ from goworkers_py.runtime.shared import Shared
 from goworkers_py.wire.message import Message, Timestamps
 
 if TYPE_CHECKING:
-    from goworkers_py.features.groups.service import GroupFlusher
     from goworkers_py.runtime.running.marked_runs import MarkedRuns
 
 NEEDED = (Capability.DELAYS, Capability.STORE, Capability.LEASES, Capability.CONTROL)
@@ -151,9 +147,7 @@ class _Assembly:
         return {name: dict(figures) for name, part in self._by_feature.items() if (figures := part.running())}
 
     def _special_runs(self) -> SpecialRuns:
-        wall, registry = self._shared.clock.wall, self._plan.registry
-        members = GroupMembers(self._broker, registry, partial(never_begins, self._parts), wall)
-        return SpecialRuns(registry, members, self._parts, wall, self._shared.alarms)
+        return SpecialRuns(self._plan.registry, self._parts, self._shared.clock.wall, self._shared.alarms)
 
     def _manager(self, pool: Pool) -> Manager:
         transport, shared = self._broker.transport, self._shared
@@ -194,16 +188,7 @@ class _Assembly:
             scheduler=Scheduler(broker.store, self._config, self._hints, self._shared.clock, outage),
             relay=self._relay,
             of_features=[service for part in self._parts for service in part.services()],
-            group_flusher=self._group_flusher(),
         )
-
-    def _group_flusher(self) -> GroupFlusher | None:
-        plan, shared = self._plan, self._shared
-        if not aggregated_in(plan.registry):
-            return None
-        from goworkers_py.features.groups.service import GroupFlusher
-
-        return GroupFlusher(self._broker, plan, shared.clock.wall, shared.outage)
 
     def _recoverer(self) -> Recoverer:
         wall, plan = self._shared.clock.wall, self._plan
@@ -257,8 +242,8 @@ def lane_of(
 ) -> Lane:
     """The test modes run jobs through such a lane too. `resumes`: see `links.perform`."""
     run_stats = RunStats(plan.registry.names_in(base_of(queue)))
-    chain = _chain(plan, pool, queue, run_stats, watch, shared.clock, resumes)
-    aggregation = _chain(plan, pool, queue, run_stats, watch, shared.clock)
+    chain_around = partial(_chain, plan, pool, queue, run_stats, watch, shared.clock)
+    stand_ins = {stand_in.mark: chain_around({}, stand_in) for stand_in in runs.stand_ins()}
     needs = Needs(Timestamps(plan.config.timestamps), shared.clock.wall)
     net = Net(_retry_policy(plan), plan.registry, plan.handlers, run_stats, shared.clock.at_latest)
     read = None
@@ -266,7 +251,7 @@ def lane_of(
         from goworkers_py.features.plain_lists.run import PlainReader
 
         read = PlainReader(shared.clock.wall, Timestamps(plan.config.timestamps))
-    guard = Guard(chain, net, needs, shared.quarantine, runs, aggregation, read)
+    guard = Guard(chain_around(resumes), net, needs, shared.quarantine, runs, stand_ins, read)
     return Lane(queue, guard, run_stats, plan.config.home)
 
 
@@ -277,18 +262,19 @@ def _chain(
     run_stats: RunStats,
     watch: Watch,
     clock: Clock,
-    resumes: Mapping[str, Resume] | None = None,
+    resumes: Mapping[str, Resume],
+    stand_in: StandIn | None = None,
 ) -> Run:
-    """The whole chain around a job of one queue, from the outermost link inwards. Without `resumes`, around the
-    function that aggregates a group."""
+    """The whole chain around a job of one queue, from the outermost link inwards. With `stand_in`, around code that
+    runs in the place of that of jobs."""
     config, timestamps = plan.config, Timestamps(plan.config.timestamps)
     # A retry is counted from the latest time that the server's clock may show: it is never early.
     retry = RetryLink(_retry_policy(plan), plan.registry, plan.handlers, clock.at_latest)
     outer = [adapt(link) for link in plan.links.prepended]
     inner = [*plan.links.appended, *plan.queue_links.get(queue, ())]
-    registry = plan.registry if resumes is not None else Aggregates(plan.registry)
+    registry = plan.registry if stand_in is None else stand_in.registry
     return wrap_all(
-        perform(registry, RunHome(config.home, lambda: timestamps.write(clock.wall())), plan.arounds, resumes or {}),
+        perform(registry, RunHome(config.home, lambda: timestamps.write(clock.wall())), plan.arounds, resumes),
         [
             *([in_term(plan.term)] if plan.term is not None else []),
             *([retry] if outer else []),  # for the exceptions of the user's outer links
@@ -299,7 +285,7 @@ def _chain(
             time_limit(plan.registry, clock, watch),
             *map(adapt, inner),
             *plan.arounds.links(),
-            *([aggregate] if resumes is None else []),
+            *([] if stand_in is None else [stand_in.link]),
         ],
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from goworkers_py.core.values import dataclass
 from goworkers_py.runtime.alive.heartbeat import Heartbeat
@@ -13,9 +12,6 @@ from goworkers_py.runtime.running.watchdog import Watchdog
 from goworkers_py.runtime.scheduling.relay import Relay
 from goworkers_py.runtime.scheduling.scheduler import Scheduler
 from goworkers_py.runtime.service import BrokerService, Service
-
-if TYPE_CHECKING:
-    from goworkers_py.features.groups.service import GroupFlusher
 
 
 @dataclass(frozen=True)
@@ -27,7 +23,6 @@ class Services:
     scheduler: Scheduler
     relay: Relay
     of_features: Sequence[BrokerService] = ()
-    group_flusher: GroupFlusher | None = None  # None: no class of this program aggregates groups
 
     def __iter__(self) -> Iterator[Service]:
         """In the order in which they start and stop. Without the heartbeat, which starts before them."""
@@ -39,6 +34,5 @@ class Services:
                 self.scheduler,
                 self.relay,
                 *self.of_features,
-                *([self.group_flusher] if self.group_flusher else []),
             )
         )

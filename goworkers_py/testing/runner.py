@@ -20,9 +20,6 @@ from goworkers_py.core.delivery import BEGUN, ENDED, Delivery
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import REQUEUE, Keep, Outcome
-from goworkers_py.features.groups.run import GroupMembers
-from goworkers_py.features.groups.service import GroupFlusher
-from goworkers_py.features.in_process import never_begins
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.links.perform import close_own_loop
 from goworkers_py.links.time_limit import Watched
@@ -83,9 +80,7 @@ class SandboxRunner:
             plan, broker, shared, tuple, lambda: self._runs, is_stopping=is_stopping, of_code=of_code
         )
         self._parts, self._resumes = [*by_feature.values()], resumes_of(by_feature)
-        groups = GroupMembers(broker, plan.registry, partial(never_begins, self._parts), app.clock.wall)
-        self._runs = SpecialRuns(plan.registry, groups, self._parts, app.clock.wall, shared.alarms)
-        self._flusher = GroupFlusher(broker, plan, app.clock.wall, shared.outage)
+        self._runs = SpecialRuns(plan.registry, self._parts, app.clock.wall, shared.alarms)
         self._worked = {queue.name for queue in plan.queues} | set(plan.registry.queues())
         self._lanes: dict[str, Lane] = {}
         self._error: BaseException | None = None  # of the run that is under way
@@ -119,7 +114,6 @@ class SandboxRunner:
         """Moves jobs into their queues: those that are due, and those that atomic jobs have posted."""
         if promote:
             self._scheduler.run_once()
-        self._flusher.run_once()
         if self._broker.admin.outboxes():
             self._relay.run_once()
         for part in self._parts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -44,7 +44,7 @@ class Message(FeatureMessage):
 
     __slots__ = (
         "args", "as_result", "begun_at", "cancel", "delivery", "expired", "failure", "fields", "held", "interrupt",
-        "job_class", "keeps_result", "members", "on_progress", "on_raised", "outcome", "queue", "raw", "shown", "term",
+        "job_class", "keeps_result", "on_progress", "on_raised", "outcome", "queue", "raw", "shown", "term",
         "thread",
     )  # fmt: skip
 
@@ -52,7 +52,6 @@ class Message(FeatureMessage):
     held: RunHome | HeldByRun | None
     thread: int
     begun_at: float  # set when a worker begins the job, see `Delivery.begun_at`
-    members: Sequence[Any]  # set for a job that aggregates a set, see `features.groups.payload.Member`
     # Set where a feature keeps something of the run: it gets the outcome of a run that raised, and adds its effects.
     on_raised: Callable[[Outcome], Outcome]
     outcome: Outcome  # set when the chain of a job with ties has ended, see `runtime.running.net`

@@ -194,7 +194,7 @@ def test_a_field_of_another_program_with_the_name_of_a_mark_changes_nothing(fiel
         ran.append(message.jid)
         return DONE
 
-    guard = Guard(chain, net(), Needs(), open_quarantine(fresh_lease()), special_runs(), aggregation=never)
+    guard = Guard(chain, net(), Needs(), open_quarantine(fresh_lease()), special_runs(), {"group": never})
     for jid, more in ("j", {}), ("k", {"expires_at": 9e9}):
         assert guard.run(Delivery(job(jid=jid, **more, **{field: "eu"}), "q", "me")) is DONE
     assert ran == ["j", "k"]

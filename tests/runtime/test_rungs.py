@@ -29,6 +29,6 @@ def test_a_rung_that_has_no_place_in_the_list_stands_behind_the_quarantine_and_b
         return DONE
 
     names = ("region", "lock", "limits", "quarantine")
-    rungs = Rungs({name: noting(name, called) for name in names}, RUNGS, done, done)
+    rungs = Rungs({name: noting(name, called) for name in names}, RUNGS, done, {})
     assert rungs.run_of(MARK)(Message(b'{"class":"J","args":[],"jid":"j"}', "q")) is DONE
     assert called == ["quarantine", "region", "lock", "limits"]

@@ -29,7 +29,6 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.machine import awake_and_asleep
 from goworkers_py.core.timing import TIMING, Timing
-from goworkers_py.features.groups.run import GroupMembers
 from goworkers_py.features.in_process import InProcess
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.observe.counters import Counters
@@ -149,10 +148,9 @@ def special_runs(*more: InProcess, config: Config | None = None, broker: Broker 
     """Of a process without tracked classes, on a broker of its own. `more`: parts of further features."""
     broker = broker or MemoryBroker(State(), DeadLimits())
     registry, common = Registry(), shared()
-    groups = GroupMembers(broker, registry, lambda message: None, time.time)
     plan = plan_of(Declarations(), config or Config())
     parts = [*parts_of_features(plan, broker, common, tuple, lambda: runs).values(), *more]
-    runs = SpecialRuns(registry, groups, parts, time.time, common.alarms)
+    runs = SpecialRuns(registry, parts, time.time, common.alarms)
     return runs
 
 

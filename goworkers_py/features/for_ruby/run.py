@@ -34,7 +34,7 @@ class RubyRuns(InProcess):
         self._wall = process.shared.clock.wall
 
     def rungs(self) -> Mapping[str, Rung]:
-        rung = Rung(lambda run, waits: partial(self._run, run), fields=self._policy.fields, of_aggregations=False)
+        rung = Rung(lambda run, waits: partial(self._run, run), fields=self._policy.fields, of_stand_ins=False)
         return {"ruby lock": rung}
 
     def ended(self, message: Message, outcome: Outcome) -> Outcome:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.core.effect import Push, Tie
     from goworkers_py.features.groups.contract import Groups
+    from goworkers_py.features.in_process import InProcess, WorkerProcess
     from goworkers_py.policy.registry import Registry
     from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
@@ -79,6 +80,11 @@ class GroupsFeature(Feature):
         from goworkers_py.features.groups.payload import membership_in
 
         return membership_in(payload, queue)
+
+    def in_process(self, process: WorkerProcess) -> InProcess:
+        from goworkers_py.features.groups.run import GroupedRuns
+
+        return GroupedRuns(process)
 
     def memory(self) -> Callable[[State], MemoryPart]:
         from goworkers_py.features.groups.memory import GroupTable

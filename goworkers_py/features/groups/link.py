@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from goworkers_py.core.outcome import Done, Outcome
+from goworkers_py.features.groups.aggregates import NAME
 from goworkers_py.features.groups.end import end_of_set
 from goworkers_py.features.groups.payload import group_of
 from goworkers_py.links.chain import Run
@@ -21,7 +22,8 @@ def aggregate(inner: Run) -> Run:
         found = group_of(message.fields, message.queue)
         if not isinstance(outcome, Done) or found is None:
             return outcome
-        end = end_of_set(found.group, message.members, outcome.effects, message.jid)
+        members = message.delivery.of_features.get(NAME, ())
+        end = end_of_set(found.group, members, outcome.effects, message.jid)
         return replace(outcome, effects=(end,))
 
     return run

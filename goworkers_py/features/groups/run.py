@@ -4,23 +4,38 @@ aggregates a set gets the set's members."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, UnreadablePayload
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import DONE, REQUEUE_LAST, Done, Joined, Outcome, Requeue, Reschedule
+from goworkers_py.features.groups.aggregates import NAME, Aggregates, aggregated_in
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.effects import EndMember, EndSet
 from goworkers_py.features.groups.end import AT_ONCE, ends_of, is_ended, member_ends
 from goworkers_py.features.groups.group import Group, GroupMembership
-from goworkers_py.features.groups.payload import GroupMember, JobGroup, field_of_set
+from goworkers_py.features.groups.job_options import GROUP
+from goworkers_py.features.groups.link import aggregate
+from goworkers_py.features.groups.payload import GroupMember, JobGroup, field_of_set, group_of
 from goworkers_py.features.groups.push import settings_in
+from goworkers_py.features.in_process import InProcess, StandIn, WorkerProcess, never_begins
+from goworkers_py.links.chain import Run
 from goworkers_py.policy.registry import Registry
+from goworkers_py.runtime.running.rungs import Rung, pause_where_ruby_cannot_read
+from goworkers_py.runtime.service import BrokerService
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.needs import FIELD
+
+if TYPE_CHECKING:
+    from goworkers_py.features.groups.service import GroupFlusher
+
+# The mark of a member of a group, and of the job that aggregates its members.
+MARK = "group"
 
 log = logging.getLogger("goworkers_py.job")
 
@@ -28,6 +43,39 @@ log = logging.getLogger("goworkers_py.job")
 PAGE = 1_000
 # When the broker refuses to read a set, its job is tried again after so long.
 REFUSED_S = 60.0
+
+
+class GroupedRuns(InProcess):
+    def __init__(self, process: WorkerProcess) -> None:
+        self._registry, wall = process.plan.registry, process.shared.clock.wall
+        ends = partial(never_begins, process.parts.values())
+        self._members = GroupMembers(process.broker, self._registry, ends, wall)
+        self._flusher: GroupFlusher | None = None
+        if aggregated_in(self._registry):
+            from goworkers_py.features.groups.service import GroupFlusher
+
+            self._flusher = GroupFlusher(process.broker, process.plan, wall, process.shared.outage)
+
+    def markers(self) -> Mapping[str, Callable[[Message], Collection[str]]]:
+        return {GROUP: lambda message: () if group_of(message.fields, message.queue) is None else (MARK,)}
+
+    def rungs(self) -> Mapping[str, Rung]:
+        return {"group": Rung(lambda run, waits: partial(self._run, run), frozenset((MARK,)))}
+
+    def stand_in(self) -> StandIn:
+        return StandIn(MARK, Aggregates(self._registry), aggregate)
+
+    def services(self) -> Sequence[BrokerService]:
+        return () if self._flusher is None else (self._flusher,)
+
+    def look(self) -> None:
+        if self._flusher is not None:
+            self._flusher.run_once()
+
+    def _run(self, run: Run, message: Message) -> Outcome:
+        group = group_of(message.fields, message.queue)
+        outcome = None if group is None else self._members.begin(message, group)
+        return self._members.after(message, run(message)) if outcome is None else pause_where_ruby_cannot_read(outcome)
 
 
 class GroupMembers:
@@ -71,7 +119,8 @@ class GroupMembers:
         if not read:
             log.info("nothing to do: the members of its group were aggregated or deleted before")
             return DONE
-        message.members = members = [member for _, member in read if member is not None]
+        members = [member for _, member in read if member is not None]
+        message.delivery.of_features = {**message.delivery.of_features, NAME: members}
         rows = [member.fields.get("args") for member in members if member.state == "completed"]
         if len(members) > len(rows) + AT_ONCE:
             dropped = [member for member in members if member.state != "completed"][:AT_ONCE]

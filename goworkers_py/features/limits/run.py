@@ -55,7 +55,7 @@ class LimitedRuns(InProcess):
 
     def rungs(self) -> Mapping[str, Rung]:
         wrap = lambda run, waits: partial(self._run, run)  # noqa: E731
-        return {"limits": Rung(wrap, frozenset((NAME,)), waits=True, of_aggregations=False)}
+        return {"limits": Rung(wrap, frozenset((NAME,)), waits=True, of_stand_ins=False)}
 
     def services(self) -> Sequence[BrokerService]:
         return (self._releaser,) if self._of_any_class else ()

@@ -59,8 +59,8 @@ class UniqueRuns(InProcess):
         asks = Rung(lambda run, waits: partial(self._begin_first, run, waits), frozenset((ASKS,)))
         again = Rung(lambda run, waits: partial(self._begin_again, run), frozenset((BEGINS_LATE,)), after_wait=True)
         return {
-            "newest": newest._replace(of_aggregations=False),
-            "lock": asks._replace(of_aggregations=False),
+            "newest": newest._replace(of_stand_ins=False),
+            "lock": asks._replace(of_stand_ins=False),
             "lock again": again,
         }
 

@@ -4,8 +4,9 @@ through its rungs, see `rungs`."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Protocol
 
 from goworkers_py.core.delivery import Delivery
@@ -24,6 +25,7 @@ from goworkers_py.wire.needs import FIELD as NEEDS
 
 log = logging.getLogger(__name__)
 
+NO_STAND_INS: Mapping[str, Run] = MappingProxyType({})
 _OF_TIES = frozenset((NEEDS,))  # the marks of a job that has only the field `pyworkers`
 
 
@@ -41,16 +43,15 @@ class Guard:
         needs: Needs,
         quarantine: Quarantine,
         runs: SpecialRuns,
-        aggregation: Run | None = None,
+        stand_ins: Mapping[str, Run] = NO_STAND_INS,
         read: Callable[[Delivery], Message] | None = None,
     ) -> None:
-        """`aggregation` is the chain around a function that aggregates a group; None: that of all jobs. `read` makes
-        the message of a body of other programs, which is no payload."""
+        """`stand_ins`: by their marks the chains around code that runs in the place of that of jobs. `read` makes the
+        message of a body of other programs, which is no payload."""
         self._read = read
         self._chain = chain
         self._net = net
         self._sound = sound = net.around(chain)  # for jobs with ties
-        self._aggregation = sound if aggregation is None else net.around(aggregation)
         self._needs = needs
         self._short_cut = runs.short_cut(needs.speaks)
         # Runs a job that may be a suspect. Replaced before the start where the broker keeps marks of deaths.
@@ -58,7 +59,8 @@ class Guard:
         self._runs = runs
         self._alarmed = runs.alarms.jobs
         self._registry = runs.registry
-        self._rungs = Rungs({**self._own_rungs(), **runs.rungs()}, RUNGS, sound, self._aggregated)
+        others = {mark: net.around(chain) for mark, chain in stand_ins.items()}
+        self._rungs = Rungs({**self._own_rungs(), **runs.rungs()}, RUNGS, sound, others)
         self._fields = self._rungs.fields
 
     def _own_rungs(self) -> dict[str, Rung]:
@@ -141,10 +143,6 @@ class Guard:
         return self._runs.with_ties(message, outcome)
 
     # --- the rungs, and the run inside of them
-
-    def _aggregated(self, message: Message) -> Outcome:
-        """Of the job that aggregates the members of a group. A member itself does not come so far."""
-        return self._runs.groups.after(message, self._aggregation(message))
 
     def _interruptible(self, run: Run, message: Message) -> Outcome:
         outcome = run(message)

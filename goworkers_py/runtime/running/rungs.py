@@ -36,25 +36,26 @@ class Rung(NamedTuple):
     after_wait: bool = False  # only inside of a rung that may make the job wait
     renews: bool = False  # it may give the job other fields
     of_renewed: bool = False  # inside of a rung that may, it is for every job
-    of_aggregations: bool = True  # also for a member of a group, and for the job that aggregates its members
+    of_stand_ins: bool = True  # also for a job in whose place other code runs
 
 
-GROUPED = "group"  # the mark of such jobs
 MARKED = "marked delivery"  # that of a delivery that came again and again
 
 
 class Rungs:
     """Of one queue. Shared by its workers: two of them may each make the same run."""
 
-    def __init__(self, by_name: Mapping[str, Rung], order: Sequence[str], innermost: Run, of_group: Run) -> None:
-        """`of_group`: the run inside of all rungs of a job that has to do with a group."""
+    def __init__(
+        self, by_name: Mapping[str, Rung], order: Sequence[str], innermost: Run, stand_ins: Mapping[str, Run]
+    ) -> None:
+        """`innermost`: the run inside of all rungs. `stand_ins`: that of jobs with these marks."""
         others = [rung for name, rung in by_name.items() if name not in order]
         self._order = [
             rung
             for name in order
             for rung in (others if name == OTHERS else [by_name[name]] if name in by_name else [])
         ]
-        self._innermost, self._of_group = innermost, of_group
+        self._innermost, self._stand_ins = innermost, stand_ins
         self._runs: dict[frozenset[str], Run] = {}
         self.fields: frozenset[str] = frozenset().union(*(rung.fields for rung in self._order))
         both = self.fields & frozenset().union(*(rung.marks for rung in self._order))
@@ -72,17 +73,18 @@ class Rungs:
 
     def _made(self, marks: frozenset[str]) -> Run:
         chosen: list[Rung] = []
+        stand_in = next((run for mark, run in self._stand_ins.items() if mark in marks), None)
         for rung in self._order:
             wanted = (
                 rung.always
                 or (rung.marks | rung.fields) & marks
                 or (rung.of_renewed and any(outer.renews for outer in chosen))
             )
-            if not wanted or (GROUPED in marks and not rung.of_aggregations):
+            if not wanted or (stand_in is not None and not rung.of_stand_ins):
                 continue
             if not rung.after_wait or any(outer.waits for outer in chosen):
                 chosen.append(rung)
-        run, waits = self._of_group if GROUPED in marks else self._innermost, False
+        run, waits = stand_in or self._innermost, False
         for rung in reversed(chosen):
             run = rung.wrap(run, waits)
             waits = waits or rung.waits

@@ -7,19 +7,15 @@ import dataclasses
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.outcome import DONE, LOST, Dead, Done, Keep, Outcome
-from goworkers_py.features.groups.job_options import GROUP
-from goworkers_py.features.groups.payload import group_of
-from goworkers_py.features.groups.run import GroupMembers
-from goworkers_py.features.in_process import GoodEnd, InProcess, ShortCut
+from goworkers_py.features.in_process import GoodEnd, InProcess, ShortCut, StandIn
 from goworkers_py.links.chain import Run
 from goworkers_py.policy.consequences import buried, consequences, moved
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.alarms import Alarms
-from goworkers_py.runtime.running.rungs import GROUPED, Rung, Rungs, pause_where_ruby_cannot_read
+from goworkers_py.runtime.running.rungs import Rung, Rungs
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.needs import FIELD
 
@@ -34,14 +30,12 @@ class SpecialRuns:
     def __init__(
         self,
         registry: Registry,
-        groups: GroupMembers,
         parts: Sequence[InProcess],
         wall: Callable[[], float],
         alarms: Alarms,
     ) -> None:
         """`parts` are those of the features."""
         self.registry = registry
-        self.groups = groups
         self._wall = wall
         self._parts = parts
         self.alarms = alarms
@@ -52,16 +46,16 @@ class SpecialRuns:
             for part in parts
             if type(part).ended is not InProcess.ended
         ]
-        self._markers: dict[str, Marker] = {GROUP: _mark_of_group}
+        self._markers: dict[str, Marker] = {}
         for part in parts:
             self._markers.update(part.markers())
 
     def rungs(self) -> Mapping[str, Rung]:
         """The rungs that are the same for all queues."""
-        return {
-            "group": Rung(lambda run, waits: partial(self._of_group, run), frozenset((GROUPED,))),
-            **{name: rung for part in self._parts for name, rung in part.rungs().items()},
-        }
+        return {name: rung for part in self._parts for name, rung in part.rungs().items()}
+
+    def stand_ins(self) -> Sequence[StandIn]:
+        return [stand_in for part in self._parts if (stand_in := part.stand_in()) is not None]
 
     def marks_of(self, message: Message, rungs: Rungs) -> frozenset[str]:
         fields = message.fields
@@ -125,15 +119,6 @@ class SpecialRuns:
             effects = (*outcome.effects, *more) if outcome.effects else more
             outcome = Done(effects=effects) if outcome is DONE else dataclasses.replace(outcome, effects=effects)
         return outcome
-
-    def _of_group(self, run: Run, message: Message) -> Outcome:
-        group = group_of(message.fields, message.queue)
-        outcome = None if group is None else self.groups.begin(message, group)
-        return run(message) if outcome is None else pause_where_ruby_cannot_read(outcome)
-
-
-def _mark_of_group(message: Message) -> Collection[str]:
-    return () if group_of(message.fields, message.queue) is None else (GROUPED,)
 
 
 def followed(step: Callable[[Message, Outcome], Outcome], message: Message, outcome: Outcome) -> Outcome:

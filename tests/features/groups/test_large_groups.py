@@ -47,6 +47,7 @@ class Worker:
         """As one run of the job that is at the front of its queue. Its end is not settled."""
         raw = self._redis.rpoplpush("queue:q", LIST)
         message = Message(raw, "q")
+        message.delivery = Delivery(raw, "q", "me")
         found = group_of(message.fields, "q")
         assert found is not None
         ended = self._members.begin(message, found)
