@@ -176,7 +176,7 @@ def source_flags(command: Function) -> Function:
 
 
 class LocalSettings(NamedTuple):
-    """What a process knows of its configuration before another source is asked, see `Feature.source`."""
+    """The configuration of a process before another source is asked, see `Feature.source`."""
 
     file: ConfigText | None
     flags: Mapping[str, str]

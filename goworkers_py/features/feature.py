@@ -182,8 +182,8 @@ class Feature:
         return ()
 
     def launcher(self, work: PartitionWork) -> AnyLauncher | None:
-        """What works a partition in the place of one launcher: it makes launchers by turns, each with a broker behind
-        a fence, and starts and stops them. None: the partition has a launcher, as ever."""
+        """Works a partition in the place of one launcher: it makes launchers by turns, each with a broker behind a
+        fence, and starts and stops them. None: the partition has a launcher, as ever."""
         return None
 
     # --- brokers
