@@ -23,6 +23,7 @@ from goworkers_py import testing, web
 from goworkers_py.brokers import contracts
 from goworkers_py.core import errors
 from goworkers_py.features import FEATURES
+from goworkers_py.features.delays import contract as persistences
 from goworkers_py.features.delays.contract import Persistence
 from goworkers_py.links.chain import Links
 from goworkers_py.web.site.access import Access, Grant
@@ -276,7 +277,7 @@ def _contracts() -> Iterator[str]:
         for one in FEATURES
         if one.contract
     }
-    for title, module in {**of_engine, **of_features}.items():
+    for title, module in {**of_engine, **of_features, "persistence": persistences}.items():
         yield f"## {title}\n"
         yield _doc(module, module.__name__)
         for cls in _classes_of(module):
