@@ -29,7 +29,6 @@ from goworkers_py import ArgumentError, BrokerUnavailable, ConfigError, EnqueueO
 from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import Config, QueueConfig
-from goworkers_py.features.for_ruby.options import EchoConfig
 
 UNWORKED = "jobs are registered for queue forgotten, but this process fetches from others: add -q"
 
@@ -833,20 +832,3 @@ def test_a_push_without_a_server_raises_an_error_that_says_what_to_do() -> None:
                 "redis://:***@127.0.0.1:1/0, or set another address with PYWORKERS_BROKER, --broker or "
                 "configure(broker=...): redis://host:port/db, or embedded, which starts a server of its own"
             )
-
-
-@pytest.mark.parametrize("echo", ["sync", "sync@high"])
-def test_an_echo_queue_that_the_code_makes_this_process_work_is_refused(echo: str) -> None:
-    app = App()
-    app.use(Config(broker="memory://echo_loop", sections=(EchoConfig(queue=echo),)))
-    app.job("Sync", queue="sync", priority="low")(lambda: None)
-    with pytest.raises(ConfigError, match=rf"\[echo\] queue: {echo} is a queue of this process"):
-        app.runner.plan()
-
-
-def test_an_echo_queue_with_a_handler_in_this_process_is_refused() -> None:
-    app = App()
-    app.use(Config(broker="memory://echo_loop", sections=(EchoConfig(queue="mail"),)))
-    app.process("mail", lambda message: None, 1)
-    with pytest.raises(ConfigError, match=r"\[echo\] queue: mail is a queue of this process"):
-        app.runner.plan()

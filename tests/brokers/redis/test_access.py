@@ -34,7 +34,6 @@ from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.outcome import Retry
 from goworkers_py.features.batches.batch import Membership, NewBatch
 from goworkers_py.features.batches.contract import Batches
-from goworkers_py.features.for_ruby.options import EchoConfig
 
 ADMIN, ADMIN_PASSWORD = "admin", "of-the-admin"
 ONLY_FOR_SPEED = {"lpos", "lset", "sscan", "publish", "subscribe", "unsubscribe"}
@@ -133,11 +132,6 @@ def test_redis_6_2_takes_the_documented_rules_and_does_everything_under_them() -
         told = everything(walled)
         assert walled.denied() <= {"client"}  # 6.2 does not say that `client setinfo` was refused
         assert not [answer for answer in told.values() if isinstance(answer, Exception)]
-
-
-def test_the_locks_of_ruby_need_a_pattern_of_keys_only_where_they_are_freed_here() -> None:
-    assert "~uniquejobs:*" in access.rules(Config(sections=(EchoConfig(locks="native"),)))
-    assert "~uniquejobs:*" not in access.rules(Config())
 
 
 # --- without one of them

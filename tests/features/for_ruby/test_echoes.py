@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from goworkers_py.api.app import App
+from goworkers_py.brokers.redis.server import access
 from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.core.effect import PushJobs
 from goworkers_py.core.errors import ConfigError
@@ -125,3 +127,25 @@ def test_no_job_has_an_echo_unless_a_queue_is_named() -> None:
 def test_a_process_does_not_work_the_queue_of_its_echoes() -> None:
     with pytest.raises(ConfigError, match="mail is a queue of this process"):
         Config(queues=(QueueConfig("mail"),), sections=(EchoConfig("mail"),))
+
+
+@pytest.mark.parametrize("echo", ["sync", "sync@high"])
+def test_an_echo_queue_that_the_code_makes_this_process_work_is_refused(echo: str) -> None:
+    app = App()
+    app.use(Config(broker="memory://echo_loop", sections=(EchoConfig(queue=echo),)))
+    app.job("Sync", queue="sync", priority="low")(lambda: None)
+    with pytest.raises(ConfigError, match=rf"\[echo\] queue: {echo} is a queue of this process"):
+        app.runner.plan()
+
+
+def test_an_echo_queue_with_a_handler_in_this_process_is_refused() -> None:
+    app = App()
+    app.use(Config(broker="memory://echo_loop", sections=(EchoConfig(queue="mail"),)))
+    app.process("mail", lambda message: None, 1)
+    with pytest.raises(ConfigError, match=r"\[echo\] queue: mail is a queue of this process"):
+        app.runner.plan()
+
+
+def test_the_locks_of_ruby_need_a_pattern_of_keys_only_where_they_are_freed_here() -> None:
+    assert "~uniquejobs:*" in access.rules(Config(sections=(EchoConfig(locks="native"),)))
+    assert "~uniquejobs:*" not in access.rules(Config())
