@@ -70,15 +70,28 @@ from __future__ import annotations
     __slots__ = ()
 '''
 
+_QUEUE_OPTIONS = '''\
+"""The options of queues that features have. `make reference` writes this file out of the entries in `features`."""
+
+from __future__ import annotations
+
+{imports}
+
+
+class FeatureQueueOptions({options}):
+    __slots__ = ()
+'''
+
 
 def modules(root: Path) -> Mapping[str, str]:
     """By their paths."""
     folder = root / "goworkers_py/features"
-    options, of_code, of_push, verbs, parts, of_job = (
+    options, of_code, of_push, verbs, parts, of_job, of_queues = (
         [*_named(folder, member, file)]
         for member, file in (
             ("options", "job_options"), ("options_of_code", "job_options"), ("options_of_push", "job_options"),
             ("verbs", "admin"), ("message", "message"), ("job", "job"),
+            ("queue_options", "options"),
         )
     )  # fmt: skip
     return {
@@ -96,6 +109,9 @@ def modules(root: Path) -> Mapping[str, str]:
         ),
         "goworkers_py/features/job_parts.py": _JOB_PARTS.format(
             imports=_imports("job", of_job), parts=", ".join(name for _, name in of_job)
+        ),
+        "goworkers_py/features/queue_options.py": _QUEUE_OPTIONS.format(
+            imports=_imports("options", of_queues), options=", ".join(name for _, name in of_queues)
         ),
     }
 

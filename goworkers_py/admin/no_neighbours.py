@@ -19,12 +19,6 @@ class NoNeighbours(Neighbours):
     def take_over(self, process: str) -> Iterator[int]:
         return iter(())
 
-    def plain_leftovers(self, pattern: str) -> dict[str, int]:
-        return {}
-
-    def take_back(self, held: str, name: str) -> Iterator[int]:
-        return iter(())
-
     def lives(self, process: str) -> bool:
         return False
 

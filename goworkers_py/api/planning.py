@@ -27,10 +27,9 @@ def plan_of(declared: Declarations, config: Config) -> Plan:
     registry = declared.registry.without_handlers() if config.partition else declared.registry
     queues = _queues_to_run(declared, config)
     for queue in queues:
-        if queue.list_:
-            from goworkers_py.features.plain_lists.plain_queues import plain_handler
-
-            registry.handle(queue.name, *plain_handler(queue, registry))
+        of_features = (feature.handler_of(queue, registry) for feature in FEATURES)
+        if (found := next(filter(None, of_features), None)) is not None:
+            registry.handle(queue.name, *found)
         elif queue.handler:
             registry.handle(queue.name, resolve(queue.handler, f"[queue:{queue.name}] handler"))
     levels = Levels(queues, registry)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import click
 
@@ -17,9 +17,11 @@ from goworkers_py.brokers.contracts.recoverable import Recovered
 from goworkers_py.cli.base import FAILED, connected, fail
 from goworkers_py.cli.listing import JOB, list_rows
 from goworkers_py.cli.noting import noted
+from goworkers_py.cli.recovery_flag import tell_recovered
 from goworkers_py.cli.selection import as_json, confirm, limit, tell, yes
 from goworkers_py.cli.tables import when
 from goworkers_py.core.escaping import one_line
+from goworkers_py.features import BY_NAME
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.runtime.recovering.recoverer import judge_by, recovering
 from goworkers_py.wire.message import describe_job
@@ -55,16 +57,10 @@ def inprogress(app: App, limit: int, as_json: bool) -> None:
     metavar="PROCESS",
     help="recover the jobs of this go-workers process instead, after it has ended",
 )
-@click.option(
-    "--plain",
-    "plain_queue",
-    metavar="QUEUE",
-    help="take back the bodies of other consumers of this plain list instead, after they have ended",
-)
 @yes
 @as_json
 @connected
-def recover(app: App, go_process: str | None, plain_queue: str | None, yes: bool, as_json: bool) -> None:
+def recover(app: App, go_process: str | None, yes: bool, as_json: bool, **others: str | None) -> None:
     """Puts the jobs of dead processes back into their queues now. Live processes do so by themselves before long.
 
     A job that has killed its processes too often goes to the dead set. The application is not imported, so its on_death
@@ -73,9 +69,10 @@ def recover(app: App, go_process: str | None, plain_queue: str | None, yes: bool
     if go_process is not None:
         _take_over(app.inspector, go_process, yes, as_json)
         return
-    if plain_queue is not None:
-        _take_back(app, plain_queue, yes, as_json)
-        return
+    for other in _OF_FEATURES:
+        if (value := others[other.flag.name or ""]) is not None:
+            other.recover(app, value, yes, as_json)
+            return
     app.broker.require(Capability.LEASES)
     _wait_for_beats(app.inspector, app.timing.await_beat_s)
     wall, count = app.clock.wall, 0
@@ -86,6 +83,10 @@ def recover(app: App, go_process: str | None, plain_queue: str | None, yes: bool
             change.add(1)
             count += 1
     tell(Changed(count), "recovered", as_json)
+
+
+_OF_FEATURES = [flag for feature in BY_NAME for flag in feature.flags_of_recovery()]
+recover.params[1:1] = [other.flag for other in _OF_FEATURES]
 
 
 def _wait_for_beats(inspector: Inspector, seconds: float) -> None:
@@ -117,34 +118,4 @@ def _take_over(inspector: Inspector, process: str, yes: bool, as_json: bool) -> 
     if neighbours.lives(process):
         fail(f"process {process} of go-workers is alive: its jobs would run twice; stop it first", FAILED)
     confirm(f"recover {counted(jobs)}, which run twice if process {process} of go-workers has not ended", yes)
-    _tell_recovered(inspector, f"process {process} of go-workers", neighbours.take_over(process), as_json)
-
-
-def _take_back(app: App, name: str, yes: bool, as_json: bool) -> None:
-    """The consumers of another program have no leases: only people know that they have ended."""
-    queue = next((queue for queue in app.config.queues if queue.name == name), None)
-    if queue is None or not queue.list_ or not queue.in_progress:
-        fail(
-            f"queue {name} has no lists of other consumers: set format = plain, list and in_progress = demo.doing{{n}} "
-            f"in [queue:{name}], and name the file with -c", FAILED,
-        )  # fmt: skip
-    neighbours = app.inspector.neighbours
-    found = neighbours.plain_leftovers(queue.in_progress)
-    if not found:
-        fail(f"no list {queue.in_progress} holds a body", FAILED)
-    lists = ", ".join(f"{key} ({size})" for key, size in found.items())
-    confirm(
-        f"take {counted(sum(found.values()))} of {lists} back into {queue.list_}, which run twice if a consumer of "
-        "these lists has not ended", yes,
-    )  # fmt: skip
-    moved = (number for key in found for number in neighbours.take_back(key, queue.list_))
-    _tell_recovered(app.inspector, f"queue {name}", moved, as_json)
-
-
-def _tell_recovered(inspector: Inspector, what: str, moved: Iterable[int], as_json: bool) -> None:
-    total = 0
-    with noted(inspector, what) as change:
-        for number in moved:
-            change.add(number)
-            total += number
-    tell(Changed(total), "recovered", as_json)
+    tell_recovered(inspector, f"process {process} of go-workers", neighbours.take_over(process), as_json)

@@ -48,8 +48,10 @@ def option(
 
 
 def options_of(section: type[Any]) -> dict[str, dataclasses.Field[Any]]:
-    """The rows of a section's table."""
-    return {_name_of(row): row for row in dataclasses.fields(section) if "parse" in row.metadata}
+    """The rows of a section's table. Those of features, which it inherits, stand last."""
+    rows = {_name_of(row): row for row in dataclasses.fields(section) if "parse" in row.metadata}
+    own = {name: row for name, row in rows.items() if row.name in section.__annotations__}
+    return {**own, **rows}
 
 
 def _name_of(row: dataclasses.Field[Any]) -> str:

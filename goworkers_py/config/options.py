@@ -30,7 +30,6 @@ from goworkers_py.config.parsers import (
     words,
     yes_or_no,
 )
-from goworkers_py.config.queue_options import PLAIN as PLAIN
 from goworkers_py.config.queue_options import SERIAL as SERIAL
 from goworkers_py.config.queue_options import PoolConfig as PoolConfig
 from goworkers_py.config.queue_options import QueueConfig as QueueConfig

@@ -5,13 +5,13 @@ from __future__ import annotations
 from goworkers_py.config.option_rows import option
 from goworkers_py.config.parsers import auto_or, one_of, order, shares, text, whole, words, yes_or_no
 from goworkers_py.core.values import dataclass
+from goworkers_py.features.queue_options import FeatureQueueOptions
 
 SERIAL = "serial"  # the mode of a queue
-PLAIN = "plain"  # the format of a queue
 
 
 @dataclass(frozen=True, slots=True)
-class QueueConfig:
+class QueueConfig(FeatureQueueOptions):
     """A section [queue:NAME]."""
 
     name: str
@@ -35,22 +35,9 @@ class QueueConfig:
         one_of("threads", SERIAL),
         "threads, or serial: one thread fetches, runs and settles the jobs of this queue in order",
     )
-    format: str = option(
-        "sidekiq",
-        one_of("sidekiq", PLAIN),
-        "sidekiq, or plain: other programs push bare bodies to `list`, see docs/plain-lists.md",
-    )
-    list_: str = option(
-        "",
-        text,
-        "for format = plain: list in Redis, or queue in RabbitMQ, with the bodies; empty: that of this name",
-    )
-    in_progress: str = option(
-        "", text, "for format = plain: the lists of the other program's consumers, such as demo.doing{n}; empty: none"
-    )
-    codec: str = option(
-        "", text, "for format = plain: json, text, bytes, msgpack or module:Class; empty: by content type, else json"
-    )
+    # No option: the list or queue of the broker in which other programs leave bare bodies for this queue, see
+    # `core.levels`; empty: there is none.
+    bare_list: str = ""
 
 
 @dataclass(frozen=True, slots=True)

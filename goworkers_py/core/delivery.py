@@ -26,7 +26,7 @@ class Delivery:
     stage = FETCHED
     begun_at = 0.0  # epoch seconds by the server's clock; set by the worker that begins the job
     receipt: Any = None  # only the broker reads it
-    properties: Any = None  # set by the broker: what a message of plain format says beside its body, for its reader
+    properties: Any = None  # set by the broker: what the message of a bare body says beside it, for its reader
     message: Any = None  # the parsed payload; set by the worker that begins the job
     # Features keep values of the run here, by their names. The worker that begins the job replaces it as a whole.
     of_features: Mapping[str, Any] = MappingProxyType({})

@@ -1,8 +1,8 @@
 """The levels of a queue with priorities: `mail@high`, `mail` and `mail@low`, which are queues as all others are.
 
-A queue of plain format has a level for its list, into which other programs push bare bodies: `mail@plain:demo.prepare`
-is the list `demo.prepare`, or the queue of that name in RabbitMQ. The name says it all, so that every
-process can recover bodies, whatever its configuration.
+A queue may have one more level, for a list into which other programs push bare bodies, which are no payloads:
+`mail@plain:demo.prepare` is the list `demo.prepare`, or the queue of that name in RabbitMQ. The name says it all, so
+that every process can recover bodies, whatever its configuration. A bare body is tied to nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from goworkers_py.core.errors import ArgumentError
 
 Priority = Literal["high", "normal", "low"]
 
-PLAIN = "@plain:"
+BARE = "@plain:"
 _SUFFIXES = ("@high", "@low")
 
 
@@ -25,19 +25,19 @@ def levels_of(queue: str) -> tuple[str, str, str]:
 
 def base_of(queue: str) -> str:
     """The queue of which this one is a level: `mail` for `mail@high`, and for `mail`."""
-    if PLAIN in queue:
-        return queue.partition(PLAIN)[0] or queue
+    if BARE in queue:
+        return queue.partition(BARE)[0] or queue
     return queue.rpartition("@")[0] or queue if queue.endswith(_SUFFIXES) else queue
 
 
-def plain_level(queue: str, name: str) -> str:
+def bare_level(queue: str, name: str) -> str:
     """The level of a queue for the list of this name."""
-    return f"{queue}{PLAIN}{name}"
+    return f"{queue}{BARE}{name}"
 
 
-def plain_list_of(queue: str) -> str:
+def bare_list_of(queue: str) -> str:
     """The list whose bodies this level of a queue holds; empty for every other queue."""
-    return queue.partition(PLAIN)[2] if PLAIN in queue else ""
+    return queue.partition(BARE)[2] if BARE in queue else ""
 
 
 def level_of(queue: str, priority: Priority | None) -> str:

@@ -29,14 +29,16 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.cli.base import LocalSettings
+    from goworkers_py.cli.recovery_flag import RecoveryFlag
+    from goworkers_py.config.job_options import CodeOptions
     from goworkers_py.config.option_rows import FeatureSection
-    from goworkers_py.config.options import Config
+    from goworkers_py.config.options import Config, QueueConfig
     from goworkers_py.core.effect import Effect, Push, Tie
     from goworkers_py.core.job_state import StateWord
     from goworkers_py.core.line_owner import LineOwner
     from goworkers_py.features.in_process import InProcess, Recovering, WorkerProcess
     from goworkers_py.policy.consequences import JobMove
-    from goworkers_py.policy.registry import Registry
+    from goworkers_py.policy.registry import QueueHandler, Registry
     from goworkers_py.runtime.daemon import AnyLauncher, Daemon, PartitionWork
     from goworkers_py.runtime.plan import Plan
     from goworkers_py.runtime.service import Service
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from goworkers_py.web.site.table import FeaturePages
     from goworkers_py.wire.job_record import JobRecord
     from goworkers_py.wire.message import Message
+    from goworkers_py.wire.properties import Properties
 
 
 # The effects of a move that people make, of the payload and the new state.
@@ -67,13 +70,14 @@ class Feature:
     name: ClassVar[str]  # of its folder
 
     # --- what type checkers must see. `make reference` writes it into `features.job_options`, `features.job_parts`,
-    # `features.verbs` and `features.message_parts`.
+    # `features.queue_options`, `features.verbs` and `features.message_parts`.
 
     options: ClassVar[str] = ""  # the name of the class in its `job_options.py`; empty: it has no such options
     options_of_code: ClassVar[str] = ""  # of options that only the job's own code may give
     options_of_push: ClassVar[str] = ""  # of options that only a push may give
     job: ClassVar[str] = ""  # the name of the class of a job's methods in its `job.py`
     verbs: ClassVar[str] = ""  # the name of the class of the inspector's verbs in its `admin.py`
+    queue_options: ClassVar[str] = ""  # that of its options in sections [queue:NAME], in its `options.py`
     message: ClassVar[str] = ""  # the name of the class of a message's properties in its `message.py`
     # The needs that this feature gives to jobs, each with the first release that knows it, see `wire.needs`.
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({})
@@ -100,6 +104,22 @@ class Feature:
     def summary(self, plans: Sequence[Plan]) -> Iterator[str]:
         """Lines about these plans, for people who check a configuration. Raises ConfigError, too."""
         return iter(())
+
+    # --- queues
+
+    def checked_queue(self, queue: QueueConfig, place: str) -> QueueConfig:
+        """The queue of a section [queue:NAME], with what follows from the options of this feature. Raises ConfigError
+        for options that do not go together."""
+        return queue
+
+    def handler_of(self, queue: QueueConfig, registry: Registry) -> tuple[QueueHandler, CodeOptions] | None:
+        """What runs every job of a queue that is the business of this feature, and the options for these jobs."""
+        return None
+
+    def job_of_body(self, body: bytes, queue: str, at: float, properties: Properties | None) -> bytes | None:
+        """The payload of the job that a bare body of another program is. `at`: when it was fetched, as payloads have
+        it. `properties`: what the program has said beside the body. None: this feature reads no bodies."""
+        return None
 
     # --- jobs of a class
 
@@ -284,6 +304,10 @@ class Feature:
     def changes_of_copy(self, first: Message, now: float) -> Mapping[str, Any]:
         """Changes of the fields of a job that people push again now: what is not as in the first one."""
         return {}
+
+    def flags_of_recovery(self) -> Collection[RecoveryFlag]:
+        """Flags of the command `recover`."""
+        return ()
 
     def flags_of_push(self) -> Collection[click.Option]:
         """Flags of the command `enqueue`, each with the name of an option of a push."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from goworkers_py.features.expiry.message import ExpiringMessage
+from goworkers_py.features.plain_lists.message import BodyMessage
 
 
-class FeatureMessage(ExpiringMessage):
+class FeatureMessage(ExpiringMessage, BodyMessage):
     __slots__ = ()

@@ -8,7 +8,7 @@ from itertools import chain
 
 from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.errors import ConfigError
-from goworkers_py.core.levels import base_of, levels_of, plain_level
+from goworkers_py.core.levels import bare_level, base_of, levels_of
 from goworkers_py.policy.registry import Registry
 
 
@@ -18,7 +18,7 @@ class Levels:
         self._named = {queue.name for queue in queues}
         by_code = registry.with_priorities()
         self._with_levels = self._named & ({queue.name for queue in queues if queue.priorities} | by_code.keys())
-        self._lists = {queue.name: queue.list_ for queue in queues if queue.list_}
+        self._lists = {queue.name: queue.bare_list for queue in queues if queue.bare_list}
         for queue in queues:
             if queue.priorities is False and queue.name in by_code:
                 raise ConfigError(
@@ -43,7 +43,7 @@ class Levels:
 
     def of(self, queue: str) -> Sequence[str]:
         levels = levels_of(queue) if queue in self._with_levels else (queue,)
-        return (*levels, plain_level(queue, self._lists[queue])) if queue in self._lists else levels
+        return (*levels, bare_level(queue, self._lists[queue])) if queue in self._lists else levels
 
     def pool(self, pool: PoolConfig) -> PoolConfig:
         """The pool with the levels of its queues."""

@@ -18,9 +18,9 @@ from typing import Any
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import PoisonPill, UnreadablePayload
-from goworkers_py.core.levels import base_of, plain_list_of
+from goworkers_py.core.levels import bare_list_of, base_of
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.plain_lists.payload import wrapped
+from goworkers_py.policy.bodies import job_of_body
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import failure_fields
 from goworkers_py.wire.message import Message, Timestamps, epoch, jid_where_missing, whole_number
@@ -109,7 +109,7 @@ class PoisonPolicy:
             return RecoveryDecision(raw)
 
     def _judge(self, raw: bytes, queue: str, dead_owner: str, begun: bool, alone: str, now: float) -> RecoveryDecision:
-        if plain_list_of(queue):
+        if bare_list_of(queue):
             return self._judge_body(raw, queue, begun and not alone, now)
         try:
             message = Message(raw, queue)
@@ -128,11 +128,11 @@ class PoisonPolicy:
         return RecoveryDecision(_Record(count, record.since).put_into(message))
 
     def _judge_body(self, body: bytes, queue: str, begun: bool, now: float) -> RecoveryDecision:
-        """A body of a plain list cannot count deaths. One that was begun becomes a job, which can."""
+        """A bare body cannot count deaths. One that was begun becomes a job, which can."""
         if not begun or not self.limit:
             return RecoveryDecision(body)
         name = base_of(queue)
-        message = Message(wrapped(body, name, self.timestamps.write(now)), name)
+        message = Message(job_of_body(body, name, self.timestamps.write(now)), name)
         return RecoveryDecision(_Record(1, now).put_into(message), queue=name)
 
     def _deaths_beyond_suspicion(self, message: Message) -> int:

@@ -13,7 +13,7 @@ from goworkers_py.core.command import Obey
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.fence import Term
 from goworkers_py.core.home import RunHome
-from goworkers_py.core.levels import base_of, plain_list_of
+from goworkers_py.core.levels import bare_list_of, base_of
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.features import FEATURES
 from goworkers_py.features.in_process import InProcess, StandIn, WorkerProcess
@@ -247,10 +247,10 @@ def lane_of(
     needs = Needs(Timestamps(plan.config.timestamps), shared.clock.wall)
     net = Net(_retry_policy(plan), plan.registry, plan.handlers, run_stats, shared.clock.at_latest)
     read = None
-    if plain_list_of(queue):
-        from goworkers_py.features.plain_lists.run import PlainReader
+    if bare_list_of(queue):
+        from goworkers_py.policy.bodies import reader_of_bodies
 
-        read = PlainReader(shared.clock.wall, Timestamps(plan.config.timestamps))
+        read = reader_of_bodies(queue, shared.clock.wall, Timestamps(plan.config.timestamps))
     guard = Guard(chain_around(resumes), net, needs, shared.quarantine, runs, stand_ins, read)
     return Lane(queue, guard, run_stats, plan.config.home)
 

@@ -11,12 +11,11 @@ import simplejson
 
 from goworkers_py.core import machine
 from goworkers_py.core.errors import UnreadablePayload
-from goworkers_py.core.levels import plain_list_of
+from goworkers_py.core.levels import bare_list_of
 from goworkers_py.features.batches.joining import Join, JoinedBatch
 from goworkers_py.features.batches.payload import batch_of
 from goworkers_py.features.message_parts import FeatureMessage
 from goworkers_py.wire import payload
-from goworkers_py.wire.properties import Properties
 
 if TYPE_CHECKING:
     from goworkers_py.core.cancel_request import CancelRequest
@@ -129,13 +128,6 @@ class Message(FeatureMessage):
         self.fields["kwargs"] = kwargs
 
     @property
-    def properties(self) -> Properties | None:
-        """Everything that another program has said beside the body of its message in RabbitMQ, such as
-        `workers.current_message().properties.headers` and `.reply_to`. A retry has them too. None for a job, and for a
-        body from a list of Redis."""
-        return Properties.of(self.fields)
-
-    @property
     def retry_count(self) -> int | None:
         """How many retries have failed: None before the first failure, 0 after the first failure."""
         return whole_number(self.fields.get("retry_count"))
@@ -206,8 +198,8 @@ reset_current = _current.reset
 
 
 def describe_job(raw: bytes, queue: str) -> str:
-    """Class, jid and queue of a payload, for log lines. A body of plain format has neither class nor jid."""
-    if plain_list_of(queue):
+    """Class, jid and queue of a payload, for log lines. A bare body has neither class nor jid."""
+    if bare_list_of(queue):
         return f"a body queue={queue}"
     try:
         message = Message(raw, queue)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from importlib import import_module
 
 import click
@@ -17,6 +18,7 @@ from goworkers_py.config.option_rows import NamedSection
 from goworkers_py.features import FEATURES, NAMES, job_options
 from goworkers_py.features.feature import Feature
 from goworkers_py.features.message_parts import FeatureMessage
+from goworkers_py.features.queue_options import FeatureQueueOptions
 from goworkers_py.features.verbs import FeatureVerbs
 from goworkers_py.observe.health_report import merged
 from goworkers_py.web.gauges import OfProcesses
@@ -108,10 +110,11 @@ def test_each_class_of_an_entry_is_in_the_module_that_type_checkers_read(feature
         (feature.options_of_code, "job_options", job_options.FeatureOptionsOfCode.__annotations__),
         (feature.verbs, "admin", dir(FeatureVerbs)),
         (feature.message, "message", dir(FeatureMessage)),
+        (feature.queue_options, "options", [field.name for field in dataclasses.fields(FeatureQueueOptions)]),
     ):
         if member:
             kind = getattr(import_module(f"goworkers_py.features.{feature.name}.{together}"), member)
-            own = kind.__annotations__ if together == "job_options" else vars(kind)
+            own = kind.__annotations__ if together in ("job_options", "options") else vars(kind)
             assert {*own} <= {*bases, "__module__", "__firstlineno__"}, "run: make reference"
 
 

@@ -12,7 +12,7 @@ from goworkers_py.policy.registry import JobSpec, Registry
 
 PLAIN = QueueConfig(name="plain")
 MAIL = QueueConfig(name="mail", priorities=True)
-ORDERS = QueueConfig(name="orders", list_="demo")
+ORDERS = QueueConfig(name="orders", bare_list="demo")
 
 
 @pytest.fixture

@@ -52,6 +52,8 @@ OF_COMMANDS = {"features.feature"} | {
     for name in FEATURES
     if f"features.{name}.commands" in MODULES
     for part in ("commands", "feature")
+    # A flag of a command of the engine is more than a parameter of click.
+    if (name, part) != ("plain_lists", "feature")
 }
 
 

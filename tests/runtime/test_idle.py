@@ -57,7 +57,7 @@ def delay_queue(url: str) -> Iterator[None]:
 PROGRAMS = [
     pytest.param(receiver, id="receiver"),
     pytest.param(lambda url: receiver(url, mode="serial", concurrency=1), id="serial"),
-    pytest.param(lambda url: receiver(url, list_="mail.prepare", in_progress="mail.doing{n}"), id="plain list"),
+    pytest.param(lambda url: receiver(url, bare_list="mail.prepare", in_progress="mail.doing{n}"), id="plain list"),
     pytest.param(daemon, id="daemon"),
     pytest.param(delay_queue, id="delay queue"),
 ]

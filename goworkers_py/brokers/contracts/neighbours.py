@@ -21,13 +21,6 @@ class Neighbours(Protocol):
         a process that has ended: a living one would run the same jobs.
         """
 
-    def plain_leftovers(self, pattern: str) -> dict[str, int]:
-        """The lists of the consumers of a plain list that hold bodies, by their keys, with their sizes, whether the
-        consumers live or not. `pattern` has `{n}` where they have their number: `demo.doing{n}`."""
-
-    def take_back(self, held: str, name: str) -> Iterator[int]:
-        """Moves the bodies of one such list to the back of the list `name`, as `take_over` does."""
-
     def lives(self, process: str) -> bool:
         """True when that process of go-workers is known to live; False also when nothing is known."""
 

@@ -42,7 +42,7 @@ class DisqueBroker(Broker):
 
 
 def _address_in(config: Config) -> Address:
-    if (plain := next((queue.name for queue in config.queues if queue.list_), None)) is not None:
+    if (plain := next((queue.name for queue in config.queues if queue.bare_list), None)) is not None:
         raise ConfigError(f"[queue:{plain}] format = plain: Disque has no such queues; Redis and RabbitMQ have")
     try:
         return read_address(address_of(config))

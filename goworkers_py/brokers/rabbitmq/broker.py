@@ -9,7 +9,7 @@ from goworkers_py.brokers.broker import Broker, Capability, Reliability
 from goworkers_py.brokers.rabbitmq.names import Names
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerRefused, ConfigError
-from goworkers_py.core.levels import plain_level
+from goworkers_py.core.levels import bare_level
 
 if TYPE_CHECKING:
     from goworkers_py.brokers.rabbitmq.transport import RabbitTransport
@@ -51,11 +51,11 @@ class RabbitBroker(Broker):
 def _names(config: Config) -> Names:
     names = Names(config.namespace, (config.dead_max_jobs, config.dead_timeout), config.poison_window)
     names.one_consumer = config.standby
-    names.plain = {queue.name: queue.list_ for queue in config.queues if queue.list_}
+    names.bare_lists = {queue.name: queue.bare_list for queue in config.queues if queue.bare_list}
     for queue in config.queues:
         try:
             names.of(queue.name)
-            names.of(plain_level(queue.name, queue.list_))
+            names.of(bare_level(queue.name, queue.bare_list))
         except BrokerRefused as error:
             raise ConfigError(f"a queue has a name that RabbitMQ cannot have: {error}") from None
     return names

@@ -35,7 +35,7 @@ from goworkers_py.brokers.rabbitmq.translation import is_own_close, translated
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
-from goworkers_py.core.levels import plain_list_of
+from goworkers_py.core.levels import bare_list_of
 
 log = logging.getLogger(__name__)
 
@@ -61,8 +61,8 @@ class Flow:
         """It takes the place of a former one, and has the jobs that came over the connection and that nobody has
         taken."""
         self.connection, self.queue = connection, queue
-        self.is_foreign = bool(plain_list_of(queue))  # other programs publish to it
-        self.name = plain_list_of(queue) or queue  # for people
+        self.is_foreign = bool(bare_list_of(queue))  # other programs publish to it
+        self.name = bare_list_of(queue) or queue  # for people
         inherits = former is not None and former.connection is connection
         self.inbox: deque[Received] = former.inbox if former is not None and inherits else deque()
         # Deliveries that were handed out and not settled, by tag. The fetcher's thread adds, the settler's removes:
@@ -106,8 +106,8 @@ class Flow:
         return self.is_lost or self.is_cancelled or self.connection.error is not None
 
 
-# The flow and the delivery tag, the body, and what the message says: its id, its headers (the Properties of a body of
-# plain format), and whether it was delivered before.
+# The flow and the delivery tag, the body, and what the message says: its id, its headers (the Properties of a bare
+# body), and whether it was delivered before.
 Received = tuple[Flow, int, bytes, str, Any, bool]
 # Of a flow: the deliveries that are done, and those that go back to the front of their queue, the last of them first.
 Finished = tuple[Flow, Sequence[int], Sequence[int]]
@@ -117,7 +117,7 @@ class ConsumingConnection(RabbitConnection):
     def __init__(self, parameters: Any, names: Names, bell: machine.SimpleQueue[bool]) -> None:
         """`bell` gets False when a job comes while `awaited` is set, or the connection or a flow ends."""
         super().__init__(parameters, "consumer")
-        self.connect = ForeignSelectConnection if names.plain else JobSelectConnection
+        self.connect = ForeignSelectConnection if names.bare_lists else JobSelectConnection
         self._names, self._bell = names, bell
         self.awaited = False  # set by the fetcher's thread
         self.version: tuple[int, ...] = ()  # of the server, once it is connected

@@ -17,7 +17,7 @@ from goworkers_py.brokers.rabbitmq.publisher import RabbitPublisher
 from goworkers_py.brokers.rabbitmq.returns import is_held
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
-from goworkers_py.core.levels import plain_list_of
+from goworkers_py.core.levels import bare_list_of
 
 # Headers that a quorum queue sets: how often the job has come back to it, for whatever reason. From RabbitMQ 4.3 on the
 # first one counts some reasons only, and the second one is there.
@@ -69,6 +69,6 @@ def name_marks(delivery: Delivery, headers: Any) -> None:
     """Names the marks of a job that came back often. Not its jid: two jobs may have the same one, or none. A plain body
     has no field for the name, which it needs while it waits for a time."""
     counts = [count for name in RETURNS if isinstance(count := headers.get(name), int)]
-    if max(counts, default=0) >= MARKED_FROM and not plain_list_of(delivery.queue):
+    if max(counts, default=0) >= MARKED_FROM and not bare_list_of(delivery.queue):
         text = f"{delivery.queue}\n{delivery.message_id or None}\n".encode() + delivery.payload
         delivery.mark = hashlib.sha1(text, usedforsecurity=False).hexdigest()

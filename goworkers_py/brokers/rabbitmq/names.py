@@ -9,7 +9,7 @@ RabbitMQ keeps a job where it is until the next queue has it. Of the jobs that a
 only, and the others wait behind them. So when `mail` was deleted, or is full, its jobs wait in `pyworkers.due.mail`,
 behind which no job of another queue waits. When that queue was deleted too, they go to the dead jobs.
 
-A queue of plain format takes its bodies from a queue of other programs. Their other consumers must not get our jobs, so
+A queue may take bare bodies from a queue of other programs. Their other consumers must not get our jobs, so
 the retries of `orders` wait in a queue of their own, `pyworkers.jobs.orders`.
 """
 
@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.core.levels import plain_list_of
+from goworkers_py.core.levels import bare_list_of
 from goworkers_py.core.values import NamedTuple
 
 # AMQP writes the length of a name into one byte.
@@ -60,11 +60,11 @@ class Names:
         # Queues of marks, see `contracts.death_marks`.
         self._runs, self._alone = f"{self._prefix}pyworkers.runs.", f"{self._prefix}pyworkers.alone."
         self.one_consumer = False  # whether RabbitMQ is to give the jobs of a queue to one process at a time
-        self.plain: Mapping[str, str] = {}  # by the queues of plain format: the names of the queues with their bodies
+        self.bare_lists: Mapping[str, str] = {}  # by the queues of ours: the names of the queues with their bare bodies
 
     def of(self, queue: str) -> str:
-        foreign = plain_list_of(queue)  # other programs chose the name: they know of no namespace
-        ours = f"{self._prefix}pyworkers.jobs.{queue}" if queue in self.plain else self._prefix + queue
+        foreign = bare_list_of(queue)  # other programs chose the name: they know of no namespace
+        ours = f"{self._prefix}pyworkers.jobs.{queue}" if queue in self.bare_lists else self._prefix + queue
         name = _checked(foreign or ours)
         if name.startswith("amq.") and not foreign:
             raise BrokerRefused(f"RabbitMQ keeps names that begin with amq. for itself: rename the queue {queue}")
@@ -72,7 +72,7 @@ class Names:
 
     def is_foreign(self, name: str) -> bool:
         """Whether other programs publish to the queue of this name in RabbitMQ."""
-        return name in self.plain.values()
+        return name in self.bare_lists.values()
 
     def delay(self, delay_ms: int) -> str:
         return f"{self.delays}.{delay_ms / 1000:g}s"

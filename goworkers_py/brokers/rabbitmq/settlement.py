@@ -25,9 +25,9 @@ from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import PostJobs, Push, PushJobs
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, UnreadablePayload
-from goworkers_py.core.levels import base_of, plain_list_of
+from goworkers_py.core.levels import bare_list_of, base_of
 from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
-from goworkers_py.features.plain_lists.payload import wrapped
+from goworkers_py.policy.bodies import job_of_body
 from goworkers_py.wire import payload
 
 log = logging.getLogger(__name__)
@@ -294,13 +294,13 @@ def _goes_to_the_front(outcome: Outcome) -> bool:
 
 def _home(delivery: Delivery) -> str:
     """The queue for our own jobs, where the delivery came from a queue of other programs; else its queue."""
-    return base_of(delivery.queue) if plain_list_of(delivery.queue) else delivery.queue
+    return base_of(delivery.queue) if bare_list_of(delivery.queue) else delivery.queue
 
 
 def _as_job(delivery: Delivery) -> bytes:
-    if not plain_list_of(delivery.queue):
+    if not bare_list_of(delivery.queue):
         return delivery.payload
-    return wrapped(delivery.payload, _home(delivery), machine.time(), delivery.properties)
+    return job_of_body(delivery.payload, _home(delivery), machine.time(), delivery.properties)
 
 
 def _queue_of(raw: bytes) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from goworkers_py.brokers.redis.fleet.sidekiq_metric_keys import SidekiqMetricKeys
 from goworkers_py.brokers.redis.server.key_patterns import literally
 from goworkers_py.core import machine
-from goworkers_py.core.levels import PLAIN, plain_list_of
+from goworkers_py.core.levels import BARE, bare_list_of
 
 
 class Keys(SidekiqMetricKeys):
@@ -52,7 +52,7 @@ class Keys(SidekiqMetricKeys):
 
     def queue(self, name: str) -> str:
         """Another program's list has no prefix: its name is the whole key."""
-        return (PLAIN in name and plain_list_of(name)) or self.own_queue(name)
+        return (BARE in name and bare_list_of(name)) or self.own_queue(name)
 
     def own_queue(self, name: str) -> str:
         return f"{self.prefix}queue:{name}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Iterator
 
 from goworkers_py.brokers.contracts.admin import PAGE
@@ -16,7 +15,6 @@ from goworkers_py.brokers.redis.fleet.membership import members
 from goworkers_py.brokers.redis.fleet.owner_entry import read_entries
 from goworkers_py.brokers.redis.fleet.process_list import HEARD_OF_S
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.server.key_patterns import any_between
 from goworkers_py.core import machine
 
 MARK_LIFE_S = 90 * 86_400
@@ -55,21 +53,6 @@ class RedisNeighbours(Neighbours):
             for start in range(0, left.size, PAGE):
                 moves = [("RPOPLPUSH", source, queue)] * min(PAGE, left.size - start)
                 yield sum(moved is not None for moved in self._connections.exchange(moves))
-
-    # --- plain lists
-
-    def plain_leftovers(self, pattern: str) -> dict[str, int]:
-        before, _, after = pattern.partition("{n}")
-        numbered = re.compile(re.escape(before) + r"\d+" + re.escape(after))
-        like = keys_like(self._connections, any_between(before, after))
-        found = sorted(key for key in like if numbered.fullmatch(key))
-        sizes = self._connections.answers([("LLEN", key) for key in found])
-        return {key: size for key, size in zip(found, sizes, strict=True) if size}
-
-    def take_back(self, held: str, name: str) -> Iterator[int]:
-        """The oldest first, with the command by which the consumers take their own back."""
-        for _ in range(0, int(self._connections.call("LLEN", held)), PAGE):
-            yield sum(moved is not None for moved in self._connections.exchange([("RPOPLPUSH", held, name)] * PAGE))
 
     def lives(self, process: str) -> bool:
         """From the heartbeat of go-workers2; a process without one is not known to live. One whose heartbeat has a time

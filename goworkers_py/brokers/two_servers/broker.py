@@ -114,6 +114,6 @@ class StoreLeases(Recoverable):
 
 def _configs(config: Config) -> tuple[Config, Config]:
     """Of the queue service, and of the store, which has no lists of other programs."""
-    in_store = tuple(replace(queue, list_="", in_progress="") for queue in config.queues)
+    in_store = tuple(replace(queue, bare_list="") for queue in config.queues)
     store = replace(config, broker=config.store, store="", broker_password_file="", queues=in_store)
     return replace(config, store=""), store

@@ -3,7 +3,7 @@
 A plain push goes to the queue service. The store takes the jobs that it alone can keep: those that wait for a time, and
 those with an id, a record, a lock, a batch, a group or a limit. When their time has come, they are in the queues of the
 store, where other programs may push jobs too. Each job is settled on the server that it came from; those of the queue
-service as `StoreFirst` says. Bodies of plain format come from the queue service only.
+service as `StoreFirst` says. Bare bodies come from the queue service only.
 
 While the queue service is away, a pool works its queues in the store alone, see `ServiceProbe`. While the store is
 away, nothing is taken: no job could end.
@@ -27,7 +27,7 @@ from goworkers_py.core import machine
 from goworkers_py.core.delivery import FETCHED, Delivery
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, LeaseGone
-from goworkers_py.core.levels import plain_list_of
+from goworkers_py.core.levels import bare_list_of
 from goworkers_py.core.outcome import DONE, REQUEUE, Keep, Outcome
 from goworkers_py.policy.priorities import Ask
 from goworkers_py.wire.message import describe_job
@@ -197,7 +197,7 @@ class TwoServerTransport(Transport):
         return gone
 
     def end_waits(self, queues: Sequence[str]) -> list[Delivery]:
-        in_store = [queue for queue in queues if not plain_list_of(queue)]
+        in_store = [queue for queue in queues if not bare_list_of(queue)]
         taken = _marked(self._stored.end_waits(in_store)) if in_store else []
         if self._probe.away is None:
             try:
@@ -209,7 +209,7 @@ class TwoServerTransport(Transport):
         return taken
 
     def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:
-        if plain_list_of(queue):
+        if bare_list_of(queue):
             return []
         of_store = [delivery for delivery in known if is_stored(delivery)]
         lost = _marked(self._stored.lost_replies(identity, queue, of_store, thorough or queue in self._cut_short))
@@ -280,7 +280,7 @@ def _is_outage(error: BrokerError) -> bool:
 
 def _of_store(asks: Sequence[Ask]) -> list[Ask]:
     """Other programs push their bodies to the queue service: in the store, a list of that name is somebody else's."""
-    return [(queue, most) for queue, most in asks if not plain_list_of(queue)]
+    return [(queue, most) for queue, most in asks if not bare_list_of(queue)]
 
 
 def _marked(of_store: list[Delivery]) -> list[Delivery]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from goworkers_py.config.moments import Delay, after
 from goworkers_py.config.options import SERIAL, QueueConfig
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.core.levels import plain_level
+from goworkers_py.core.levels import bare_level
 from goworkers_py.features.messages.receiver import Receiver
 from goworkers_py.features.messages.typed_message import TypedMessage, type_of
 
@@ -27,9 +27,9 @@ def send(
 ) -> str | None:
     kind = type_of(message)
     partition = _partition(kind, partition_of)
-    plain = next((queue for queue in partition.config.queues if queue.name == kind.channel and queue.list_), None)
+    plain = next((queue for queue in partition.config.queues if queue.name == kind.channel and queue.bare_list), None)
     if plain is not None and delay is None and not options:
-        partition.client.push_body(plain_level(plain.name, plain.list_), message.marshal())
+        partition.client.push_body(bare_level(plain.name, plain.bare_list), message.marshal())
         return None
     if delay is not None:
         if options.get("at") is not None:

@@ -16,10 +16,11 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
+from goworkers_py.features.plain_lists.properties import FIELD, PROPERTIES, V, record_of
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import new_jid
 from goworkers_py.wire.needs import is_version
-from goworkers_py.wire.properties import FIELD, PROPERTIES, Properties, V
+from goworkers_py.wire.properties import Properties
 
 CLASS = "pyworkers.PlainMessage"
 
@@ -30,7 +31,7 @@ def wrapped(body: bytes, queue: str, at: float, properties: Properties | None = 
         form, argument = "text", body.decode("utf-8")
     except UnicodeDecodeError:
         form, argument = "base64", base64.b64encode(body).decode()
-    extra = {} if properties is None else {PROPERTIES: properties.record()}
+    extra = {} if properties is None else {PROPERTIES: record_of(properties)}
     return payload.write(
         {
             "class": CLASS,

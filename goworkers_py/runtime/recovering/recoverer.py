@@ -13,7 +13,7 @@ from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import PoisonPill
 from goworkers_py.core.job_state import StateWord
-from goworkers_py.core.levels import plain_list_of
+from goworkers_py.core.levels import bare_list_of
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.features import FEATURES
 from goworkers_py.features.in_process import Recovering
@@ -110,7 +110,7 @@ def judge_by(poison: PoisonPolicy, parts: Sequence[Recovering], wall: Callable[[
     def judge(found: FoundJob) -> RecoveryDecision:
         raw, queue, owner = found.payload, found.queue, found.owner
         decision = poison.judge(raw, queue, owner, found.begun, found.alone, now=wall())
-        if plain_list_of(queue):
+        if bare_list_of(queue):
             return decision  # a bare body is tied to nothing, whatever names its fields have
         try:
             return tied(decision, found)

@@ -20,7 +20,7 @@ from goworkers_py.core import machine
 from goworkers_py.core.delivery import ENDED, Delivery
 from goworkers_py.core.effect import Effect, PostJobs, PushJobs
 from goworkers_py.core.errors import BrokenOff, BrokerError, BrokerRefused, Fenced, is_no_answer
-from goworkers_py.core.levels import plain_list_of
+from goworkers_py.core.levels import bare_list_of
 from goworkers_py.core.outcome import DONE, KEEP, Dead, Done, Keep, Outcome, Reschedule, Retry
 from goworkers_py.policy.consequences import buried, moved
 from goworkers_py.runtime.pool import Pool
@@ -357,7 +357,7 @@ def simpler_outcomes(delivery: Delivery, outcome: Outcome, error: str) -> Iterat
     # A link of the user may return anything for an effect.
     yield from _with_fewer(outcome, [effect for effect in outcome.effects if getattr(effect, "repeatable", False)])
     raw = _with_error(delivery, error)
-    tied = () if plain_list_of(delivery.queue) else moved(raw, "dead", now=machine.time(), error=error)
+    tied = () if bare_list_of(delivery.queue) else moved(raw, "dead", now=machine.time(), error=error)
     dead = Dead(buried(raw), effects=tied)
     yield dead
     yield from _with_fewer(dead, dead.effects)

@@ -167,7 +167,7 @@ def test_a_wrong_address_is_refused_before_anything_starts(address: str, error: 
 
 
 def test_a_queue_of_plain_format_is_refused() -> None:
-    queue = QueueConfig("orders", format="plain", list_="orders")
+    queue = QueueConfig("orders", format="plain", bare_list="orders")
     with pytest.raises(ConfigError, match=r"\[queue:orders\] format = plain: Disque has no such queues"):
         DisqueBroker.check(Config(broker="disque://host", queues=(queue,)))
 

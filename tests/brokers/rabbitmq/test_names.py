@@ -51,6 +51,6 @@ def test_the_retry_of_a_job_that_names_it_comes_into_the_queue_of_its_delivery(m
 @pytest.mark.parametrize("name", IMPOSSIBLE)
 @pytest.mark.parametrize("plain", [True, False])
 def test_a_daemon_with_it_does_not_start(name: str, plain: bool) -> None:
-    queue = QueueConfig("orders", format="plain", list_=name) if plain else QueueConfig(name)
+    queue = QueueConfig("orders", format="plain", bare_list=name) if plain else QueueConfig(name)
     with pytest.raises(ConfigError, match="a name that RabbitMQ cannot have"):
         RabbitBroker.check(Config(broker="amqp://localhost/", queues=(queue,)))

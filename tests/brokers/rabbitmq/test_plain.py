@@ -30,7 +30,7 @@ JOBS = "pyworkers.jobs.orders"
 
 @pytest.fixture
 def me(rabbit_url: str) -> Iterator[Process]:
-    queue = QueueConfig("orders", format="plain", list_="shop.orders")
+    queue = QueueConfig("orders", format="plain", bare_list="shop.orders")
     one = Process(Config(broker=rabbit_url, namespace="app", queues=(queue,)))
     with closing(one.broker):
         yield one
@@ -104,7 +104,7 @@ def test_a_retry_waits_for_its_time_and_comes_into_the_queue_of_our_jobs(me: Pro
 
 def test_names_of_a_plain_queue() -> None:
     names = Names("app", (1, 1.0))
-    names.plain = {"orders": "orders"}
+    names.bare_lists = {"orders": "orders"}
     assert names.of("orders@plain:orders") == "orders"
     assert names.of("orders") == "app:pyworkers.jobs.orders"
     assert names.of("mail") == "app:mail"

@@ -188,7 +188,7 @@ def test_nothing_else_is_allowed(server: RedisServer, admin: Any, attack: tuple[
 
 
 def test_the_rules_fit_the_configuration(server: RedisServer, admin: Any) -> None:
-    plain = QueueConfig("orders", format="plain", list_="demo.orders")
+    plain = QueueConfig("orders", format="plain", bare_list="demo.orders")
     first, line = access.lines(Config(namespace="a[b", broker="redis://h/3", queues=(plain,)), producer=True)
     assert first.startswith("# for Redis 7")
     keyless = "+client|setname +multi +exec +time +select resetchannels"

@@ -33,7 +33,7 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect, Push, by_place
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.holder import Conflict, How, holder_of
-from goworkers_py.core.levels import plain_list_of
+from goworkers_py.core.levels import bare_list_of
 from goworkers_py.core.outcome import DONE, Done, Keep
 from goworkers_py.policy.priorities import Ask
 from goworkers_py.wire.failure import error_class, error_text
@@ -120,7 +120,7 @@ class RedisTransport(Transport):
         consumer = self._consumers.get(pool)
         if consumer is None:
             for queue in queues:
-                if plain_list_of(queue):
+                if bare_list_of(queue):
                     self._take_up(queue)
             consumer = self._consumers[pool] = self._new_consumer(queues)
         return consumer

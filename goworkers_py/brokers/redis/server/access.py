@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.server.key_patterns import literally
 from goworkers_py.config.cluster_address import is_cluster
-from goworkers_py.config.options import Config, QueueConfig
+from goworkers_py.config.options import Config
 from goworkers_py.core.values import dataclass
 from goworkers_py.features import FEATURES
 
@@ -71,6 +71,10 @@ def _no_probes(keys: Keys) -> list[Probe]:
     return []
 
 
+def _none_named(config: Config) -> tuple[()]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class FeatureAccess:
     """The rules of a feature: a module `access` in its folder gives them."""
@@ -78,6 +82,9 @@ class FeatureAccess:
     rules: Sequence[Rules] = ()
     producer: Sequence[ProducerRight] = ()
     probes: Callable[[Keys], list[Probe]] = _no_probes
+    # Of keys whose names the configuration has, with the namespace: patterns, and the rights of a producer.
+    named_keys: Callable[[Config], Sequence[str]] = _none_named
+    named_pushes: Callable[[Config], Sequence[ProducerRight]] = _none_named
 
 
 # Pushes of each kind.
@@ -119,9 +126,7 @@ def producer_rules(config: Config) -> list[str]:
     rights = [*_PRODUCER, *(right for access in _of_features() for right in access.producer)]
     scripts = ProducerRight("eval evalsha", " ".join(right.patterns for right in rights if right.scripted))
     selectors = [_selector(right, _prefix(config)) for right in (*rights, scripts)]
-    selectors += [
-        _selector(ProducerRight("lpush", literally(queue.list_)), "") for queue in config.queues if queue.list_
-    ]
+    selectors += [_selector(right, "") for access in _of_features() for right in access.named_pushes(config)]
     return [*(f"+{command}" for words in keyless for command in words.split()), _NO_CHANNELS, *selectors]
 
 
@@ -141,12 +146,8 @@ def rules(config: Config) -> list[str]:
     patterns = [f"~{prefix}{pattern}" for rules in wanted for pattern in rules.patterns.split()]
     patterns += [_NO_CHANNELS, *(f"&{prefix}{pattern}" for rules in wanted for pattern in rules.channels.split())]
     commands = [f"+{command}" for rules in wanted for command in rules.commands.split()]
-    lists = [f"~{pattern}" for queue in config.queues for pattern in _of_plain_list(queue) if pattern]
-    return list(dict.fromkeys([*patterns, *lists, *commands]))
-
-
-def _of_plain_list(queue: QueueConfig) -> tuple[str, str]:
-    return queue.list_, queue.in_progress.replace("{n}", "*")
+    named = [f"~{pattern}" for access in _of_features() for pattern in access.named_keys(config)]
+    return list(dict.fromkeys([*patterns, *named, *commands]))
 
 
 def _prefix(config: Config) -> str:

@@ -9,9 +9,9 @@ from goworkers_py.config.job_options import NOTHING_SAID, CodeOptions
 from goworkers_py.config.user_code import resolve
 from goworkers_py.core.errors import ConfigError, UnknownJob
 from goworkers_py.features.messages.payload import TypedBody
+from goworkers_py.features.plain_lists.content import decoded_body, uncompressed
 from goworkers_py.features.plain_lists.payload import body_of
 from goworkers_py.wire.codecs import NAMED, Codec, codec_from
-from goworkers_py.wire.content import decoded_body, uncompressed
 
 if TYPE_CHECKING:
     from goworkers_py.config.options import QueueConfig
@@ -52,7 +52,7 @@ def _decoding(function: Callable[[Any], Any], codec: Codec | None, queue: QueueC
         body = body_of(message.fields)
         if body is None:
             raise UnknownJob(
-                f"queue {queue.name} takes the bodies of {queue.list_} only, and this is a job of class "
+                f"queue {queue.name} takes the bodies of {queue.bare_list} only, and this is a job of class "
                 f"{message.job_class!r}: push it into another queue"
             )
         return function(decoded_body(body, message.properties, codec))

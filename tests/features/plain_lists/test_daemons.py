@@ -53,7 +53,7 @@ def forget() -> None:
 
 def plain(handler: Any = run, codec: str = "", **options: Any) -> QueueConfig:
     name = f"{__name__}:{handler.__name__}" if handler else ""
-    return QueueConfig("demo", concurrency=2, handler=name, format="plain", list_=LIST, codec=codec, **options)
+    return QueueConfig("demo", concurrency=2, handler=name, format="plain", bare_list=LIST, codec=codec, **options)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_killed_process_leaves_its_bodies_to_the_next_one(
             time.sleep(60)
     """
     redis.lpush(LIST, b"a", b"b", b"c")
-    here = str(Path(__file__).parents[2])
+    here = str(Path(__file__).parents[3])
     with Daemon(tmp_path, redis_url, jobs, "-c", "plain.ini", changes={"PYTHONPATH": here}) as daemon:
         daemon.says("ran a")
         assert eventually(lambda: len(in_progress(redis)) == 3 or threads == 1)
@@ -394,7 +394,7 @@ def test_a_wrong_section_says_what_to_write(tmp_path: Path, lines: str, told: st
 def test_a_section_without_a_list_takes_the_bodies_of_the_list_of_its_name(tmp_path: Path) -> None:
     file = tmp_path / "conf.ini"
     file.write_text("[queue:q]\nformat = plain\n[queue:other]\nformat = plain\nlist = demo\n[queue:jobs]\n")
-    assert [(queue.name, queue.list_) for queue in load(file, {}).queues] == [
+    assert [(queue.name, queue.bare_list) for queue in load(file, {}).queues] == [
         ("q", "q"), ("other", "demo"), ("jobs", ""),
     ]  # fmt: skip
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from goworkers_py.core.errors import UnreadableBody
-from goworkers_py.wire import content
+from goworkers_py.features.plain_lists import content
+from goworkers_py.features.plain_lists.content import codec_name, decoded_body, uncompressed
 from goworkers_py.wire.codecs import BytesCodec, JsonCodec
-from goworkers_py.wire.content import codec_name, decoded_body, uncompressed
 from goworkers_py.wire.properties import UNREADABLE, Properties
 
 

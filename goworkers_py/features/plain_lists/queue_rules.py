@@ -1,0 +1,24 @@
+"""Which options of a plain list go together in a section [queue:NAME]."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from goworkers_py.config.queue_options import QueueConfig
+from goworkers_py.core.errors import ConfigError
+from goworkers_py.features.plain_lists.options import PLAIN
+
+
+def with_list(queue: QueueConfig, place: str) -> QueueConfig:
+    """Of plain format, a queue that names no list takes the bodies of the list with its own name."""
+    if queue.format != PLAIN:
+        said = {"list": queue.list_, "in_progress": queue.in_progress, "codec": queue.codec}
+        wrong = [name for name, value in said.items() if value]
+        if wrong:
+            raise ConfigError(f"{place} {wrong[0]}: add format = plain, or leave it out")
+        return queue
+    if queue.priorities:
+        raise ConfigError(f"{place} priorities: bodies of a plain list have none; leave the option out")
+    if queue.in_progress and queue.in_progress.count("{n}") != 1:
+        raise ConfigError(f"{place} in_progress must have {{n}} where the consumers have their number: demo.doing{{n}}")
+    return dataclasses.replace(queue, bare_list=queue.list_ or queue.name)
