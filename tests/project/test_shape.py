@@ -36,6 +36,7 @@ STILL_SPELL: set[str] = set()
 WORDS = {
     "unique_for", "unique_by", "unique_until", "on_conflict", "track", "retain",
     "time_slice", "checkpoint", "iterate",
+    "group_grace", "group_max_delay", "group_max_size", "ended-set",
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@ aggregates a set gets the set's members."""
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
@@ -16,10 +17,9 @@ from goworkers_py.core.outcome import DONE, REQUEUE_LAST, Done, Joined, Outcome,
 from goworkers_py.features.groups.aggregates import NAME, Aggregates, aggregated_in
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.effects import EndMember, EndSet
-from goworkers_py.features.groups.end import AT_ONCE, ends_of, is_ended, member_ends
+from goworkers_py.features.groups.end import AT_ONCE, end_of_set, ends_of, is_ended, member_ends
 from goworkers_py.features.groups.group import Group, GroupMembership
 from goworkers_py.features.groups.job_options import GROUP
-from goworkers_py.features.groups.link import aggregate
 from goworkers_py.features.groups.payload import GroupMember, JobGroup, field_of_set, group_of
 from goworkers_py.features.groups.push import settings_in
 from goworkers_py.features.in_process import InProcess, StandIn, WorkerProcess, never_begins
@@ -183,3 +183,20 @@ class GroupMembers:
         if expires_at is not None and expires_at < self._wall():
             return "expired"
         return self._never_begins(member) or "completed"
+
+
+def aggregate(inner: Run) -> Run:
+    """The link around the function that aggregates a set: its end is that of the members. The pushes of the function
+    are held back; that of the job which runs in the members' place is one of them. They happen in the step in which the
+    set is deleted."""
+
+    def run(message: Message) -> Outcome:
+        outcome = inner(message)
+        found = group_of(message.fields, message.queue)
+        if not isinstance(outcome, Done) or found is None:
+            return outcome
+        members = message.delivery.of_features.get(NAME, ())
+        end = end_of_set(found.group, members, outcome.effects, message.jid)
+        return dataclasses.replace(outcome, effects=(end,))
+
+    return run

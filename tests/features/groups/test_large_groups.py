@@ -21,10 +21,9 @@ from goworkers_py.features.groups import redis as groups
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.end import AT_ONCE
 from goworkers_py.features.groups.group import Group
-from goworkers_py.features.groups.link import aggregate
 from goworkers_py.features.groups.payload import field_of_set, group_of
 from goworkers_py.features.groups.redis_part import entry_of, groups_key, groups_of_key
-from goworkers_py.features.groups.run import GroupMembers
+from goworkers_py.features.groups.run import GroupMembers, aggregate
 from goworkers_py.policy.registry import Registry
 from goworkers_py.wire.message import Message
 
