@@ -81,7 +81,7 @@ class Guard:
         except BaseException as error:
             return self.broken_off(delivery, error)
         outcome: Outcome | None = None
-        # First `message`, then `_alarmed`: the thread of a feature raises its alarm first, and looks for the messages of
+        # First `message`, then `_alarmed`: a feature raises its alarm first, and looks for the messages of
         # running jobs then. So a job that is cancelled just now is found by one of the two.
         delivery.message = message
         message.begun_at = delivery.begun_at
