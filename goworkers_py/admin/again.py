@@ -10,11 +10,9 @@ from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.values import dataclass
 from goworkers_py.features import FEATURES
-from goworkers_py.features.batches.payload import without_batch
-from goworkers_py.features.chains.payload import without_chain
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message, Timestamps, new_jid
-from goworkers_py.wire.needs import FIELD, KWARGS, field_of
+from goworkers_py.wire.needs import FIELD, KWARGS, field_of, without_member
 from goworkers_py.wire.stored_job import StoredJob
 
 # The history of a job, and its ties to others: its batch in Sidekiq Pro, its lock of sidekiq-unique-jobs.
@@ -77,10 +75,10 @@ def _other_arguments(message: Message, args: Sequence[Any] | None, kwargs: Mappi
 
 
 def _without_ties(message: Message, of_key: Collection[str]) -> dict[str, Any]:
-    """The batch of the first job has not counted the new one, and its chain does not know it. `of_key`: the ties whose
-    key other arguments may change."""
-    own = message.get(FIELD)
-    kept = without_chain(without_batch(own))
+    """`of_key`: the ties whose key other arguments may change."""
+    kept = own = message.get(FIELD)
+    for member in (member for feature in FEATURES for member in feature.members_of_one_job):
+        kept = without_member(kept, member)
     if isinstance(kept, dict) and not kept.keys().isdisjoint(of_key):
         kept = {name: value for name, value in kept.items() if name not in of_key}
     return {} if kept is own else {FIELD: kept}

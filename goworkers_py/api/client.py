@@ -18,21 +18,15 @@ from goworkers_py.config.parsers import without_password
 from goworkers_py.config.partitions import settings_of_broker
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.effect import Push
-from goworkers_py.core.errors import ArgumentError, BatchEnded, BrokerError, BrokerUnreachable, DuplicateJob
+from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerRefused, BrokerUnreachable, DuplicateJob
 from goworkers_py.core.push_blocks import blocks_now, holding
 from goworkers_py.features import FEATURES
-from goworkers_py.features.batches.batch import BatchTie
-from goworkers_py.features.batches.contract import Batches
-from goworkers_py.features.batches.joining import joining
-from goworkers_py.features.batches.payload import batch_field
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import current_message
-from goworkers_py.wire.needs import BATCH
 
 if TYPE_CHECKING:
     from goworkers_py.api.client_links import ClientLink
     from goworkers_py.api.push_part import Answer, Publish, PushCall
-    from goworkers_py.features.batches.joining import JoinedBatch
 
 
 class Client:
@@ -90,12 +84,12 @@ class Client:
 
     def push_all(self, asked: PushRequest) -> list[str | None]:
         """Pushes one job for each row, 1,000 in a round trip. All rows are checked before the first is pushed."""
-        return self._push(*self._checked(asked if blocks_now() is None else self._in_its_batch(asked)))
+        return self._push(*self._checked(asked if blocks_now() is None else self._in_blocks(asked)))
 
     def checked_push(self, asked: PushRequest) -> Callable[[], str | None]:
         """Checks a push, and returns the function that makes it: for several pushes of which none may be made if one of
         them is wrong."""
-        checked = self._checked(self._in_its_batch(asked))
+        checked = self._checked(self._in_blocks(asked))
         _, writer, *_ = checked
         self._check_workers([asked.queue], writer.needs)
         return lambda: self._push(*checked)[0]
@@ -119,7 +113,7 @@ class Client:
     ) -> list[str | None]:
         rows, named = asked.rows, "jid" in asked.options.said
         # A client link may add a field or an option that any feature acts on, so all parts take part.
-        calls = [part.begin() for part in (self._writers.parts() if self._links else writer.parts)]
+        calls = [part.begin() for part in (self._writers.parts_beside(writer) if self._links else writer.parts)]
         done: list[str | None] = []
         duplicate: DuplicateJob | None = None  # raised when the other slices are pushed
         for start in range(0, len(rows), writer.slice):
@@ -175,9 +169,8 @@ class Client:
         results = publish(pushes)
         if results.count(Published.PUSHED) == len(pushes):
             return None
-        if Published.REFUSED in results:
-            batch = pushes[results.index(Published.REFUSED)].tie(BatchTie)
-            raise BatchEnded(batch.bid if batch else "")
+        if Published.REFUSED in results:  # by a tie that no feature has given to this push
+            raise BrokerRefused("a push was refused")
         answers: list[Answer] = [True] * len(pushes)
         for call in calls:
             for at, (push, result) in enumerate(zip(pushes, results, strict=True)):
@@ -218,9 +211,9 @@ class Client:
         [jid], pushes = self._slice_at(asked, writer, owns, now, later, 0)
         return None if jid is None else (jid, pushes[0])
 
-    def of_link(self, asked: PushRequest) -> Push:
-        """The push of a link of a chain or a callback of a batch, without `enqueued_at`. It joins no batch and takes
-        no lock."""
+    def of_others(self, asked: PushRequest) -> Push:
+        """The push of a job that something else pushes, without `enqueued_at`: a link of a chain, or a callback of a
+        batch. It is in no block, and takes no lock."""
         job_class, said = asked.job_class, asked.options.said
         require("at" not in said, f"{job_class}: a link of a chain or a callback of a batch takes no `at`")
         check_push(asked)
@@ -233,25 +226,11 @@ class Client:
             raise ArgumentError(f"a client link stopped the push of {job_class}")
         return Push(pushes[0].queue, payload.splice(pushes[0].payload, {}, drop=("enqueued_at",)))
 
-    # --- batches
-
-    @property
-    def joins(self) -> JoinedBatch | None:
-        """The batch that a push joins now."""
-        return joining(self.home, current_message)
-
-    def _in_its_batch(self, asked: PushRequest) -> PushRequest:
-        joined = self.joins
-        if joined is None:
-            return asked
-        self._broker().require_part(Batches)
-        if not joined.own and current_message() is not None and holding(self.home) is not None:
-            raise ArgumentError(
-                "a push inside of atomic happens at the end of the job, when the block of its batch has ended: push "
-                "outside of atomic. The batch of the running job takes it: `with workers.current_message().batch:`"
-            )
-        members = {**asked.members, **batch_field(joined.member)}
-        return asked._replace(members=members, needs=asked.needs | {BATCH}, batch=joined.member.bid)
+    def _in_blocks(self, asked: PushRequest) -> PushRequest:
+        """The push, with the features whose blocks give ties to it."""
+        blocks, run = blocks_now() or {}, current_message()
+        found = frozenset([name for name, block in blocks.items() if block.ties(self.home, run)])
+        return asked._replace(blocks=found) if found else asked
 
     def _check_workers(self, queues: Iterable[str], needs: frozenset[str]) -> None:
         """Only leases say which features workers know."""

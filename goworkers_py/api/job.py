@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from goworkers_py.api.job_writer import check_options
@@ -12,7 +12,6 @@ from goworkers_py.config.job_options import SetOptions, checked
 from goworkers_py.config.moments import Delay, Moment, after
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.chains.payload import CHAIN, as_texts
 from goworkers_py.features.job_parts import FeatureJob
 from goworkers_py.policy.registry import JobSpec
 from goworkers_py.wire.needs import TYPED
@@ -153,15 +152,16 @@ class Job(FeatureJob, Generic[P, R]):
         members: Mapping[str, Any] = NO_MEMBERS,
         needs: Collection[str] = (),
         is_later: bool = False,
+        finish: Callable[[Any], Any] | None = None,
     ) -> Push:
         """The job, without `enqueued_at`, for something else that pushes it. `members` and `needs` are those of the
-        payload's field `pyworkers`."""
+        payload's field `pyworkers`. `finish` makes JSON of an argument in which there is a Placeholder."""
         asked = self._request([args], kwargs, self._complete)
-        if CHAIN in members:
-            kwargs = {name: as_texts(value) for name, value in (asked.kwargs or {}).items()}
-            asked = asked._replace(rows=[[as_texts(arg) for arg in asked.rows[0]]], kwargs=kwargs)
+        if finish is not None:
+            kwargs = {name: finish(value) for name, value in (asked.kwargs or {}).items()}
+            asked = asked._replace(rows=[[finish(arg) for arg in asked.rows[0]]], kwargs=kwargs)
         needs = asked.needs.union(needs)
-        return self.client.of_link(
+        return self.client.of_others(
             asked._replace(members=members, needs=needs, code=None, by_others=True, is_later=is_later)
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -11,10 +11,9 @@ from weakref import WeakKeyDictionary
 from goworkers_py.api.request import require
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core import machine
-from goworkers_py.core.effect import Push
+from goworkers_py.core.effect import Push, ties_of
 from goworkers_py.core.levels import Priority, level_of
 from goworkers_py.features import FEATURES
-from goworkers_py.features.batches.batch import BatchTie
 from goworkers_py.wire import payload
 from goworkers_py.wire.needs import FIELD, KWARGS, field_of
 
@@ -41,23 +40,16 @@ class JobWriter:
     """The fields that all jobs of some pushes share. The jobs differ in their arguments, jids and times, and in what
     the features of their ties add. It does not change, so threads and pushes share it."""
 
-    def __init__(
-        self,
-        fields: dict[str, Any],
-        needs: frozenset[str],
-        ties: Mapping[PushPart, JobTies],
-        batch: str = "",
-    ) -> None:
+    def __init__(self, fields: dict[str, Any], needs: frozenset[str], ties: Mapping[PushPart, JobTies]) -> None:
         """`needs` names the features that the worker must know."""
         self.needs = needs
         self.parts = [*ties]
         self.slice = min([SLICE, *(job_ties.slice for job_ties in ties.values() if job_ties.slice)])
         self._queue: str = fields["queue"]
         self._fields = fields
-        self._ties = [*ties.values()]
+        self._ties = [job_ties for job_ties in ties.values() if job_ties.shared is None]
         self._goals = [job_ties for job_ties in self._ties if job_ties.has_goal]
-        self._batch = (BatchTie(batch),) if batch else ()
-        self._is_tied = bool(ties or batch)
+        self._shared = ties_of(*[job_ties.shared for job_ties in ties.values()])
         # Made at their first use: not by `cached_property`, whose lock another thread may hold in the moment of a fork.
         self._heads = ["", ""]
 
@@ -86,9 +78,7 @@ class JobWriter:
                 raw = f'{head},"args":{args},"jid":{text}{tail}}}'
             else:
                 raw = f'{head},"args":{args},"jid":{text},"{FIELD}":{payload.encode(own)}{tail}}}'
-            ties: tuple[Tie, ...] = ()
-            if self._is_tied:
-                ties = self._ties_of(self._dict(rows[place], chosen, own), at)
+            ties = self._ties_of(self._dict(rows[place], chosen, own), at) if self._ties else self._shared
             jids.append(chosen)
             pushes.append(Push(self._queue, raw.encode(), at, ties=ties))
         return jids, pushes
@@ -139,7 +129,7 @@ class JobWriter:
     def _ties_of(self, job: Mapping[str, Any], at: float | None) -> tuple[Tie, ...]:
         goals = [] if at else [goal for of in self._goals if (goal := of.goal(job)) is not None]
         ties = [tie for of in self._ties if (tie := of.tie(job, bool(goals))) is not None]
-        return (*ties, *self._batch, *goals)
+        return (*ties, *self._shared, *goals)
 
 
 class JobWriters:
@@ -156,7 +146,7 @@ class JobWriters:
     def writer_of(self, asked: PushRequest, pushed_at: float) -> JobWriter:
         """Most pushes are like an earlier one, and get its writer. `pushed_at`: when the jobs come into their queue."""
         options = asked.options
-        if asked.kwargs or asked.members or options.of_one_push:
+        if asked.kwargs or asked.members or asked.blocks or options.of_one_push:
             return self._made(asked, pushed_at)
         kept = self._kept.get(options)
         if kept is None:
@@ -170,13 +160,17 @@ class JobWriters:
             kept[key] = writer
         return writer
 
-    def parts(self) -> list[PushPart]:
-        """The parts of all features."""
-        return [self._part(feature) for feature in FEATURES if feature.push_marks]
+    def parts_beside(self, writer: JobWriter) -> Collection[PushPart]:
+        """The parts of all features that fields can mark, and those of the writer."""
+        return dict.fromkeys([*(self._part(feature) for feature in FEATURES if feature.push_marks), *writer.parts])
 
-    def parts_in(self, fields: Mapping[str, Any]) -> Sequence[PushPart]:
-        """The parts of the features for which these fields or options have a mark."""
-        return [self._part(feature) for feature in FEATURES if not feature.push_marks.isdisjoint(fields)]
+    def parts_in(self, fields: Mapping[str, Any], blocks: Collection[str] = ()) -> Sequence[PushPart]:
+        """The parts of the features for which these fields or options have a mark, and of those of the blocks."""
+        return [
+            self._part(feature)
+            for feature in FEATURES
+            if feature.name in blocks or not feature.push_marks.isdisjoint(fields)
+        ]
 
     def _part(self, feature: Feature) -> PushPart:
         part = self._parts.get(feature.name)
@@ -186,19 +180,21 @@ class JobWriters:
 
     def _made(self, asked: PushRequest, pushed_at: float) -> JobWriter:
         options, job_class, kwargs = asked.options, asked.job_class, asked.kwargs
-        needs = options.needs | asked.needs | ({KWARGS} if kwargs else set())
         queue = asked.queue
         if "priority" in options.said:
             queue = self._level(queue, options.said["priority"])
         fields = _fields(queue, job_class, options.fields_at(pushed_at), kwargs)
+        marks = options.said if asked.code is None else {**asked.code.options, **options.said}
+        parts = self.parts_in(marks, asked.blocks)
+        ties = {part: job_ties for part in parts if (job_ties := part.ties_of(asked)) is not None}
+        needs = options.needs | asked.needs | ({KWARGS} if kwargs else set())
+        needs = needs.union(*[job_ties.needs for job_ties in ties.values()])
         if needs:
             fields[FIELD] = {**field_of(needs), **asked.members}
-        marks = options.said if asked.code is None else {**asked.code.options, **options.said}
-        ties = {part: job_ties for part in self.parts_in(marks) if (job_ties := part.ties_of(asked)) is not None}
         for job_ties in ties.values():
             if job_ties.members:
                 fields[FIELD] |= job_ties.members
-        return JobWriter(fields, needs, ties, asked.batch)
+        return JobWriter(fields, needs, ties)
 
     def _level(self, queue: str, priority: Priority) -> str:
         """The queue of jobs with this priority, which a live process must work."""

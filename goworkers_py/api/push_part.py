@@ -1,7 +1,8 @@
 """The part of a feature for pushes: what it adds to the jobs, and what it makes of the broker's answers.
 
 An entry says by `push_marks` which options of a job are its business. The part of a feature is loaded for the first
-push that has one of them. Other pushes know nothing of it.
+push that has one of them, or that is inside of a block of the feature, see `core.push_blocks`. Other pushes know
+nothing of it.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ class JobTies:
     slice: ClassVar[int | None] = None  # so many jobs are pushed in a step at most; None: as many as others
     has_goal: ClassVar[bool] = False  # `goal` is asked
     members: Mapping[str, Any] = MappingProxyType({})  # that all jobs have in the payload's field `pyworkers`
+    needs: frozenset[str] = frozenset()  # that all jobs have
+    shared: Tie | None = None  # that all jobs have; then `tie` is not asked
 
     def own_members(self, asked: PushRequest) -> Sequence[Mapping[str, Any]] | None:
         """For each job the members that it has of its own in the payload's field `pyworkers`."""

@@ -28,11 +28,10 @@ class PushRequest(NamedTuple):
     needs: frozenset[str] = frozenset()  # the features that the worker must know, beside those of the options
     code: JobSpec | None = None  # of the class, where the job itself pushes
     given: Sequence[Both] | None = None  # the arguments of each row before they were written as JSON; None: the same
-    # For a job that joins a batch or is a part of a chain:
-    members: Mapping[str, Any] = NO_MEMBERS  # of the payload's field `pyworkers`, beside the needs
-    batch: str = ""
-    # Something else pushes the job: a batch or a chain.
+    blocks: frozenset[str] = frozenset()  # the features whose `with` blocks give ties to the jobs
+    # Something else pushes the job:
     by_others: bool = False
+    members: Mapping[str, Any] = NO_MEMBERS  # of the payload's field `pyworkers`, beside the needs
     is_later: bool = False  # at a time that nobody knows yet
 
     def arguments(self) -> Sequence[Both]:

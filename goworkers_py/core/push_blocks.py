@@ -27,6 +27,11 @@ class PushBlock:
         pushes to any broker."""
         return None
 
+    def ties(self, to: Home, run: object) -> bool:
+        """Whether pushes to this broker have ties of the feature now: then its part for pushes is asked for them, see
+        `api.push_part`. `run`: the message of the job that runs now; None outside of a job."""
+        return False
+
 
 _blocks: ContextVar[Mapping[str, PushBlock] | None] = ContextVar("goworkers_py_push_blocks", default=None)
 blocks_now = _blocks.get  # by feature; None: there is no block, as for nearly every push

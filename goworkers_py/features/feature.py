@@ -294,6 +294,9 @@ class Feature:
         """Why a push of such a job may not have happened, and what shows more, for people."""
         return None
 
+    # Members of the payload's field `pyworkers` that bind this one job: a job that people make of it has neither them
+    # nor the needs of the same names.
+    members_of_one_job: ClassVar[tuple[str, ...]] = ()
     # Members of the payload's field `pyworkers` that are made from the arguments of the job.
     members_of_arguments: ClassVar[tuple[str, ...]] = ()
 

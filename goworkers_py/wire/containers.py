@@ -6,15 +6,19 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.chains.chain import PREVIOUS
 from goworkers_py.wire.scalars import Converter, Unconvertible, from_json, shown, to_json
+
+
+class Placeholder:
+    """Stands for a JSON value that nobody knows yet. It is not converted."""
+
 
 Convert = Callable[[Converter | None, Any], Any]
 
 
 def convert_part(convert: Convert, part: str, converter: Converter | None, value: Any) -> Any:
     """Converts a part of a value. An error gets the name of the part in its path."""
-    if value is PREVIOUS:  # it stands for a JSON value
+    if isinstance(value, Placeholder):
         return value
     try:
         return convert(converter, value)

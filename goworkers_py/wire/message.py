@@ -12,8 +12,6 @@ import simplejson
 from goworkers_py.core import machine
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.levels import bare_list_of
-from goworkers_py.features.batches.joining import Join, JoinedBatch
-from goworkers_py.features.batches.payload import batch_of
 from goworkers_py.features.message_parts import FeatureMessage
 from goworkers_py.wire import payload
 
@@ -92,14 +90,6 @@ class Message(FeatureMessage):
         higher epoch refuses it. None without `standby`."""
         term: Term | None = getattr(self, "term", None)
         return None if term is None else term.fence.epoch
-
-    @property
-    def batch(self) -> Join | None:
-        """The batch of the job: pushes inside of `with workers.current_message().batch:` join it. None for a job in no
-        batch."""
-        member = batch_of(self.fields)
-        home = None if self.held is None else self.held.home
-        return None if member is None else Join(JoinedBatch(member, home, self, own=True))
 
     @property
     def cancelled(self) -> bool:

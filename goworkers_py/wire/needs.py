@@ -12,12 +12,10 @@ from typing import Any
 FIELD = "pyworkers"
 V = 1
 # The needs of the engine. Those of the features are in their entries, and `policy.known_needs` has all.
-BATCH = "batch"  # its end is counted in a batch
-CHAIN = "chain"  # its end pushes the next link of a chain
 KWARGS = "kwargs"  # the job has keyword arguments
 TYPED = "typed"  # the job's code gets values of the types of its hints, not the JSON that stands for them
 # Each with the first release that knows it.
-OF_ENGINE = dict.fromkeys((BATCH, CHAIN, KWARGS, TYPED), "0.4.0")
+OF_ENGINE = dict.fromkeys((KWARGS, TYPED), "0.4.0")
 
 # Payloads come from strangers: the text of each need is cut to this length.
 LONGEST_NEED = 100
@@ -39,6 +37,15 @@ def part_of(fields: Mapping[str, Any], word: str) -> Any:
     if not isinstance(value, dict) or (version := value.get("v")) != V or version is True:  # as `is_version`
         return None
     return value.get(word)
+
+
+def without_member(value: Any, member: str) -> Any:
+    """The value of the payload's field without this member, and without the need of the same name."""
+    if not isinstance(value, dict) or member not in value:
+        return value
+    needs = value.get("needs")
+    kept = [need for need in needs if need != member] if isinstance(needs, list) else needs
+    return {**{name: part for name, part in value.items() if name != member}, "needs": kept}
 
 
 def lacking(value: Any, speaks: Collection[str]) -> list[str]:

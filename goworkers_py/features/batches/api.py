@@ -15,7 +15,7 @@ from goworkers_py.core.errors import ArgumentError, BatchEnded, BrokerError, Bro
 from goworkers_py.core.push_blocks import holding
 from goworkers_py.features.batches.batch import MOST_LEVELS, BatchStatus, Callback, Event, Membership, NewBatch, new_bid
 from goworkers_py.features.batches.batch_list import BatchList
-from goworkers_py.features.batches.joining import Join, JoinedBatch
+from goworkers_py.features.batches.joining import Join, JoinedBatch, joining
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import current_message
 
@@ -105,7 +105,7 @@ class NewBatchBlock(Batch):
         self._callbacks = {event: _signature(event, job) for event, job in callbacks.items() if job is not None}
 
     def _begin(self) -> Membership:
-        outer = self._client.joins
+        outer = joining(self._client.home, current_message())
         parent = Membership("") if outer is None else outer.member
         if parent.bid.count(".") + 2 > MOST_LEVELS:
             raise ArgumentError(f"a batch is in at most {MOST_LEVELS - 1} other ones")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from goworkers_py.features.feature import Feature, Follow
 
@@ -12,13 +12,14 @@ if TYPE_CHECKING:
 
     from goworkers_py.admin.doctor import OurWork
     from goworkers_py.admin.inspector import Inspector
+    from goworkers_py.api.push_part import PushPart
     from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.contracts.admin import Checks
     from goworkers_py.brokers.memory.parts import MemoryPart
     from goworkers_py.brokers.memory.state import State
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
-    from goworkers_py.core.effect import Push
+    from goworkers_py.core.effect import Push, Tie
     from goworkers_py.features.batches.contract import Batches
     from goworkers_py.features.in_process import InProcess, WorkerProcess
     from goworkers_py.testing.steps import StepKind
@@ -32,6 +33,9 @@ class BatchesFeature(Feature):
     name = "batches"
     contract, kept = "Batches", "batches"
     verbs = "BatchVerbs"
+    message = "MessageOfBatch"
+    needs: ClassVar = {"batch": "0.4.0"}
+    members_of_one_job = ("batch",)
 
     def belongs_to(self, fields: Mapping[str, Any]) -> Collection[str]:
         from goworkers_py.features.batches.batch import line_of
@@ -51,9 +55,21 @@ class BatchesFeature(Feature):
 
         return buried(raw)
 
+    def push(self, broker: Callable[[], Broker]) -> PushPart:
+        from goworkers_py.features.batches.push import BatchPushes
+
+        return BatchPushes(broker)
+
+    def tie_of_stored(self, payload: bytes, goes_elsewhere: bool) -> Tie | None:
+        from goworkers_py.features.batches.batch import BatchTie
+        from goworkers_py.features.batches.payload import bid_in
+
+        bid = bid_in(payload)
+        return BatchTie(bid) if bid else None
+
     def refused_late(self, pushes: Sequence[Push], broker: Callable[[], Broker]) -> Sequence[Push]:
         from goworkers_py.features.batches.contract import Batches
-        from goworkers_py.features.batches.late_pushes import in_no_batch
+        from goworkers_py.features.batches.push import in_no_batch
 
         return in_no_batch(pushes, lambda: broker().require_part(Batches))
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from goworkers_py.core.push_blocks import PushBlock, blocks_now, put_block
+from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.push_blocks import PushBlock, blocks_now, holding, put_block
 from goworkers_py.core.values import NamedTuple
 
 if TYPE_CHECKING:
@@ -26,11 +26,16 @@ class JoinedBatch(NamedTuple):
 NAME = "batches"
 
 
-def joining(to: Home, run: Callable[[], object]) -> JoinedBatch | None:
-    """The batch that the pushes to this broker join. `run` returns the message of the job that runs now."""
+def joined_now() -> JoinedBatch | None:
+    """That of the innermost block, whoever pushes."""
     block = (blocks_now() or {}).get(NAME)
-    joined = block.joined if isinstance(block, Join) else None
-    if joined is None or joined.run is not run() or joined.home not in (to, None):
+    return block.joined if isinstance(block, Join) else None
+
+
+def joining(to: Home, run: object) -> JoinedBatch | None:
+    """The batch that the pushes to this broker join. `run`: the message of the job that runs now."""
+    joined = joined_now()
+    if joined is None or joined.run is not run or joined.home not in (to, None):
         return None
     return joined
 
@@ -41,6 +46,16 @@ class Join(PushBlock):
     def __init__(self, joining: JoinedBatch) -> None:
         self.joined = joining
         self._outer: list[PushBlock | None] = []  # of one thread, or task
+
+    def ties(self, to: Home, run: object) -> bool:
+        if joining(to, run) is None:
+            return False
+        if not self.joined.own and run is not None and holding(to) is not None:
+            raise ArgumentError(
+                "a push inside of atomic happens at the end of the job, when the block of its batch has ended: push "
+                "outside of atomic. The batch of the running job takes it: `with workers.current_message().batch:`"
+            )
+        return True
 
     @property
     def member(self) -> Membership:

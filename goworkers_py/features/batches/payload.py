@@ -13,7 +13,7 @@ from typing import Any
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.features.batches.batch import MOST_LEVELS, Death, Membership
 from goworkers_py.wire import deep, payload
-from goworkers_py.wire.needs import FIELD, V, part_of
+from goworkers_py.wire.needs import FIELD, V, part_of, without_member
 
 BATCH, OVER = "batch", "over"
 _MARK = b'"batch"'
@@ -58,16 +58,9 @@ def bid_in(raw: bytes) -> str:
 
 def outside(raw: bytes) -> bytes:
     """The payload of the same job in no batch."""
-    return raw if _read(raw) is None else payload.splice(raw, {FIELD: without_batch(deep.fields_of(raw)[FIELD])})
-
-
-def without_batch(field: Any) -> Any:
-    """The field `pyworkers` of a new job that is made from one in a batch, and is in none."""
-    if not isinstance(field, dict) or BATCH not in field:
-        return field
-    needs = field.get("needs")
-    kept = [need for need in needs if need != BATCH] if isinstance(needs, list) else needs
-    return {**{name: value for name, value in field.items() if name != BATCH}, "needs": kept}
+    if _read(raw) is None:
+        return raw
+    return payload.splice(raw, {FIELD: without_member(deep.fields_of(raw)[FIELD], BATCH)})
 
 
 def error_of(fields: Mapping[str, Any]) -> str:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from goworkers_py.api.job import Job, Signature
 from goworkers_py.core.errors import ArgumentError, BatchEnded
 from goworkers_py.core.push_blocks import holding
-from goworkers_py.features.batches.payload import batch_field
+from goworkers_py.features.batches.joining import joining
+from goworkers_py.features.batches.payload import BATCH, batch_field
 from goworkers_py.features.chains.chain import MOST_PARTS, ChainLink, LinkJob, NewChain, new_cid
 from goworkers_py.features.chains.contract import Chains
-from goworkers_py.features.chains.payload import chain_field, has_previous, with_gaps
-from goworkers_py.wire.needs import BATCH, CHAIN
+from goworkers_py.features.chains.payload import CHAIN, as_texts, chain_field, has_previous, with_gaps
+from goworkers_py.wire.message import current_message
 
 if TYPE_CHECKING:
     from goworkers_py.api.client import Client
@@ -42,7 +43,7 @@ class Chain:
         chains = client.broker.require_part(Chains)
         for signature in (signature for link in self._links for signature in link):
             signature.job.check_home(client.home, "a chain")
-        joined = client.joins
+        joined = joining(client.home, current_message())
         member = None if joined is None else joined.member
         cid = new_cid()
         bid = "" if member is None else member.bid
@@ -71,7 +72,9 @@ def _written(signature: Signature, link: ChainLink, member: Membership | None) -
     members, needs = chain_field(link), {CHAIN}
     if member is not None:
         members, needs = {**members, **batch_field(member)}, {CHAIN, BATCH}
-    job = signature.job.write(signature.args, signature.kwargs, members, needs, is_later=link.number > 1)
+    job = signature.job.write(
+        signature.args, signature.kwargs, members, needs, is_later=link.number > 1, finish=as_texts
+    )
     return job.queue, job.payload
 
 

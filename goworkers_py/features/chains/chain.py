@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from goworkers_py.core import machine
 from goworkers_py.core.values import NamedTuple, dataclass
+from goworkers_py.wire.containers import Placeholder
 
 # In the payload of a link as a broker keeps it, this stands for the result of the link before. It is in no JSON.
 GAP: Final = b"\x01"
@@ -14,7 +15,7 @@ MOST_PARTS = 1_000
 MOST_AT_WORK = 10
 
 
-class Previous:
+class Previous(Placeholder):
     """Stands in the arguments of a link for the result of the link before."""
 
     def __repr__(self) -> str:

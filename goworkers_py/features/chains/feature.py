@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from goworkers_py.features.feature import Feature, Follow
 
@@ -30,6 +30,8 @@ class ChainsFeature(Feature):
     name = "chains"
     contract, kept = "Chains", "chains"
     verbs = "ChainVerbs"
+    needs: ClassVar = {"chain": "0.4.0"}
+    members_of_one_job = ("chain",)
 
     def belongs_to(self, fields: Mapping[str, Any]) -> Collection[str]:
         from goworkers_py.features.chains.payload import chain_of

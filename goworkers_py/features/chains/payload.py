@@ -88,12 +88,3 @@ def given(result: object) -> object:
     result = list(result) if isinstance(result, tuple) else result
     payload.check_plain(result, "the result, which the next link of the chain gets,", MOST_LEVELS)
     return result
-
-
-def without_chain(field: Any) -> Any:
-    """The field `pyworkers` of a new job that is made from a link, and is in no chain."""
-    if not isinstance(field, dict) or CHAIN not in field:
-        return field
-    needs = field.get("needs")
-    kept = [need for need in needs if need != CHAIN] if isinstance(needs, list) else needs
-    return {**{name: value for name, value in field.items() if name != CHAIN}, "needs": kept}

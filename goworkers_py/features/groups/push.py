@@ -67,5 +67,5 @@ class GroupPushes(PushPart):
             return None
         check_group(asked)
         self._broker().require_part(Groups)
-        require(not asked.batch, "a job of a group cannot be in a batch: push it outside of the batch")
+        require(not asked.blocks, "a job of a group cannot be in a batch: push it outside of the batch")
         return GroupTies(name, settings_in(asked.options.said))

@@ -12,8 +12,6 @@ import simplejson
 from goworkers_py.core.effect import Push, ties_of
 from goworkers_py.core.values import NamedTuple
 from goworkers_py.features import FEATURES
-from goworkers_py.features.batches.batch import BatchTie
-from goworkers_py.features.batches.payload import bid_in
 from goworkers_py.wire.needs import is_version
 from goworkers_py.wire.payload import encodable
 
@@ -32,10 +30,9 @@ class LineEntry(NamedTuple):
     @property
     def push(self) -> Push:
         payload = self.payload
-        bid = bid_in(payload)
         goals = ties_of(*[None if self.due else feature.goal_of_stored(payload, self.queue) for feature in FEATURES])
         of_features = [feature.tie_of_stored(payload, bool(goals)) for feature in FEATURES]
-        ties = ties_of(*of_features, BatchTie(bid) if bid else None, *goals)
+        ties = ties_of(*of_features, *goals)
         return Push(self.queue, payload, self.due, self.id, ties)
 
 
