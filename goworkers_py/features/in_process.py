@@ -102,8 +102,8 @@ class InProcess:
         return outcome
 
     def ended(self, message: Message, outcome: Outcome) -> Outcome:
-        """The outcome of a run, with the effects that follow from what a feature keeps of it, see `Delivery`, or from a
-        field of the payload for which this part has a rung."""
+        """The outcome of a run, with the effects that follow from what this feature keeps of it under its name, see
+        `Delivery.of_features`, or from a field of the payload for which it has a rung."""
         return outcome
 
     def given_back(self, delivery: Delivery) -> tuple[Effect, ...]:

@@ -147,7 +147,7 @@ class _Assembly:
         return {name: dict(figures) for name, part in self._by_feature.items() if (figures := part.running())}
 
     def _special_runs(self) -> SpecialRuns:
-        return SpecialRuns(self._plan.registry, self._parts, self._shared.clock.wall, self._shared.alarms)
+        return SpecialRuns(self._plan.registry, self._by_feature, self._shared.clock.wall, self._shared.alarms)
 
     def _manager(self, pool: Pool) -> Manager:
         transport, shared = self._broker.transport, self._shared

@@ -80,7 +80,7 @@ class SandboxRunner:
             plan, broker, shared, tuple, lambda: self._runs, is_stopping=is_stopping, of_code=of_code
         )
         self._parts, self._resumes = [*by_feature.values()], resumes_of(by_feature)
-        self._runs = SpecialRuns(plan.registry, self._parts, app.clock.wall, shared.alarms)
+        self._runs = SpecialRuns(plan.registry, by_feature, app.clock.wall, shared.alarms)
         self._worked = {queue.name for queue in plan.queues} | set(plan.registry.queues())
         self._lanes: dict[str, Lane] = {}
         self._error: BaseException | None = None  # of the run that is under way

@@ -149,7 +149,8 @@ def special_runs(*more: InProcess, config: Config | None = None, broker: Broker 
     broker = broker or MemoryBroker(State(), DeadLimits())
     registry, common = Registry(), shared()
     plan = plan_of(Declarations(), config or Config())
-    parts = [*parts_of_features(plan, broker, common, tuple, lambda: runs).values(), *more]
+    parts = parts_of_features(plan, broker, common, tuple, lambda: runs)
+    parts |= {f"more {number}": part for number, part in enumerate(more)}
     runs = SpecialRuns(registry, parts, time.time, common.alarms)
     return runs
 

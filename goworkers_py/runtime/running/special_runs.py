@@ -30,20 +30,20 @@ class SpecialRuns:
     def __init__(
         self,
         registry: Registry,
-        parts: Sequence[InProcess],
+        by_feature: Mapping[str, InProcess],
         wall: Callable[[], float],
         alarms: Alarms,
     ) -> None:
-        """`parts` are those of the features."""
+        """`by_feature`: the parts of the features, by their names."""
         self.registry = registry
         self._wall = wall
-        self._parts = parts
+        self._parts = parts = [*by_feature.values()]
         self.alarms = alarms
         self._interrupted = [part.interrupted for part in parts if type(part).interrupted is not InProcess.interrupted]
-        # Each with the fields for which the part has rungs.
+        # Each with the name of the feature, and the fields for which it has rungs.
         self._enders = [
-            (frozenset[str]().union(*[rung.fields for rung in part.rungs().values()]), part.ended)
-            for part in parts
+            (name, frozenset[str]().union(*[rung.fields for rung in part.rungs().values()]), part.ended)
+            for name, part in by_feature.items()
             if type(part).ended is not InProcess.ended
         ]
         self._markers: dict[str, Marker] = {}
@@ -100,8 +100,8 @@ class SpecialRuns:
     def with_ties(self, message: Message, outcome: Outcome) -> Outcome:
         """The outcome with what it means for the features, and for what the job is tied to."""
         of_features, fields = message.delivery.of_features, message.fields
-        for of_part, ended in self._enders:
-            if of_features or not of_part.isdisjoint(fields):
+        for name, its_fields, ended in self._enders:
+            if name in of_features or not its_fields.isdisjoint(fields):
                 outcome = followed(ended, message, outcome)
         if FIELD in fields:
             outcome = followed(self._with_ties, message, outcome)
