@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from goworkers_py.config.options import PoolConfig
+from goworkers_py.config.options import PoolConfig, options_of
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.features.queue_options import FeatureQueueOptions
 
 # The options that each section has, by the kind of the section and its name.
 Given = Mapping[tuple[str, str], set[str]]
 
 # Options that a section [queue:NAME] may give for a queue of a pool. The section of the pool gives the others.
-OF_EACH_QUEUE = {"handler", "middleware", "priorities", "format", "list", "in_progress", "codec"}
+OF_EACH_QUEUE = {"handler", "middleware", "priorities", *options_of(FeatureQueueOptions)}
 
 
 def check_pools(pools: Sequence[PoolConfig], given: Given, where: str) -> None:

@@ -325,11 +325,6 @@ def test_a_job_is_pushed_again_with_other_arguments_to_another_queue_at_another_
     assert [one.at for one in app.inspector.jobs(SCHEDULED)] == [FAR]
 
 
-def test_a_job_that_expires_gets_as_much_time_again(app: App) -> None:
-    fields = again(app, job("J", queue="q", created_at=100.0, expires_at=160.0))
-    assert fields["expires_at"] - fields["created_at"] == pytest.approx(60.0)
-
-
 def test_a_tracked_job_is_tracked_again(app: App) -> None:
     jid = str(app.job("J", queue="q", track=True)(lambda: None).enqueue())
     [(_, found)] = app.inspector.find(jid)
