@@ -15,6 +15,8 @@ from servers import flush
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.memory.broker import forget, state_at
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.features.batches.contract import Batches
+from goworkers_py.features.chains.contract import Chains
 from goworkers_py.features.commands.contract import Calls
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.limits.contract import Limits
@@ -119,7 +121,7 @@ class TwoServersHarness:
     """RabbitMQ with a Redis beside it."""
 
     # All else happens in the store alone, which the suite tests as Redis. Here the jobs of its tests are in RabbitMQ.
-    left_out = frozenset({*Capability, Records, Locks, Limits, Groups, Leadership, Calls}) - {
+    left_out = frozenset({*Capability, Records, Locks, Limits, Groups, Batches, Chains, Leadership, Calls}) - {
         Capability.DELAYS, Capability.STORE, Capability.CONTROL, Capability.METRICS, Capability.SHARED,
         Capability.LASTING,
     }  # fmt: skip

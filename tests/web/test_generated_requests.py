@@ -31,11 +31,9 @@ VALUES: tuple[Any, ...] = (
 
 @pytest.fixture
 def client(client: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
-    waits = ("running_jobs.WAIT_S", "job_actions.LONGEST_WAIT_S")
-    for place in waits:
-        monkeypatch.setattr(f"goworkers_py.web.views.{place}", 0.01)
-    monkeypatch.setattr("goworkers_py.features.commands.views.WAIT_S", 0.01)
-    monkeypatch.setattr("goworkers_py.features.tracking.views.LONGEST_WAIT_S", 0.01)
+    waits = ("cancelling.views.WAIT_S", "cancelling.views.LONGEST_WAIT_S", "commands.views.WAIT_S")
+    for place in (*waits, "tracking.views.LONGEST_WAIT_S"):
+        monkeypatch.setattr(f"goworkers_py.features.{place}", 0.01)
     return client
 
 
