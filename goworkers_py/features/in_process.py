@@ -74,12 +74,12 @@ class InProcess:
         """By their names in `features.RUNGS`. A name that is not there stands in the place of `OTHERS`."""
         return {}
 
-    def short_cut(self, speaks: Collection[str]) -> ShortCut | None:
-        """Finds, by the fields of the payload, jobs for which there is nothing to do but one effect of their good end,
-        and that effect: they run past the rungs. It is asked for jobs with the field `pyworkers` that have no mark and
-        no other field of a rung, and answers None for a job that needs what is not in `speaks`. Each queue has its own.
-        Each job asks, so it must be quick."""
-        return None
+    def short_cuts(self, speaks: Collection[str]) -> Mapping[str, ShortCut]:
+        """By the member of the payload's field `pyworkers`: finds, by the fields of the payload, jobs for which there
+        is nothing to do but one effect of their good end, and that effect: they run past the rungs. It is asked for
+        jobs with that member, without a mark and without another field of a rung. It answers None for a job that has
+        other members too, or needs what is not in `speaks`. Each queue has its own. Each job asks, so it is quick."""
+        return {}
 
     def never_begins(self, message: Message) -> StateWord | None:
         """The state in which a job ends because it is not to begin any more; None for any other. Asked for jobs that

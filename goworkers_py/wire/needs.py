@@ -52,7 +52,7 @@ def lacking(value: Any, speaks: Collection[str]) -> list[str]:
     """The needs in a payload's field that are not in `speaks`. A value that this release cannot read is such a need."""
     if not isinstance(value, dict):
         return [f"a field `{FIELD}` of another shape"]
-    if not is_version(value.get("v"), V):
+    if (version := value.get("v")) != V or version is True:  # as `is_version`
         return [f"version {_brief(value.get('v'))} of the field `{FIELD}`"]
     wanted = value.get("needs")
     if not isinstance(wanted, list):

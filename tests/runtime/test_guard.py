@@ -113,6 +113,12 @@ def test_a_job_that_needs_a_newer_release_goes_back_and_no_code_sees_it() -> Non
     assert b"telepathy" in outcome.payload
 
 
+@pytest.mark.parametrize("shape", [None, 7, "batch lock", ["batch"], {"batch": 7}])
+def test_a_job_whose_field_of_needs_has_another_shape_does_not_run(shape: object) -> None:
+    outcome = run(job(jid="j", **{needs.FIELD: shape}), never)
+    assert isinstance(outcome, Reschedule if isinstance(shape, dict) else Dead)
+
+
 def test_any_other_job_is_the_current_message_while_it_runs() -> None:
     seen: list[Message | None] = []
 

@@ -19,8 +19,8 @@ _MEMBERS = {"v", "needs", BATCH}
 
 
 class BatchRuns(InProcess):
-    def short_cut(self, speaks: Collection[str]) -> ShortCut:
-        return BatchMembers(speaks).good_end
+    def short_cuts(self, speaks: Collection[str]) -> Mapping[str, ShortCut]:
+        return {BATCH: BatchMembers(speaks).good_end}
 
 
 class BatchMembers:
@@ -36,7 +36,7 @@ class BatchMembers:
         known, good_end = self._last
         if field == known and field["v"] is not True:  # True is equal to 1
             return good_end
-        if not isinstance(field, dict) or field.keys() != _MEMBERS or lacking(field, self._speaks):
+        if field.keys() != _MEMBERS or lacking(field, self._speaks):
             return None
         member = batch_of(fields)
         if member is None or is_over(fields):

@@ -38,11 +38,7 @@ class JobLock(NamedTuple):
     # Its time is so short that an outage which no lease notices may end it. Others are owned a moment after the job has
     # begun, see `features.unique.service`.
     owns_at_once: bool
-
-    @property
-    def asks(self) -> bool:
-        """Whether the job has to ask for its lock before it begins."""
-        return self.until == "start" or self.on_conflict == "reschedule" or self.reads or self.owns_at_once
+    asks: bool  # the job has to ask for its lock before it begins
 
 
 def lock_field(name: str, for_s: int, until: str, on_conflict: str) -> dict[str, Any]:
@@ -65,7 +61,9 @@ def lock_of(fields: Mapping[str, Any]) -> JobLock | None:
     until = _UNTIL.get(lock.get("until"), "success") if isinstance(lock.get("until"), str) else "success"
     conflict = conflict if isinstance(conflict, str) else ""
     reads = conflict == "replace" and lock.get(BEGUN) is not True
-    return JobLock(name, for_s, until, conflict, reads, owns_at_once=until == "success" and for_s <= SHORT_S)
+    owns_at_once = until == "success" and for_s <= SHORT_S
+    asks = until == "start" or conflict == "reschedule" or reads or owns_at_once
+    return JobLock(name, for_s, until, conflict, reads, owns_at_once, asks)
 
 
 def claim_in(raw: bytes) -> LockClaim | None:

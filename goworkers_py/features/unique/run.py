@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
@@ -19,8 +19,9 @@ from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, UnreadablePayload
 from goworkers_py.core.holder import Holder
 from goworkers_py.core.outcome import REQUEUE_LAST, Outcome, Reschedule
-from goworkers_py.features.in_process import InProcess, WorkerProcess
+from goworkers_py.features.in_process import GoodEnd, InProcess, ShortCut, WorkerProcess
 from goworkers_py.features.unique.contract import Locks
+from goworkers_py.features.unique.effects import FreeLock
 from goworkers_py.features.unique.end import given_back
 from goworkers_py.features.unique.lock import RESCHEDULED_S, Begin, Begun, TooEarly
 from goworkers_py.features.unique.payload import LOCK, JobLock, lock_of, renewed
@@ -30,6 +31,7 @@ from goworkers_py.runtime.running.rungs import Rung, pause_where_ruby_cannot_rea
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
+from goworkers_py.wire.needs import FIELD, lacking
 
 if TYPE_CHECKING:
     from goworkers_py.features.unique.holders import LockHolders
@@ -41,6 +43,7 @@ REFUSED_S = 60.0
 # The marks of a job: it may have to take the arguments of a later push, or has to ask; and it begins when it has its
 # places in limits.
 NEWEST, ASKS, BEGINS_LATE = "newest", "asks", "begins late"
+_MEMBERS = {"v", "needs", LOCK}
 
 
 class UniqueRuns(InProcess):
@@ -63,6 +66,9 @@ class UniqueRuns(InProcess):
             "lock": asks._replace(of_stand_ins=False),
             "lock again": again,
         }
+
+    def short_cuts(self, speaks: Collection[str]) -> Mapping[str, ShortCut]:
+        return {LOCK: partial(good_end_of, speaks)}
 
     def given_back(self, delivery: Delivery) -> tuple[Effect, ...]:
         return given_back(delivery)
@@ -144,8 +150,15 @@ class UniqueRuns(InProcess):
         return pause_where_ruby_cannot_read(Reschedule(at, raw))
 
 
+def good_end_of(speaks: Collection[str], fields: Mapping[str, Any]) -> GoodEnd | None:
+    """Of a job that does not ask for its lock: most hold it from the push to the end."""
+    lock, field = lock_of(fields), fields[FIELD]
+    if lock is None or lock.asks or lock.until == "expiry" or field.keys() != _MEMBERS or lacking(field, speaks):
+        return None
+    return lambda jid: FreeLock(jid, lock.name)
+
+
 def _marks(message: Message) -> Collection[str]:
-    """Most unique jobs hold their lock from the push to the end, and need not ask."""
     lock = lock_of(message.fields)
     if lock is None or not lock.asks:
         return ()

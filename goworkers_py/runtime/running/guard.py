@@ -53,7 +53,7 @@ class Guard:
         self._net = net
         self._sound = sound = net.around(chain)  # for jobs with ties
         self._needs = needs
-        self._short_cut = runs.short_cut(needs.speaks)
+        self._short_cuts = (*runs.short_cuts(needs.speaks).items(),)
         # Runs a job that may be a suspect. Replaced before the start where the broker keeps marks of deaths.
         self.run_suspect: RunSuspect = quarantine.run
         self._runs = runs
@@ -131,10 +131,13 @@ class Guard:
     def _run_special(self, message: Message, delivery: Delivery) -> Outcome:
         message.delivery = delivery
         marks = self._runs.marks_of(message, self._rungs)
-        if marks == _OF_TIES and not delivery.mark:
-            good_end = self._short_cut(message.fields)
-            if good_end is not None:
-                return self._runs.run_short(message, good_end, self._sound)
+        fields = message.fields
+        if NEEDS in fields:
+            if marks == _OF_TIES and not delivery.mark and isinstance(fields[NEEDS], dict):
+                for word, short_cut in self._short_cuts:
+                    if word in fields[NEEDS] and (good_end := short_cut(fields)) is not None:
+                        return self._runs.run_short(message, good_end, self._sound)
+            marks |= self._runs.marks_of_ties(message)
         if delivery.mark:
             marks |= {MARKED}
         outcome = self._rungs.run_of(marks)(message)

@@ -58,25 +58,25 @@ class SpecialRuns:
         return [stand_in for part in self._parts if (stand_in := part.stand_in()) is not None]
 
     def marks_of(self, message: Message, rungs: Rungs) -> frozenset[str]:
-        fields = message.fields
-        marks = rungs.fields.intersection(fields)
-        ties = fields.get(FIELD)
-        if isinstance(ties, dict):
-            for word in ties:
-                if (marker := self._markers.get(word)) is not None:
-                    marks = marks.union(marker(message))
+        """The marks that are no ties."""
+        marks = rungs.fields.intersection(message.fields)
         if self.registry.any_marks:
             marks |= self.registry.marks_of(message)
         if self.alarms.ties:
             marks |= self.alarms.ties
         return marks
 
-    def short_cut(self, speaks: Collection[str]) -> ShortCut:
-        """That of one queue."""
-        found = [short_cut for part in self._parts if (short_cut := part.short_cut(speaks)) is not None]
-        if len(found) == 1:
-            return found[0]
-        return lambda fields: next(filter(None, (short_cut(fields) for short_cut in found)), None)
+    def marks_of_ties(self, message: Message) -> frozenset[str]:
+        ties, marks = message.fields[FIELD], frozenset[str]()
+        if isinstance(ties, dict):
+            for word in ties:
+                if (marker := self._markers.get(word)) is not None:
+                    marks = marks.union(marker(message))
+        return marks
+
+    def short_cuts(self, speaks: Collection[str]) -> Mapping[str, ShortCut]:
+        """Those of one queue."""
+        return {word: short_cut for part in self._parts for word, short_cut in part.short_cuts(speaks).items()}
 
     def run_short(self, message: Message, good_end: GoodEnd, chain: Run) -> Outcome:
         """Runs a job for which there is no rung."""

@@ -57,9 +57,6 @@ def test_the_field_of_a_batch_is_read_once_for_many_jobs(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     "fields",
     [
-        {"jid": "j"},
-        {"jid": "j", "pyworkers": None},
-        {"jid": "j", "pyworkers": "batch"},
         field(lock={"name": "n", "for": 60}),
         field(needs=["batch", "telepathy"]),
         field(v=2),
