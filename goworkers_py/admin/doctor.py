@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import field
 
 from goworkers_py.admin.filter import counted
 from goworkers_py.admin.inspector import Inspector
@@ -25,8 +24,7 @@ from goworkers_py.core.values import dataclass
 from goworkers_py.features import BY_NAME
 from goworkers_py.observe.health_report import OF_SUSPECT, QUIET, STARTING, STOPPING
 from goworkers_py.policy.lines import owner_of
-from goworkers_py.policy.registry import Registry
-from goworkers_py.wire.message import Message
+from goworkers_py.policy.our_work import OurWork
 from goworkers_py.wire.stored_job import StoredJob
 
 # How many of the next jobs of each queue are read, unless it is told otherwise.
@@ -52,16 +50,6 @@ class Finding:
     problem: bool
     what: str
     todo: str
-
-
-@dataclass(frozen=True, slots=True)
-class OurWork:
-    """The queues and the job classes of this configuration."""
-
-    queues: Collection[str]
-    knows: Callable[[Message], bool]  # is code registered for the class of this message?
-    registry: Registry
-    elsewhere: Mapping[str, str] = field(default_factory=dict)  # see `Feature.queues_elsewhere`
 
 
 class Doctor:

@@ -29,7 +29,6 @@ from goworkers_py.wire.message import Timestamps
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from goworkers_py.admin.doctor import OurWork
     from goworkers_py.api.client import Client
     from goworkers_py.api.client_links import ClientLink
     from goworkers_py.api.runner import Runner
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from goworkers_py.links.around import ContextFactory
     from goworkers_py.links.chain import Middleware
     from goworkers_py.links.handlers import EndHandler, FailureHandler
+    from goworkers_py.policy.our_work import OurWork
     from goworkers_py.runtime.alive.health_handlers import HealthHandler
     from goworkers_py.web.server import WebServer
 

@@ -21,13 +21,13 @@ from goworkers_py.runtime.daemon import Daemon, PartitionWork
 from goworkers_py.runtime.interpreter import AT_START, collect_garbage_less_often, keep_what_a_start_has_imported
 
 if TYPE_CHECKING:
-    from goworkers_py.admin.doctor import OurWork
     from goworkers_py.api.declarations import Declarations
     from goworkers_py.api.partition import Partition
     from goworkers_py.brokers.broker import Broker
     from goworkers_py.config.options import Config
     from goworkers_py.core.clock import Clock
     from goworkers_py.core.command import Obey
+    from goworkers_py.policy.our_work import OurWork
     from goworkers_py.policy.registry import Registry
     from goworkers_py.runtime.daemon import AnyLauncher
     from goworkers_py.runtime.launcher import Launcher
@@ -157,7 +157,7 @@ class Runner:
     def our_work(self) -> OurWork | None:
         """The work that this program does, for the doctor. None where no code is registered: then this is no program
         that runs jobs."""
-        from goworkers_py.admin.doctor import OurWork
+        from goworkers_py.policy.our_work import OurWork
 
         daemon = self._daemon_built  # it has made its plans, and another thread may run it
         plan = self.plan() if daemon is None else daemon.plans[0]

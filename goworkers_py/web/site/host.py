@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from goworkers_py.admin.doctor import OurWork
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.options import Config
+from goworkers_py.policy.our_work import OurWork
 
 
 class PagePart(Protocol):

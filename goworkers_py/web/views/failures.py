@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from goworkers_py.admin.places import DEAD, RETRIES
 from goworkers_py.admin.summary import HOURS, LONGEST_TEXT, NAMELESS, OTHERS, UNREADABLE, PlaceKind, Sample
-from goworkers_py.brokers.contracts.admin import Place
 from goworkers_py.core.values import dataclass
 from goworkers_py.web.http.params import Param
 from goworkers_py.web.site.snapshots import PageSnapshot
 from goworkers_py.web.site.sorting import Columns
 from goworkers_py.web.site.table import Action, Data, View
 from goworkers_py.web.site.visit import Visit
-from goworkers_py.web.views.overview import SAMPLE_AGE_S
+from goworkers_py.web.views.shared import SAMPLED, sampled
 
 MOST_SHOWN = 100
-STATES = ("retry", "dead")
 # The names of the snapshots, which the first page uses too.
-_SAMPLES: Mapping[str, tuple[str, Place]] = {"retry": ("sample of retries", RETRIES), "dead": ("sample of dead", DEAD)}
 
 
 @dataclass(slots=True)
@@ -64,7 +60,7 @@ def listed(visit: Visit) -> Data:
     """Jobs that wait for a retry or are dead, counted by class and error, the most frequent first. Of more than some
     thousand jobs the counts are estimated from a sample: `looked_at` is less than `total` then."""
     wanted, state = (visit.args["class"] or "").lower(), visit.args["state"]
-    samples = {name: sampled(visit, name) for name in STATES}
+    samples = {name: sampled(visit, name) for name in SAMPLED}
     shown = {name: snapshot for name, snapshot in samples.items() if state in ("", name)}
     found = [failure for failure in _together(shown) if wanted in failure.job_class.lower()]
     values = [snapshot.value for snapshot in shown.values() if snapshot.value is not None]
@@ -78,11 +74,6 @@ def listed(visit: Visit) -> Data:
         "total": sum(sample.total for sample in values),
         "estimated": any(sample.looked_at < sample.total for sample in values),
     }
-
-
-def sampled(visit: Visit, state: str) -> PageSnapshot[Sample]:
-    name, place = _SAMPLES[state]
-    return visit.panel(name, SAMPLE_AGE_S, lambda: visit.inspector.sample(place))
 
 
 def _together(samples: Mapping[str, PageSnapshot[Sample]]) -> list[Failure]:
@@ -103,7 +94,7 @@ VIEWS = [
     View(
         "/failures", "Failures", "failures.html", listed,
         (
-            Param("state", "only those of retry, or of dead", default="", choices=STATES),
+            Param("state", "only those of retry, or of dead", default="", choices=(*SAMPLED,)),
             Param("class", "a part of the class"),
             COLUMNS.param,
         ),

@@ -14,9 +14,8 @@ from goworkers_py.web.http.response import Response, see_other
 from goworkers_py.web.site.showing import cut
 from goworkers_py.web.site.table import Action, Data, Hit, View
 from goworkers_py.web.site.visit import Visit
-from goworkers_py.web.views.failures import STATES, sampled
 from goworkers_py.web.views.job_finding import RUNNING, SEARCH_AGE_S, SEARCH_WAIT_S, search
-from goworkers_py.web.views.shared import fleet_processes, fleet_stats
+from goworkers_py.web.views.shared import SAMPLED, fleet_processes, fleet_stats, sampled
 from goworkers_py.wire.stored_job import StoredJob
 
 MOST, MOST_OF_A_KIND, LONGEST_NAME = 20, 8, 120
@@ -92,7 +91,7 @@ def _hit_of(visit: Visit, jid: str, state: str = "", queue: str = "", key: str =
 def _classes(visit: Visit) -> Sequence[str]:
     """The classes of failed and of running jobs, and those with code in this program."""
     found = {_class_of(run.job) for run in visit.snapshot("running", 2, visit.inspector.running)}
-    for state in STATES:
+    for state in SAMPLED:
         if (sample := sampled(visit, state).value) is not None:
             found |= {kind.job_class for kind in sample.kinds if not kind.job_class.startswith("(")}
     found |= set(visit.panel("our classes", CLASSES_AGE_S, lambda: _our_classes(visit)).value or ())

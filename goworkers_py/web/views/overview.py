@@ -11,9 +11,9 @@ from goworkers_py.web.site.snapshots import PageSnapshot
 from goworkers_py.web.site.table import Action, Data, View
 from goworkers_py.web.site.visit import Visit
 from goworkers_py.web.views.queues import busy_by_queue, rows
-from goworkers_py.web.views.shared import fleet_history, fleet_processes, fleet_stats
+from goworkers_py.web.views.shared import fleet_history, fleet_processes, fleet_stats, sampled
 
-FINDINGS_AGE_S, SAMPLE_AGE_S, SLOWEST_AGE_S, SERVERS_AGE_S = 60.0, 60.0, 15.0, 10.0
+FINDINGS_AGE_S, SLOWEST_AGE_S, SERVERS_AGE_S = 60.0, 15.0, 10.0
 MOST_QUEUES = 10
 LONGEST_DOCTOR_S = 6.0
 # The doctor of the command line reads more. Here it runs beside other work, once in a minute.
@@ -26,8 +26,6 @@ def overview(visit: Visit) -> Data:
     stats, processes = fleet_stats(visit), fleet_processes(visit)
     days = fleet_history(visit)
     fullest = sorted(stats.queues, key=lambda queue: (-queue.size, -queue.latency_s, queue.name))[:MOST_QUEUES]
-    retries = visit.panel("sample of retries", SAMPLE_AGE_S, lambda: visit.inspector.sample(visit.inspector.RETRIES))
-    dead = visit.panel("sample of dead", SAMPLE_AGE_S, lambda: visit.inspector.sample(visit.inspector.DEAD))
     return {
         "stats": replace(stats, queues=[]),
         "now": visit.trends.rates(visit.partition),
@@ -41,7 +39,7 @@ def overview(visit: Visit) -> Data:
         "days": [{"date": day.date, "processed": day.processed, "failed": day.failed} for day in reversed(days)],
         "findings": findings(visit),
         "slowest": _slowest(visit),
-        "failing": {"retries": retries, "dead": dead},
+        "failing": {"retries": sampled(visit, "retry"), "dead": sampled(visit, "dead")},
         "servers": visit.panel("servers", SERVERS_AGE_S, visit.inspector.broker_facts),
     }
 
