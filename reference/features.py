@@ -120,14 +120,16 @@ def _named(folder: Path, member: str, file: str) -> Iterator[tuple[str, str]]:
     """Each feature whose entry names a class by this member, with the class, which must be in the file."""
     names: Sequence[str] = _assigned(_parsed(folder / "__init__.py").body, "NAMES")
     for feature in names:
-        entry, path = folder / feature / "feature.py", folder / feature / f"{file}.py"
+        entry, path = folder / feature / "__init__.py", folder / feature / f"{file}.py"
         for node in _parsed(entry).body:
             named = _assigned(node.body, member) if isinstance(node, ast.ClassDef) else None
             if named is None:
                 continue
             classes = [one.name for one in _parsed(path).body if isinstance(one, ast.ClassDef)]
             if named not in classes:
-                raise Missing(f"features/{feature}/feature.py: `{member}` names {named}, which {file}.py does not have")
+                raise Missing(
+                    f"features/{feature}/__init__.py: `{member}` names {named}, which {file}.py does not have"
+                )
             yield feature, named
 
 

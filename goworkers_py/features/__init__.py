@@ -33,7 +33,7 @@ NAMES = (
     "ruby_status",
     "standby",
 )
-FEATURES: Sequence[Feature] = [import_module(f"{__name__}.{name}.feature").FEATURE for name in NAMES]
+FEATURES: Sequence[Feature] = [import_module(f"{__name__}.{name}").FEATURE for name in NAMES]
 # The order in which people see them: pages, findings of the doctor, metrics.
 BY_NAME: Sequence[Feature] = sorted(FEATURES, key=lambda feature: feature.name)
 OTHERS = "others"

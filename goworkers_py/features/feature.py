@@ -15,7 +15,6 @@ from goworkers_py.core.values import NamedTuple
 if TYPE_CHECKING:
     import click
 
-    from goworkers_py.admin.doctor import OurWork
     from goworkers_py.admin.inspector import Inspector
     from goworkers_py.admin.own_places import OwnPlaces
     from goworkers_py.api.app import App
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from goworkers_py.core.line_owner import LineOwner
     from goworkers_py.features.in_process import InProcess, Recovering, WorkerProcess
     from goworkers_py.policy.consequences import JobMove
+    from goworkers_py.policy.our_work import OurWork
     from goworkers_py.policy.registry import QueueHandler, Registry
     from goworkers_py.runtime.daemon import AnyLauncher, Daemon, PartitionWork
     from goworkers_py.runtime.plan import Plan

@@ -98,7 +98,7 @@ def test_the_gauges_of_a_feature_can_be_read_where_nothing_runs(feature: Feature
 @names
 def test_the_docstring_of_the_folder_says_what_each_file_holds(feature: Feature) -> None:
     package = import_module(f"goworkers_py.features.{feature.name}")
-    files = {path.stem for path in (FOLDERS / feature.name).glob("*.py")} - {"__init__", "feature"}
+    files = {path.stem for path in (FOLDERS / feature.name).glob("*.py")} - {"__init__"}
     missing = {name for name in files if f"`{name}`" not in str(package.__doc__)}
     assert missing == set(), "say in the docstring of __init__.py what these files hold, each in backquotes"
 

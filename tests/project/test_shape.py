@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import json
 import re
 import subprocess
 import sys
@@ -18,11 +19,16 @@ import goworkers_py
 
 PACKAGE = Path(goworkers_py.__file__).parent
 
-FLOORS = 28  # of imports: a module on the ground floor imports none of ours
+FLOORS = 25  # of imports: a module on the ground floor imports none of ours
 # Of one plain push to Redis, after the first one of a program. Instructions are those of CPython 3.11.
-PUSH = {"functions": 47, "modules": 14, "instructions": 1_232}
-# Of the worker's thread: a plain job, and a unique one whose lock it owns at once.
-RUNS = {"plain": {"functions": 20, "modules": 17}, "unique": {"functions": 103, "modules": 35}}
+PUSH = {"functions": 47, "modules": 14, "instructions": 1_236}
+# Of the worker's thread: a plain job, a unique one, and one with a lock so short that its begin asks the server for it.
+RUNS = {
+    "plain": {"functions": 20, "modules": 17},
+    "unique": {"functions": 34, "modules": 22},
+    "short": {"functions": 85, "modules": 35},
+}
+OPTIONS = {"plain": {}, "unique": {"unique_for": 3_600}, "short": {"unique_for": 60}}
 
 # They are what users see of all features: the methods of an App, and a path from which tests of users import.
 EXEMPT = {"__init__", "api.app", "api.producer", "testing.persistence"}
@@ -121,14 +127,14 @@ def test_the_engine_knows_no_word_of_a_feature() -> None:
 
 
 WALK = """
-import collections, sys, threading, time
+import collections, json, sys, threading, time
 import goworkers_py as workers
 from goworkers_py.config.options import QueueConfig
 
-kind, url, folder = sys.argv[1:]
+options, url, folder = sys.argv[1:]
 done, calls, on, instructions = threading.Event(), collections.defaultdict(list), False, 0
 workers.configure(broker=url)
-job = workers.job("J", queue="q", **({"unique_for": 60} if kind == "unique" else {}))(lambda number: done.set())
+job = workers.job("J", queue="q", **json.loads(options))(lambda number: done.set())
 
 def note(frame, event, argument):
     if on and event == "call" and frame.f_code.co_filename.startswith(folder):
@@ -178,7 +184,7 @@ workers.quit()
 @pytest.mark.server
 @pytest.mark.parametrize("kind", RUNS)
 def test_a_push_and_a_run_walk_no_farther(own_redis: RedisServer, kind: str) -> None:
-    command = [sys.executable, "-W", "ignore", "-c", WALK, kind, own_redis.url, str(PACKAGE)]
+    command = [sys.executable, "-W", "ignore", "-c", WALK, json.dumps(OPTIONS[kind]), own_redis.url, str(PACKAGE)]
     output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout.split()
     instructions, functions, files, run_functions, run_files = map(int, output)
     if kind == "plain":

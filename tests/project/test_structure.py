@@ -48,12 +48,12 @@ MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 SCRIPTS = sorted(PACKAGE.rglob("*.lua"))
 # They import click: the commands of features, and the entries of these features for type checkers.
 OF_COMMANDS = {"features.feature"} | {
-    f"features.{name}.{part}"
+    f"features.{name}{part}"
     for name in FEATURES
     if f"features.{name}.commands" in MODULES
-    for part in ("commands", "feature")
+    for part in (".commands", "")
     # A flag of a command of the engine is more than a parameter of click.
-    if (name, part) != ("plain_lists", "feature")
+    if (name, part) != ("plain_lists", "")
 }
 
 
@@ -142,9 +142,7 @@ def test_a_server_is_known_in_the_folder_of_its_broker_alone() -> None:
 
 def test_no_imports_go_in_a_circle() -> None:
     graph = {
-        module: entry_imports(module)
-        if module.startswith("features.") and module.endswith(".feature")
-        else ours(module)
+        module: entry_imports(module) if module.removeprefix("features.") in ("feature", *FEATURES) else ours(module)
         for module in MODULES
     }
     list(graphlib.TopologicalSorter(graph).static_order())

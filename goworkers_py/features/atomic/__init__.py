@@ -10,3 +10,27 @@ places and threads of the engine, see `runtime.scheduling.relay`. Outside of a j
 
 For users: docs/jobs.md, under "Jobs that push jobs".
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from goworkers_py.features.feature import Feature
+
+
+class AtomicFeature(Feature):
+    """The pushes of a job happen in the step that ends it."""
+
+    name = "atomic"
+    options_of_code = "AtomicOptions"
+
+    def code(self, function: Callable[..., Any], options: Mapping[str, Any]) -> Callable[..., Any]:
+        if not options.get("atomic"):
+            return function
+        from goworkers_py.features.atomic.api import atomically
+
+        return atomically(function)
+
+
+FEATURE = AtomicFeature()

@@ -13,3 +13,146 @@ the batch around it. So a batch holds numbers only, whatever its size.
 
 For users: docs/batches.md.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from goworkers_py.features.feature import Feature, Follow
+
+if TYPE_CHECKING:
+    import click
+
+    from goworkers_py.admin.inspector import Inspector
+    from goworkers_py.api.push_part import PushPart
+    from goworkers_py.brokers.broker import Broker
+    from goworkers_py.brokers.contracts.admin import Checks
+    from goworkers_py.brokers.memory.parts import MemoryPart
+    from goworkers_py.brokers.memory.state import State
+    from goworkers_py.brokers.redis.parts import RedisPart
+    from goworkers_py.brokers.redis.server.access import FeatureAccess
+    from goworkers_py.core.effect import Push, Tie
+    from goworkers_py.features.batches.contract import Batches
+    from goworkers_py.features.in_process import InProcess, WorkerProcess
+    from goworkers_py.policy.our_work import OurWork
+    from goworkers_py.testing.steps import StepKind
+    from goworkers_py.web.gauges import OfFleet, OfProcesses
+    from goworkers_py.web.site.table import FeaturePages
+
+
+class BatchesFeature(Feature):
+    """Jobs whose ends are counted together, with callbacks at the end."""
+
+    name = "batches"
+    contract, kept = "Batches", "batches"
+    verbs = "BatchVerbs"
+    message = "MessageOfBatch"
+    needs: ClassVar = {"batch": "0.4.0"}
+    members_of_one_job = ("batch",)
+
+    def belongs_to(self, fields: Mapping[str, Any]) -> Collection[str]:
+        from goworkers_py.features.batches.batch import line_of
+        from goworkers_py.features.batches.payload import batch_of
+
+        member = batch_of(fields)
+        return () if member is None else line_of(member.bid)
+
+    def followers(self) -> Mapping[str, Follow]:
+        from goworkers_py.features.batches.end import of_batch
+        from goworkers_py.features.batches.payload import BATCH
+
+        return {BATCH: of_batch}
+
+    def buried(self, raw: bytes) -> bytes:
+        from goworkers_py.features.batches.payload import buried
+
+        return buried(raw)
+
+    def push(self, broker: Callable[[], Broker]) -> PushPart:
+        from goworkers_py.features.batches.push import BatchPushes
+
+        return BatchPushes(broker)
+
+    def tie_of_stored(self, payload: bytes, goes_elsewhere: bool) -> Tie | None:
+        from goworkers_py.features.batches.batch import BatchTie
+        from goworkers_py.features.batches.payload import bid_in
+
+        bid = bid_in(payload)
+        return BatchTie(bid) if bid else None
+
+    def refused_late(self, pushes: Sequence[Push], broker: Callable[[], Broker]) -> Sequence[Push]:
+        from goworkers_py.features.batches.contract import Batches
+        from goworkers_py.features.batches.push import in_no_batch
+
+        return in_no_batch(pushes, lambda: broker().require_part(Batches))
+
+    def in_process(self, process: WorkerProcess) -> InProcess:
+        from goworkers_py.features.batches.run import BatchRuns
+
+        return BatchRuns()
+
+    # --- brokers
+
+    def part(self, family: str) -> Callable[[Any], Batches] | None:
+        if family == "redis":
+            from goworkers_py.features.batches.redis import RedisBatches
+
+            return lambda broker: RedisBatches(broker.connections, broker.keys)
+        if family == "memory":
+            from goworkers_py.features.batches.memory import MemoryBatches
+
+            return lambda broker: MemoryBatches(broker.state)
+        return None
+
+    def steps(self) -> Mapping[str, StepKind]:
+        from goworkers_py.features.batches.steps import STEPS
+
+        return STEPS
+
+    def memory(self) -> Callable[[State], MemoryPart]:
+        from goworkers_py.features.batches.memory import BatchTable
+
+        return BatchTable
+
+    def redis(self) -> RedisPart:
+        from goworkers_py.features.batches.redis_part import part
+
+        return part()
+
+    def access(self) -> FeatureAccess:
+        from goworkers_py.features.batches.access import ACCESS
+
+        return ACCESS
+
+    # --- people
+
+    commands = ("batches",)
+
+    def checks(self, inspector: Inspector, work: OurWork | None) -> Checks:
+        from goworkers_py.features.batches.findings import batch_findings
+
+        return {"batches": lambda: batch_findings(inspector)}
+
+    def figures(self, inspector: Inspector) -> Mapping[str, int]:
+        from goworkers_py.features.batches.metrics import figures
+
+        return figures(inspector)
+
+    def gauges(self) -> Collection[OfProcesses | OfFleet]:
+        from goworkers_py.features.batches.metrics import GAUGES
+
+        return GAUGES
+
+    def pages(self) -> FeaturePages:
+        from goworkers_py.features.batches.views import PAGES
+
+        return PAGES
+
+    def command(self, name: str) -> click.Command:
+        from goworkers_py.features.batches.commands import batches
+
+        return batches
+
+
+FEATURE = BatchesFeature()

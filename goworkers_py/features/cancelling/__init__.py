@@ -17,3 +17,94 @@ a run is of the engine, as are the outcome Cancelled and the runs of jobs that w
 
 For users: docs/cancelling.md and docs/stop-it.md.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from goworkers_py.features.feature import Feature
+
+if TYPE_CHECKING:
+    import click
+
+    from goworkers_py.brokers.memory.parts import MemoryPart
+    from goworkers_py.brokers.memory.state import State
+    from goworkers_py.brokers.redis.parts import RedisPart
+    from goworkers_py.core.effect import Effect
+    from goworkers_py.core.job_state import StateWord
+    from goworkers_py.features.cancelling.contract import Cancels
+    from goworkers_py.features.in_process import InProcess, WorkerProcess
+    from goworkers_py.testing.steps import StepKind
+    from goworkers_py.web.site.table import FeaturePages
+
+
+class CancellingFeature(Feature):
+    """A job that people cancel does not begin, or is interrupted."""
+
+    name = "cancelling"
+    contract, kept = "Cancels", "cancels of jobs"
+    verbs = "CancelVerbs"
+
+    def ended_without_run(self, fields: Mapping[str, Any], state: StateWord, reason: str) -> Iterator[Effect]:
+        from goworkers_py.features.cancelling.effects import MeetTombstone
+        from goworkers_py.wire.payload import jid_of
+
+        if state == "cancelled" and (jid := jid_of(fields)):
+            yield MeetTombstone(jid, "cancelled")
+
+    def in_process(self, process: WorkerProcess) -> InProcess | None:
+        from goworkers_py.features.cancelling.contract import Cancels
+        from goworkers_py.features.cancelling.run import CancellableRuns
+        from goworkers_py.features.cancelling.service import Canceller
+
+        cancels, registry, shared = process.broker.part(Cancels), process.plan.registry, process.shared
+        if cancels is None:
+            return None
+        canceller = Canceller(cancels, registry, process.running, shared.outage, shared.alarms)
+        return CancellableRuns(cancels, registry, canceller)
+
+    # --- brokers
+
+    def part(self, family: str) -> Callable[[Any], Cancels] | None:
+        if family == "redis":
+            from goworkers_py.features.cancelling.redis import RedisCancels
+
+            return lambda broker: RedisCancels(broker.connections, broker.keys, broker.listener)
+        if family == "memory":
+            from goworkers_py.features.cancelling.memory import MemoryCancels
+
+            return lambda broker: MemoryCancels(broker.state)
+        return None
+
+    def memory(self) -> Callable[[State], MemoryPart]:
+        from goworkers_py.features.cancelling.memory import TombstoneTable
+
+        return TombstoneTable
+
+    def redis(self) -> RedisPart:
+        from goworkers_py.features.cancelling.redis_part import part
+
+        return part()
+
+    def steps(self) -> Mapping[str, StepKind]:
+        from goworkers_py.features.cancelling.steps import STEPS
+
+        return STEPS
+
+    # --- people
+
+    commands = ("job cancel",)
+
+    def command(self, name: str) -> click.Command:
+        from goworkers_py.features.cancelling.commands import cancel
+
+        return cancel
+
+    def pages(self) -> FeaturePages:
+        from goworkers_py.features.cancelling.views import PAGES
+
+        return PAGES
+
+
+FEATURE = CancellingFeature()

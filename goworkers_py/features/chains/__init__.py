@@ -13,3 +13,113 @@ Chains use batches: a chain that is pushed in the block of a batch joins each of
 
 For users: docs/chains.md.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from goworkers_py.features.feature import Feature, Follow
+
+if TYPE_CHECKING:
+    import click
+
+    from goworkers_py.admin.inspector import Inspector
+    from goworkers_py.brokers.memory.parts import MemoryPart
+    from goworkers_py.brokers.memory.state import State
+    from goworkers_py.brokers.redis.parts import RedisPart
+    from goworkers_py.brokers.redis.server.access import FeatureAccess
+    from goworkers_py.features.chains.contract import Chains
+    from goworkers_py.features.in_process import InProcess, WorkerProcess
+    from goworkers_py.testing.steps import StepKind
+    from goworkers_py.web.gauges import OfFleet, OfProcesses
+    from goworkers_py.web.site.table import FeaturePages
+
+
+class ChainsFeature(Feature):
+    """Each job is pushed when the one before it has ended well. It uses batches: each link of a chain that was pushed
+    in a batch joins that batch."""
+
+    # Before batches in `features.NAMES`: the next link joins the batch before the end of the last one is counted.
+    name = "chains"
+    contract, kept = "Chains", "chains"
+    verbs = "ChainVerbs"
+    needs: ClassVar = {"chain": "0.4.0"}
+    members_of_one_job = ("chain",)
+
+    def belongs_to(self, fields: Mapping[str, Any]) -> Collection[str]:
+        from goworkers_py.features.chains.payload import chain_of
+
+        link = chain_of(fields)
+        return () if link is None else (link.cid,)
+
+    def followers(self) -> Mapping[str, Follow]:
+        from goworkers_py.features.chains.end import of_chain
+        from goworkers_py.features.chains.payload import CHAIN
+
+        return {CHAIN: of_chain}
+
+    def in_process(self, process: WorkerProcess) -> InProcess:
+        from goworkers_py.features.chains.run import ChainRuns
+
+        return ChainRuns()
+
+    # --- brokers
+
+    def part(self, family: str) -> Callable[[Any], Chains] | None:
+        if family == "redis":
+            from goworkers_py.features.chains.redis import RedisChains
+
+            return lambda broker: RedisChains(broker.connections, broker.keys)
+        if family == "memory":
+            from goworkers_py.features.chains.memory import MemoryChains
+
+            return lambda broker: MemoryChains(broker.state)
+        return None
+
+    def steps(self) -> Mapping[str, StepKind]:
+        from goworkers_py.features.chains.steps import STEPS
+
+        return STEPS
+
+    def memory(self) -> Callable[[State], MemoryPart]:
+        from goworkers_py.features.chains.memory import ChainTable
+
+        return ChainTable
+
+    def redis(self) -> RedisPart:
+        from goworkers_py.features.chains.redis_part import part
+
+        return part()
+
+    def access(self) -> FeatureAccess:
+        from goworkers_py.features.chains.access import ACCESS
+
+        return ACCESS
+
+    # --- people
+
+    commands = ("chains",)
+
+    def figures(self, inspector: Inspector) -> Mapping[str, int]:
+        from goworkers_py.features.chains.metrics import figures
+
+        return figures(inspector)
+
+    def gauges(self) -> Collection[OfProcesses | OfFleet]:
+        from goworkers_py.features.chains.metrics import GAUGES
+
+        return GAUGES
+
+    def pages(self) -> FeaturePages:
+        from goworkers_py.features.chains.views import PAGES
+
+        return PAGES
+
+    def command(self, name: str) -> click.Command:
+        from goworkers_py.features.chains.commands import chains
+
+        return chains
+
+
+FEATURE = ChainsFeature()

@@ -11,3 +11,88 @@ process that knows no calls is asked by a signal, as Sidekiq does it: that is th
 
 For users: docs/commands-and-reports.md.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from goworkers_py.features.feature import Feature
+
+if TYPE_CHECKING:
+    import click
+
+    from goworkers_py.brokers.memory.parts import MemoryPart
+    from goworkers_py.brokers.memory.state import State
+    from goworkers_py.brokers.redis.parts import RedisPart
+    from goworkers_py.brokers.redis.server.access import FeatureAccess
+    from goworkers_py.features.commands.contract import Calls as CallsPart
+    from goworkers_py.features.in_process import InProcess, WorkerProcess
+    from goworkers_py.web.site.table import FeaturePages
+
+_OF_PROCESSES = ("quiet", "resume", "stop", "reload", "dump", "log-level", "concurrency", "pause-queue",
+                 "resume-queue", "call")  # fmt: skip
+
+
+class CommandsFeature(Feature):
+    """Processes answer commands of people, and give reports."""
+
+    name = "commands"
+    contract, kept = "Calls", "commands that are answered"
+    verbs = "CallVerbs"
+    commands = ("reports", *(f"processes {name}" for name in _OF_PROCESSES))
+
+    def in_process(self, process: WorkerProcess) -> InProcess | None:
+        from goworkers_py.features.commands.contract import Calls
+
+        calls = process.broker.part(Calls)
+        if calls is None or process.controls is None:
+            return None
+        from goworkers_py.features.commands.service import CommandsHere
+
+        return CommandsHere(process, process.controls, calls)
+
+    # --- brokers
+
+    def part(self, family: str) -> Callable[[Any], CallsPart] | None:
+        if family == "redis":
+            from goworkers_py.features.commands.redis import RedisCalls
+
+            return lambda broker: RedisCalls(broker.connections, broker.keys, broker.listener)
+        if family == "memory":
+            from goworkers_py.features.commands.memory import MemoryCalls
+
+            return lambda broker: MemoryCalls(broker.state)
+        return None
+
+    def memory(self) -> Callable[[State], MemoryPart]:
+        from goworkers_py.features.commands.memory import CallTable
+
+        return CallTable
+
+    def redis(self) -> RedisPart:
+        from goworkers_py.features.commands.redis_part import part
+
+        return part()
+
+    # --- people
+
+    def command(self, name: str) -> click.Command:
+        from goworkers_py.features.commands import commands
+
+        function = name.split()[-1].replace("-", "_")
+        found: click.Command = getattr(commands, "call_" if function == "call" else function)
+        return found
+
+    def access(self) -> FeatureAccess:
+        from goworkers_py.features.commands.access import ACCESS
+
+        return ACCESS
+
+    def pages(self) -> FeaturePages:
+        from goworkers_py.features.commands.views import PAGES
+
+        return PAGES
+
+
+FEATURE = CommandsFeature()

@@ -15,3 +15,102 @@ payload and the configuration.
 
 For users: docs/echoes-for-ruby.md.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from goworkers_py.features.feature import Feature, FollowMove
+
+if TYPE_CHECKING:
+    from goworkers_py.brokers.memory.parts import MemoryPart
+    from goworkers_py.brokers.memory.state import State
+    from goworkers_py.brokers.redis.parts import RedisPart
+    from goworkers_py.brokers.redis.server.access import FeatureAccess
+    from goworkers_py.config.option_rows import FeatureSection
+    from goworkers_py.config.options import Config
+    from goworkers_py.features.for_ruby.contract import RubyLocks
+    from goworkers_py.features.for_ruby.end import ForRuby
+    from goworkers_py.features.in_process import InProcess, Recovering, WorkerProcess
+    from goworkers_py.policy.registry import Registry
+
+
+class ForRubyFeature(Feature):
+    """Ruby's gems know when one of their jobs has ended here: by an echo of it, or because its lock is freed."""
+
+    name = "for_ruby"
+    contract = "RubyLocks"
+
+    def follow_moves(self, config: Config) -> FollowMove | None:
+        policy = _policy(config)
+        return None if policy is None else policy.of_move
+
+    def recovering(self, registry: Registry, config: Config, wall: Callable[[], float]) -> Recovering | None:
+        policy = _policy(config)
+        if policy is None:
+            return None
+        from goworkers_py.features.for_ruby.end import RecoveringForRuby
+
+        return RecoveringForRuby(policy)
+
+    def in_process(self, process: WorkerProcess) -> InProcess | None:
+        policy = _policy(process.plan.config)
+        if policy is None:
+            return None
+        from goworkers_py.features.for_ruby.run import RubyRuns
+
+        return RubyRuns(process, policy)
+
+    # --- brokers
+
+    def memory(self) -> Callable[[State], MemoryPart]:
+        from goworkers_py.features.for_ruby.memory import RubyLocksInMemory
+
+        return lambda state: RubyLocksInMemory()
+
+    def redis(self) -> RedisPart:
+        from goworkers_py.features.for_ruby.redis_part import part
+
+        return part()
+
+    def part(self, family: str) -> Callable[[Any], RubyLocks] | None:
+        if family == "redis":
+            from goworkers_py.features.for_ruby.redis import RedisRubyLocks
+
+            return lambda broker: RedisRubyLocks(broker.connections, broker.keys)
+        if family == "memory":
+            from goworkers_py.features.for_ruby.memory import MemoryRubyLocks
+
+            return lambda broker: MemoryRubyLocks()
+        return None
+
+    # --- people
+
+    def sections(self) -> Collection[type[FeatureSection]]:
+        from goworkers_py.features.for_ruby.options import EchoConfig
+
+        return (EchoConfig,)
+
+    def queues_elsewhere(self, config: Config) -> Mapping[str, str]:
+        from goworkers_py.features.for_ruby.options import EchoConfig
+
+        return {config.section_of(EchoConfig).queue: "start a Ruby process that works it: it holds echoes"}
+
+    def access(self) -> FeatureAccess:
+        from goworkers_py.features.for_ruby.access import ACCESS
+
+        return ACCESS
+
+
+def _policy(config: Config) -> ForRuby | None:
+    """None where the configuration has no such section, or says that nothing is done for Ruby."""
+    if not config.sections:
+        return None
+    from goworkers_py.features.for_ruby.end import ForRuby
+    from goworkers_py.features.for_ruby.options import EchoConfig
+
+    return ForRuby.of(config.section_of(EchoConfig))
+
+
+FEATURE = ForRubyFeature()

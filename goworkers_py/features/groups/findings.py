@@ -7,13 +7,13 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterator
 
-from goworkers_py.admin.doctor import OurWork
 from goworkers_py.admin.filter import counted
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.brokers.contracts.admin import Advice
 from goworkers_py.features.groups.aggregates import aggregated_in
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import MOST_FOR_FIGURES, Group, GroupEntry
+from goworkers_py.policy.our_work import OurWork
 
 # A group that is due for longer is flushed by no process.
 LONG_DUE_S = 60

@@ -15,3 +15,86 @@ nothing.
 
 For users: docs/iteration.md.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from goworkers_py.features.feature import Feature
+
+if TYPE_CHECKING:
+    from goworkers_py.brokers.memory.parts import MemoryPart
+    from goworkers_py.brokers.memory.state import State
+    from goworkers_py.brokers.redis.parts import RedisPart
+    from goworkers_py.brokers.redis.server.access import FeatureAccess
+    from goworkers_py.features.in_process import InProcess, WorkerProcess
+    from goworkers_py.features.iteration.contract import Iterations
+    from goworkers_py.testing.steps import CrashWay, StepKind
+
+
+class IterationFeature(Feature):
+    """A generator function goes on where an earlier run has stopped."""
+
+    name = "iteration"
+    contract, kept = "Iterations", "cursors of iterable jobs"
+    options = "IterationOptions"
+    needs: ClassVar = {"iterate": "0.4.0"}
+
+    def check_function(self, function: Callable[..., Any]) -> None:
+        from goworkers_py.features.iteration.iterable import check_cursor
+
+        check_cursor(function)
+
+    def resumes(self, function: Callable[..., Any]) -> bool:
+        from goworkers_py.features.iteration.iterable import is_iterable
+
+        return is_iterable(function)
+
+    def in_process(self, process: WorkerProcess) -> InProcess:
+        from goworkers_py.features.iteration.run import IterableRuns
+
+        return IterableRuns(process)
+
+    # --- brokers
+
+    def part(self, family: str) -> Callable[[Any], Iterations] | None:
+        if family == "redis":
+            from goworkers_py.features.iteration.redis import RedisIterations
+
+            return lambda broker: RedisIterations(broker.connections, broker.keys)
+        if family == "memory":
+            from goworkers_py.features.iteration.memory import MemoryIterations
+
+            return lambda broker: MemoryIterations(broker.state)
+        return None
+
+    def memory(self) -> Callable[[State], MemoryPart]:
+        from goworkers_py.features.iteration.memory import CursorTable
+
+        return CursorTable
+
+    def redis(self) -> RedisPart:
+        from goworkers_py.features.iteration.redis_part import part
+
+        return part()
+
+    def steps(self) -> Mapping[str, StepKind]:
+        from goworkers_py.features.iteration.steps import STEPS
+
+        return STEPS
+
+    def crash_ways(self) -> Sequence[CrashWay]:
+        from goworkers_py.features.iteration.steps import WAYS
+
+        return WAYS
+
+    # --- people
+
+    def access(self) -> FeatureAccess:
+        from goworkers_py.features.iteration.access import ACCESS
+
+        return ACCESS
+
+
+FEATURE = IterationFeature()

@@ -14,3 +14,160 @@ joins the line, at its push already (`push`). Places are freed when their job en
 
 For users: docs/limits.md, docs/not-too-many-at-once.md and docs/one-after-the-other.md.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from goworkers_py.features.feature import Feature, Follow
+
+if TYPE_CHECKING:
+    import click
+
+    from goworkers_py.admin.inspector import Inspector
+    from goworkers_py.api.push_part import PushPart
+    from goworkers_py.brokers.broker import Broker
+    from goworkers_py.brokers.contracts.admin import Checks
+    from goworkers_py.brokers.memory.parts import MemoryPart
+    from goworkers_py.brokers.memory.state import State
+    from goworkers_py.brokers.redis.parts import RedisPart
+    from goworkers_py.brokers.redis.server.access import FeatureAccess
+    from goworkers_py.config.option_rows import FeatureSection
+    from goworkers_py.config.options import Config
+    from goworkers_py.core.effect import Tie
+    from goworkers_py.core.line_owner import LineOwner
+    from goworkers_py.features.in_process import InProcess, Recovering, WorkerProcess
+    from goworkers_py.features.limits.contract import Limits as LimitsPart
+    from goworkers_py.policy.our_work import OurWork
+    from goworkers_py.policy.registry import Registry
+    from goworkers_py.testing.steps import StepKind
+    from goworkers_py.web.gauges import OfFleet, OfProcesses
+    from goworkers_py.web.site.table import FeaturePages
+
+
+class LimitsFeature(Feature):
+    """How many jobs of the whole fleet run at once, and how many begin in a time."""
+
+    name = "limits"
+    contract, kept = "Limits", "limits of jobs"
+    # A job of the queue service has no place in the store from which it could go into a line.
+    kept_beside = False
+    options_of_code = "LimitOptions"
+    verbs = "LimitVerbs"
+    needs: ClassVar = {"limits": "0.4.0"}
+    push_marks = frozenset({"limits"})
+
+    def push(self, broker: Callable[[], Broker]) -> PushPart:
+        from goworkers_py.features.limits.push import LimitPushes
+
+        return LimitPushes(broker)
+
+    def marks_class(self, options: Mapping[str, Any]) -> bool:
+        return bool(options.get("limits"))
+
+    def needs_of_class(self, options: Mapping[str, Any]) -> Collection[str]:
+        return ("limits",) if options.get("limits") else ()
+
+    def check(self, registry: Registry, config: Config) -> None:
+        from goworkers_py.features.limits.configured import check_limits
+        from goworkers_py.features.limits.limiting import declared_limits
+
+        check_limits(declared_limits(registry), config)
+
+    def followers(self) -> Mapping[str, Follow]:
+        from goworkers_py.features.limits.end import of_limits
+        from goworkers_py.features.limits.payload import SLOTS
+
+        return {SLOTS: of_limits}
+
+    def recovering(self, registry: Registry, config: Config, wall: Callable[[], float]) -> Recovering:
+        from goworkers_py.features.limits.limiting import Limiting
+
+        return Limiting(registry, config)
+
+    def in_process(self, process: WorkerProcess) -> InProcess | None:
+        from goworkers_py.features.limits.contract import Limits
+        from goworkers_py.features.limits.run import LimitedRuns
+
+        limits = process.broker.part(Limits)
+        return None if limits is None else LimitedRuns(process, limits)
+
+    def part(self, family: str) -> Callable[[Any], LimitsPart] | None:
+        if family == "redis":
+            from goworkers_py.features.limits.redis import RedisLimits
+
+            return lambda broker: RedisLimits(broker.connections, broker.keys, broker.begins)
+        if family == "memory":
+            from goworkers_py.features.limits.memory import MemoryLimits
+
+            return lambda broker: MemoryLimits(broker.state, broker.endings)
+        return None
+
+    def steps(self) -> Mapping[str, StepKind]:
+        from goworkers_py.features.limits.steps import STEPS
+
+        return STEPS
+
+    # --- brokers
+
+    def tie_of_stored(self, payload: bytes, goes_elsewhere: bool) -> Tie | None:
+        from goworkers_py.features.limits.payload import slot_claim_in
+
+        return None if goes_elsewhere else slot_claim_in(payload)
+
+    def memory(self) -> Callable[[State], MemoryPart]:
+        from goworkers_py.features.limits.memory import SlotTable
+
+        return SlotTable
+
+    def redis(self) -> RedisPart:
+        from goworkers_py.features.limits.redis_part import part
+
+        return part()
+
+    # --- people
+
+    commands = ("limits",)
+    members_of_arguments = ("limits",)
+
+    def sections(self) -> Collection[type[FeatureSection]]:
+        from goworkers_py.features.limits.options import LimitConfig
+
+        return (LimitConfig,)
+
+    def command(self, name: str) -> click.Command:
+        from goworkers_py.features.limits.commands import limits
+
+        return limits
+
+    def line_owner(self, line: str) -> LineOwner | None:
+        from goworkers_py.core.line_owner import LineOwner
+        from goworkers_py.features.limits.limit import slot_of_line
+
+        if (slot := slot_of_line(line)) is None:
+            return None
+        return LineOwner(f"limit {slot.limit}", slot.limit, f"pyworkers limits show {slot.limit}")
+
+    def access(self) -> FeatureAccess:
+        from goworkers_py.features.limits.access import ACCESS
+
+        return ACCESS
+
+    def checks(self, inspector: Inspector, work: OurWork | None) -> Checks:
+        from goworkers_py.features.limits.findings import limit_findings
+
+        return {"limits": lambda: limit_findings(inspector)}
+
+    def gauges(self) -> Collection[OfProcesses | OfFleet]:
+        from goworkers_py.features.limits.metrics import GAUGES
+
+        return GAUGES
+
+    def pages(self) -> FeaturePages:
+        from goworkers_py.features.limits.views import PAGES
+
+        return PAGES
+
+
+FEATURE = LimitsFeature()

@@ -9,3 +9,16 @@ launcher for this one queue in its background (`receiver`).
 
 For users: docs/typed-messages.md.
 """
+
+from __future__ import annotations
+
+from goworkers_py.features.feature import Feature
+
+
+class MessagesFeature(Feature):
+    """A class with fields, a channel and the code that runs for each message."""
+
+    name = "messages"
+
+
+FEATURE = MessagesFeature()

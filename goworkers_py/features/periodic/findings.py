@@ -6,10 +6,11 @@ import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 
-from goworkers_py.admin.doctor import NOTE, PROBLEM, OurWork
+from goworkers_py.admin.doctor import NOTE, PROBLEM
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.brokers.contracts.admin import Advice
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.policy.our_work import OurWork
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
 

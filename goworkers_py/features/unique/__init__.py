@@ -13,3 +13,131 @@ lasts as long as the run (`service`). Some options make a job ask for its lock a
 
 For users: docs/unique-jobs.md and docs/not-twice.md.
 """
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from goworkers_py.features.feature import Feature, Follow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import click
+
+    from goworkers_py.admin.inspector import Inspector
+    from goworkers_py.api.push_part import PushPart
+    from goworkers_py.brokers.broker import Broker
+    from goworkers_py.brokers.contracts.admin import Checks
+    from goworkers_py.brokers.memory.parts import MemoryPart
+    from goworkers_py.brokers.memory.state import State
+    from goworkers_py.brokers.redis.parts import RedisPart
+    from goworkers_py.brokers.redis.server.access import FeatureAccess
+    from goworkers_py.core.effect import Tie
+    from goworkers_py.features.in_process import InProcess, WorkerProcess
+    from goworkers_py.features.unique.contract import Locks
+    from goworkers_py.policy.our_work import OurWork
+    from goworkers_py.web.site.table import FeaturePages
+
+
+class UniqueFeature(Feature):
+    """A lock keeps a second job with the same arguments out."""
+
+    name = "unique"
+    contract, kept = "Locks", "locks of unique jobs"
+    options = "UniqueOptions"
+    verbs = "LockVerbs"
+    needs: ClassVar = {"unique": "0.4.0"}
+    push_marks = frozenset({"unique_for", "unique_by", "unique_until", "on_conflict"})
+
+    def push(self, broker: Callable[[], Broker]) -> PushPart:
+        from goworkers_py.features.unique.push import UniquePushes
+
+        return UniquePushes(broker)
+
+    def named_lock(self, name: str, waits: bool) -> Mapping[str, Any]:
+        from goworkers_py.features.unique.uniqueness import named_lock
+
+        return named_lock(name, waits)
+
+    def check_options(self, own: Mapping[str, Any], merged: Mapping[str, Any], job_class: str) -> None:
+        from goworkers_py.features.unique.uniqueness import check_lock_options
+
+        check_lock_options(own, merged, job_class)
+
+    def followers(self) -> Mapping[str, Follow]:
+        from goworkers_py.features.unique.end import of_lock
+        from goworkers_py.features.unique.payload import LOCK
+
+        return {LOCK: of_lock}
+
+    def in_process(self, process: WorkerProcess) -> InProcess | None:
+        from goworkers_py.features.unique.contract import Locks
+        from goworkers_py.features.unique.run import UniqueRuns
+
+        locks = process.broker.part(Locks)
+        return None if locks is None else UniqueRuns(process, locks)
+
+    def part(self, family: str) -> Callable[[Any], Locks] | None:
+        if family == "redis":
+            from goworkers_py.features.unique.redis import RedisLocks
+
+            return lambda broker: RedisLocks(broker.connections, broker.keys, broker.begins)
+        if family == "memory":
+            from goworkers_py.features.unique.memory import MemoryLocks
+
+            return lambda broker: MemoryLocks(broker.state)
+        return None
+
+    # --- brokers
+
+    def tie_of_stored(self, payload: bytes, goes_elsewhere: bool) -> Tie | None:
+        from goworkers_py.features.unique.payload import claim_in
+
+        return claim_in(payload)
+
+    def memory(self) -> Callable[[State], MemoryPart]:
+        from goworkers_py.features.unique.memory import LockTable
+
+        return LockTable
+
+    def redis(self) -> RedisPart:
+        from goworkers_py.features.unique.redis_part import part
+
+        return part()
+
+    # --- people
+
+    commands = ("locks",)
+    members_of_arguments = ("lock",)
+
+    def why_not_pushed(self, job_class: str, options: Mapping[str, Any]) -> tuple[str, str] | None:
+        if not options.get("unique_for"):
+            return None
+        shown = f"pyworkers locks list --class {shlex.quote(job_class)}"
+        return "another job holds its lock", f"to see the locks: {shown}"
+
+    def command(self, name: str) -> click.Command:
+        from goworkers_py.features.unique.commands import locks
+
+        return locks
+
+    def access(self) -> FeatureAccess:
+        from goworkers_py.features.unique.access import ACCESS
+
+        return ACCESS
+
+    def checks(self, inspector: Inspector, work: OurWork | None) -> Checks:
+        from goworkers_py.features.unique.findings import lock_findings
+
+        return {"locks": lambda: lock_findings(inspector)}
+
+    def pages(self) -> FeaturePages:
+        from goworkers_py.features.unique.views import PAGES
+
+        return PAGES
+
+
+FEATURE = UniqueFeature()
