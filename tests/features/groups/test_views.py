@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from html import unescape
 
 import pytest
 import redis as redis_py
@@ -11,6 +13,7 @@ from apps import own_app
 from web_scene import GROUP, Scene
 from wsgi_client import Client
 
+import goworkers_py as workers
 from goworkers_py import App
 from goworkers_py.web import application
 
@@ -48,3 +51,11 @@ def test_a_group_is_set_flushed_and_deleted(app: App, client: Client) -> None:
     assert "Delete 4 jobs of group user:7" in client.post("/group/delete", of).text
     client.sure("/group/delete", of)
     assert app.inspector.members(GROUP) == []
+
+
+def test_the_page_of_a_tracked_member_leads_to_its_group(app: App, client: Client) -> None:
+    options = workers.EnqueueOptions(group="user:7", track=True)
+    jid = app.enqueue_with_options("billing", "Invoice", [9], options)
+    page = unescape(client.get(f"/job?jid={jid}").text)
+    [link] = re.findall(r'href="[^"]*(/group\?[^"]+)"', page)
+    assert "user:7" in client.get(link).text
