@@ -16,7 +16,6 @@ For users: docs/unique-jobs.md and docs/not-twice.md.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -116,6 +115,8 @@ class UniqueFeature(Feature):
     def why_not_pushed(self, job_class: str, options: Mapping[str, Any]) -> tuple[str, str] | None:
         if not options.get("unique_for"):
             return None
+        import shlex
+
         shown = f"pyworkers locks list --class {shlex.quote(job_class)}"
         return "another job holds its lock", f"to see the locks: {shown}"
 
