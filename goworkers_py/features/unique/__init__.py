@@ -22,8 +22,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from goworkers_py.features.feature import Feature, Follow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import click
 
     from goworkers_py.admin.inspector import Inspector
