@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, field
 from typing import Any, Literal
 
@@ -102,7 +102,8 @@ class LeaseOwner:
     trouble: str  # why it fetches no jobs; empty while it fetches, and mostly when it is dead
     alive: bool  # has a lease, and did not end
     dead_for_sure: bool  # declared dead, or its process has ended; if neither and not alive, its lease has expired
-    frees_by_lease: bool = False  # an early build of 0.4.0, which frees places in limits when a lease is missing
+    speaks: Collection[str] = ()  # the needs of jobs that its release knows
+    frees_by_lease: bool = False  # a build before 0.9.0: it frees what an owner holds when its lease is missing
 
 
 @dataclass(frozen=True, slots=True)

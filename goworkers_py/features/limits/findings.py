@@ -56,7 +56,8 @@ def _dead_holders(inspector: Inspector, waiting: Sequence[StoredJob]) -> Iterato
 
 
 def _by_lease(inspector: Inspector) -> Iterator[Advice]:
-    old = [owner.identity for owner in inspector.owners() if owner.alive and owner.frees_by_lease]
+    knowing = (owner for owner in inspector.owners() if owner.alive and "limits" in owner.speaks)
+    old = [owner.identity for owner in knowing if owner.frees_by_lease]
     if old:
         what = f"{counted(len(old), 'process', 'processes')} of an earlier build, such as {old[0]}, free the places of "
         what += "limits when a lease is missing: an outage may exceed a limit"

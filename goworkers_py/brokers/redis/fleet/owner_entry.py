@@ -35,7 +35,7 @@ class OwnerEntry:
     heard: float = 0.0  # time of the beat before this one, likewise; 0 in the first beat, and before release 0.2.0
     version: str = __version__  # empty for release 0.1.0, which wrote none
     speaks: Collection[str] = field(default_factory=lambda: known_needs.SPEAKS)
-    # When this process frees places of others in limits. Early builds of 0.4.0, which wrote nothing here, do it when a
+    # When this process frees what another owner holds. Builds before 0.9.0, which wrote nothing here, do it when a
     # lease is missing.
     frees: str = DECLARED_DEAD
 

@@ -47,7 +47,8 @@ class OwnerList:
                     trouble=_trouble(alive, silent_s, stopped(entry.origin), entry.trouble),
                     alive=alive,
                     dead_for_sure=sure,
-                    frees_by_lease="limits" in entry.speaks and entry.frees != DECLARED_DEAD,
+                    speaks=entry.speaks,
+                    frees_by_lease=entry.frees != DECLARED_DEAD,
                 )
             )
         return owners
