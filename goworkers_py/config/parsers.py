@@ -180,8 +180,8 @@ def broker_address(value: str) -> str:
     elif not separator or not re.fullmatch(r"[A-Za-z0-9+.-]+", scheme) or _is_near_miss(scheme):
         raise ValueError(
             "must be redis://host:port/db, rediss://..., unix:///path, sentinel://host:port,.../service/db, "
-            "redis+cluster://host:port,.../namespace, "
-            "amqp://host:port/vhost, memory:// or embedded" + did_you_mean(scheme.lower(), BUILT_IN_BROKERS)
+            "redis+cluster://host:port,.../namespace, amqp://host:port/vhost, disque://host:port, "
+            "memory:// or embedded" + did_you_mean(scheme.lower(), BUILT_IN_BROKERS)
         )
     return value
 

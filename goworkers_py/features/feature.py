@@ -171,8 +171,9 @@ class Feature:
         """The payload of a job that dies now, with what must be known of its death when it is retried by hand."""
         return raw
 
-    def recovered(self, raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
-        """The effects of taking a job from a process that has left or died, from the payload alone."""
+    def left_behind(self, raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
+        """The effects of giving back the job of a process that leaves, from the payload alone. The job of a process
+        that has died is asked about in `recovering`. Those of `followers` come in both cases."""
         return ()
 
     def ended_without_run(self, fields: Mapping[str, Any], state: StateWord, reason: str) -> Iterator[Effect]:

@@ -127,8 +127,8 @@ class InProcess:
         """Figures of the runs that are under way, for the report of this process."""
         return {}
 
-    def commands(self) -> Sequence[str]:
-        """The names of the commands that this process answers: the fleet sees them."""
+    def answers(self) -> Sequence[str]:
+        """The names of the commands of people that this process answers: the fleet sees them."""
         return ()
 
     def services(self) -> Sequence[BrokerService]:

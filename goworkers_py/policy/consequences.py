@@ -74,8 +74,8 @@ def _followers() -> Mapping[str, Follow]:
 
 
 def taken(raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
-    """Of a job that comes back into its queue from a process that has left or died."""
-    of_features = [effect for feature in FEATURES for effect in feature.recovered(raw, queue, owner)]
+    """Of a job that comes back into its queue from a process that leaves."""
+    of_features = [effect for feature in FEATURES for effect in feature.left_behind(raw, queue, owner)]
     return (*of_features, *moved(raw, "waiting"))
 
 

@@ -6,15 +6,16 @@ broker that recovers jobs asks `died_together` before it names the suspect of a 
 
 from __future__ import annotations
 
+from goworkers_py.core.timing import TIMING
 from goworkers_py.core.values import dataclass
 
 # Processes whose deaths are found within this time died together.
 TOGETHER_S = 3.0
 # Processes whose last beats are at most so far apart died together too. Their leases expire as far apart as their last
-# beats were, and a recovery may look in between. A beat may come late, so this is twice `Timing.beat_every_s`.
-SILENT_TOGETHER_S = 10.0
-# A process is silent if its last beat is older than this: half of `Timing.lease_s`.
-SILENT_S = 30.0
+# beats were, and a recovery may look in between. A beat may come late.
+SILENT_TOGETHER_S = 2 * TIMING.beat_every_s
+# A process is silent if its last beat is older than this.
+SILENT_S = TIMING.lease_s / 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ class _Assembly:
         self._managers = [self._manager(Pool(config, plan.config.partition)) for config in plan.pools]
         self._health = Health(self._managers, self._watchdog, self._vital, self._shared, self._running_figures)
         reporter = Reporter(broker.control, plan.config, self._health, self._shared, obey)
-        reporter.commands = [name for part in self._parts for name in part.commands()]
+        reporter.commands = [name for part in self._parts for name in part.answers()]
         lost = LostJobs(broker, self._shared.lease, self._running, plan.registry)
         self._heartbeat = Heartbeat(broker.recoverable, self._shared, reporter, plan.config.timing, lost.look)
         services = self._services()

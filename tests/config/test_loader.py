@@ -323,7 +323,7 @@ def test_addresses_of_every_kind_are_accepted(address: str, meant: str | None) -
         ("localhost:6379", "must be redis://host:port/db"),
         ("reddis://localhost", "; did you mean 'redis'?"),
         ("sentinal://localhost", "; did you mean 'sentinel'?"),
-        ("memory", "vhost, memory:// or embedded; did you mean 'memory'?"),
+        ("memory", "port, memory:// or embedded; did you mean 'memory'?"),
         ("embeded", "; did you mean 'embedded'?"),
         ("embedded://", "; did you mean 'embedded'?"),
         ("rediz://localhost", "; did you mean 'redis'?"),

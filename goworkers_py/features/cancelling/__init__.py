@@ -6,8 +6,10 @@ there is one, an alarm is raised, so that every job is looked at before it begin
 broker. The thread throws JobCancelled into a job that runs, by `links.interruption`. The process that meets the job
 settles it with the effect MeetTombstone (`effects`): the tombstone goes, and the caller is told how the job has ended.
 
-A batch or a chain is cancelled by one tombstone under its name, which its jobs have in their payloads. What interrupts
-a run is of the engine, as are the outcome Cancelled and the runs of jobs that were given to another process.
+A batch or a chain is cancelled by one tombstone under its name, which its jobs have in their payloads.
+
+In the engine: `links.interruption` throws into a running job, and does so for a job that was given to another process,
+too; `core.cancel_request`, the outcome Cancelled, and `runtime.alarms`.
 
 - `tombstone`: the values. `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`: brokers that do
   it. Other programs cancel in ways of their own: `ForeignCancel` in the parts of Redis.

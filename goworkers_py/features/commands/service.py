@@ -51,7 +51,7 @@ class CommandsHere(InProcess):
         self._names = [*BUILT_IN, *own]
         self._service = Commands(calls, built_in, OwnCommands(own), facts, process.shared)
 
-    def commands(self) -> Sequence[str]:
+    def answers(self) -> Sequence[str]:
         return self._names
 
     def services(self) -> Sequence[Commands]:

@@ -5,6 +5,8 @@ body by a codec, and are read back by whichever version of the class receives th
 of the job, so that a daemon resolves messages as it runs all jobs. A program that is no daemon receives them too, by a
 launcher for this one queue in its background (`receiver`).
 
+In the engine: `wire.codecs`, for these bodies and those of plain lists.
+
 - `api`: `workers.send` and `workers.receive`.
 
 For users: docs/typed-messages.md.

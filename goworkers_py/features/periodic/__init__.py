@@ -5,6 +5,8 @@ schedules, and how each push is made. Each process with periodic jobs has a thre
 schedules in the broker and fires the *slots* that are due. No process is elected: the broker settles each slot once
 (`contract`), by a number that each change of a schedule makes greater.
 
+In the engine: the options `source` and `generation` in `config.options`.
+
 - `schedule`: the values. `record`: a schedule as JSON. `slots`: the slots of a rule.
 - `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`: brokers that do it.
 - `foreign_schedule`: reads the schedules of sidekiq-cron and sidekiq-scheduler.

@@ -6,6 +6,10 @@ it goes on. A `standby` stands in the place of a launcher. Its `elector` looks a
 for each term that it wins, the thread of `service` starts a launcher of its own, on a broker behind the fence. A
 process that stands by is shown to the fleet by `follower_report`.
 
+In the engine: `core.fence`, `links.term`, the fences of the brokers (`brokers/redis/driver/fencing`,
+`brokers/memory/fenced_state`), and the options `standby`, `leader_lease` and `prefer_leader` in `config.options`.
+RabbitMQ gives the jobs of a queue to one process by itself, see `Broker.one_consumer`.
+
 - `election`: the values, and the functions of `on_lead` and `on_follow`.
 - `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`: brokers that do it.
 - `admin`: the verb of the inspector. `commands`, `views`, `metrics`, `access`: people.

@@ -3,7 +3,8 @@
 A job is tracked when its payload has `track` or `retain`, or its class has one of these options. Its push makes the
 record (`push`, `tie`), and each move and end of the job writes the record in its own step (`end`, `effects`). A thread
 writes which jobs run, and how far they have got (`service`, `run`, `tracked_run`). Without a record, `status` searches
-all places for the job: that is the engine's part, in `admin.job_lookup`.
+all places for the job: that is the engine's part, in `admin.job_lookup`. The option `result_max_bytes` is in
+`config.options`.
 
 - `record`: the texts of a record, field by field; its values are in `wire.job_record`.
 - `job_options`: `track=` and `retain=` of `@job`.
@@ -69,10 +70,10 @@ class TrackingFeature(Feature):
     def marks_class(self, options: Mapping[str, Any]) -> bool:
         return any(options.get(name) for name in ("track", "retain"))
 
-    def recovered(self, raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
-        from goworkers_py.features.tracking.end import recovered
+    def left_behind(self, raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
+        from goworkers_py.features.tracking.end import left_behind
 
-        return recovered(raw, queue, owner)
+        return left_behind(raw, queue, owner)
 
     def ended_without_run(self, fields: Mapping[str, Any], state: StateWord, reason: str) -> Iterator[Effect]:
         from goworkers_py.features.tracking.end import ended_without_run

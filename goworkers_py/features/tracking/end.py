@@ -72,7 +72,7 @@ class Tracking:
         """The effects of taking a job from a dead process; `error`: it is buried, because it killed its processes."""
         raw, queue = found.payload, found.queue
         if error is None:
-            return recovered(raw, queue, found.owner)
+            return left_behind(raw, queue, found.owner)
         job = job_in(raw)
         if job is None:
             return ()
@@ -181,9 +181,9 @@ def given_back(run: TrackedRun, queue: str) -> tuple[Effect, ...]:
     return (_noted(run, "waiting", "not finished here", LIVE_S, (("queue", queue),)),)
 
 
-def recovered(raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
-    """The effect of taking a job from a dead process, which may have begun it. Only jobs with a record have one, but
-    for every job with a jid it is asked: the code of its class may say that it is tracked."""
+def left_behind(raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
+    """The effect of taking a job from a process that leaves or has died, which may have begun it. Only jobs with a
+    record have one, but for every job with a jid it is asked: the code of its class may say that it is tracked."""
     job = job_in(raw)
     if job is None:
         return ()

@@ -1,4 +1,4 @@
-"""Pushes another job like one."""
+"""Actions on the page of one job: push another job with the same class and arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of parts that not every broker has."""
+"""What a page of a feature answers where the broker has no part of the feature."""
 
 from __future__ import annotations
 
