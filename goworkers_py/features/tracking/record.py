@@ -101,12 +101,7 @@ def _number(raw: str) -> float:
 
 def tracked_in(raw: bytes) -> TrackedJob | None:
     """The job of a payload that says itself that it is tracked; None for any other payload."""
-    if not any(mark in raw for mark in _MARKS):
-        return None
-    try:
-        fields = payload.read(raw)
-    except UnreadablePayload:
-        return None
+    fields = payload.read_marked(raw, *_MARKS)
     return tracked_of(fields) if says_tracked(fields) else None
 
 
