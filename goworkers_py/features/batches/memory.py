@@ -10,12 +10,12 @@ from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.brokers.memory.parts import Decision, MemoryPart, TieInMemory
 from goworkers_py.brokers.memory.published_push import PublishedPush
 from goworkers_py.brokers.memory.state import State
+from goworkers_py.core.effect import KEPT_S
 from goworkers_py.core.values import dataclass
 from goworkers_py.features.batches import payload as wire
 from goworkers_py.features.batches.batch import (
     EVENTS,
     MOST_DEATHS,
-    OPEN_LIFE_S,
     BatchStatus,
     BatchTie,
     Callback,
@@ -91,7 +91,7 @@ class BatchTable(MemoryPart):
         if not self._takes_jobs(parent_of(bid)):
             return False
         self._batches = {bid: batch for bid, batch in self._batches.items() if batch.expires_at > now}
-        self._batches[bid] = _Batch(new, now, now + OPEN_LIFE_S, dict(new.callbacks), {new.hold})
+        self._batches[bid] = _Batch(new, now, now + KEPT_S, dict(new.callbacks), {new.hold})
         if (parent := self._get(parent_of(bid))) is not None:
             parent.members.add(bid)
         self._keep(bid)
@@ -160,7 +160,7 @@ class BatchTable(MemoryPart):
                 batch.late.add(name)
         else:
             batch.ended[way] = batch.count(way) + 1
-            batch.expires_at = self._clock() + OPEN_LIFE_S
+            batch.expires_at = self._clock() + KEPT_S
             self._keep(parent_of(bid))
             if death:
                 batch.deaths.appendleft(death)
@@ -205,7 +205,7 @@ class BatchTable(MemoryPart):
         """An event of a batch is one of those around it too."""
         for batch_id in line_of(bid):
             if self.is_open(batch_id):
-                self._batches[batch_id].expires_at = self._clock() + OPEN_LIFE_S
+                self._batches[batch_id].expires_at = self._clock() + KEPT_S
 
     def _takes_jobs(self, bid: str) -> bool:
         around = [self._get(batch_id) for batch_id in line_of(bid)] if bid else []
@@ -220,7 +220,7 @@ class BatchTable(MemoryPart):
             self._push(bid, batch, "success")
         if batch.stopped and batch.pending < 1:
             self._state.part(TombstoneTable).remove(bid)
-        batch.expires_at = now + max(batch.new.retain_s, OPEN_LIFE_S if batch.count("failed") else 1)
+        batch.expires_at = now + max(batch.new.retain_s, KEPT_S if batch.count("failed") else 1)
         self.end(parent_of(bid), _way(batch), bid)
 
     def _revive(self, bid: str, batch: _Batch, name: str) -> None:

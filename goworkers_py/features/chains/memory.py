@@ -8,10 +8,11 @@ from itertools import islice
 
 from goworkers_py.brokers.memory.parts import MemoryPart
 from goworkers_py.brokers.memory.state import State
+from goworkers_py.core.effect import KEPT_S
 from goworkers_py.core.values import dataclass
 from goworkers_py.features.batches.memory import BatchTable
 from goworkers_py.features.cancelling.memory import TombstoneTable
-from goworkers_py.features.chains.chain import GAP, LIFE_S, MOST_AT_WORK, ChainStatus, NewChain
+from goworkers_py.features.chains.chain import GAP, MOST_AT_WORK, ChainStatus, NewChain
 from goworkers_py.features.chains.contract import Chains
 from goworkers_py.features.chains.effects import EndLink
 from goworkers_py.features.chains.payload import at_work
@@ -60,7 +61,7 @@ class ChainTable(MemoryPart):
         if new.bid and not self._batches.takes(new.bid, 0):
             return False
         self._chains = {cid: chain for cid, chain in self._chains.items() if chain.expires_at > now}
-        self._chains[new.cid] = chain = _Chain(new, now, now + LIFE_S)
+        self._chains[new.cid] = chain = _Chain(new, now, now + KEPT_S)
         self._begin_link(chain, b"")
         return True
 
@@ -68,7 +69,7 @@ class ChainTable(MemoryPart):
         chain = self.get(cid)
         if chain is None or chain.state in ("ended", "cancelled"):
             return False
-        chain.state, chain.ended_at, chain.expires_at = "cancelled", self._clock(), self._clock() + LIFE_S
+        chain.state, chain.ended_at, chain.expires_at = "cancelled", self._clock(), self._clock() + KEPT_S
         chain.met = len(chain.results)
         self._state.part(TombstoneTable).lay(cid, retry=False, many=True)
         return True
@@ -77,7 +78,7 @@ class ChainTable(MemoryPart):
         chain, link = self.get(end.link.cid), end.link
         if chain is None or chain.link != link.number or chain.state == "ended":
             return
-        chain.expires_at = self._clock() + LIFE_S
+        chain.expires_at = self._clock() + KEPT_S
         if chain.state == "cancelled":
             chain.met += 1
             if chain.met == chain.parts:

@@ -33,8 +33,6 @@ from goworkers_py.wire.job_record import JobRecord, Move, Progress
 V = "1"
 TRACK, RETAIN = "track", "retain"  # fields of a payload
 MOST_MOVES = 100
-# A job that has not ended may stay where it is for so long, beyond the time for which it waits.
-LIVE_S = KEPT_S
 # The record of an ended job without `retain`.
 ENDED_S = 3_600
 
@@ -133,4 +131,4 @@ def retain_in(value: Any) -> int:
 def live_s(due: float | None, now: float) -> int:
     """How long the record of a job lives that has not ended."""
     wait_s = 0.0 if due is None else min(max(0.0, due - now), 1e9)
-    return LIVE_S + int(wait_s)
+    return KEPT_S + int(wait_s)

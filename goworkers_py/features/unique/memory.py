@@ -10,9 +10,9 @@ from functools import partial
 from goworkers_py.brokers.memory.parts import Decision, MemoryPart, TieInMemory
 from goworkers_py.brokers.memory.published_push import PublishedPush
 from goworkers_py.brokers.memory.state import State
+from goworkers_py.core.effect import KEPT_S
 from goworkers_py.core.holder import Conflict, Holder
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.tracking.record import LIVE_S
 from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.effects import FreeLock, KeepLock
 from goworkers_py.features.unique.lock import (
@@ -43,7 +43,7 @@ class _Held:
     def last(self, until: float, now: float) -> None:
         """At least until then, also where its job has run."""
         if self.owner:
-            self.owner, self.expires_at = "", now + LIVE_S if self.fields else 0.0
+            self.owner, self.expires_at = "", now + KEPT_S if self.fields else 0.0
         self.expires_at = max(self.expires_at, until)
 
 
@@ -73,7 +73,7 @@ class LockTable(MemoryPart):
             return None
         if claim.on_conflict == "replace" and held.token:
             held.fields, held.holder = claim.fields, replace(held.holder, due=at)
-            life_s = max(lock_life_s(claim.for_s, at, self._clock()), LIVE_S)
+            life_s = max(lock_life_s(claim.for_s, at, self._clock()), KEPT_S)
             held.expires_at = max(held.expires_at, self._clock() + life_s)
             self._state.advance(held.token, at)
             return Decision(Conflict(held.holder, "replaced"))
@@ -89,7 +89,7 @@ class LockTable(MemoryPart):
         life_s = lock_life_s(claim.for_s, push.at, self._clock())
         reads = claim.on_conflict == "replace"
         holder, token = Holder(claim.jid, push.queue, self._clock(), push.at), push.payload if reads else b""
-        self.take(claim.name, holder, max(life_s, LIVE_S) if reads else life_s, token, published.number)
+        self.take(claim.name, holder, max(life_s, KEPT_S) if reads else life_s, token, published.number)
 
     def _holder(self, claim: LockClaim) -> Holder | None:
         held = self.get(claim.name) if claim.on_conflict in ("skip", "raise") else None
