@@ -17,6 +17,11 @@ from goworkers_py.core.values import dataclass
 from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
 from goworkers_py.features.limits.limit import (
+    BLOCK_S,
+    LATE_S,
+    LET_GO_MOST,
+    LOOK_S,
+    SOON_S,
     Begins,
     DueSlots,
     LimitEntry,
@@ -32,9 +37,6 @@ from goworkers_py.features.limits.limit import (
     Waits,
 )
 from goworkers_py.wire.stored_job import StoredJob
-
-# As in limit.lua.
-LOOK_S, SOON_S, LATE_S, BLOCK_S = 10.0, 1.0, 0.25, 2.0
 
 
 @dataclass(slots=True)
@@ -229,7 +231,7 @@ class SlotTable(MemoryPart):
         if self.has_place(slot, jid):
             self.give(slot, jid, "", self._places[slot].held[jid].queue)
 
-    def let_go(self, slot: Slot, most: int = 50) -> int:
+    def let_go(self, slot: Slot, most: int = LET_GO_MOST) -> int:
         count = 0
         while count < most and self.has_room(slot) and not self._is_turn_of_block(slot):
             gone = self._let_go_next(slot.line)
@@ -312,7 +314,9 @@ class MemoryLimits(Limits):
         later = [at for at, _ in by_time if at > now]
         return DueSlots(due, later[0] - now if later else None, clock)
 
-    def look(self, slot: Slot, queues: Sequence[str] = (), gone: Sequence[SlotHolder] = (), most: int = 50) -> Looked:
+    def look(
+        self, slot: Slot, queues: Sequence[str] = (), gone: Sequence[SlotHolder] = (), most: int = LET_GO_MOST
+    ) -> Looked:
         with self._state.lock:
             for holder in gone:
                 self._table.drop(holder, slot, keep=False)
