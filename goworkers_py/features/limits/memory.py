@@ -61,9 +61,6 @@ class SlotTable(MemoryPart):
             HoldSlot: lambda effect: self.hold(effect.slot, effect.jid),
         }
 
-    def _clock(self) -> float:
-        return self._state.clock()
-
     def waiting(self, line: str) -> int:
         """How many jobs are in a line."""
         return len(self._state.lines.get(line, ()))
@@ -124,7 +121,7 @@ class SlotTable(MemoryPart):
         concurrent = 1 if limit is None else limit.concurrent
         if concurrent is not None and len(self.holders(slot)) >= concurrent:
             return False
-        return self._rate_at(slot) <= self._clock()
+        return self._rate_at(slot) <= self._state.clock()
 
     def _rate_at(self, slot: Slot) -> float:
         """When the rate allows the next job."""
@@ -135,7 +132,7 @@ class SlotTable(MemoryPart):
 
     def _arrival(self, places: _Places, rate: Rate) -> float:
         """As `arrival` in limit.lua."""
-        now = self._clock()
+        now = self._state.clock()
         return now if places.tat > now + rate.burst * rate.per_s / rate.amount + 0.001 else places.tat
 
     def _rate(self, slot: Slot) -> Rate | None:
@@ -143,12 +140,12 @@ class SlotTable(MemoryPart):
         return None if limit is None else limit.rate
 
     def give(self, slot: Slot, jid: str, owner: str, queue: str) -> None:
-        self._places.setdefault(slot, _Places()).held[jid] = SlotHolder(jid, owner, self._clock(), queue)
+        self._places.setdefault(slot, _Places()).held[jid] = SlotHolder(jid, owner, self._state.clock(), queue)
 
     def spend(self, slot: Slot, late: bool) -> None:
         if (rate := self._rate(slot)) is not None:
             places = self._places.setdefault(slot, _Places())
-            now = self._clock()
+            now = self._state.clock()
             arrival = self._arrival(places, rate) or now
             places.tat = max(arrival, now - (LATE_S if late else 0.0)) + rate.per_s / rate.amount
 
@@ -189,10 +186,10 @@ class SlotTable(MemoryPart):
     def _block(self, slot: Slot) -> tuple[str, float, float] | None:
         """The block of code whose turn is next."""
         places = self._places.get(slot)
-        return places.block if places is not None and 0 < places.block[2] - self._clock() <= BLOCK_S else None
+        return places.block if places is not None and 0 < places.block[2] - self._state.clock() <= BLOCK_S else None
 
     def _note_block(self, slot: Slot, name: str) -> None:
-        other, now = self._block(slot), self._clock()
+        other, now = self._block(slot), self._state.clock()
         if other is None or other[0] == name:
             since = now if other is None else other[1]
             self._places.setdefault(slot, _Places()).block = name, since, now + BLOCK_S
@@ -249,7 +246,7 @@ class SlotTable(MemoryPart):
 
     def look_later(self, slot: Slot) -> None:
         """Notes when to look at the line next. Forgets places that nobody needs."""
-        now, at = self._clock(), self._rate_at(slot)
+        now, at = self._state.clock(), self._rate_at(slot)
         if self.waiting(slot.line):
             block, look_s = self._block(slot), SOON_S if self.waiting(slot.line) == 1 else LOOK_S
             self.due[slot] = at if at > now else now + look_s if block is None else block[2]

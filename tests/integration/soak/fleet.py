@@ -37,7 +37,7 @@ SHORT_LIVES: dict[str, Any] = {
     "features.tracking.redis_part.ENDED_S": 300,
     "features.commands.redis.CALLS_KEPT": 100,
     "features.commands.redis.REPORTS_KEPT": 300,
-    "brokers.redis.admin.audit_list.KEPT": 300,
+    "brokers.redis.admin.audit_list.ACTIONS_KEPT": 300,
 }
 OPTIONS = """
 [pyworkers]
