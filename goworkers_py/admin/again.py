@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from goworkers_py.config.option_values import is_name
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.values import dataclass
@@ -13,6 +12,7 @@ from goworkers_py.features import FEATURES
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message, Timestamps, new_jid
 from goworkers_py.wire.needs import FIELD, KWARGS, field_of, without_member
+from goworkers_py.wire.payload import is_name
 from goworkers_py.wire.stored_job import StoredJob
 
 # The history of a job, and its ties to others: its batch in Sidekiq Pro, its lock of sidekiq-unique-jobs.

@@ -13,13 +13,13 @@ from dataclasses import replace
 from goworkers_py.admin.audit import Audit
 from goworkers_py.admin.jobs import Jobs
 from goworkers_py.admin.metrics import ExecutionMetrics
-from goworkers_py.admin.no_neighbours import NoNeighbours
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Checks
 from goworkers_py.brokers.contracts.fleet import (
     Day,
     InProgressJob,
     LeaseOwner,
+    Leftover,
     LineStats,
     Process,
     QueueStats,
@@ -29,6 +29,7 @@ from goworkers_py.brokers.contracts.fleet import (
 )
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core.command import Command
+from goworkers_py.core.errors import ConfigError
 from goworkers_py.features import FEATURES
 from goworkers_py.features.verbs import FeatureVerbs
 
@@ -44,7 +45,7 @@ class Inspector(Jobs, FeatureVerbs, Audit, ExecutionMetrics):
     def neighbours(self) -> Neighbours:
         """Shows jobs that other programs of a Sidekiq fleet hold: `inspector.neighbours.leftovers()`. Shows none if
         the broker serves no other programs."""
-        return self._broker.neighbours or NoNeighbours(self._broker.name)
+        return self._broker.neighbours or _NoNeighbours(self._broker.name)
 
     # --- queues
 
@@ -149,3 +150,22 @@ class Inspector(Jobs, FeatureVerbs, Audit, ExecutionMetrics):
     def checks(self, queues: Collection[str]) -> Checks:
         """The doctor's checks of this kind of broker: `inspector.checks(["mail"])`."""
         return self._admin.checks(queues)
+
+
+class _NoNeighbours(Neighbours):
+    """The neighbours of a broker that only pyworkers uses."""
+
+    def __init__(self, broker: str) -> None:
+        self._broker = broker  # the broker's name, for the error message
+
+    def leftovers(self) -> list[Leftover]:
+        return []
+
+    def take_over(self, process: str) -> Iterator[int]:
+        return iter(())
+
+    def lives(self, process: str) -> bool:
+        return False
+
+    def mark_deploy(self, label: str, at: float) -> str | None:
+        raise ConfigError(f"broker: cannot mark a deploy: Sidekiq's Metrics page does not read {self._broker}")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from goworkers_py.brokers.contracts.admin import Change, Place
-from goworkers_py.config.option_values import is_name
 from goworkers_py.core.errors import ArgumentError, UnreadablePayload
 from goworkers_py.core.job_state import JobState
 from goworkers_py.policy.lines import owner_of
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import jid_where_missing
+from goworkers_py.wire.payload import is_name
 from goworkers_py.wire.stored_job import StoredJob
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from goworkers_py.api.request import require
-from goworkers_py.config.option_values import is_name
 from goworkers_py.wire import payload
 from goworkers_py.wire.needs import FIELD, KWARGS, field_of
+from goworkers_py.wire.payload import is_name
 
 # A client link gets each job before its push, and returns the job, changed or not, or None to stop the push.
 ClientLink = Callable[[dict[str, Any]], dict[str, Any] | None]

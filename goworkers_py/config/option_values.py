@@ -8,12 +8,9 @@ from typing import Any
 
 from goworkers_py.config.moments import is_number
 from goworkers_py.wire import payload
+from goworkers_py.wire.payload import is_name as is_name  # options import it from here, too
 
 ANY_COUNT = 1_000_000_000
-
-
-def is_name(value: Any) -> bool:
-    return payload.is_name(value)
 
 
 def is_moment(value: object) -> bool:

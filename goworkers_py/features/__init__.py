@@ -16,7 +16,7 @@ NAMES = (
     "tracking",
     "unique",
     "limits",
-    "chains",
+    "chains",  # before batches: the next link joins the batch before the end of the last one is counted
     "batches",
     "groups",
     "atomic",

@@ -67,7 +67,10 @@ class SourceFlag(NamedTuple):
 class Feature:
     """The base class of every entry. Its methods mean: the feature has no such part."""
 
-    name: ClassVar[str]  # of its folder
+    name: ClassVar[str]  # that of its folder
+
+    def __init_subclass__(cls) -> None:
+        cls.name = cls.__module__.rpartition(".")[2]
 
     # --- what type checkers must see. `make reference` writes it into `features.job_options`, `features.job_parts`,
     # `features.queue_options`, `features.verbs` and `features.message_parts`.

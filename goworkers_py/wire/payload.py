@@ -85,6 +85,16 @@ def read(raw: bytes) -> dict[str, Any]:
     return value
 
 
+def read_marked(raw: bytes, *marks: bytes) -> dict[str, Any]:
+    """The fields of a payload in which one of these texts stands; none of any other, and of an unreadable one."""
+    if not any(mark in raw for mark in marks):
+        return {}
+    try:
+        return read(raw)
+    except UnreadablePayload:
+        return {}
+
+
 def _read_slowly(raw: bytes) -> tuple[str, Any, int]:
     """Handles the rare cases: a space before the value, an integer of very many digits, the reason for a refusal."""
     try:

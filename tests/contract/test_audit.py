@@ -47,7 +47,7 @@ def test_an_action_that_this_release_cannot_read_is_left_out_and_a_field_that_it
 
 
 def test_the_list_of_actions_is_bounded(me: Process, admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit_list, "KEPT", 1_000)  # each is an exchange with the server
+    monkeypatch.setattr(audit_list, "ACTIONS_KEPT", 1_000)  # each is an exchange with the server
     kept = 1_000 if "redis" in me.config.broker else 10_000
     for number in range(kept + 300):
         admin.note_action(noted(number))

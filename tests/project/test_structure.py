@@ -397,8 +397,8 @@ NOT_OF_A_PRODUCER = {"admin", "cli", "delays", "runtime", "system", "testing", "
 PARTS_OF_FEATURES = {"admin", "api", "commands", "end", "memory", "push", "redis", "run", "service", "views"}
 # The first notes the signals of a daemon that is importing. A push hints the second.
 OF_EVERY_PROGRAM = {"system.early_signals", "runtime.scheduling.due_hints"}
-# For each feature its package, its entry and its options, and once those of all.
-MOST_MODULES = 91 + 3 * len(features.FEATURES)
+# For each feature its entry and its options, and once those of all.
+MOST_MODULES = 78 + 2 * len(features.FEATURES)
 
 
 @pytest.mark.server

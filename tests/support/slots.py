@@ -14,8 +14,7 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import Done
 from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.effects import LeaveSlot
-from goworkers_py.features.limits.limit import Slot
-from goworkers_py.features.limits.memory import BLOCK_S
+from goworkers_py.features.limits.limit import BLOCK_S, Slot
 from goworkers_py.wire import payload as wire
 
 

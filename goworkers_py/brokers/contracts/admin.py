@@ -39,6 +39,8 @@ from goworkers_py.wire.stored_job import StoredJob
 PAGE = 500
 # Jobs of exactly one time that `at` returns. A campaign may schedule any number of jobs for one time.
 MOST_OF_ONE_TIME = 1_000
+# The audit list keeps so many of the last entries, or more.
+ACTIONS_KEPT = 10_000
 DELETED, MOVED = "deleted", "moved"
 
 

@@ -22,6 +22,10 @@ from goworkers_py.core.values import dataclass
 from goworkers_py.policy.consequences import taken
 from goworkers_py.policy.poison import RecoveryDecision
 
+# For so long after the death of an owner, the broker knows that it was declared dead, and recoveries look at its lists:
+# a process that was frozen must not go on under its old identity.
+GONE_FOR_S = 86_400
+
 
 @dataclass(frozen=True, slots=True)
 class Presence:

@@ -80,12 +80,9 @@ class Endings:
         """The job is in its place already: an effect that raises is left out alone."""
         for effect in effects:
             try:
-                self._apply(effect)
+                self._effects[type(effect)](effect)
             except Exception:
                 log.exception("job %s: an effect of its end failed, and is left out: %s", effect.jid, effect.kind)
-
-    def _apply(self, effect: Effect) -> None:
-        self._effects[type(effect)](effect)
 
     def _push_jobs(self, effect: PushJobs) -> None:
         for push in effect.pushes:

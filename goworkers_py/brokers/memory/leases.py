@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from goworkers_py.brokers.contracts.recoverable import (
+    GONE_FOR_S,
     Beat,
     DeclaredDead,
     FoundJob,
@@ -27,9 +28,6 @@ from goworkers_py.core.version import __version__
 from goworkers_py.policy import known_needs
 from goworkers_py.policy.deaths import Life, died_together
 from goworkers_py.policy.poison import RecoveryDecision
-
-# Dead identities are remembered for so long: a process that was frozen must not go on under its old identity.
-DEAD_FOR_S = 86_400.0
 
 
 class MemoryLeases(Recoverable):
@@ -92,7 +90,7 @@ class MemoryLeases(Recoverable):
             }
         for other, alone in dead.items():
             yield from self._move_all(other, judge, alone)
-        self._forget({**blocks, **others}, now - DEAD_FOR_S)
+        self._forget({**blocks, **others}, now - GONE_FOR_S)
 
     def declare_dead(self, identity: str, proof: str | None, owners: Collection[str]) -> None:
         with self._state.lock:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from goworkers_py.brokers.contracts.admin import ACTIONS_KEPT
 from goworkers_py.brokers.contracts.fleet import Counts
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Settled
 from goworkers_py.brokers.memory.expiring import Expiring
@@ -44,7 +45,6 @@ Bell = machine.SimpleQueue[None]
 # The payloads of a queue, the next to be consumed first. A job gets a new number each time it is put into a place.
 Waiting = OrderedDict[int, bytes]
 
-ACTIONS_KEPT = 10_000
 MOST_SETTLERS = 1_000  # whose last batch is remembered; each process has one a queue
 DUPLICATE = Published.DUPLICATE
 T = TypeVar("T")

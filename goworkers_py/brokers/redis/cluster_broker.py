@@ -7,12 +7,24 @@ from dataclasses import replace
 from goworkers_py.brokers.broker import Reliability
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.driver.address import address_of
-from goworkers_py.brokers.redis.driver.fenced_cluster import FencedClusterConnections
-from goworkers_py.brokers.redis.driver.redirects import ClusterConnections
+from goworkers_py.brokers.redis.driver.blocking_line import BlockingLine
+from goworkers_py.brokers.redis.driver.fencing import FencedConnections, FencedLine
+from goworkers_py.brokers.redis.driver.redirects import ClusterBlockingLine, ClusterConnections
 from goworkers_py.config.cluster_address import ClusterAddress
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.fence import Fence
+
+
+class _FencedClusterLine(FencedLine, ClusterBlockingLine):
+    pass
+
+
+class _FencedClusterConnections(FencedConnections, ClusterConnections):
+    """A write has its fence when it is sent again, too."""
+
+    def blocking_line(self, longest_s: float) -> BlockingLine:
+        return _FencedClusterLine(self._patient(longest_s), self.call_hastily, self.fence, self.lease)
 
 
 class ClusterBroker(RedisBroker):
@@ -25,7 +37,7 @@ class ClusterBroker(RedisBroker):
     )
 
     _connect = ClusterConnections
-    _connect_fenced = FencedClusterConnections
+    _connect_fenced = _FencedClusterConnections
 
     @classmethod
     def open(cls, config: Config) -> ClusterBroker:

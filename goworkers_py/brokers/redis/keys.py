@@ -10,13 +10,12 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable
 
-from goworkers_py.brokers.redis.fleet.sidekiq_metric_keys import SidekiqMetricKeys
 from goworkers_py.brokers.redis.server.key_patterns import literally
 from goworkers_py.core import machine
 from goworkers_py.core.levels import BARE, bare_list_of
 
 
-class Keys(SidekiqMetricKeys):
+class Keys:
     def __init__(self, namespace: str = "") -> None:
         self.prefix = f"{namespace}:" if namespace else ""
         # Sidekiq's
@@ -146,3 +145,25 @@ class Keys(SidekiqMetricKeys):
     def bare(self, queue: str) -> str:
         """The queue's name without the prefix that go-workers wrongly writes into the payloads that it retries."""
         return queue.removeprefix(self.prefix) if self.prefix else queue
+
+    # --- of Sidekiq's Metrics page
+
+    def minute_of_seven(self, at: datetime.datetime) -> str:
+        """Executions of each class in a minute, for Sidekiq 7. `at` is in UTC here and below."""
+        return f"{self.prefix}j|{at:%Y%m%d}|{at.hour}:{at.minute}"
+
+    def histogram_of_seven(self, job_class: str, at: datetime.datetime) -> str:
+        return f"{self.prefix}{job_class}-{at:%d-%H}:{at.minute}"
+
+    def minute_of_eight(self, at: datetime.datetime) -> str:
+        return f"{self.prefix}j|{at:%y%m%d}|{at.hour}:{at:%M}"
+
+    def ten_minutes_of_eight(self, at: datetime.datetime) -> str:
+        return self.minute_of_eight(at)[:-1]
+
+    def histogram_of_eight(self, job_class: str, at: datetime.datetime) -> str:
+        return f"{self.prefix}h|{job_class}-{at.day}-{at.hour}:{at.minute}"
+
+    def marks(self, day: datetime.date) -> str:
+        """Marks of deploys of a day, by the minute."""
+        return f"{self.prefix}{day:%Y%m%d}-marks"

@@ -17,7 +17,7 @@ from goworkers_py.brokers.redis.fleet.process_list import HEARD_OF_S
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core import machine
 
-MARK_LIFE_S = 90 * 86_400
+MARK_LIFE_S = 90 * 86_400  # as Sidekiq's
 # A deploy to many machines runs `pyworkers mark` on each; within this time, only the first one makes the mark.
 SAME_DEPLOY_S = 60
 

@@ -104,7 +104,7 @@ class RedisPart:
     every_key: Callable[[Keys], Mapping[str, str]] = lambda keys: {}
     # The right types of those that all jobs share, by the names that the server's TYPE returns.
     types: Callable[[Keys], Mapping[str, str]] = lambda keys: {}
-    constants: Mapping[str, int | str] = field(default_factory=dict)  # in Lua
+    constants: Mapping[str, float | str] = field(default_factory=dict)  # in Lua
 
 
 class PushId:

@@ -22,7 +22,6 @@ from goworkers_py.features.feature import Feature
 class AtomicFeature(Feature):
     """The pushes of a job happen in the step that ends it."""
 
-    name = "atomic"
     options_of_code = "AtomicOptions"
 
     def code(self, function: Callable[..., Any], options: Mapping[str, Any]) -> Callable[..., Any]:

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 class BatchesFeature(Feature):
     """Jobs whose ends are counted together, with callbacks at the end."""
 
-    name = "batches"
     contract, kept = "Batches", "batches"
     verbs = "BatchVerbs"
     message = "MessageOfBatch"

@@ -19,9 +19,8 @@ EVENTS: tuple[Event, ...] = ("success", "complete", "death")
 
 # Batches inside of batches.
 MOST_LEVELS = 10
-# A batch is forgotten when nothing has happened to it for so long; one with failed jobs so long after its end, because
-# its dead jobs may be retried by hand.
-OPEN_LIFE_S = 90 * 86_400
+# A batch that has ended is forgotten after so long. One to which nothing has happened after KEPT_S, and so is one with
+# failed jobs, because its dead jobs may be retried by hand.
 RETAIN_S = 86_400
 # The newest deaths of its jobs that a batch tells.
 MOST_DEATHS = 100

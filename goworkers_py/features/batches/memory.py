@@ -10,12 +10,12 @@ from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.brokers.memory.parts import Decision, MemoryPart, TieInMemory
 from goworkers_py.brokers.memory.published_push import PublishedPush
 from goworkers_py.brokers.memory.state import State
+from goworkers_py.core.effect import KEPT_S
 from goworkers_py.core.values import dataclass
 from goworkers_py.features.batches import payload as wire
 from goworkers_py.features.batches.batch import (
     EVENTS,
     MOST_DEATHS,
-    OPEN_LIFE_S,
     BatchStatus,
     BatchTie,
     Callback,
@@ -69,9 +69,6 @@ class BatchTable(MemoryPart):
         self.ties = {BatchTie: TieInMemory(2, self._decide, self._take)}
         self.effects = {EndInBatch: self._end_job}
 
-    def _clock(self) -> float:
-        return self._state.clock()
-
     def _decide(self, tie: BatchTie, published: PublishedPush) -> Decision | None:
         """A push that insists happens without its batch where that was closed by force."""
         if self.takes(tie.bid, published.number) or (published.insists and not self.is_stopped(tie.bid)):
@@ -85,13 +82,13 @@ class BatchTable(MemoryPart):
         self.end(effect.member.bid, effect.way, effect.name, effect.death)
 
     def open(self, new: NewBatch) -> bool:
-        bid, now = new.member.bid, self._clock()
+        bid, now = new.member.bid, self._state.clock()
         if self._get(bid) is not None:
             return True
         if not self._takes_jobs(parent_of(bid)):
             return False
         self._batches = {bid: batch for bid, batch in self._batches.items() if batch.expires_at > now}
-        self._batches[bid] = _Batch(new, now, now + OPEN_LIFE_S, dict(new.callbacks), {new.hold})
+        self._batches[bid] = _Batch(new, now, now + KEPT_S, dict(new.callbacks), {new.hold})
         if (parent := self._get(parent_of(bid))) is not None:
             parent.members.add(bid)
         self._keep(bid)
@@ -160,7 +157,7 @@ class BatchTable(MemoryPart):
                 batch.late.add(name)
         else:
             batch.ended[way] = batch.count(way) + 1
-            batch.expires_at = self._clock() + OPEN_LIFE_S
+            batch.expires_at = self._state.clock() + KEPT_S
             self._keep(parent_of(bid))
             if death:
                 batch.deaths.appendleft(death)
@@ -199,13 +196,13 @@ class BatchTable(MemoryPart):
 
     def _get(self, bid: str) -> _Batch | None:
         batch = self._batches.get(bid)
-        return batch if batch is not None and batch.expires_at > self._clock() else None
+        return batch if batch is not None and batch.expires_at > self._state.clock() else None
 
     def _keep(self, bid: str) -> None:
         """An event of a batch is one of those around it too."""
         for batch_id in line_of(bid):
             if self.is_open(batch_id):
-                self._batches[batch_id].expires_at = self._clock() + OPEN_LIFE_S
+                self._batches[batch_id].expires_at = self._state.clock() + KEPT_S
 
     def _takes_jobs(self, bid: str) -> bool:
         around = [self._get(batch_id) for batch_id in line_of(bid)] if bid else []
@@ -214,13 +211,13 @@ class BatchTable(MemoryPart):
     def _end_if_done(self, bid: str, batch: _Batch, force: bool = False) -> None:
         if batch.ended_at is not None or not (force or (batch.pending < 1 and not batch.holds)):
             return
-        batch.ended_at = now = self._clock()
+        batch.ended_at = now = self._state.clock()
         self._push(bid, batch, "complete")
         if batch.succeeded:
             self._push(bid, batch, "success")
         if batch.stopped and batch.pending < 1:
             self._state.part(TombstoneTable).remove(bid)
-        batch.expires_at = now + max(batch.new.retain_s, OPEN_LIFE_S if batch.count("failed") else 1)
+        batch.expires_at = now + max(batch.new.retain_s, KEPT_S if batch.count("failed") else 1)
         self.end(parent_of(bid), _way(batch), bid)
 
     def _revive(self, bid: str, batch: _Batch, name: str) -> None:
@@ -233,14 +230,14 @@ class BatchTable(MemoryPart):
         batch.ended["succeeded"] = batch.count("succeeded") + 1
         if batch.ended_at is not None and batch.succeeded and not batch.stopped:
             self._push(bid, batch, "success")
-            batch.expires_at = self._clock() + max(1, batch.new.retain_s)
+            batch.expires_at = self._state.clock() + max(1, batch.new.retain_s)
             self.end(parent_of(bid), "revived", bid)
 
     def _push(self, bid: str, batch: _Batch, event: Event) -> None:
         if event not in batch.callbacks or self.is_stopped(bid):
             return
         callback = batch.callbacks.pop(event)
-        now = self._clock()
+        now = self._state.clock()
         stamp = {"enqueued_at": int(now * 1000) if batch.new.milliseconds else now}
         self._state.put(callback.queue, payload.splice(callback.payload, stamp))
 

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 class CancellingFeature(Feature):
     """A job that people cancel does not begin, or is interrupted."""
 
-    name = "cancelling"
     contract, kept = "Cancels", "cancels of jobs"
     verbs = "CancelVerbs"
 

@@ -40,8 +40,6 @@ class ChainsFeature(Feature):
     """Each job is pushed when the one before it has ended well. It uses batches: each link of a chain that was pushed
     in a batch joins that batch."""
 
-    # Before batches in `features.NAMES`: the next link joins the batch before the end of the last one is counted.
-    name = "chains"
     contract, kept = "Chains", "chains"
     verbs = "ChainVerbs"
     needs: ClassVar = {"chain": "0.4.0"}

@@ -24,8 +24,7 @@ class Previous(Placeholder):
 
 PREVIOUS: Any = Previous()
 
-# A chain of which nothing is heard for so long is forgotten; a chain that has ended after RETAIN_S.
-LIFE_S = 90 * 86_400
+# A chain that has ended is forgotten after so long; one of which nothing is heard after KEPT_S.
 RETAIN_S = 86_400
 
 

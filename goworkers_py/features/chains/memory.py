@@ -8,10 +8,11 @@ from itertools import islice
 
 from goworkers_py.brokers.memory.parts import MemoryPart
 from goworkers_py.brokers.memory.state import State
+from goworkers_py.core.effect import KEPT_S
 from goworkers_py.core.values import dataclass
 from goworkers_py.features.batches.memory import BatchTable
 from goworkers_py.features.cancelling.memory import TombstoneTable
-from goworkers_py.features.chains.chain import GAP, LIFE_S, MOST_AT_WORK, ChainStatus, NewChain
+from goworkers_py.features.chains.chain import GAP, MOST_AT_WORK, ChainStatus, NewChain
 from goworkers_py.features.chains.contract import Chains
 from goworkers_py.features.chains.effects import EndLink
 from goworkers_py.features.chains.payload import at_work
@@ -46,21 +47,18 @@ class ChainTable(MemoryPart):
         self._chains: dict[str, _Chain] = {}
         self.effects = {EndLink: self._end_link}
 
-    def _clock(self) -> float:
-        return self._state.clock()
-
     @property
     def _batches(self) -> BatchTable:
         return self._state.part(BatchTable)
 
     def push(self, new: NewChain) -> bool:
-        now = self._clock()
+        now = self._state.clock()
         if self.get(new.cid) is not None:
             return True
         if new.bid and not self._batches.takes(new.bid, 0):
             return False
         self._chains = {cid: chain for cid, chain in self._chains.items() if chain.expires_at > now}
-        self._chains[new.cid] = chain = _Chain(new, now, now + LIFE_S)
+        self._chains[new.cid] = chain = _Chain(new, now, now + KEPT_S)
         self._begin_link(chain, b"")
         return True
 
@@ -68,7 +66,7 @@ class ChainTable(MemoryPart):
         chain = self.get(cid)
         if chain is None or chain.state in ("ended", "cancelled"):
             return False
-        chain.state, chain.ended_at, chain.expires_at = "cancelled", self._clock(), self._clock() + LIFE_S
+        chain.state, chain.ended_at, chain.expires_at = "cancelled", self._state.clock(), self._state.clock() + KEPT_S
         chain.met = len(chain.results)
         self._state.part(TombstoneTable).lay(cid, retry=False, many=True)
         return True
@@ -77,7 +75,7 @@ class ChainTable(MemoryPart):
         chain, link = self.get(end.link.cid), end.link
         if chain is None or chain.link != link.number or chain.state == "ended":
             return
-        chain.expires_at = self._clock() + LIFE_S
+        chain.expires_at = self._state.clock() + KEPT_S
         if chain.state == "cancelled":
             chain.met += 1
             if chain.met == chain.parts:
@@ -92,8 +90,8 @@ class ChainTable(MemoryPart):
     def _go_on(self, chain: _Chain, end: EndLink) -> None:
         results = [chain.results[part] for part in sorted(chain.results)]
         if chain.link == len(chain.new.links):
-            chain.state, chain.stopped, chain.ended_at = "ended", NOT_STOPPED, self._clock()
-            chain.expires_at = self._clock() + max(1, chain.new.retain_s)
+            chain.state, chain.stopped, chain.ended_at = "ended", NOT_STOPPED, self._state.clock()
+            chain.expires_at = self._state.clock() + max(1, chain.new.retain_s)
         elif chain.new.bid and self._batches.is_stopped(chain.new.bid):
             chain.results.popitem()
             chain.state, chain.stopped = "stopped", ("batch", end.jid, end.job_class, "")
@@ -103,7 +101,7 @@ class ChainTable(MemoryPart):
     def _begin_link(self, chain: _Chain, result: bytes) -> None:
         chain.link += 1
         chain.state, chain.stopped, chain.results = "running", NOT_STOPPED, {}
-        chain.since = now = self._clock()
+        chain.since = now = self._state.clock()
         new = chain.new
         stamp = {"enqueued_at": int(now * 1000) if new.milliseconds else now}
         for job in new.links[chain.link - 1]:
@@ -114,7 +112,7 @@ class ChainTable(MemoryPart):
 
     def get(self, cid: str) -> _Chain | None:
         chain = self._chains.get(cid)
-        return chain if chain is not None and chain.expires_at > self._clock() else None
+        return chain if chain is not None and chain.expires_at > self._state.clock() else None
 
     def status(self, cid: str) -> ChainStatus | None:
         chain = self.get(cid)

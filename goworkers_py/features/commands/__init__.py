@@ -37,7 +37,6 @@ _OF_PROCESSES = ("quiet", "resume", "stop", "reload", "dump", "log-level", "conc
 class CommandsFeature(Feature):
     """Processes answer commands of people, and give reports."""
 
-    name = "commands"
     contract, kept = "Calls", "commands that are answered"
     verbs = "CallVerbs"
     commands = ("reports", *(f"processes {name}" for name in _OF_PROCESSES))

@@ -18,6 +18,8 @@ BUILT_IN: Final = (
 
 # A call lives no longer than this: a process that was away for longer does not obey it.
 LONGEST_LIFE_S = 60.0
+# A broker keeps the answers to a call for so long, and the last calls and reports: so many at least.
+ANSWERS_KEPT_S, CALLS_KEPT, REPORTS_KEPT = 120, 1_000, 5_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from goworkers_py.brokers.memory.expiring import Expiring
 from goworkers_py.brokers.memory.parts import MemoryPart
 from goworkers_py.brokers.memory.state import State
 from goworkers_py.brokers.memory.stream import Stream, check_position
-from goworkers_py.features.commands.call import Answer, Call, Report
+from goworkers_py.features.commands.call import ANSWERS_KEPT_S, CALLS_KEPT, REPORTS_KEPT, Answer, Call, Report
 from goworkers_py.features.commands.contract import Calls
 from goworkers_py.features.commands.record import (
     first_of_each,
@@ -19,10 +19,6 @@ from goworkers_py.features.commands.record import (
     written_call,
     written_report,
 )
-
-ANSWERS_KEPT_S = 120.0
-CALLS_KEPT = 1_000
-REPORTS_KEPT = 5_000
 
 
 class CallTable(MemoryPart):

@@ -10,7 +10,7 @@ from goworkers_py.brokers.redis.driver.exchange import text
 from goworkers_py.brokers.redis.driver.listener import Listener
 from goworkers_py.brokers.redis.driver.streams import added_at, check_position, field_of, listed
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.features.commands.call import Answer, Call, Report
+from goworkers_py.features.commands.call import ANSWERS_KEPT_S, CALLS_KEPT, REPORTS_KEPT, Answer, Call, Report
 from goworkers_py.features.commands.contract import Calls
 from goworkers_py.features.commands.record import (
     first_of_each,
@@ -23,11 +23,8 @@ from goworkers_py.features.commands.record import (
 )
 from goworkers_py.features.commands.redis_part import answers_key, calls_key, reports_key
 
-KEPT = 1_000  # calls in the stream
-ANSWERS_KEPT_S = 120
 BEGINNING = "0-0"
 FIELD, REPORT = "call", "report"
-REPORTS_KEPT = 5_000
 
 
 class RedisCalls(Calls):
@@ -38,7 +35,7 @@ class RedisCalls(Calls):
 
     def give(self, call: Call) -> None:
         stream = calls_key(self._keys)
-        added = ("XADD", stream, "MAXLEN", "~", KEPT, "*", FIELD, written_call(call))
+        added = ("XADD", stream, "MAXLEN", "~", CALLS_KEPT, "*", FIELD, written_call(call))
         self._connections.transaction([added, ("PUBLISH", stream, call.id)])
 
     def end(self) -> str:

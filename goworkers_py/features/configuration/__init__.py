@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 class ConfigurationFeature(Feature):
     """Configurations are stored in the broker, with versions, and processes take them."""
 
-    name = "configuration"
     contract, kept = "Configurations", "central configurations"
     verbs = "ConfigurationVerbs"
     source = SourceFlag(

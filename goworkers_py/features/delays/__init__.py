@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 class DelaysFeature(Feature):
     """Tasks are due at a time, in any program, and a persistence keeps them."""
 
-    name = "delays"
-
     def redis(self) -> RedisPart:
         from goworkers_py.features.delays.redis_part import part
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 class ExpiryFeature(Feature):
     """A job whose time has passed does not begin."""
 
-    name = "expiry"
     options = "ExpiryOptions"
     message = "ExpiringMessage"
     needs: ClassVar = {"expires": "0.4.0"}

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 class ForRubyFeature(Feature):
     """Ruby's gems know when one of their jobs has ended here: by an echo of it, or because its lock is freed."""
 
-    name = "for_ruby"
     contract = "RubyLocks"
 
     def follow_moves(self, config: Config) -> FollowMove | None:

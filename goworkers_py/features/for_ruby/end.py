@@ -17,7 +17,6 @@ from typing import Any
 
 from goworkers_py.brokers.contracts.recoverable import FoundJob
 from goworkers_py.core.effect import Effect, Push, PushJobs
-from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import ENDED, StateWord
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Keep, Outcome
 from goworkers_py.core.values import dataclass
@@ -27,11 +26,11 @@ from goworkers_py.features.for_ruby.options import EchoConfig
 from goworkers_py.features.for_ruby.payload import (
     BID,
     LOCK_DIGEST,
+    MARKS,
     UNIQUE_FOR,
     End,
     echo_of,
     error_in,
-    may_be_marked,
 )
 from goworkers_py.policy.consequences import state_of
 from goworkers_py.wire import payload
@@ -83,13 +82,9 @@ class Echoes:
 
     def of_move(self, raw: bytes, state: StateWord, error: str = "") -> tuple[PushJobs, ...]:
         """Of a job that is moved to a state without a run. A job that was dead before has had its echo."""
-        if state not in _MOVED or not may_be_marked(raw):
+        if state not in _MOVED:
             return ()
-        try:
-            fields = payload.read(raw)
-        except UnreadablePayload:
-            return ()
-        return self._echo(raw, fields, _MOVED[state], error)
+        return self._echo(raw, payload.read_marked(raw, *MARKS), _MOVED[state], error)
 
     def _echo(self, raw: bytes, fields: Mapping[str, Any], end: End, error: str = "") -> tuple[PushJobs, ...]:
         jid = payload.jid_of(fields)
@@ -142,12 +137,7 @@ class ForRuby:
     def of_move(self, raw: bytes, state: StateWord, error: str = "") -> tuple[Effect, ...]:
         """Of a job that is moved to a state without a run, and that was not dead before."""
         effects: tuple[Effect, ...] = () if self.echoes is None else self.echoes.of_move(raw, state, error)
-        if not self.locks or _MARK not in raw:
-            return effects
-        try:
-            lock = self.lock_of(payload.read(raw))
-        except UnreadablePayload:
-            return effects
+        lock = self.lock_of(payload.read_marked(raw, _MARK)) if self.locks else None
         return effects if lock is None else (*effects, *_of_lock(lock, state))
 
 

@@ -20,14 +20,9 @@ End = Literal["success", "dead", "discarded", "cancelled", "expired"]
 
 # Marks of Ruby: a batch of Sidekiq Pro or sidekiq-batch, and locks of Sidekiq Enterprise and sidekiq-unique-jobs.
 BID, UNIQUE_FOR, LOCK_DIGEST = "bid", "unique_for", "lock_digest"
-_MARKS = (b'"bid"', b'"unique_for"', b'"lock_digest"')
+MARKS = (b'"bid"', b'"unique_for"', b'"lock_digest"')  # without one of them, a payload has none of these fields
 # An echo that fails in Ruby must not go to another queue, where a worker in Python would run the job again.
 _ELSEWHERE = "retry_queue"
-
-
-def may_be_marked(raw: bytes) -> bool:
-    """False for a payload that has no mark for certain."""
-    return any(mark in raw for mark in _MARKS)
 
 
 def echo_of(raw: bytes, fields: Mapping[str, Any], end: End, error: str = "") -> bytes:

@@ -9,21 +9,21 @@ from functools import partial
 
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, WorkersError
-from goworkers_py.core.outcome import DONE, REQUEUE_LAST, Dead, Done, Outcome, Reschedule
+from goworkers_py.core.outcome import DONE, REQUEUE_LAST, Dead, Done, Outcome
 from goworkers_py.features.for_ruby.contract import RubyLocks
 from goworkers_py.features.for_ruby.end import ForRuby
 from goworkers_py.features.for_ruby.lock import RubyLock
 from goworkers_py.features.in_process import InProcess, WorkerProcess
 from goworkers_py.links.chain import Run
-from goworkers_py.runtime.running.rungs import Rung, pause_where_ruby_cannot_read
+from goworkers_py.runtime.running.rungs import Rung, refused, rescheduled
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import failure_fields
 from goworkers_py.wire.message import Message, Timestamps
 
 log = logging.getLogger("goworkers_py.job")
 
-# A job that does not begin is tried again after so long: because another job holds its lock, or the broker refuses.
-RESCHEDULED_S, REFUSED_S = 5, 60.0
+# A job that does not begin, because another job holds its lock, is tried again after so long.
+RESCHEDULED_S = 5
 
 
 class RubyRuns(InProcess):
@@ -46,8 +46,7 @@ class RubyRuns(InProcess):
         return dataclasses.replace(outcome, effects=(*outcome.effects, *effects))
 
     def _run(self, run: Run, message: Message) -> Outcome:
-        outcome = self._begin(message)
-        return run(message) if outcome is None else pause_where_ruby_cannot_read(outcome)
+        return self._begin(message) or run(message)
 
     def _begin(self, message: Message) -> Outcome | None:
         """The outcome of a job that must not begin now; None for any other job."""
@@ -60,19 +59,15 @@ class RubyRuns(InProcess):
         except BrokerUnavailable:
             return REQUEUE_LAST
         except BrokerRefused as error:
-            log.error("not begun, tried again in %g s: its lock of Ruby cannot be changed: %s", REFUSED_S, error)
-            return self._rescheduled(message, self._wall() + REFUSED_S)
+            return refused(message, f"its lock of Ruby cannot be changed: {error}", self._wall())
         return self._buried(message, lock) if lock.rejects else self._after(message, lock)
 
     def _after(self, message: Message, lock: RubyLock) -> Outcome:
         log.info("rescheduled: another job holds the lock %s", lock.needed)
-        return self._rescheduled(message, self._wall() + RESCHEDULED_S * machine.random.uniform(0.9, 1.1))
+        return rescheduled(message, self._wall() + RESCHEDULED_S * machine.random.uniform(0.9, 1.1))
 
     def _buried(self, message: Message, lock: RubyLock) -> Outcome:
         error = WorkersError(f"another job runs and holds the lock {lock.needed}")
         log.error("moved to the dead set: %s", error)
         changes = failure_fields(message, error, self._timestamps.write(self._wall()))
         return Dead(payload.splice(message.raw, changes, drop=("at",)))
-
-    def _rescheduled(self, message: Message, at: float) -> Outcome:
-        return Reschedule(at, payload.splice(message.raw, {"queue": message.queue}, drop=("at",)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import field
 from functools import partial
 
@@ -66,7 +66,7 @@ class GroupTable(MemoryPart):
     """The groups in the state. Used under its lock."""
 
     def __init__(self, state: State) -> None:
-        self._clock: Callable[[], float] = lambda: state.clock()
+        self._state = state
         self._open: dict[Group, _Open] = {}
         self._sets: dict[Group, _Set] = {}
         self.ties = {GroupMembership: TieInMemory(4, self._decide, lambda tie, published: None, of_queue=True)}
@@ -91,11 +91,11 @@ class GroupTable(MemoryPart):
         """Called again for the same number, it changes nothing."""
         group = self._open.setdefault(member.group, _Open())
         if number not in group.members:
-            group.members[number] = MemoryMember(self._clock(), payload)
+            group.members[number] = MemoryMember(self._state.clock(), payload)
             group.said = member.settings
 
     def due(self, job_class: str, limit: int, passed: int) -> DueGroups:
-        now = self._clock()
+        now = self._state.clock()
         waiting = sorted(
             (entry.due, entry.group)
             for entry in self.entries()
@@ -107,7 +107,7 @@ class GroupTable(MemoryPart):
 
     def flush(self, group: Group, into: Group) -> int:
         """How many members the set has; 0 when the group is not due."""
-        now = self._clock()
+        now = self._state.clock()
         if group.set:
             waiting = self._sets.get(group)
             if waiting is None or waiting.due is None or waiting.due > now:
@@ -148,9 +148,9 @@ class GroupTable(MemoryPart):
         if not self.members(group):
             return False
         if group.set:
-            self._sets[group].due = self._clock()
+            self._sets[group].due = self._state.clock()
         else:
-            self._open[group].asked = self._clock()
+            self._open[group].asked = self._state.clock()
         return True
 
     def configure(self, group: Group, own: OwnSettings) -> None:

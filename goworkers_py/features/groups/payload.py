@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.values import NamedTuple
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings, OwnSettings
 from goworkers_py.features.groups.job_options import GROUP
@@ -84,12 +83,7 @@ def group_of(fields: Mapping[str, Any], queue: str) -> JobGroup | None:
 
 def membership_in(raw: bytes, queue: str) -> GroupMembership | None:
     """The group that a push of this payload joins: for a push that waited to be relayed."""
-    if _MARK not in raw:
-        return None
-    try:
-        found = group_of(payload.read(raw), queue)
-    except UnreadablePayload:
-        return None
+    found = group_of(payload.read_marked(raw, _MARK), queue)
     if found is None or found.aggregates:
         return None
     return GroupMembership(found.group, found.said.over(GroupSettings()))
@@ -97,12 +91,7 @@ def membership_in(raw: bytes, queue: str) -> GroupMembership | None:
 
 def set_in(raw: bytes) -> str:
     """The set that the job of this payload aggregates; empty for any other job."""
-    if _MARK not in raw:
-        return ""
-    try:
-        found = group_of(payload.read(raw), "")
-    except UnreadablePayload:
-        return ""
+    found = group_of(payload.read_marked(raw, _MARK), "")
     return "" if found is None else found.group.set
 
 

@@ -13,7 +13,7 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, UnreadablePayload
 from goworkers_py.core.job_state import StateWord
-from goworkers_py.core.outcome import DONE, REQUEUE_LAST, Done, Joined, Outcome, Requeue, Reschedule
+from goworkers_py.core.outcome import DONE, REQUEUE_LAST, Done, Joined, Outcome, Requeue
 from goworkers_py.features.groups.aggregates import NAME, Aggregates, aggregated_in
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.effects import EndMember, EndSet
@@ -25,7 +25,7 @@ from goworkers_py.features.groups.push import settings_in
 from goworkers_py.features.in_process import InProcess, StandIn, WorkerProcess, never_begins
 from goworkers_py.links.chain import Run
 from goworkers_py.policy.registry import Registry
-from goworkers_py.runtime.running.rungs import Rung, pause_where_ruby_cannot_read
+from goworkers_py.runtime.running.rungs import Rung, refused
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
@@ -41,8 +41,6 @@ log = logging.getLogger("goworkers_py.job")
 
 # Members that are read in one step.
 PAGE = 1_000
-# When the broker refuses to read a set, its job is tried again after so long.
-REFUSED_S = 60.0
 
 
 class GroupedRuns(InProcess):
@@ -75,7 +73,7 @@ class GroupedRuns(InProcess):
     def _run(self, run: Run, message: Message) -> Outcome:
         group = group_of(message.fields, message.queue)
         outcome = None if group is None else self._members.begin(message, group)
-        return self._members.after(message, run(message)) if outcome is None else pause_where_ruby_cannot_read(outcome)
+        return self._members.after(message, run(message)) if outcome is None else outcome
 
 
 class GroupMembers:
@@ -107,9 +105,7 @@ class GroupMembers:
         except BrokerUnavailable:
             return REQUEUE_LAST
         except BrokerRefused as error:
-            log.error("not begun, tried again in %g s: its members cannot be read: %s", REFUSED_S, error)
-            raw = payload.splice(message.raw, {"queue": message.queue}, drop=("at",))
-            return Reschedule(self._wall() + REFUSED_S, raw)
+            return refused(message, f"its members cannot be read: {error}", self._wall())
         return self._without_run(message, found.group, read)
 
     def _without_run(

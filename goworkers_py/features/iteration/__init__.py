@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 class IterationFeature(Feature):
     """A generator function goes on where an earlier run has stopped."""
 
-    name = "iteration"
     contract, kept = "Iterations", "cursors of iterable jobs"
     options = "IterationOptions"
     needs: ClassVar = {"iterate": "0.4.0"}

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 class LimitsFeature(Feature):
     """How many jobs of the whole fleet run at once, and how many begin in a time."""
 
-    name = "limits"
     contract, kept = "Limits", "limits of jobs"
     # A job of the queue service has no place in the store from which it could go into a line.
     kept_beside = False

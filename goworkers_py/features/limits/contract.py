@@ -22,6 +22,7 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.values import NamedTuple
 from goworkers_py.features.limits.limit import (
+    LET_GO_MOST,
     Begins,
     DueSlots,
     LimitEntry,
@@ -72,7 +73,9 @@ class Limits(Protocol):
     def due(self, limit: int, within_s: float = 0.0) -> DueSlots:
         """Up to so many slots whose lines are to be looked at now, or within so many seconds."""
 
-    def look(self, slot: Slot, queues: Sequence[str] = (), gone: Sequence[SlotHolder] = (), most: int = 50) -> Looked:
+    def look(
+        self, slot: Slot, queues: Sequence[str] = (), gone: Sequence[SlotHolder] = (), most: int = LET_GO_MOST
+    ) -> Looked:
         """Frees the places whose owner is dead, and those of `gone`, whose jobs are in no place; each only if it has
         not changed since it was read. An owner is dead when it was declared dead, or has left: when `Recoverable` knows
         nothing of it. In a strict limit the places of jobs of dead owners stay, without an owner: the line waits for

@@ -19,6 +19,15 @@ _NAME = r"[^\s:\ud800-\udfff]{1,100}"
 MOST = 1_000_000_000
 # The line of a slot is named so.
 LINE = "limit:"
+# A line is looked at after so many seconds, if nothing was let go before; soon after its first job came, which may wait
+# for an owner that died long ago.
+LOOK_S, SOON_S = 10.0, 1.0
+# A look that is late does not lose the places of a rate of this time.
+LATE_S = 0.25
+# A block of code asks again before so many seconds have passed, or has given up.
+BLOCK_S = 2.0
+# Jobs that are let go in one step, and entries that nobody can read before the oldest one that counts.
+LET_GO_MOST, UNREADABLE_MOST = 50, 10
 
 
 class Rate(NamedTuple):

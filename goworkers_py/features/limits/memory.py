@@ -17,6 +17,11 @@ from goworkers_py.core.values import dataclass
 from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
 from goworkers_py.features.limits.limit import (
+    BLOCK_S,
+    LATE_S,
+    LET_GO_MOST,
+    LOOK_S,
+    SOON_S,
     Begins,
     DueSlots,
     LimitEntry,
@@ -32,9 +37,6 @@ from goworkers_py.features.limits.limit import (
     Waits,
 )
 from goworkers_py.wire.stored_job import StoredJob
-
-# As in limit.lua.
-LOOK_S, SOON_S, LATE_S, BLOCK_S = 10.0, 1.0, 0.25, 2.0
 
 
 @dataclass(slots=True)
@@ -58,9 +60,6 @@ class SlotTable(MemoryPart):
             LeaveSlot: lambda effect: self.leave(effect.slot, effect.jid),
             HoldSlot: lambda effect: self.hold(effect.slot, effect.jid),
         }
-
-    def _clock(self) -> float:
-        return self._state.clock()
 
     def waiting(self, line: str) -> int:
         """How many jobs are in a line."""
@@ -122,7 +121,7 @@ class SlotTable(MemoryPart):
         concurrent = 1 if limit is None else limit.concurrent
         if concurrent is not None and len(self.holders(slot)) >= concurrent:
             return False
-        return self._rate_at(slot) <= self._clock()
+        return self._rate_at(slot) <= self._state.clock()
 
     def _rate_at(self, slot: Slot) -> float:
         """When the rate allows the next job."""
@@ -133,7 +132,7 @@ class SlotTable(MemoryPart):
 
     def _arrival(self, places: _Places, rate: Rate) -> float:
         """As `arrival` in limit.lua."""
-        now = self._clock()
+        now = self._state.clock()
         return now if places.tat > now + rate.burst * rate.per_s / rate.amount + 0.001 else places.tat
 
     def _rate(self, slot: Slot) -> Rate | None:
@@ -141,12 +140,12 @@ class SlotTable(MemoryPart):
         return None if limit is None else limit.rate
 
     def give(self, slot: Slot, jid: str, owner: str, queue: str) -> None:
-        self._places.setdefault(slot, _Places()).held[jid] = SlotHolder(jid, owner, self._clock(), queue)
+        self._places.setdefault(slot, _Places()).held[jid] = SlotHolder(jid, owner, self._state.clock(), queue)
 
     def spend(self, slot: Slot, late: bool) -> None:
         if (rate := self._rate(slot)) is not None:
             places = self._places.setdefault(slot, _Places())
-            now = self._clock()
+            now = self._state.clock()
             arrival = self._arrival(places, rate) or now
             places.tat = max(arrival, now - (LATE_S if late else 0.0)) + rate.per_s / rate.amount
 
@@ -187,10 +186,10 @@ class SlotTable(MemoryPart):
     def _block(self, slot: Slot) -> tuple[str, float, float] | None:
         """The block of code whose turn is next."""
         places = self._places.get(slot)
-        return places.block if places is not None and 0 < places.block[2] - self._clock() <= BLOCK_S else None
+        return places.block if places is not None and 0 < places.block[2] - self._state.clock() <= BLOCK_S else None
 
     def _note_block(self, slot: Slot, name: str) -> None:
-        other, now = self._block(slot), self._clock()
+        other, now = self._block(slot), self._state.clock()
         if other is None or other[0] == name:
             since = now if other is None else other[1]
             self._places.setdefault(slot, _Places()).block = name, since, now + BLOCK_S
@@ -229,7 +228,7 @@ class SlotTable(MemoryPart):
         if self.has_place(slot, jid):
             self.give(slot, jid, "", self._places[slot].held[jid].queue)
 
-    def let_go(self, slot: Slot, most: int = 50) -> int:
+    def let_go(self, slot: Slot, most: int = LET_GO_MOST) -> int:
         count = 0
         while count < most and self.has_room(slot) and not self._is_turn_of_block(slot):
             gone = self._let_go_next(slot.line)
@@ -247,7 +246,7 @@ class SlotTable(MemoryPart):
 
     def look_later(self, slot: Slot) -> None:
         """Notes when to look at the line next. Forgets places that nobody needs."""
-        now, at = self._clock(), self._rate_at(slot)
+        now, at = self._state.clock(), self._rate_at(slot)
         if self.waiting(slot.line):
             block, look_s = self._block(slot), SOON_S if self.waiting(slot.line) == 1 else LOOK_S
             self.due[slot] = at if at > now else now + look_s if block is None else block[2]
@@ -312,7 +311,9 @@ class MemoryLimits(Limits):
         later = [at for at, _ in by_time if at > now]
         return DueSlots(due, later[0] - now if later else None, clock)
 
-    def look(self, slot: Slot, queues: Sequence[str] = (), gone: Sequence[SlotHolder] = (), most: int = 50) -> Looked:
+    def look(
+        self, slot: Slot, queues: Sequence[str] = (), gone: Sequence[SlotHolder] = (), most: int = LET_GO_MOST
+    ) -> Looked:
         with self._state.lock:
             for holder in gone:
                 self._table.drop(holder, slot, keep=False)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.features.limits.limit import Slot, SlotClaim, SlotTie, is_limit_name
 from goworkers_py.wire import payload
 from goworkers_py.wire.needs import FIELD, V, part_of
@@ -51,12 +50,7 @@ def _tie(record: Any) -> SlotTie | None:
 
 def slot_claim_in(raw: bytes) -> SlotClaim | None:
     """The claim of a push of this payload: for a push that waited to be relayed."""
-    if _MARK not in raw:
-        return None
-    try:
-        fields = payload.read(raw)
-    except UnreadablePayload:
-        return None
+    fields = payload.read_marked(raw, _MARK)
     ties, jid = slots_of(fields), payload.jid_of(fields)
     return SlotClaim(ties[0].slot, jid) if ties and jid else None
 

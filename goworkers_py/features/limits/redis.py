@@ -21,6 +21,8 @@ from goworkers_py.core.effect import Effect
 from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.limit import (
     ANY_RATE,
+    LET_GO_MOST,
+    UNREADABLE_MOST,
     Begins,
     DueSlots,
     LimitEntry,
@@ -37,6 +39,7 @@ from goworkers_py.features.limits.limit import (
 )
 from goworkers_py.features.limits.redis_part import (
     LUA,
+    V,
     any_places,
     limit_key,
     limits_due_key,
@@ -47,9 +50,6 @@ from goworkers_py.features.limits.redis_part import (
 )
 
 PAGE, DUE_PAGE = 500, 1_000
-UNREADABLE_MOST = 10  # as in limit.lua
-
-V = "1"
 _ANY = "any"  # limit.lua takes it for no rate
 
 _LOOK = Script(LUA / "look.lua", words=())
@@ -167,7 +167,9 @@ class RedisLimits(Limits):
             passed = same + (passed if text(reply[-1]) == since else 0)
             since = text(reply[-1])
 
-    def look(self, slot: Slot, queues: Sequence[str] = (), gone: Sequence[SlotHolder] = (), most: int = 50) -> Looked:
+    def look(
+        self, slot: Slot, queues: Sequence[str] = (), gone: Sequence[SlotHolder] = (), most: int = LET_GO_MOST
+    ) -> Looked:
         number_of, keys = _Numbers(), self._keys
         oldest = self._connections.call("LRANGE", keys.line(slot.line), -UNREADABLE_MOST, -1)
         known = [*queues, *(line_entry.read(entry).queue for entry in oldest)]

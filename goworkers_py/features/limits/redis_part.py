@@ -12,9 +12,19 @@ from goworkers_py.brokers.redis.queues import line_entry
 from goworkers_py.brokers.redis.server.key_patterns import literally
 from goworkers_py.core.effect import Push
 from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
-from goworkers_py.features.limits.limit import Slot, SlotClaim
+from goworkers_py.features.limits.limit import (
+    BLOCK_S,
+    LATE_S,
+    LET_GO_MOST,
+    LOOK_S,
+    SOON_S,
+    UNREADABLE_MOST,
+    Slot,
+    SlotClaim,
+)
 
 LUA = Path(__file__).parent / "lua"
+V = "1"
 
 
 # --- keys
@@ -74,7 +84,11 @@ def part() -> RedisPart:
         handlers={"slot_effects": ("leave", "hold")},
         every_key=_every_key,
         types=_types,
-    )
+        constants={
+            "LIMIT_V": f"'{V}'", "LOOK_S": LOOK_S, "SOON_S": SOON_S, "LATE_S": LATE_S, "BLOCK_S": BLOCK_S,
+            "LET_GO_MOST": LET_GO_MOST, "UNREADABLE_MOST": UNREADABLE_MOST,
+        },
+    )  # fmt: skip
 
 
 def _tie(

@@ -30,15 +30,12 @@ from goworkers_py.features.limits.payload import slots_of, with_slots
 from goworkers_py.features.limits.service import LimitReleaser
 from goworkers_py.links.chain import Run
 from goworkers_py.policy.consequences import move_of
-from goworkers_py.runtime.running.rungs import Rung
+from goworkers_py.runtime.running.rungs import Rung, refused
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
 
 log = logging.getLogger("goworkers_py.job")
-
-# When the broker refuses to tell about a limit, the job is tried again after so long.
-REFUSED_S = 60.0
 
 
 class LimitedRuns(InProcess):
@@ -96,9 +93,7 @@ class LimitedRuns(InProcess):
         except BrokerUnavailable:
             return REQUEUE_LAST  # the reply may be lost after the place was taken
         except BrokerRefused as error:
-            log.error("not begun, tried again in %g s: its limits cannot be read: %s", REFUSED_S, error)
-            raw = payload.splice(message.raw, {"queue": message.queue}, drop=("at",))
-            return Reschedule(self._wall() + REFUSED_S, raw)
+            return refused(message, f"its limits cannot be read: {error}", self._wall())
         match answer:
             case Waits(line):
                 log.debug("waits in line %s", line)

@@ -26,8 +26,8 @@ from goworkers_py.runtime.service import BrokerService
 
 log = logging.getLogger(__name__)
 
-# Slots that are looked at in one round, and jobs that are let go in one step.
-AT_ONCE, LET_GO_AT_ONCE = 100, 50
+# Slots that are looked at in one round.
+AT_ONCE = 100
 # After a death, so many lines are looked at, also those that are due later.
 MOST_LINES, ANY_TIME_S = 100_000, math.inf
 # When the clock of the broker goes back by more than this, the times of all lines are wrong.
@@ -130,11 +130,11 @@ class LimitReleaser(BrokerService):
     def _look(self, slot: Slot) -> bool:
         """True when jobs wait on, and none was let go."""
         limits, queues = self._limits, self._limiting.queues([slot])
-        first = looked = limits.look(slot, queues, most=LET_GO_AT_ONCE)
+        first = looked = limits.look(slot, queues)
         while (
             looked.let_go and looked.waiting and not self.stopping.is_set()
         ):  # each look knows the queue of the oldest job, and these may differ
-            looked = limits.look(slot, queues, most=LET_GO_AT_ONCE)
+            looked = limits.look(slot, queues)
         return bool(first.waiting) and not first.let_go
 
     def _search(self, waiting: Sequence[Slot]) -> None:
@@ -168,7 +168,7 @@ class LimitReleaser(BrokerService):
         for slot, several in late:
             gone = [holder for holder in several if holder.jid in missing]
             if gone:
-                self._limits.look(slot, self._limiting.queues([slot]), gone, most=LET_GO_AT_ONCE)
+                self._limits.look(slot, self._limiting.queues([slot]), gone)
         return bool(missing)
 
     def _late(self, slot: Slot) -> list[SlotHolder]:

@@ -20,7 +20,5 @@ from goworkers_py.features.feature import Feature
 class MessagesFeature(Feature):
     """A class with fields, a channel and the code that runs for each message."""
 
-    name = "messages"
-
 
 FEATURE = MessagesFeature()

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 class PeriodicFeature(Feature):
     """Jobs are pushed at the times of a schedule, once in the whole fleet."""
 
-    name = "periodic"
     contract, kept = "Periodic", "periodic jobs"
     verbs = "PeriodicVerbs"
     counters: ClassVar = {

@@ -34,7 +34,7 @@ from goworkers_py.features.periodic.schedule import (
 STALE_S = 60.0
 # After so long, a release that no process registers is forgotten: it is a new one, if it comes again.
 FORGOTTEN_S = 86_400
-# A schedule that nobody registers is kept for so long, with its history.
+# A schedule that nobody registers is kept for so long, with its history. No job waits for that: it is not KEPT_S.
 LIFE_S = 90 * 86_400
 # By a smaller step back of the broker's clock no slot fires twice. After a larger one no slot waits for the old time.
 BACK_S = 3_600

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 class PlainListsFeature(Feature):
     """Other programs push bodies without class, jid or options."""
 
-    name = "plain_lists"
     contract = "PlainLists"
     queue_options = "PlainListOptions"
     message = "BodyMessage"

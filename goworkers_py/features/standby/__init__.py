@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 class StandbyFeature(Feature):
     """One process of several works, and the others are ready to take over."""
 
-    name = "standby"
     contract, kept = "Leadership", "elections of a leader"
     # A queue service checks no epoch.
     kept_beside = False

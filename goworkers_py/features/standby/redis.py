@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 
 import simplejson
 
+from goworkers_py.brokers.contracts.recoverable import GONE_FOR_S
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import Script, text
 from goworkers_py.brokers.redis.driver.listener import Listener
 from goworkers_py.brokers.redis.driver.replies import one_of
-from goworkers_py.brokers.redis.fleet.leases import GONE_FOR_S, GONE_LIVES_S
+from goworkers_py.brokers.redis.fleet.leases import GONE_LIVES_S
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerRefused, Fenced

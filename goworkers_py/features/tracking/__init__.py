@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 class TrackingFeature(Feature):
     """A record of a job tells its state, its progress and its result."""
 
-    name = "tracking"
     contract, kept = "Records", "records of jobs"
     options = "TrackingOptions"
     verbs = "RecordVerbs"

@@ -8,7 +8,7 @@ from typing import Any
 
 from goworkers_py.brokers.contracts.recoverable import FoundJob
 from goworkers_py.config.options import Config
-from goworkers_py.core.effect import Effect, PushJobs
+from goworkers_py.core.effect import KEPT_S, Effect, PushJobs
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import (
     Cancelled,
@@ -27,7 +27,6 @@ from goworkers_py.core.outcome import (
 from goworkers_py.features.tracking.effects import NoteState
 from goworkers_py.features.tracking.record import (
     ENDED_S,
-    LIVE_S,
     RETAIN,
     TRACK,
     job_in,
@@ -104,11 +103,11 @@ class Tracking:
             case Reschedule(at):
                 return _noted(run, "scheduled", "", live_s(at, now), (("due", repr(at)),))
             case Park(line):
-                return _noted(run, "waiting", f"line {line}", LIVE_S, in_queue)
+                return _noted(run, "waiting", f"line {line}", KEPT_S, in_queue)
             case Joined():
-                return _noted(run, "grouped", "", LIVE_S, (*in_queue, ("group", outcome.group)))
+                return _noted(run, "grouped", "", KEPT_S, (*in_queue, ("group", outcome.group)))
             case Requeue():
-                return _noted(run, "waiting", "given back", LIVE_S, in_queue)
+                return _noted(run, "waiting", "given back", KEPT_S, in_queue)
             case _:
                 return self._note_of_end(message, run, outcome)
 
@@ -178,7 +177,7 @@ def _class_of(message: Message) -> str:
 
 def given_back(run: TrackedRun, queue: str) -> tuple[Effect, ...]:
     """The effects of giving back a job whose run did not begin, or did not end in time."""
-    return (_noted(run, "waiting", "not finished here", LIVE_S, (("queue", queue),)),)
+    return (_noted(run, "waiting", "not finished here", KEPT_S, (("queue", queue),)),)
 
 
 def left_behind(raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
@@ -188,7 +187,7 @@ def left_behind(raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
     if job is None:
         return ()
     fields: Fields = (("queue", queue),)
-    return (NoteState(job, "waiting", f"recovered from {owner}", LIVE_S, fields, only_known=True),)
+    return (NoteState(job, "waiting", f"recovered from {owner}", KEPT_S, fields, only_known=True),)
 
 
 def ended_without_run(fields: Mapping[str, Any], state: StateWord, reason: str) -> Iterator[Effect]:

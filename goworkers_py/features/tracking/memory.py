@@ -12,10 +12,11 @@ from goworkers_py.brokers.memory.expiring import Expiring
 from goworkers_py.brokers.memory.parts import Decision, MemoryMoved, MemoryPart, TieInMemory
 from goworkers_py.brokers.memory.published_push import PublishedPush
 from goworkers_py.brokers.memory.state import State
+from goworkers_py.core.effect import KEPT_S
 from goworkers_py.core.job_state import ENDED, INDEXED, StateWord
 from goworkers_py.features.tracking.contract import EndedPage, EndedPlace, Records, RunningMark
 from goworkers_py.features.tracking.effects import NoteState
-from goworkers_py.features.tracking.record import ENDED_S, LIVE_S, MOST_MOVES, V, job_in, live_s, read
+from goworkers_py.features.tracking.record import ENDED_S, MOST_MOVES, V, job_in, live_s, read
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.wire.job_record import JobRecord
 
@@ -98,7 +99,7 @@ class RecordTable(MemoryPart):
         job = job_in(move.payload)
         if job is None or (move.may_be_dead is not None and not self._is_live(job.jid, move.may_be_dead)):
             return
-        life_s = ENDED_S if move.state == "cancelled" else LIVE_S if move.life_s is None else move.life_s
+        life_s = ENDED_S if move.state == "cancelled" else KEPT_S if move.life_s is None else move.life_s
         fields = [("queue", move.queue)] if move.queue else []
         if move.due is not None:
             fields.append(("due", repr(move.due)))
@@ -196,7 +197,7 @@ class MemoryRecords(Records):
             if not self._state.is_in_progress(delivery.identity, delivery.queue, delivery.receipt):
                 return False
             fields = (("owner", delivery.identity), ("queue", delivery.queue))
-            records.note(NoteState(job, "running", f"in {delivery.identity}", LIVE_S, fields))
+            records.note(NoteState(job, "running", f"in {delivery.identity}", KEPT_S, fields))
         stored = records.get(job.jid) or {}
         runs = stored.get("state") == b"running" and stored["owner"] == delivery.identity.encode()
         if runs and mark.progress is not None:

@@ -33,8 +33,6 @@ from goworkers_py.wire.job_record import JobRecord, Move, Progress
 V = "1"
 TRACK, RETAIN = "track", "retain"  # fields of a payload
 MOST_MOVES = 100
-# A job that has not ended may stay where it is for so long, beyond the time for which it waits.
-LIVE_S = KEPT_S
 # The record of an ended job without `retain`.
 ENDED_S = 3_600
 
@@ -101,12 +99,7 @@ def _number(raw: str) -> float:
 
 def tracked_in(raw: bytes) -> TrackedJob | None:
     """The job of a payload that says itself that it is tracked; None for any other payload."""
-    if not any(mark in raw for mark in _MARKS):
-        return None
-    try:
-        fields = payload.read(raw)
-    except UnreadablePayload:
-        return None
+    fields = payload.read_marked(raw, *_MARKS)
     return tracked_of(fields) if says_tracked(fields) else None
 
 
@@ -138,4 +131,4 @@ def retain_in(value: Any) -> int:
 def live_s(due: float | None, now: float) -> int:
     """How long the record of a job lives that has not ended."""
     wait_s = 0.0 if due is None else min(max(0.0, due - now), 1e9)
-    return LIVE_S + int(wait_s)
+    return KEPT_S + int(wait_s)

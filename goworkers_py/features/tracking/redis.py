@@ -16,11 +16,12 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import words_for
 from goworkers_py.brokers.redis.queues.effects import encode
 from goworkers_py.core import machine
+from goworkers_py.core.effect import KEPT_S
 from goworkers_py.core.errors import BrokerFull, BrokerRefused
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.values import NamedTuple
 from goworkers_py.features.tracking.contract import EndedPage, EndedPlace, Records, RunningMark
-from goworkers_py.features.tracking.record import LIVE_S, read
+from goworkers_py.features.tracking.record import read
 from goworkers_py.features.tracking.redis_part import LUA, PIECE, ended_key, record_key
 from goworkers_py.wire.job_record import JobRecord
 
@@ -64,7 +65,7 @@ class RedisRecords(Records):
         def number_of(key: str) -> int:
             return numbers.setdefault(key, len(numbers) + 1)
 
-        arguments, kinds, now = list[Argument]((LIVE_S,)), set[type[Any]](), machine.time()
+        arguments, kinds, now = list[Argument]((KEPT_S,)), set[type[Any]](), machine.time()
         for job, delivery, progress, first, also in marks:
             of_list = number_of(self._keys.inprogress(delivery.queue, delivery.identity)) if first else 0
             arguments += (number_of(record_key(self._keys, job.jid)), of_list, delivery.payload if first else "")

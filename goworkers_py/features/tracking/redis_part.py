@@ -13,10 +13,10 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import RedisMoved, RedisPart, RowsInRedis, TieInRedis
 from goworkers_py.brokers.redis.queues.push_arguments import RESULT
 from goworkers_py.core import machine
-from goworkers_py.core.effect import Push
+from goworkers_py.core.effect import KEPT_S, Push
 from goworkers_py.core.job_state import INDEXED, StateWord
 from goworkers_py.features.tracking.effects import NoteState
-from goworkers_py.features.tracking.record import ENDED_S, LIVE_S, job_in, live_s, tracked_in
+from goworkers_py.features.tracking.record import ENDED_S, MOST_MOVES, V, job_in, live_s, tracked_in
 from goworkers_py.features.tracking.tie import RecordTie
 
 LUA = Path(__file__).parent / "lua"
@@ -61,7 +61,7 @@ def part() -> RedisPart:
         moved=_moved,
         elsewhere={NoteState: _elsewhere},
         finishers=("record_effects",),
-        constants={"NOTE_V": "'1'", "NOTE_PIECE": PIECE, "NOTE_WHOLE": 1024, "NOTE_MOST": 100},
+        constants={"NOTE_V": f"'{V}'", "NOTE_PIECE": PIECE, "NOTE_WHOLE": 1024, "NOTE_MOST": MOST_MOVES},
     )
 
 
@@ -107,7 +107,7 @@ def _moved(move: RedisMoved, keys: Keys, number_of: NumberOf) -> Iterator[Argume
         return
     state, fields = move.state, list[Argument]()
     which = "dead" if move.may_be_dead else "live" if state == "cancelled" else "tracked"
-    life_s = ENDED_S if state == "cancelled" else LIVE_S
+    life_s = ENDED_S if state == "cancelled" else KEPT_S
     if state == "dead":
         life_s = max(1, int(move.dead_life_s))
     elif state == "waiting":

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 class UniqueFeature(Feature):
     """A lock keeps a second job with the same arguments out."""
 
-    name = "unique"
     contract, kept = "Locks", "locks of unique jobs"
     options = "UniqueOptions"
     verbs = "LockVerbs"

@@ -10,9 +10,9 @@ from functools import partial
 from goworkers_py.brokers.memory.parts import Decision, MemoryPart, TieInMemory
 from goworkers_py.brokers.memory.published_push import PublishedPush
 from goworkers_py.brokers.memory.state import State
+from goworkers_py.core.effect import KEPT_S
 from goworkers_py.core.holder import Conflict, Holder
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.tracking.record import LIVE_S
 from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.effects import FreeLock, KeepLock
 from goworkers_py.features.unique.lock import (
@@ -43,7 +43,7 @@ class _Held:
     def last(self, until: float, now: float) -> None:
         """At least until then, also where its job has run."""
         if self.owner:
-            self.owner, self.expires_at = "", now + LIVE_S if self.fields else 0.0
+            self.owner, self.expires_at = "", now + KEPT_S if self.fields else 0.0
         self.expires_at = max(self.expires_at, until)
 
 
@@ -57,12 +57,9 @@ class LockTable(MemoryPart):
         self.ties = {LockClaim: TieInMemory(3, self._decide, self._take, holder=self._holder)}
         self.effects = {FreeLock: lambda effect: self.free(effect.name, effect.jid), KeepLock: self._keep}
 
-    def _clock(self) -> float:
-        return self._state.clock()
-
     def get(self, name: str) -> _Held | None:
         held = self._held.get(name)
-        return held if held is not None and held.expires_at > self._clock() else None
+        return held if held is not None and held.expires_at > self._state.clock() else None
 
     def names(self) -> list[str]:
         return [name for name in self._held if self.get(name) is not None]
@@ -73,12 +70,12 @@ class LockTable(MemoryPart):
             return None
         if claim.on_conflict == "replace" and held.token:
             held.fields, held.holder = claim.fields, replace(held.holder, due=at)
-            life_s = max(lock_life_s(claim.for_s, at, self._clock()), LIVE_S)
-            held.expires_at = max(held.expires_at, self._clock() + life_s)
+            life_s = max(lock_life_s(claim.for_s, at, self._state.clock()), KEPT_S)
+            held.expires_at = max(held.expires_at, self._state.clock() + life_s)
             self._state.advance(held.token, at)
             return Decision(Conflict(held.holder, "replaced"))
         if claim.on_conflict == "reschedule":
-            place = partial(self._state.postpone, published, self._clock() + RESCHEDULED_S)
+            place = partial(self._state.postpone, published, self._state.clock() + RESCHEDULED_S)
             return Decision(Conflict(held.holder, "rescheduled"), place)
         return Decision(Conflict(held.holder, "held"))
 
@@ -86,19 +83,19 @@ class LockTable(MemoryPart):
         held, push = self.get(claim.name), published.push
         if held is not None and held.number == published.number:
             return
-        life_s = lock_life_s(claim.for_s, push.at, self._clock())
+        life_s = lock_life_s(claim.for_s, push.at, self._state.clock())
         reads = claim.on_conflict == "replace"
-        holder, token = Holder(claim.jid, push.queue, self._clock(), push.at), push.payload if reads else b""
-        self.take(claim.name, holder, max(life_s, LIVE_S) if reads else life_s, token, published.number)
+        holder, token = Holder(claim.jid, push.queue, self._state.clock(), push.at), push.payload if reads else b""
+        self.take(claim.name, holder, max(life_s, KEPT_S) if reads else life_s, token, published.number)
 
     def _holder(self, claim: LockClaim) -> Holder | None:
         held = self.get(claim.name) if claim.on_conflict in ("skip", "raise") else None
         return None if held is None or held.holder.jid == claim.instead_of else held.holder
 
     def take(self, name: str, holder: Holder, life_s: float, token: bytes = b"", number: int = 0) -> None:
-        self._held[name] = _Held(holder, self._clock() + life_s, token, number=number)
+        self._held[name] = _Held(holder, self._state.clock() + life_s, token, number=number)
         if len(self._held) >= self._look_at:
-            self._held = {name: held for name, held in self._held.items() if held.expires_at > self._clock()}
+            self._held = {name: held for name, held in self._held.items() if held.expires_at > self._state.clock()}
             self._look_at = max(1_000, 2 * len(self._held))
 
     def free(self, name: str, jid: str) -> None:
@@ -112,7 +109,7 @@ class LockTable(MemoryPart):
     def _keep(self, kept: KeepLock) -> None:
         held = self.get(kept.name)
         if held is not None and held.holder.jid == kept.jid:
-            held.last(self._clock() + kept.life_s, self._clock())
+            held.last(self._state.clock() + kept.life_s, self._state.clock())
             held.holder = replace(held.holder, due=kept.due)
 
     def own(self, lock: OwnedLock) -> str:
@@ -122,7 +119,7 @@ class LockTable(MemoryPart):
         # The run of which the owner knows may have ended just now. Then another process may run the job, or the lock
         # was kept for a later run.
         others_run = held.owner not in ("", lock.owner) and not self._state.is_dead(held.owner)
-        waits = not held.owner and held.expires_at > self._clock() + lock.for_s
+        waits = not held.owner and held.expires_at > self._state.clock() + lock.for_s
         if not others_run and not waits:
             held.end_with(lock.owner)
         return ""
@@ -130,7 +127,7 @@ class LockTable(MemoryPart):
     def disown(self, lock: OwnedLock) -> None:
         held = self.get(lock.name)
         if held is not None and held.holder.jid == lock.jid and held.owner == lock.owner:
-            held.last(self._clock() + lock.for_s, self._clock())
+            held.last(self._state.clock() + lock.for_s, self._state.clock())
 
     def begin(self, begin: Begin) -> Begun | TooEarly | Holder:
         held = self.get(begin.name)
@@ -138,7 +135,7 @@ class LockTable(MemoryPart):
             return held.holder if begin.take else Begun()
         if held is None or held.holder.jid != begin.jid:
             if begin.take and not begin.free:
-                self.take(begin.name, Holder(begin.jid, begin.queue, self._clock()), begin.for_s)
+                self.take(begin.name, Holder(begin.jid, begin.queue, self._state.clock()), begin.for_s)
                 self._held[begin.name].end_with(begin.owner)
             return Begun()
         if begin.free:
@@ -151,13 +148,13 @@ class LockTable(MemoryPart):
 
     def _read(self, held: _Held, begin: Begin) -> Begun | TooEarly:
         due = held.holder.due
-        if held.token and held.fields and due is not None and due > self._clock():
+        if held.token and held.fields and due is not None and due > self._state.clock():
             return TooEarly(due)
         if begin.looks:
             return Begun(held.fields)
         held.token = b""
         if not held.fields:
-            held.expires_at = self._clock() + begin.for_s
+            held.expires_at = self._state.clock() + begin.for_s
         held.end_with(begin.owner)
         return Begun(held.fields)
 

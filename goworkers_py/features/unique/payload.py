@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.timing import TIMING
 from goworkers_py.core.values import NamedTuple
 from goworkers_py.features.unique.lock import LockClaim, Until
@@ -68,12 +67,7 @@ def lock_of(fields: Mapping[str, Any]) -> JobLock | None:
 
 def claim_in(raw: bytes) -> LockClaim | None:
     """The claim of a push of this payload: for a push that waited to be relayed."""
-    if _MARK not in raw:
-        return None
-    try:
-        fields = payload.read(raw)
-    except UnreadablePayload:
-        return None
+    fields = payload.read_marked(raw, _MARK)
     lock, jid = lock_of(fields), payload.jid_of(fields)
     if lock is None or not jid:
         return None

@@ -18,7 +18,7 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, UnreadablePayload
 from goworkers_py.core.holder import Holder
-from goworkers_py.core.outcome import REQUEUE_LAST, Outcome, Reschedule
+from goworkers_py.core.outcome import REQUEUE_LAST, Outcome
 from goworkers_py.features.in_process import GoodEnd, InProcess, ShortCut, WorkerProcess
 from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.effects import FreeLock
@@ -27,7 +27,7 @@ from goworkers_py.features.unique.lock import RESCHEDULED_S, Begin, Begun, TooEa
 from goworkers_py.features.unique.payload import LOCK, JobLock, lock_of, renewed
 from goworkers_py.features.unique.service import LockKeeper
 from goworkers_py.links.chain import Run
-from goworkers_py.runtime.running.rungs import Rung, pause_where_ruby_cannot_read
+from goworkers_py.runtime.running.rungs import Rung, refused, rescheduled
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("goworkers_py.job")
 
-# When the broker refuses to tell about a lock, the job is tried again after so long.
-REFUSED_S = 60.0
 # The marks of a job: it may have to take the arguments of a later push, or has to ask; and it begins when it has its
 # places in limits.
 NEWEST, ASKS, BEGINS_LATE = "newest", "asks", "begins late"
@@ -108,8 +106,7 @@ class UniqueRuns(InProcess):
         except BrokerUnavailable:
             return REQUEUE_LAST
         except BrokerRefused as error:
-            log.error("not begun, tried again in %g s: its lock cannot be read: %s", REFUSED_S, error)
-            return self._rescheduled(message, self._wall() + REFUSED_S)
+            return refused(message, f"its lock cannot be read: {error}", self._wall())
         match answer:
             case Begun(fields):
                 if reads:
@@ -117,10 +114,10 @@ class UniqueRuns(InProcess):
                 return None
             case TooEarly(due):
                 log.info("rescheduled: a later push has given it a later time")
-                return self._rescheduled(message, due)
+                return rescheduled(message, due)
             case Holder(jid):
                 log.info("rescheduled: job %s holds the lock %s", jid, lock.name)
-                return self._rescheduled(message, self._wall() + RESCHEDULED_S * machine.random.uniform(0.9, 1.1))
+                return rescheduled(message, self._wall() + RESCHEDULED_S * machine.random.uniform(0.9, 1.1))
 
     def _asked(self, asked: Begin, lock: JobLock) -> Begun | TooEarly | Holder:
         answer = self._locks.begin(asked)
@@ -144,10 +141,6 @@ class UniqueRuns(InProcess):
             log.error("its lock has unreadable arguments of a later push; it runs with its own: %s", error)
             changes = {}
         message.renew(renewed(message.raw, changes, has_begun=not looks))
-
-    def _rescheduled(self, message: Message, at: float) -> Outcome:
-        raw = payload.splice(message.raw, {"queue": message.queue}, drop=("at",))
-        return pause_where_ruby_cannot_read(Reschedule(at, raw))
 
 
 def good_end_of(speaks: Collection[str], fields: Mapping[str, Any]) -> GoodEnd | None:

@@ -19,8 +19,8 @@ from goworkers_py.runtime.shared import Shared
 log = logging.getLogger(__name__)
 
 MOST_SKEW_S = 2.0
-# The broker forgets after a while which processes it declared dead, see GONE_FOR_S in `brokers.redis.fleet.leases`. A
-# process that was silent for longer than this cannot ask any more, and must assume that its jobs were recovered.
+# The broker forgets after a while which processes it declared dead, see GONE_FOR_S in `brokers.contracts.recoverable`.
+# A process that was silent for longer than this cannot ask any more, and must assume that its jobs were recovered.
 FORGOTTEN_AFTER_S = 12 * 3600.0
 
 

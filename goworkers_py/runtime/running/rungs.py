@@ -7,15 +7,22 @@ Which these are is found once for all jobs with the same ones.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from goworkers_py.core import machine
-from goworkers_py.core.outcome import Outcome, Reschedule
+from goworkers_py.core.outcome import Reschedule
 from goworkers_py.core.values import NamedTuple
 from goworkers_py.features import OTHERS
 from goworkers_py.links.chain import Run
+from goworkers_py.wire import payload
+from goworkers_py.wire.message import Message
 from goworkers_py.wire.ruby import ruby_flaw
 
+log = logging.getLogger("goworkers_py.job")
+
+# A job is tried again after so long, when the broker refuses what a rung asks before the job begins.
+REFUSED_S = 60.0
 # Between two looks at a job that can wait in its queue only.
 BACK_AGAIN_S = 1.0
 # Marks are few, but strangers choose which of them a payload has.
@@ -91,9 +98,17 @@ class Rungs:
         return run
 
 
-def pause_where_ruby_cannot_read(outcome: Outcome) -> Outcome:
-    """The outcome of a job that does not begin now. A job that Ruby cannot read does not wait in the schedule, which
-    Ruby reads: it goes to the back of its queue, and would come again at once, thousands of times a second."""
-    if isinstance(outcome, Reschedule) and ruby_flaw(outcome.payload):
+def rescheduled(message: Message, at: float) -> Reschedule:
+    """The outcome of a job that does not begin now, and is tried again then. A job that Ruby cannot read does not wait
+    in the schedule, which Ruby reads: it goes to the back of its queue, and would come again at once, thousands of
+    times a second. So it waits a moment here."""
+    raw = payload.splice(message.raw, {"queue": message.queue}, drop=("at",))
+    if ruby_flaw(raw):
         machine.sleep(BACK_AGAIN_S)  # no Event: an exception thrown into its `wait` could leave its lock locked
-    return outcome
+    return Reschedule(at, raw)
+
+
+def refused(message: Message, why: str, now: float) -> Reschedule:
+    """The outcome of a job for which the broker refuses what a rung asks."""
+    log.error("not begun, tried again in %g s: %s", REFUSED_S, why)
+    return rescheduled(message, now + REFUSED_S)

@@ -36,9 +36,9 @@ class Counting(Connections):
         super().__init__(url)
         self.exchanges: list[Sequence[RedisCommand]] = []
 
-    def _exchange_raw(self, commands: Sequence[RedisCommand]) -> list[Any]:
+    def replies(self, commands: Sequence[RedisCommand]) -> list[Any]:
         self.exchanges.append(commands)
-        return super()._exchange_raw(commands)
+        return super().replies(commands)
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from goworkers_py.brokers.memory.state import State
-from goworkers_py.features.batches.batch import OPEN_LIFE_S, Membership, NewBatch
+from goworkers_py.core.effect import KEPT_S
+from goworkers_py.features.batches.batch import Membership, NewBatch
 from goworkers_py.features.batches.memory import BatchTable
 
 
@@ -19,6 +20,6 @@ def test_events_of_a_batch_let_those_around_it_live_on() -> None:
         lambda: batches.end("b.inner", "succeeded", ""),
     ]
     for event in events:
-        now[0] += OPEN_LIFE_S - 1
+        now[0] += KEPT_S - 1
         event()
         assert batches.status("b") is not None

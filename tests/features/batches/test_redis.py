@@ -11,10 +11,10 @@ from apps import job, own_broker
 from verbs import OWNER, batch_of
 
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.core.effect import Push
+from goworkers_py.core.effect import KEPT_S, Push
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.outcome import Done
-from goworkers_py.features.batches.batch import OPEN_LIFE_S, BatchTie, Membership, NewBatch
+from goworkers_py.features.batches.batch import BatchTie, Membership, NewBatch
 from goworkers_py.features.batches.contract import Batches
 from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.chains.chain import LinkJob, NewChain
@@ -51,9 +51,9 @@ def test_events_of_a_batch_let_those_around_it_live_on(broker: RedisBroker, redi
         redis.expire("pyworkers:deaths:b", 1_000)
         redis.zadd("pyworkers:batches", {"b": 1_000})
         event()
-        assert redis.ttl("pyworkers:batch:b") > OPEN_LIFE_S - 1_000
-        assert redis.ttl("pyworkers:deaths:b") > OPEN_LIFE_S - 1_000
-        assert redis.zscore("pyworkers:batches", "b") > time.time() + OPEN_LIFE_S - 1_000
+        assert redis.ttl("pyworkers:batch:b") > KEPT_S - 1_000
+        assert redis.ttl("pyworkers:deaths:b") > KEPT_S - 1_000
+        assert redis.zscore("pyworkers:batches", "b") > time.time() + KEPT_S - 1_000
 
 
 def test_where_a_batch_can_be_neither_listed_nor_deleted_nothing_of_it_stays(

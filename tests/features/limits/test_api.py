@@ -24,7 +24,6 @@ from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.memory.broker import state_at
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import ArgumentError, BrokerRefused, BrokerUnavailable, ConfigError, LimitTimeout
-from goworkers_py.features.limits import run as limit_begin
 from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.limit import Begins, LimitSettings, Slot
 from goworkers_py.features.limits.limiting import Limiting
@@ -32,6 +31,7 @@ from goworkers_py.features.limits.options import LimitConfig
 from goworkers_py.features.tracking.end import Tracking
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.runtime.recovering.recoverer import judge_by
+from goworkers_py.runtime.running import rungs
 from goworkers_py.web.prometheus import exposition
 
 
@@ -551,7 +551,7 @@ def test_a_job_whose_limit_is_refused_is_tried_later(
     def refuse(*_: object) -> None:
         raise BrokerRefused("WRONGTYPE")
 
-    monkeypatch.setattr(limit_begin, "REFUSED_S", 0.2)
+    monkeypatch.setattr(rungs, "REFUSED_S", 0.2)
     limits, ran = app.broker.require_part(Limits), list[int]()
 
     @app.job("Event", queue="q", limits=[app.limit("one", concurrent=concurrent)])

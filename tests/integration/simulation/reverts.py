@@ -98,7 +98,7 @@ REVERTS = [
             Edit(
                 "features/unique/memory.py",
                 "        held.end_with(lock.owner)",
-                "        held.expires_at = max(held.expires_at, self._clock() + lock.for_s)",
+                "        held.expires_at = max(held.expires_at, self._state.clock() + lock.for_s)",
             ),
         ),
         (

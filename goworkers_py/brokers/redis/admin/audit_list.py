@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from goworkers_py.brokers.contracts.admin import ACTIONS_KEPT
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import text
 from goworkers_py.brokers.redis.driver.streams import added_at, check_position, field_of, listed
@@ -12,7 +13,6 @@ from goworkers_py.core.audit_entry import AuditEntry
 from goworkers_py.wire.audit_record import read_entry
 
 FIELD = "entry"
-KEPT = 10_000
 
 
 class AuditList:
@@ -21,7 +21,7 @@ class AuditList:
         self._keys = keys
 
     def add(self, entry: str) -> None:
-        self._connections.call("XADD", self._keys.audit, "MAXLEN", "~", KEPT, "*", FIELD, entry)
+        self._connections.call("XADD", self._keys.audit, "MAXLEN", "~", ACTIONS_KEPT, "*", FIELD, entry)
 
     def before(self, position: str, limit: int) -> Sequence[AuditEntry]:
         check_position("before", position)

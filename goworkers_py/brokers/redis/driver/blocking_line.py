@@ -46,7 +46,7 @@ class BlockingLine(Exchanges):
         # `_wanted`. So at least one of the two threads sees what the other one has set, and no wake is lost.
         self._wanted = machine.Event()
 
-    def _exchange_raw(self, commands: Sequence[RedisCommand]) -> list[Any]:
+    def replies(self, commands: Sequence[RedisCommand]) -> list[Any]:
         self._begin()
         replies = converse(self._connection, commands)
         self._whole = True

@@ -22,8 +22,8 @@ call needs it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache, partial
 from pathlib import Path
 
 from goworkers_py.brokers.redis.parts import parts
@@ -98,7 +98,7 @@ class Composition:
         elif name in _constants():
             return _constants()[name]
         elif name in fragments():
-            made = _RETURN.sub(f"{name} = ", self._body(name))
+            made = _RETURN.sub(f"{name} = ", self._body(name, self._expression))
             self._made.append(f"local {name} do\n{made}end\n")
         elif name.removeprefix("make_") in fragments():
             self._made.append(f"local function {name}()\n{self._made_inside(name.removeprefix('make_'))}end\n")
@@ -106,18 +106,17 @@ class Composition:
             raise ValueError(f"{path.name}: nothing gives it {name}")
         return name
 
-    def _body(self, name: str) -> str:
-        """The text of a fragment, with what it is given. Fragments and tables have their names already."""
+    def _body(self, name: str, expression: Callable[[str, Path], str]) -> str:
+        """The text of a fragment, with the expressions for what it is given."""
         path = fragments()[name]
         head, given, body = split(source_of(path))
-        values = {given_name: self._expression(given_name, path) for given_name in given}
-        return f"{head}{_locals(values)}{body}"
+        return f"{head}{_locals({given_name: expression(given_name, path) for given_name in given})}{body}"
 
     def _made_inside(self, name: str) -> str:
         """The text of a fragment behind all that it needs and that is not made yet."""
         inside = Composition(self._words)
         inside._known = dict(self._known)
-        body = inside._body(name)
+        body = inside._body(name, inside._expression)
         return f"{''.join(inside._made)}{body}"
 
     def _of_words(self, table: str) -> Iterator[tuple[str, str]]:
@@ -144,14 +143,9 @@ class Composition:
             raise ValueError(f"{path.name}: nothing gives it {name}")
         if name not in makers:
             makers[name] = ""
-            makers[name] = self._table(name, path, makers) if name in TABLES else self._maker(name, makers)
+            needed = partial(self._lazily, makers=makers)
+            makers[name] = self._table(name, path, makers) if name in TABLES else self._body(name, needed)
         return f"made.{name}"
-
-    def _maker(self, name: str, makers: dict[str, str]) -> str:
-        path = fragments()[name]
-        head, given, body = split(source_of(path))
-        values = {given_name: self._lazily(given_name, path, makers) for given_name in given}
-        return f"{head}{_locals(values)}{body}"
 
     def _table(self, name: str, path: Path, makers: dict[str, str]) -> str:
         if name == "finishers":

@@ -92,7 +92,7 @@ class Connections(Exchanges):
     def transaction(self, commands: Sequence[RedisCommand]) -> list[Any]:
         """MULTI, the commands, EXEC, in one round trip. A command that is wrong as such keeps all from being done. One
         that fails at its key does not: the `places` of the error are those of the commands that were done."""
-        replies = self._exchange_raw([("MULTI",), *commands, ("EXEC",)])
+        replies = self.replies([("MULTI",), *commands, ("EXEC",)])
         # The first error says more than EXEC's "discarded because of previous errors".
         for command, reply in zip((("MULTI",), *commands, ("EXEC",)), replies, strict=True):
             self._raise_error(reply, keys_of(command))
@@ -108,20 +108,20 @@ class Connections(Exchanges):
         replies to the others do not matter."""
         if not commands:
             return None
-        reply = self._exchange_raw(commands)[-1]
+        reply = self.replies(commands)[-1]
         self._raise_error(reply, keys_of(commands[-1]))
         return reply
 
     def answers(self, commands: Sequence[RedisCommand]) -> list[Any]:
         """Like `exchange`, but the reply for a key of a wrong type is None, so that one damaged key does not hide the
         other keys."""
-        replies = self._exchange_raw(commands)
+        replies = self.replies(commands)
         return self._checked(commands, [None if is_of_another_type(reply) else reply for reply in replies])
 
     def refusals(self, commands: Sequence[RedisCommand]) -> list[tuple[RedisCommand, str]]:
         """The commands that the server would refuse. No command is run: the transaction has a mistake in it."""
         self.transaction([("TIME",)])  # raises where MULTI is refused: the commands would be run one by one
-        replies = self._exchange_raw([("MULTI",), *commands, ("GET",), ("EXEC",)])[1:-2]
+        replies = self.replies([("MULTI",), *commands, ("GET",), ("EXEC",)])[1:-2]
         answered = zip(commands, replies, strict=True)
         refused = [(command, reply) for command, reply in answered if isinstance(reply, redis.ResponseError)]
         for _, reply in refused:
@@ -144,7 +144,7 @@ class Connections(Exchanges):
     def _patient(self, longest_s: float) -> Driver:
         return self._make(**{**self._options, "socket_timeout": longest_s + self.reply_margin_s})
 
-    def _exchange_raw(self, commands: Sequence[RedisCommand]) -> list[Any]:
+    def replies(self, commands: Sequence[RedisCommand]) -> list[Any]:
         self._forget_parents()
         free = self._free
         try:

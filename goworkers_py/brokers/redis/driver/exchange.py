@@ -88,13 +88,9 @@ class Script:
 class Exchanges:
     """Exchanges over a connection; subclasses choose the connection."""
 
-    def _exchange_raw(self, commands: Sequence[RedisCommand]) -> list[Any]:
+    def replies(self, commands: Sequence[RedisCommand]) -> list[Any]:
         """Sends all commands in one round trip. Returns the replies in order, error replies among them."""
         raise NotImplementedError
-
-    def replies(self, commands: Sequence[RedisCommand]) -> list[Any]:
-        """Sends commands in one round trip. Returns the replies in order, error replies among them."""
-        return self._exchange_raw(commands)
 
     def call(self, *command: Argument) -> Any:
         """Sends one command and returns its reply; raises for an error reply."""
@@ -102,13 +98,13 @@ class Exchanges:
 
     def exchange(self, commands: Sequence[RedisCommand]) -> list[Any]:
         """Sends commands in one round trip. Raises for the first error reply, after all replies were read."""
-        return self._checked(commands, self._exchange_raw(commands))
+        return self._checked(commands, self.replies(commands))
 
     def script(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
         tail = (len(keys), *keys, *arguments)
-        reply = self._exchange_raw([("EVALSHA", script.sha, *tail)])[0]
+        reply = self.replies([("EVALSHA", script.sha, *tail)])[0]
         if isinstance(reply, redis.exceptions.NoScriptError):
-            reply = self._exchange_raw([("EVAL", script.source, *tail)])[0]
+            reply = self.replies([("EVAL", script.source, *tail)])[0]
         if isinstance(reply, redis.ResponseError) and is_refused_in_script(str(reply)):
             reply = self._refused_command(script) or reply
         if is_of_another_type(reply):
@@ -128,12 +124,12 @@ class Exchanges:
         Redis before 7.2 does not name that command. So each command of the script is sent in a transaction with a
         mistake in it, which runs none of them. Returns None when MULTI itself is refused: the commands would be run.
         """
-        if isinstance(self._exchange_raw([("MULTI",), ("TIME",), ("EXEC",)])[0], redis.ResponseError):
+        if isinstance(self.replies([("MULTI",), ("TIME",), ("EXEC",)])[0], redis.ResponseError):
             return None
         from goworkers_py.brokers.redis.server.access import probes
 
         commands = [command for command in probes(Keys(_NOBODYS)) if command[0] in script.commands]
-        replies = self._exchange_raw([("MULTI",), *commands, ("GET",), ("EXEC",)])[1:-2]
+        replies = self.replies([("MULTI",), *commands, ("GET",), ("EXEC",)])[1:-2]
         refused = (reply for reply in replies if isinstance(reply, redis.ResponseError))
         # The other error replies are about keys.
         return next((reply for reply in refused if names_command(str(reply))), None)
@@ -153,7 +149,7 @@ class Exchanges:
 
     def _types(self, keys: Sequence[Any]) -> str:
         """The types of the keys. The error reply does not say which key has a wrong type, so TYPE asks for each."""
-        replies = self._exchange_raw([("TYPE", key) for key in keys])
+        replies = self.replies([("TYPE", key) for key in keys])
         types = zip(keys, replies, strict=True)
         descriptions = [
             f"{key} is a {kind.decode()}" for key, kind in types if isinstance(kind, bytes) and kind != b"none"

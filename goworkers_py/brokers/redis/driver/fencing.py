@@ -53,9 +53,9 @@ class Fencing(Exchanges):
         self.fence.check()
         return super().script(fenced(script), (*keys, self.lease), (*arguments, self.fence.token))
 
-    def _exchange_raw(self, commands: Sequence[RedisCommand]) -> list[Any]:
+    def replies(self, commands: Sequence[RedisCommand]) -> list[Any]:
         if all(command[0] in _READS for command in commands):
-            replies = super()._exchange_raw(commands)
+            replies = super().replies(commands)
             if any(map(is_fenced, replies)):
                 self.fence.fall("another process leads by now, or the lease of this leader has ended")
             return replies
@@ -68,9 +68,9 @@ class Fencing(Exchanges):
         script, keys = fenced(_COMMANDS), [*dict.fromkeys(key for command in commands for key in _keys_in(command))]
         words = [word for command in commands for word in (len(command), *command)]
         tail = (len(keys) + 1, *keys, self.lease, how, *words, self.fence.token)
-        [reply] = self._exchange_raw([("EVALSHA", script.sha, *tail)])
+        [reply] = self.replies([("EVALSHA", script.sha, *tail)])
         if "NoScript" in type(reply).__name__:
-            [reply] = self._exchange_raw([("EVAL", script.source, *tail)])
+            [reply] = self.replies([("EVAL", script.source, *tail)])
         return reply
 
 

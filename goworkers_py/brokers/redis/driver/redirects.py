@@ -41,8 +41,8 @@ class _Redirected(Exchanges):
     def _nodes(self) -> ClusterNodes:
         raise NotImplementedError
 
-    def _exchange_raw(self, commands: Sequence[RedisCommand]) -> list[Any]:
-        replies = super()._exchange_raw(commands)
+    def replies(self, commands: Sequence[RedisCommand]) -> list[Any]:
+        replies = super().replies(commands)
         why = self._redirect(replies)
         for pause_s in PAUSES_S:
             if why is None:
@@ -73,7 +73,7 @@ class _Redirected(Exchanges):
     def _again(self, commands: Sequence[RedisCommand], why: Any) -> list[Any]:
         if type(why) is MovedError:
             self._nodes.moved(why.node_addr)
-        return super()._exchange_raw(commands)
+        return super().replies(commands)
 
 
 class ClusterConnections(_Redirected, Connections):
@@ -88,10 +88,10 @@ class ClusterConnections(_Redirected, Connections):
     def waiting_line(self, longest_s: float) -> WaitingLine:
         return _ClusterWaitingLine(self._patient(longest_s), self.call_hastily)
 
-    def _exchange_raw(self, commands: Sequence[RedisCommand]) -> list[Any]:
+    def replies(self, commands: Sequence[RedisCommand]) -> list[Any]:
         if commands and commands[0][0] == "SCAN":  # a node that lost the slot does not refuse it, for it names no key
-            super()._exchange_raw([("EXISTS", self._nodes.tag)])
-        return super()._exchange_raw(commands)
+            super().replies([("EXISTS", self._nodes.tag)])
+        return super().replies(commands)
 
     def _again(self, commands: Sequence[RedisCommand], why: Any) -> list[Any]:
         if type(why) is not AskError or not why.host.strip("?"):

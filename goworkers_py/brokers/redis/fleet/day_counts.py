@@ -11,11 +11,10 @@ from goworkers_py.brokers.redis.driver.best_effort import BestEffort
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import text
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.queues.settlement import DAY_COUNTER_LIFE_S
 from goworkers_py.brokers.redis.server.damage import count_in
 from goworkers_py.observe.executions import ByQueue
 from goworkers_py.wire.payload import encodable
-
-LIFE_S = 5 * 365 * 86_400  # as Sidekiq's
 
 
 class DayCounts:
@@ -49,7 +48,7 @@ class DayCounts:
             if amount
         ]
         if steps:
-            self._connections.transaction([*steps, ("EXPIRE", key, LIFE_S)])
+            self._connections.transaction([*steps, ("EXPIRE", key, DAY_COUNTER_LIFE_S)])
         self._written = now  # after the exchange: after an error, the next call writes these too
 
 

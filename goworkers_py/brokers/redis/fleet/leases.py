@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from goworkers_py.brokers.contracts.recoverable import (
+    GONE_FOR_S,
     Beat,
     DeclaredDead,
     Judge,
@@ -43,9 +44,7 @@ from goworkers_py.core.values import dataclass
 
 log = logging.getLogger(__name__)
 
-# Recoveries look at the lists of an owner for so long after its death. `pyworkers:gone` itself lives for twice as long
-# when no process adds to it.
-GONE_FOR_S = 86_400
+# The life of `pyworkers:gone` when no process adds to it.
 GONE_LIVES_S = 2 * GONE_FOR_S
 # For so long after a death every recovery removes the dead process from the fleet that people see.
 REMOVED_FOR_S = 60.0

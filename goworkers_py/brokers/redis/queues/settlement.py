@@ -41,7 +41,7 @@ from goworkers_py.core.values import NamedTuple
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.failure import error_class, error_text
 
-DAY_COUNTER_LIFE_S = 5 * 365 * 86_400
+DAY_COUNTER_LIFE_S = 5 * 365 * 86_400  # as Sidekiq's
 RECEIPT_LIFE_S = 3_600
 
 

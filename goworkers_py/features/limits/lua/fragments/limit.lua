@@ -10,19 +10,10 @@
 -- Every step that frees a place lets the next job of the line go. So a line has entries only while its slot is full. A
 -- look is for what no step tells: the time of a rate, and owners that have died.
 -- Limits and lines of another version are left alone.
-local key_at, arguments, now, QUEUES = ...
-local LIMIT_V = '1'
--- After so many seconds a line is looked at, if nothing was let go before.
--- The first job of a line may wait for an owner that died long ago: that is looked at soon.
-local LOOK_S, SOON_S = 10, 1
--- A look that is late does not lose the places of a rate of this time.
-local LATE_S = 0.25
--- A block of code asks again before so many seconds have passed, or has given up.
-local BLOCK_S = 2
+-- The constants are told in limit.py.
+local key_at, arguments, now, QUEUES, LIMIT_V, LOOK_S, SOON_S, LATE_S, BLOCK_S, LET_GO_MOST, UNREADABLE_MOST = ...
 -- The life of the place of a job that a rate has let go, and that does not begin.
 local LET_GO_LIFE_S = 86400
--- Jobs that are let go in one step, and entries that nobody can read before the oldest one that counts.
-local LET_GO_MOST, UNREADABLE_MOST = 50, 10
 
 -- The arguments of a slot: the numbers of these keys: settings, places, line, due, names of the lines, schedule; the
 -- name of the line; how many queues are known, and for each its name and the number of its key. Returns the slot, and
@@ -263,5 +254,5 @@ return {
   at = slot_at, error = slot_error, read_settings = read_settings, has_place = has_place, taken = taken,
   waiting_block = waiting_block, note_block = note_block, has_room = has_room, spend = spend, tidy = tidy,
   give_place = give_place, look_later = look_later, let_go = let_go, free_place = free_place, hold_place = hold_place,
-  join = join, LET_GO_MOST = LET_GO_MOST,
+  join = join,
 }
