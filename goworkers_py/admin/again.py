@@ -45,11 +45,11 @@ class Again:
         has_others = self.args is not None or self.kwargs is not None
         changes |= _without_ties(message, _of_arguments() if has_others else ())
         for feature in FEATURES:
-            changes |= feature.changes_of_copy(message, now)
+            changes |= feature.copies().changes(message, now)
         changes |= _other_arguments(message, self.args, self.kwargs)
         raw = payload.splice(inner.payload, changes, drop=[name for name in _OF_THE_FIRST if name not in changes])
         fields = payload.read(raw)
-        ties = tuple(tie for feature in FEATURES for tie in feature.ties_of_copy(fields))
+        ties = tuple(tie for feature in FEATURES for tie in feature.copies().ties(fields))
         return Push(queue, raw, later, ties=ties)
 
 

@@ -81,7 +81,7 @@ class Inspector(Jobs, FeatureVerbs, Audit, ExecutionMetrics):
 
     def stats(self) -> Stats:
         """The counters, the sizes of the states and the queues: `inspector.stats().retries`."""
-        stats, figures = self._admin.stats(), [feature.figures(self) for feature in FEATURES]
+        stats, figures = self._admin.stats(), [feature.figures().of_stats(self) for feature in FEATURES]
         return replace(stats, **{name: value for found in figures for name, value in found.items()})
 
     def history(self, days: int = 30) -> list[Day]:

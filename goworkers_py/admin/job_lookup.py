@@ -40,8 +40,10 @@ class JobLookup:
         self._glance = glance
         broker.require(Capability.ADMIN)
         self._admin: Admin = broker.admin
-        self._own_places = [places for feature in FEATURES if (places := feature.own_places(broker)) is not None]
-        self._readers = [read for feature in FEATURES if (read := feature.record_reader(broker)) is not None]
+        self._own_places = [
+            places for feature in FEATURES if (places := feature.whereabouts().places(broker)) is not None
+        ]
+        self._readers = [read for feature in FEATURES if (read := feature.whereabouts().records(broker)) is not None]
 
     def status(self, jid: str) -> JobStatus:
         check_jid(jid)

@@ -195,7 +195,7 @@ class Client:
         results = zip(pushes, self.publish(pushes), strict=True)
         refused = [push for push, result in results if result is Published.REFUSED]
         if refused and (
-            others := [push for feature in FEATURES for push in feature.refused_late(refused, self._broker)]
+            others := [push for feature in FEATURES for push in feature.pushes().refused_late(refused, self._broker)]
         ):
             self.publish(others)
 

@@ -175,7 +175,7 @@ class JobWriters:
     def _part(self, feature: Feature) -> PushPart:
         part = self._parts.get(feature.name)
         if part is None:
-            part = self._parts.setdefault(feature.name, feature.push(self._broker))
+            part = self._parts.setdefault(feature.name, feature.pushes().of_client(self._broker))
         return part
 
     def _made(self, asked: PushRequest, pushed_at: float) -> JobWriter:
@@ -208,7 +208,7 @@ def check_push(asked: PushRequest) -> None:
     """Raises ArgumentError for a push that the options of a feature do not go together with."""
     for feature in FEATURES:
         if not feature.push_marks.isdisjoint(asked.options.said):
-            feature.check_push(asked)
+            feature.pushes().check_push(asked)
 
 
 def check_options(own: Mapping[str, Any], merged: Mapping[str, Any], job_class: str) -> None:
@@ -216,7 +216,7 @@ def check_options(own: Mapping[str, Any], merged: Mapping[str, Any], job_class: 
     options of the job."""
     for feature in FEATURES:
         if not feature.push_marks.isdisjoint(own) or not feature.push_marks.isdisjoint(merged):
-            feature.check_options(own, merged, job_class)
+            feature.pushes().check_options(own, merged, job_class)
 
 
 def _fields(queue: str, job_class: str, options: dict[str, Any], kwargs: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def plan_of(declared: Declarations, config: Config) -> Plan:
     registry = declared.registry.without_handlers() if config.partition else declared.registry
     queues = _queues_to_run(declared, config)
     for queue in queues:
-        of_features = (feature.handler_of(queue, registry) for feature in FEATURES)
+        of_features = (feature.queues().handler(queue, registry) for feature in FEATURES)
         if (found := next(filter(None, of_features), None)) is not None:
             registry.handle(queue.name, *found)
         elif queue.handler:

@@ -173,7 +173,7 @@ class Runner:
 
         queues = {queue.name for queue in plan.queues}
         elsewhere = {
-            queue: todo for feature in FEATURES for queue, todo in feature.queues_elsewhere(self._app.config).items()
+            queue: todo for feature in FEATURES for queue, todo in feature.queues().elsewhere(self._app.config).items()
         }
         return OurWork(queues, knows, plan.registry, elsewhere)
 

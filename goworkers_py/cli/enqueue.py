@@ -87,11 +87,13 @@ def enqueue(
 
 
 _first_argument = next(at for at, parameter in enumerate(enqueue.params) if isinstance(parameter, click.Argument))
-enqueue.params[_first_argument:_first_argument] = [flag for feature in BY_NAME for flag in feature.flags_of_push()]
+enqueue.params[_first_argument:_first_argument] = [
+    flag for feature in BY_NAME for flag in feature.command_line().flags_of_push
+]
 
 
 def _why_not_pushed(spec: JobSpec | None) -> str:
-    asked = [feature.why_not_pushed(spec.name, spec.options) for feature in FEATURES] if spec else []
+    asked = [feature.pushes().why_not_pushed(spec.name, spec.options) for feature in FEATURES] if spec else []
     of_features = [found for found in asked if found is not None]
     reasons = [*(reason for reason, _ in of_features), "a client link stopped the push"]
     return "; ".join([", or ".join(reasons), *(hint for _, hint in of_features)])

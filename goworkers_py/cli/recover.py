@@ -85,7 +85,7 @@ def recover(app: App, go_process: str | None, yes: bool, as_json: bool, **others
     tell(Changed(count), "recovered", as_json)
 
 
-_OF_FEATURES = [flag for feature in BY_NAME for flag in feature.flags_of_recovery()]
+_OF_FEATURES = [flag for feature in BY_NAME for flag in feature.command_line().flags_of_recovery]
 recover.params[1:1] = [other.flag for other in _OF_FEATURES]
 
 

@@ -14,7 +14,7 @@ from goworkers_py.features import FEATURES
 def checked_queue(queue: QueueConfig, given: Given, where: str) -> QueueConfig:
     """The queue of a section, with the number of threads that its mode has."""
     for feature in FEATURES:
-        queue = feature.checked_queue(queue, f"{where}: [queue:{queue.name}]")
+        queue = feature.queues().checked(queue, f"{where}: [queue:{queue.name}]")
     if queue.mode != SERIAL:
         return queue
     if "concurrency" in given[("queue", queue.name)]:

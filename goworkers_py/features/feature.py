@@ -6,7 +6,7 @@ type checkers see it. A feature overrides the methods of the parts that it has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,43 +16,25 @@ if TYPE_CHECKING:
     import click
 
     from goworkers_py.admin.inspector import Inspector
-    from goworkers_py.admin.own_places import OwnPlaces
-    from goworkers_py.api.app import App
     from goworkers_py.api.client import Client
-    from goworkers_py.api.push_part import PushPart
-    from goworkers_py.api.request import PushRequest
-    from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.contracts.admin import Checks
     from goworkers_py.brokers.memory.parts import MemoryPart
     from goworkers_py.brokers.memory.state import State
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.cli.base import LocalSettings
-    from goworkers_py.cli.recovery_flag import RecoveryFlag
-    from goworkers_py.config.job_options import CodeOptions
     from goworkers_py.config.option_rows import FeatureSection
-    from goworkers_py.config.options import Config, QueueConfig
-    from goworkers_py.core.effect import Effect, Push, Tie
-    from goworkers_py.core.job_state import StateWord
-    from goworkers_py.core.line_owner import LineOwner
+    from goworkers_py.config.options import Config
     from goworkers_py.features.in_process import InProcess, Recovering, WorkerProcess
-    from goworkers_py.policy.consequences import JobMove
+    from goworkers_py.features.parts import CommandLine, Copies, Figures, ForTests, Moves, Pushes, Queues, Whereabouts
     from goworkers_py.policy.our_work import OurWork
-    from goworkers_py.policy.registry import QueueHandler, Registry
+    from goworkers_py.policy.registry import Registry
     from goworkers_py.runtime.daemon import AnyLauncher, Daemon, PartitionWork
     from goworkers_py.runtime.plan import Plan
     from goworkers_py.runtime.service import Service
-    from goworkers_py.testing.steps import CrashWay, StepKind
-    from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
-    from goworkers_py.wire.job_record import JobRecord
-    from goworkers_py.wire.message import Message
-    from goworkers_py.wire.properties import Properties
 
 
-# The effects of a move that people make, of the payload and the new state.
-FollowMove = Callable[[bytes, "StateWord"], "tuple[Effect, ...]"]
-Follow = Callable[[Mapping[str, Any], "JobMove"], Iterable["Effect"]]  # of the fields of the payload
 PartMaker = Callable[[Any], object]  # of the broker
 
 
@@ -110,19 +92,10 @@ class Feature:
 
     # --- queues
 
-    def checked_queue(self, queue: QueueConfig, place: str) -> QueueConfig:
-        """The queue of a section [queue:NAME], with what follows from the options of this feature. Raises ConfigError
-        for options that do not go together."""
-        return queue
+    def queues(self) -> Queues:
+        from goworkers_py.features.parts import Queues
 
-    def handler_of(self, queue: QueueConfig, registry: Registry) -> tuple[QueueHandler, CodeOptions] | None:
-        """What runs every job of a queue that is the business of this feature, and the options for these jobs."""
-        return None
-
-    def job_of_body(self, body: bytes, queue: str, at: float, properties: Properties | None) -> bytes | None:
-        """The payload of the job that a bare body of another program is. `at`: when it was fetched, as payloads have
-        it. `properties`: what the program has said beside the body. None: this feature reads no bodies."""
-        return None
+        return Queues()
 
     # --- jobs of a class
 
@@ -152,37 +125,12 @@ class Feature:
         function has returned, and the jobs have all `needs` of this feature."""
         return False
 
-    def belongs_to(self, fields: Mapping[str, Any]) -> Collection[str]:
-        """The names of the sets of jobs to which a job with these fields belongs, and which are cancelled as a whole.
-        No two sets ever have one name, nor a set and a job."""
-        return ()
-
     # --- moves and ends
 
-    def followers(self) -> Mapping[str, Follow]:
-        """By the member of the payload's field `pyworkers`: the effects of a move or an end of a job that has it, from
-        the payload and the outcome alone. A worker, a recovery and people who delete the job get the same."""
-        return {}
+    def moves(self) -> Moves:
+        from goworkers_py.features.parts import Moves
 
-    def follow_moves(self, config: Config) -> FollowMove | None:
-        """The effects of moves that people make of jobs which have not ended before, as far as they follow from the
-        configuration and not from the payload alone. `recovering` and `in_process` give those of a recovery and of the
-        end of a run."""
-        return None
-
-    def buried(self, raw: bytes) -> bytes:
-        """The payload of a job that dies now, with what must be known of its death when it is retried by hand."""
-        return raw
-
-    def left_behind(self, raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
-        """The effects of giving back the job of a process that leaves, from the payload alone. The job of a process
-        that has died is asked about in `recovering`. Those of `followers` come in both cases."""
-        return ()
-
-    def ended_without_run(self, fields: Mapping[str, Any], state: StateWord, reason: str) -> Iterator[Effect]:
-        """More effects of the end of a job that another job has ended, as the members of a group are; `reason` is for
-        people."""
-        return iter(())
+        return Moves()
 
     def recovering(self, registry: Registry, config: Config, wall: Callable[[], float]) -> Recovering | None:
         """The part that knows more of the jobs of a dead process than their payloads say."""
@@ -212,15 +160,6 @@ class Feature:
 
     # --- brokers
 
-    def tie_of_stored(self, payload: bytes, goes_elsewhere: bool) -> Tie | None:
-        """The tie of a push that waits as its payload until it is relayed. `goes_elsewhere`: another tie gives the job
-        another goal than its queue."""
-        return None
-
-    def goal_of_stored(self, payload: bytes, queue: str) -> Tie | None:
-        """The tie of such a push that gives the job another goal than this queue."""
-        return None
-
     def memory(self) -> Callable[[State], MemoryPart] | None:
         """Makes its part of the state of a memory broker."""
         return None
@@ -229,46 +168,36 @@ class Feature:
         """Its scripts, and how its ties and effects become arguments of them."""
         return None
 
-    # --- test modes
+    # --- tests
 
-    def before_travel(self, app: App, broker: Broker) -> Callable[[], object]:
-        """Called before the clock of a test block goes forward. The function is called after it, and pushes what has
-        fallen due meanwhile."""
-        return lambda: None
+    def for_tests(self) -> ForTests:
+        from goworkers_py.features.parts import ForTests
 
-    def at_once(self, push: Push) -> Push:
-        """The push where no time passes: nothing of this feature lets its job wait."""
-        return push
+        return ForTests()
 
     # --- pushes
 
     # Options of a job, or fields of its payload, that make a push the business of this feature.
     push_marks: ClassVar[frozenset[str]] = frozenset()
 
-    def push(self, broker: Callable[[], Broker]) -> PushPart:
-        """The part for the pushes of one client that have a mark."""
-        raise NotImplementedError
+    def pushes(self) -> Pushes:
+        from goworkers_py.features.parts import Pushes
 
-    def refused_late(self, pushes: Sequence[Push], broker: Callable[[], Broker]) -> Sequence[Push]:
-        """What is pushed in the place of pushes that a tie of this feature has refused, where nobody can be told: they
-        were held back, and their callers have returned."""
-        return ()
+        return Pushes()
 
     # The option with which a job does not begin by itself: one job runs in the place of several.
     gathered_by: ClassVar[str] = ""
 
-    def check_push(self, asked: PushRequest) -> None:
-        """Raises ArgumentError for a push that the options of this feature do not go together with. Called where there
-        is a mark, before something is made of the push: for what is pushed later, too."""
+    # Members of the payload's field `pyworkers` that bind this one job: a job that people make of it has neither them
+    # nor the needs of the same names.
+    members_of_one_job: ClassVar[tuple[str, ...]] = ()
+    # Members of the payload's field `pyworkers` that are made from the arguments of the job.
+    members_of_arguments: ClassVar[tuple[str, ...]] = ()
 
-    def named_lock(self, name: str, waits: bool) -> Mapping[str, Any]:
-        """Options of a push by which no other job has a lock of this name until the job has ended: another push is
-        skipped, or it waits for that end. The first of them is the one that asks for the lock."""
-        return {}
+    def copies(self) -> Copies:
+        from goworkers_py.features.parts import Copies
 
-    def check_options(self, own: Mapping[str, Any], merged: Mapping[str, Any], job_class: str) -> None:
-        """Raises ArgumentError for options that do not go together: `own` was given now, and `merged` has all options
-        of the job. Called where there is a mark."""
+        return Copies()
 
     # --- its part of a broker
 
@@ -284,49 +213,16 @@ class Feature:
         it. The part implements the contract."""
         return None
 
-    def steps(self) -> Mapping[str, StepKind]:
-        """The verbs of that part that are steps of a job's code, for `workers.testing.crash_points`."""
-        return {}
-
-    def crash_ways(self) -> Sequence[CrashWay]:
-        """The ways in which `workers.testing.crash_points` runs a job that this feature resumes."""
-        raise NotImplementedError
-
     # --- people
 
-    def why_not_pushed(self, job_class: str, options: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Why a push of such a job may not have happened, and what shows more, for people."""
-        return None
+    def command_line(self) -> CommandLine:
+        from goworkers_py.features.parts import CommandLine
 
-    # Members of the payload's field `pyworkers` that bind this one job: a job that people make of it has neither them
-    # nor the needs of the same names.
-    members_of_one_job: ClassVar[tuple[str, ...]] = ()
-    # Members of the payload's field `pyworkers` that are made from the arguments of the job.
-    members_of_arguments: ClassVar[tuple[str, ...]] = ()
-
-    def ties_of_copy(self, fields: Mapping[str, Any]) -> Collection[Tie]:
-        """The ties of a job with these fields that people push again."""
-        return ()
-
-    def changes_of_copy(self, first: Message, now: float) -> Mapping[str, Any]:
-        """Changes of the fields of a job that people push again now: what is not as in the first one."""
-        return {}
-
-    def flags_of_recovery(self) -> Collection[RecoveryFlag]:
-        """Flags of the command `recover`."""
-        return ()
-
-    def flags_of_push(self) -> Collection[click.Option]:
-        """Flags of the command `enqueue`, each with the name of an option of a push."""
-        return ()
+        return CommandLine()
 
     def sections(self) -> Collection[type[FeatureSection]]:
         """The sections [KIND] and [KIND:NAME] of the configuration."""
         return ()
-
-    def queues_elsewhere(self, config: Config) -> Mapping[str, str]:
-        """Queues that only other programs work; each with what to do, for people, when no process does."""
-        return {}
 
     commands: ClassVar[tuple[str, ...]] = ()  # of `pyworkers`; `queue purge` is one of the engine's group `queue`
 
@@ -334,20 +230,13 @@ class Feature:
         """One of `commands`."""
         raise NotImplementedError
 
-    def own_places(self, broker: Broker) -> OwnPlaces | None:
-        """Where jobs wait that are neither in a queue nor in a state of the broker, for who looks for a job."""
-        return None
+    def whereabouts(self) -> Whereabouts:
+        from goworkers_py.features.parts import Whereabouts
 
-    def line_owner(self, line: str) -> LineOwner | None:
-        """The owner of a line in which this feature parks jobs; None for any other line."""
-        return None
+        return Whereabouts()
 
     def access(self) -> FeatureAccess | None:
         """The rules of access that its own keys and commands need; None: it has none of its own."""
-        return None
-
-    def record_reader(self, broker: Broker) -> Callable[[str], JobRecord | None] | None:
-        """Reads the record of a job by its jid, as far as the feature keeps records of jobs on this broker."""
         return None
 
     def checks(self, inspector: Inspector, work: OurWork | None) -> Checks:
@@ -355,13 +244,10 @@ class Feature:
         could be imported."""
         return {}
 
-    def figures(self, inspector: Inspector) -> Mapping[str, Any]:
-        """Its fields of `Stats`, by their names."""
-        return {}
+    def figures(self) -> Figures:
+        from goworkers_py.features.parts import Figures
 
-    def gauges(self) -> Collection[OfProcesses | OfFleet]:
-        """Metrics for Prometheus."""
-        return ()
+        return Figures()
 
     def pages(self) -> FeaturePages | None:
         """Views and actions of the web site, and the facts on the page of a job."""

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.levels import base_of
 from goworkers_py.features import FEATURES
+from goworkers_py.features.parts import Queues
 from goworkers_py.wire.message import Message, Timestamps
 from goworkers_py.wire.properties import Properties
 
 
+@cache
+def _queues() -> Sequence[Queues]:
+    return [feature.queues() for feature in FEATURES]
+
+
 def job_of_body(body: bytes, queue: str, at: float, properties: Properties | None = None) -> bytes:
     """The payload of the job. `at` is the time of the fetch, as payloads have it."""
-    found = (feature.job_of_body(body, queue, at, properties) for feature in FEATURES)
+    found = (queues.job_of_body(body, queue, at, properties) for queues in _queues())
     return next(filter(None, found))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from goworkers_py.core.effect import Effect
@@ -17,7 +17,7 @@ from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Joined, Keep, Outcome, Reschedule, Retry
 from goworkers_py.core.values import NamedTuple
 from goworkers_py.features import FEATURES
-from goworkers_py.features.feature import Feature, Follow
+from goworkers_py.features.parts import Follow, Moves
 from goworkers_py.wire import deep, payload
 from goworkers_py.wire.needs import FIELD
 
@@ -68,27 +68,27 @@ def moved(
 
 
 @functools.cache
+def _moves() -> Sequence[Moves]:
+    return [feature.moves() for feature in FEATURES]
+
+
+@functools.cache
 def _followers() -> Mapping[str, Follow]:
     """By the member of the field, in the order of their effects."""
-    return {word: follow for feature in FEATURES for word, follow in feature.followers().items()}
+    return {word: follow for moves in _moves() for word, follow in moves.followers.items()}
 
 
 def taken(raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
     """Of a job that comes back into its queue from a process that leaves."""
-    of_features = [effect for feature in FEATURES for effect in feature.left_behind(raw, queue, owner)]
+    of_features = [effect for moves in _moves() for effect in moves.left_behind(raw, queue, owner)]
     return (*of_features, *moved(raw, "waiting"))
-
-
-@functools.cache
-def _buriers() -> list[Callable[[bytes], bytes]]:
-    return [feature.buried for feature in FEATURES if type(feature).buried is not Feature.buried]
 
 
 def buried(raw: bytes) -> bytes:
     """The payload of a job that dies now."""
     if _MARK in raw:
-        for bury in _buriers():
-            raw = bury(raw)
+        for moves in _moves():
+            raw = moves.buried(raw)
     return raw
 
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cache
 
 from goworkers_py.core.line_owner import LineOwner
 from goworkers_py.features import FEATURES
+from goworkers_py.features.parts import Whereabouts
+
+
+@cache
+def _whereabouts() -> Sequence[Whereabouts]:
+    return [feature.whereabouts() for feature in FEATURES]
 
 
 def owner_of(line: str) -> LineOwner | None:
     """None for a line of people, and for no line."""
-    owners = (feature.line_owner(line) for feature in FEATURES)
+    owners = (whereabouts.line_owner(line) for whereabouts in _whereabouts())
     return next((owner for owner in owners if owner is not None), None) if line else None
 
 

@@ -17,4 +17,4 @@ class OurWork:
     queues: Collection[str]
     knows: Callable[[Message], bool]  # is code registered for the class of this message?
     registry: Registry
-    elsewhere: Mapping[str, str] = field(default_factory=dict)  # see `Feature.queues_elsewhere`
+    elsewhere: Mapping[str, str] = field(default_factory=dict)  # see `Queues.elsewhere` of `features.parts`

@@ -104,7 +104,7 @@ class Trial:
                 )
         self._app, self._call, self._state, self._reset, self._pushed = app, call, state, reset, pushed
         resumer = resumer_of(spec.function)
-        self._ways = (CrashWay(),) if resumer is None else resumer.crash_ways()
+        self._ways = (CrashWay(),) if resumer is None else resumer.for_tests().crash_ways
         self._file = _file_of(spec.function) if lines else ""
         self._jid = new_jid()  # the same in each run: the job may use it as a key
 

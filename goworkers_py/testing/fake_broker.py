@@ -87,7 +87,7 @@ class FakeTransport(MemoryTransport):
     @staticmethod
     def _without_time(push: Push, at_once: AtOnce) -> Push:
         for feature in FEATURES:
-            push = feature.at_once(push)
+            push = feature.pushes().at_once(push)
         return push if push.at is None else dataclasses.replace(push, payload=at_once(push.payload), at=None)
 
 
@@ -151,7 +151,7 @@ class FakeBroker(MemoryBroker):
 
     def part(self, contract: type[P]) -> P | None:
         found = super().part(contract)
-        pushing = [verb for verb, step in feature_of(contract).steps().items() if step.pushes]
+        pushing = [verb for verb, step in feature_of(contract).for_tests().steps.items() if step.pushes]
         return cast(P, _PushingPart(found, pushing, self._published)) if pushing else found
 
     def queues_in_order(self) -> list[str]:

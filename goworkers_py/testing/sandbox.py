@@ -84,7 +84,7 @@ class Sandbox:
         if not periodic:
             self.app.clock.travel(travelled_s)
             return
-        pushing = [feature.before_travel(self.app, self._broker) for feature in FEATURES]
+        pushing = [feature.for_tests().before_travel(self.app, self._broker) for feature in FEATURES]
         self.app.clock.travel(travelled_s)
         for push in pushing:
             push()
@@ -144,7 +144,7 @@ class Sandbox:
 
     def _elsewhere(self, job: AnyJob | None, queue: str | None) -> list[EnqueuedJob]:
         """The jobs in places of features."""
-        places = [places for feature in FEATURES if (places := feature.own_places(self._broker)) is not None]
+        places = [places for feature in FEATURES if (places := feature.whereabouts().places(self._broker)) is not None]
         return self._wanted([stored for found in places for stored in found.waiting()], job, queue)
 
     def _wanted(self, stored: Iterable[StoredJob], job: AnyJob | None, queue: str | None) -> list[EnqueuedJob]:

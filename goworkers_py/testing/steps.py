@@ -205,7 +205,7 @@ class _Part:
 @cache
 def _steps() -> Mapping[tuple[str, str], StepKind]:
     """With those of the features, by their contract and its verb."""
-    of_features = {(entry.contract, verb): step for entry in FEATURES for verb, step in entry.steps().items()}
+    of_features = {(entry.contract, verb): step for entry in FEATURES for verb, step in entry.for_tests().steps.items()}
     return {**_STEPS, **of_features}
 
 

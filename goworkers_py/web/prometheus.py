@@ -154,7 +154,7 @@ def _of_server(stats: Stats | None) -> Iterator[Iterator[str]]:
 
 
 def _gauges_of_features() -> Iterator[OfProcesses | OfFleet]:
-    return (gauge for feature in BY_NAME for gauge in feature.gauges())
+    return (gauge for feature in BY_NAME for gauge in feature.figures().gauges)
 
 
 def _of_feature(gauge: OfProcesses | OfFleet, parts: list[tuple[Labels, Mapping[str, float]]]) -> Iterator[str]:

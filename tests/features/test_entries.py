@@ -56,7 +56,7 @@ def test_no_two_templates_have_the_same_name() -> None:
 
 @names
 def test_a_line_of_nobody_is_owned_by_no_feature(feature: Feature) -> None:
-    assert feature.line_owner("people's") is None
+    assert feature.whereabouts().line_owner("people's") is None
 
 
 @names
@@ -88,7 +88,7 @@ def test_the_sections_of_a_feature_can_be_read(feature: Feature) -> None:
 def test_the_gauges_of_a_feature_can_be_read_where_nothing_runs(feature: Feature) -> None:
     app = App()
     app.configure(broker="memory://")
-    for gauge in feature.gauges():
+    for gauge in feature.figures().gauges:
         values = (
             gauge.read(merged("working", [])) if isinstance(gauge, OfProcesses) else gauge.read(app.inspector.stats())
         )

@@ -118,7 +118,7 @@ def words_of_features() -> set[str]:
             if options:
                 module = importlib.import_module(f"goworkers_py.features.{feature.name}.job_options")
                 found |= getattr(module, options).__annotations__.keys()
-        found |= {*feature.needs, *feature.followers(), *feature.push_marks, *feature.fields_until_begun}
+        found |= {*feature.needs, *feature.moves().followers, *feature.push_marks, *feature.fields_until_begun}
     return found
 
 

@@ -29,7 +29,7 @@ ROOMS = [
 ]  # fmt: skip
 FEATURES = [feature.name for feature in features.FEATURES]
 # Modules that the entry of a feature imports at once.
-BY_ENTRIES = {"features.feature"}
+BY_ENTRIES = {"features.feature", "features.parts"}
 DRIVERS = {
     f"brokers.redis.driver.{name}"
     for name in ("cluster", "connection", "exchange", "listener", "redirects", "replies", "sentinel", "translation")
@@ -47,13 +47,13 @@ def name_of(path: Path) -> str:
 MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 SCRIPTS = sorted(PACKAGE.rglob("*.lua"))
 # They import click: the commands of features, and the entries of these features for type checkers.
-OF_COMMANDS = {"features.feature"} | {
+OF_COMMANDS = {"features.feature", "features.parts"} | {
     f"features.{name}{part}"
     for name in FEATURES
     if f"features.{name}.commands" in MODULES
     for part in (".commands", "")
     # A flag of a command of the engine is more than a parameter of click.
-    if (name, part) != ("plain_lists", "")
+    if (name, part) not in (("plain_lists", ""), ("expiry", ""))
 }
 
 
@@ -142,7 +142,7 @@ def test_a_server_is_known_in_the_folder_of_its_broker_alone() -> None:
 
 def test_no_imports_go_in_a_circle() -> None:
     graph = {
-        module: entry_imports(module) if module.removeprefix("features.") in ("feature", *FEATURES) else ours(module)
+        module: entry_imports(module) if module.removeprefix("features.") in ("feature", "parts", *FEATURES) else ours(module)
         for module in MODULES
     }
     list(graphlib.TopologicalSorter(graph).static_order())

@@ -56,7 +56,7 @@ def _late(make: Callable[[RedisBroker], T]) -> T:
 def _admin(broker: RedisBroker) -> RedisAdmin:
     from goworkers_py.brokers.redis.admin.admin import RedisAdmin
 
-    follow = [found for feature in FEATURES if (found := feature.follow_moves(broker.config)) is not None]
+    follow = [found for feature in FEATURES if (found := feature.moves().of_people(broker.config)) is not None]
     return RedisAdmin(broker.connections, broker.keys, broker.dead_limits, follow)
 
 

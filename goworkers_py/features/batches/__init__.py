@@ -16,28 +16,24 @@ For users: docs/batches.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from goworkers_py.features.feature import Feature, Follow
+from goworkers_py.features.feature import Feature
 
 if TYPE_CHECKING:
     import click
 
     from goworkers_py.admin.inspector import Inspector
-    from goworkers_py.api.push_part import PushPart
-    from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.contracts.admin import Checks
     from goworkers_py.brokers.memory.parts import MemoryPart
     from goworkers_py.brokers.memory.state import State
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
-    from goworkers_py.core.effect import Push, Tie
     from goworkers_py.features.batches.contract import Batches
     from goworkers_py.features.in_process import InProcess, WorkerProcess
+    from goworkers_py.features.parts import Figures, ForTests, Moves, Pushes
     from goworkers_py.policy.our_work import OurWork
-    from goworkers_py.testing.steps import StepKind
-    from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
 
 
@@ -50,41 +46,25 @@ class BatchesFeature(Feature):
     needs: ClassVar = {"batch": "0.4.0"}
     members_of_one_job = ("batch",)
 
-    def belongs_to(self, fields: Mapping[str, Any]) -> Collection[str]:
-        from goworkers_py.features.batches.batch import line_of
-        from goworkers_py.features.batches.payload import batch_of
+    def moves(self) -> Moves:
+        from goworkers_py.features.batches.end import MOVES
 
-        member = batch_of(fields)
-        return () if member is None else line_of(member.bid)
+        return MOVES
 
-    def followers(self) -> Mapping[str, Follow]:
-        from goworkers_py.features.batches.end import of_batch
-        from goworkers_py.features.batches.payload import BATCH
+    def pushes(self) -> Pushes:
+        from goworkers_py.features.batches.push import PUSHES
 
-        return {BATCH: of_batch}
+        return PUSHES
 
-    def buried(self, raw: bytes) -> bytes:
-        from goworkers_py.features.batches.payload import buried
+    def for_tests(self) -> ForTests:
+        from goworkers_py.features.batches.steps import FOR_TESTS
 
-        return buried(raw)
+        return FOR_TESTS
 
-    def push(self, broker: Callable[[], Broker]) -> PushPart:
-        from goworkers_py.features.batches.push import BatchPushes
+    def figures(self) -> Figures:
+        from goworkers_py.features.batches.metrics import FIGURES
 
-        return BatchPushes(broker)
-
-    def tie_of_stored(self, payload: bytes, goes_elsewhere: bool) -> Tie | None:
-        from goworkers_py.features.batches.batch import BatchTie
-        from goworkers_py.features.batches.payload import bid_in
-
-        bid = bid_in(payload)
-        return BatchTie(bid) if bid else None
-
-    def refused_late(self, pushes: Sequence[Push], broker: Callable[[], Broker]) -> Sequence[Push]:
-        from goworkers_py.features.batches.contract import Batches
-        from goworkers_py.features.batches.push import in_no_batch
-
-        return in_no_batch(pushes, lambda: broker().require_part(Batches))
+        return FIGURES
 
     def in_process(self, process: WorkerProcess) -> InProcess:
         from goworkers_py.features.batches.run import BatchRuns
@@ -103,11 +83,6 @@ class BatchesFeature(Feature):
 
             return lambda broker: MemoryBatches(broker.state)
         return None
-
-    def steps(self) -> Mapping[str, StepKind]:
-        from goworkers_py.features.batches.steps import STEPS
-
-        return STEPS
 
     def memory(self) -> Callable[[State], MemoryPart]:
         from goworkers_py.features.batches.memory import BatchTable
@@ -132,16 +107,6 @@ class BatchesFeature(Feature):
         from goworkers_py.features.batches.findings import batch_findings
 
         return {"batches": lambda: batch_findings(inspector)}
-
-    def figures(self, inspector: Inspector) -> Mapping[str, int]:
-        from goworkers_py.features.batches.metrics import figures
-
-        return figures(inspector)
-
-    def gauges(self) -> Collection[OfProcesses | OfFleet]:
-        from goworkers_py.features.batches.metrics import GAUGES
-
-        return GAUGES
 
     def pages(self) -> FeaturePages:
         from goworkers_py.features.batches.views import PAGES

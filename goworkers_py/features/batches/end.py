@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.job_state import StateWord
-from goworkers_py.features.batches.batch import Way
+from goworkers_py.features.batches.batch import Way, line_of
 from goworkers_py.features.batches.effects import EndInBatch
-from goworkers_py.features.batches.payload import batch_of, death_of, error_of, is_over
+from goworkers_py.features.batches.payload import BATCH, batch_of, buried, death_of, error_of, is_over
+from goworkers_py.features.parts import Moves
 from goworkers_py.policy.consequences import JobMove
 
 _WAYS: dict[StateWord, Way] = {
@@ -27,3 +28,12 @@ def of_batch(fields: Mapping[str, Any], move: JobMove) -> Iterator[Effect]:
         return
     death = death_of(fields, move.error or error_of(fields), move.now) if way == "failed" else b""
     yield EndInBatch(move.jid, member, way, death, move.discarded)
+
+
+def _belongs_to(fields: Mapping[str, Any]) -> Collection[str]:
+    """The batch and those around it."""
+    member = batch_of(fields)
+    return () if member is None else line_of(member.bid)
+
+
+MOVES = Moves(followers={BATCH: of_batch}, buried=buried, belongs_to=_belongs_to)

@@ -8,6 +8,7 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.features.batches.batch import BatchStatus
 from goworkers_py.features.batches.contract import Batches
+from goworkers_py.features.parts import Figures
 from goworkers_py.web.gauges import OfFleet
 
 # So many batches are looked at.
@@ -47,3 +48,6 @@ def figures(inspector: Inspector) -> Mapping[str, int]:
 
 def _oldest_s(inspector: Inspector, unended: list[BatchStatus]) -> int:
     return max(0, int(inspector.now() - min(batch.at for batch in unended))) if unended else 0
+
+
+FIGURES = Figures(figures, GAUGES)

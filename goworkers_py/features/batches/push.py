@@ -8,13 +8,15 @@ from dataclasses import replace
 
 from goworkers_py.api.push_part import JobTies, Publish, PushCall, PushPart
 from goworkers_py.api.request import PushRequest
+from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BatchEnded
 from goworkers_py.features.batches.batch import BatchTie, Membership, line_of
 from goworkers_py.features.batches.contract import Batches
 from goworkers_py.features.batches.joining import joined_now
-from goworkers_py.features.batches.payload import BATCH, batch_field, outside
+from goworkers_py.features.batches.payload import BATCH, batch_field, bid_in, outside
+from goworkers_py.features.parts import Pushes
 
 log = logging.getLogger(__name__)
 
@@ -67,3 +69,15 @@ def _is_cancelled(batches: Batches, bid: str) -> bool:
     """Whether the batch, or one around it, was cancelled."""
     around = [batches.status(batch_id) for batch_id in line_of(bid)]
     return any(batch is not None and batch.stopped for batch in around)
+
+
+def _tie_of_stored(payload: bytes, goes_elsewhere: bool) -> BatchTie | None:
+    bid = bid_in(payload)
+    return BatchTie(bid) if bid else None
+
+
+def _refused_late(pushes: Sequence[Push], broker: Callable[[], Broker]) -> Sequence[Push]:
+    return in_no_batch(pushes, lambda: broker().require_part(Batches))
+
+
+PUSHES = Pushes(BatchPushes, tie_of_stored=_tie_of_stored, refused_late=_refused_late)

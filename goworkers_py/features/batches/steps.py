@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from goworkers_py.features.parts import ForTests
 from goworkers_py.testing.steps import StepKind
 
 
@@ -13,3 +14,6 @@ STEPS = {
     **{verb: _step(verb) for verb in ("open", "hold", "cancel", "close")},
     "let_go": StepKind("batch", about=lambda _: "let go", pushes=True),
 }
+
+
+FOR_TESTS = ForTests(steps=STEPS)

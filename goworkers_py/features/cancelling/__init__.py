@@ -22,7 +22,7 @@ For users: docs/cancelling.md and docs/stop-it.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from goworkers_py.features.feature import Feature
@@ -33,11 +33,9 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.memory.parts import MemoryPart
     from goworkers_py.brokers.memory.state import State
     from goworkers_py.brokers.redis.parts import RedisPart
-    from goworkers_py.core.effect import Effect
-    from goworkers_py.core.job_state import StateWord
     from goworkers_py.features.cancelling.contract import Cancels
     from goworkers_py.features.in_process import InProcess, WorkerProcess
-    from goworkers_py.testing.steps import StepKind
+    from goworkers_py.features.parts import ForTests, Moves
     from goworkers_py.web.site.table import FeaturePages
 
 
@@ -47,12 +45,15 @@ class CancellingFeature(Feature):
     contract, kept = "Cancels", "cancels of jobs"
     verbs = "CancelVerbs"
 
-    def ended_without_run(self, fields: Mapping[str, Any], state: StateWord, reason: str) -> Iterator[Effect]:
-        from goworkers_py.features.cancelling.effects import MeetTombstone
-        from goworkers_py.wire.payload import jid_of
+    def moves(self) -> Moves:
+        from goworkers_py.features.cancelling.effects import MOVES
 
-        if state == "cancelled" and (jid := jid_of(fields)):
-            yield MeetTombstone(jid, "cancelled")
+        return MOVES
+
+    def for_tests(self) -> ForTests:
+        from goworkers_py.features.cancelling.steps import FOR_TESTS
+
+        return FOR_TESTS
 
     def in_process(self, process: WorkerProcess) -> InProcess | None:
         from goworkers_py.features.cancelling.contract import Cancels
@@ -87,11 +88,6 @@ class CancellingFeature(Feature):
         from goworkers_py.features.cancelling.redis_part import part
 
         return part()
-
-    def steps(self) -> Mapping[str, StepKind]:
-        from goworkers_py.features.cancelling.steps import STEPS
-
-        return STEPS
 
     # --- people
 

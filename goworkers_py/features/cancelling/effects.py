@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
+from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.values import dataclass
+from goworkers_py.features.parts import Moves
+from goworkers_py.wire.payload import jid_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,3 +21,11 @@ class MeetTombstone:
     kind: ClassVar[str] = "cancel"
     size: ClassVar[int] = 0
     repeatable: ClassVar[bool] = True
+
+
+def _ended_without_run(fields: Mapping[str, Any], state: StateWord, reason: str) -> Iterator[MeetTombstone]:
+    if state == "cancelled" and (jid := jid_of(fields)):
+        yield MeetTombstone(jid, "cancelled")
+
+
+MOVES = Moves(ended_without_run=_ended_without_run)

@@ -126,5 +126,5 @@ def of_set(message: Message, tombstones: Mapping[str, Tombstone]) -> Tombstone |
     of a set removes its tombstone. So nobody asks whether it still stands."""
     if FIELD not in message.fields:
         return None
-    names = (name for feature in FEATURES for name in feature.belongs_to(message.fields))
+    names = (name for feature in FEATURES for name in feature.moves().belongs_to(message.fields))
     return next((tombstones[name] for name in names if name in tombstones), None)

@@ -16,23 +16,21 @@ For users: docs/chains.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from goworkers_py.features.feature import Feature, Follow
+from goworkers_py.features.feature import Feature
 
 if TYPE_CHECKING:
     import click
 
-    from goworkers_py.admin.inspector import Inspector
     from goworkers_py.brokers.memory.parts import MemoryPart
     from goworkers_py.brokers.memory.state import State
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.features.chains.contract import Chains
     from goworkers_py.features.in_process import InProcess, WorkerProcess
-    from goworkers_py.testing.steps import StepKind
-    from goworkers_py.web.gauges import OfFleet, OfProcesses
+    from goworkers_py.features.parts import Figures, ForTests, Moves
     from goworkers_py.web.site.table import FeaturePages
 
 
@@ -45,17 +43,20 @@ class ChainsFeature(Feature):
     needs: ClassVar = {"chain": "0.4.0"}
     members_of_one_job = ("chain",)
 
-    def belongs_to(self, fields: Mapping[str, Any]) -> Collection[str]:
-        from goworkers_py.features.chains.payload import chain_of
+    def moves(self) -> Moves:
+        from goworkers_py.features.chains.end import MOVES
 
-        link = chain_of(fields)
-        return () if link is None else (link.cid,)
+        return MOVES
 
-    def followers(self) -> Mapping[str, Follow]:
-        from goworkers_py.features.chains.end import of_chain
-        from goworkers_py.features.chains.payload import CHAIN
+    def for_tests(self) -> ForTests:
+        from goworkers_py.features.chains.steps import FOR_TESTS
 
-        return {CHAIN: of_chain}
+        return FOR_TESTS
+
+    def figures(self) -> Figures:
+        from goworkers_py.features.chains.metrics import FIGURES
+
+        return FIGURES
 
     def in_process(self, process: WorkerProcess) -> InProcess:
         from goworkers_py.features.chains.run import ChainRuns
@@ -75,11 +76,6 @@ class ChainsFeature(Feature):
             return lambda broker: MemoryChains(broker.state)
         return None
 
-    def steps(self) -> Mapping[str, StepKind]:
-        from goworkers_py.features.chains.steps import STEPS
-
-        return STEPS
-
     def memory(self) -> Callable[[State], MemoryPart]:
         from goworkers_py.features.chains.memory import ChainTable
 
@@ -98,16 +94,6 @@ class ChainsFeature(Feature):
     # --- people
 
     commands = ("chains",)
-
-    def figures(self, inspector: Inspector) -> Mapping[str, int]:
-        from goworkers_py.features.chains.metrics import figures
-
-        return figures(inspector)
-
-    def gauges(self) -> Collection[OfProcesses | OfFleet]:
-        from goworkers_py.features.chains.metrics import GAUGES
-
-        return GAUGES
 
     def pages(self) -> FeaturePages:
         from goworkers_py.features.chains.views import PAGES

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.job_state import ENDED
 from goworkers_py.features.batches.payload import LONGEST_ERROR, batch_of, error_of, shown_class
 from goworkers_py.features.chains.effects import EndLink
-from goworkers_py.features.chains.payload import chain_of
+from goworkers_py.features.chains.payload import CHAIN, chain_of
+from goworkers_py.features.parts import Moves
 from goworkers_py.policy.consequences import JobMove
 from goworkers_py.wire import payload
 
@@ -25,3 +26,11 @@ def of_chain(fields: Mapping[str, Any], move: JobMove) -> Iterator[Effect]:
         return
     member, result = batch_of(fields), payload.encode(move.result).encode() if link.gives else b""
     yield EndLink(move.jid, link, result, bid="" if member is None else member.bid)
+
+
+def _belongs_to(fields: Mapping[str, Any]) -> Collection[str]:
+    link = chain_of(fields)
+    return () if link is None else (link.cid,)
+
+
+MOVES = Moves(followers={CHAIN: of_chain}, belongs_to=_belongs_to)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.features.chains.contract import Chains
+from goworkers_py.features.parts import Figures
 from goworkers_py.web.gauges import OfFleet
 
 # So many chains are looked at.
@@ -36,3 +37,6 @@ def figures(inspector: Inspector) -> Mapping[str, int]:
         "oldest_link_s": max(0, int(inspector.now() - min(since))) if since else 0,
         "stopped_chains": sum(chain.state == "stopped" for chain in found),
     }
+
+
+FIGURES = Figures(figures, GAUGES)

@@ -13,17 +13,14 @@ For users: docs/expiring-jobs.md.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from goworkers_py.features.feature import Feature
 
 if TYPE_CHECKING:
-    import click
-
     from goworkers_py.features.in_process import InProcess, WorkerProcess
+    from goworkers_py.features.parts import CommandLine, Copies
     from goworkers_py.web.site.table import FeaturePages
-    from goworkers_py.wire.message import Message
 
 
 class ExpiryFeature(Feature):
@@ -42,15 +39,15 @@ class ExpiryFeature(Feature):
 
     # --- people
 
-    def changes_of_copy(self, first: Message, now: float) -> Mapping[str, Any]:
-        from goworkers_py.features.expiry.again import as_much_time
+    def copies(self) -> Copies:
+        from goworkers_py.features.expiry.again import COPIES
 
-        return as_much_time(first, now)
+        return COPIES
 
-    def flags_of_push(self) -> Collection[click.Option]:
-        from goworkers_py.features.expiry.commands import EXPIRES_IN
+    def command_line(self) -> CommandLine:
+        from goworkers_py.features.expiry.commands import COMMAND_LINE
 
-        return (EXPIRES_IN,)
+        return COMMAND_LINE
 
     def pages(self) -> FeaturePages:
         from goworkers_py.features.expiry.views import PAGES

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from goworkers_py.features.expiry.payload import EXPIRES_AT, EXPIRY
+from goworkers_py.features.parts import Copies
 from goworkers_py.wire.message import Message
 
 
@@ -16,3 +17,6 @@ def as_much_time(first: Message, now: float) -> Mapping[str, Any]:
         return {}
     name = EXPIRES_AT if EXPIRES_AT in first else EXPIRY
     return {name: now + max(0.0, expires_at - began) if began is not None else expires_at}
+
+
+COPIES = Copies(changes=as_much_time)

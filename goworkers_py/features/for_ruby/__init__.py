@@ -18,10 +18,10 @@ For users: docs/echoes-for-ruby.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from goworkers_py.features.feature import Feature, FollowMove
+from goworkers_py.features.feature import Feature
 
 if TYPE_CHECKING:
     from goworkers_py.brokers.memory.parts import MemoryPart
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from goworkers_py.features.for_ruby.contract import RubyLocks
     from goworkers_py.features.for_ruby.end import ForRuby
     from goworkers_py.features.in_process import InProcess, Recovering, WorkerProcess
+    from goworkers_py.features.parts import Moves, Queues
     from goworkers_py.policy.registry import Registry
 
 
@@ -41,9 +42,15 @@ class ForRubyFeature(Feature):
 
     contract = "RubyLocks"
 
-    def follow_moves(self, config: Config) -> FollowMove | None:
-        policy = _policy(config)
-        return None if policy is None else policy.of_move
+    def moves(self) -> Moves:
+        from goworkers_py.features.for_ruby.end import MOVES
+
+        return MOVES
+
+    def queues(self) -> Queues:
+        from goworkers_py.features.for_ruby.options import QUEUES
+
+        return QUEUES
 
     def recovering(self, registry: Registry, config: Config, wall: Callable[[], float]) -> Recovering | None:
         policy = _policy(config)
@@ -90,11 +97,6 @@ class ForRubyFeature(Feature):
         from goworkers_py.features.for_ruby.options import EchoConfig
 
         return (EchoConfig,)
-
-    def queues_elsewhere(self, config: Config) -> Mapping[str, str]:
-        from goworkers_py.features.for_ruby.options import EchoConfig
-
-        return {config.section_of(EchoConfig).queue: "start a Ruby process that works it: it holds echoes"}
 
     def access(self) -> FeatureAccess:
         from goworkers_py.features.for_ruby.access import ACCESS

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from goworkers_py.brokers.contracts.recoverable import FoundJob
+from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Effect, Push, PushJobs
 from goworkers_py.core.job_state import ENDED, StateWord
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Keep, Outcome
@@ -32,6 +33,7 @@ from goworkers_py.features.for_ruby.payload import (
     echo_of,
     error_in,
 )
+from goworkers_py.features.parts import FollowMove, Moves
 from goworkers_py.policy.consequences import state_of
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
@@ -159,3 +161,11 @@ def _of_lock(lock: RubyLock, state: StateWord) -> Iterator[Effect]:
         yield FreeRubyLock(lock.jid, digest)
     if state not in ENDED and lock.freed_at_start:
         yield TakeRubyLock(lock.jid, lock.digest, lock.limit, lock.ttl_s)
+
+
+def _of_people(config: Config) -> FollowMove | None:
+    policy = ForRuby.of(config.section_of(EchoConfig))
+    return None if policy is None else policy.of_move
+
+
+MOVES = Moves(of_people=_of_people)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import ClassVar
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from goworkers_py.config.option_rows import FeatureSection, option
 from goworkers_py.config.parsers import one_of, text, yes_or_no
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.values import dataclass
+from goworkers_py.features.parts import Queues
+
+if TYPE_CHECKING:
+    from goworkers_py.config.options import Config
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +37,10 @@ class EchoConfig(FeatureSection):
                 f"[echo] queue: {self.queue} is a queue of this process, which would run each job again; name a "
                 "queue that only Ruby works"
             )
+
+
+def _elsewhere(config: Config) -> Mapping[str, str]:
+    return {config.section_of(EchoConfig).queue: "start a Ruby process that works it: it holds echoes"}
+
+
+QUEUES = Queues(elsewhere=_elsewhere)

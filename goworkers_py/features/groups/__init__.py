@@ -18,30 +18,25 @@ For users: docs/groups.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from goworkers_py.features.feature import Feature, Follow
+from goworkers_py.features.feature import Feature
 
 if TYPE_CHECKING:
     import click
 
     from goworkers_py.admin.inspector import Inspector
-    from goworkers_py.admin.own_places import OwnPlaces
-    from goworkers_py.api.push_part import PushPart
-    from goworkers_py.api.request import PushRequest
-    from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.contracts.admin import Checks
     from goworkers_py.brokers.memory.parts import MemoryPart
     from goworkers_py.brokers.memory.state import State
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
-    from goworkers_py.core.effect import Push, Tie
     from goworkers_py.features.groups.contract import Groups
     from goworkers_py.features.in_process import InProcess, WorkerProcess
+    from goworkers_py.features.parts import Figures, Moves, Pushes, Whereabouts
     from goworkers_py.policy.our_work import OurWork
     from goworkers_py.policy.registry import Registry
-    from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
 
 
@@ -57,20 +52,30 @@ class GroupsFeature(Feature):
     push_marks = frozenset({"group"})
     gathered_by = "group"
 
-    def push(self, broker: Callable[[], Broker]) -> PushPart:
-        from goworkers_py.features.groups.push import GroupPushes
+    def moves(self) -> Moves:
+        from goworkers_py.features.groups.end import MOVES
 
-        return GroupPushes(broker)
+        return MOVES
+
+    def pushes(self) -> Pushes:
+        from goworkers_py.features.groups.push import PUSHES
+
+        return PUSHES
+
+    def figures(self) -> Figures:
+        from goworkers_py.features.groups.metrics import FIGURES
+
+        return FIGURES
+
+    def whereabouts(self) -> Whereabouts:
+        from goworkers_py.features.groups.member_lookup import WHEREABOUTS
+
+        return WHEREABOUTS
 
     def warnings(self, registry: Registry) -> Iterator[str]:
         from goworkers_py.features.groups.aggregates import lacking_in
 
         return lacking_in(registry)
-
-    def check_push(self, asked: PushRequest) -> None:
-        from goworkers_py.features.groups.push import check_group
-
-        check_group(asked)
 
     def part(self, family: str) -> Callable[[Any], Groups] | None:
         if family == "redis":
@@ -83,18 +88,7 @@ class GroupsFeature(Feature):
             return lambda broker: MemoryGroups(broker.state)
         return None
 
-    def followers(self) -> Mapping[str, Follow]:
-        from goworkers_py.features.groups.end import of_set
-        from goworkers_py.features.groups.job_options import GROUP
-
-        return {GROUP: of_set}
-
     # --- brokers
-
-    def goal_of_stored(self, payload: bytes, queue: str) -> Tie | None:
-        from goworkers_py.features.groups.payload import membership_in
-
-        return membership_in(payload, queue)
 
     def in_process(self, process: WorkerProcess) -> InProcess:
         from goworkers_py.features.groups.run import GroupedRuns
@@ -110,12 +104,6 @@ class GroupsFeature(Feature):
         from goworkers_py.features.groups.redis_part import part
 
         return part()
-
-    def at_once(self, push: Push) -> Push:
-        from goworkers_py.features.groups.group import GroupMembership
-
-        membership = push.tie(GroupMembership)
-        return push if membership is None else push.with_tie(membership.without_grace)
 
     # --- people
 
@@ -135,23 +123,6 @@ class GroupsFeature(Feature):
         from goworkers_py.features.groups.findings import group_findings
 
         return {"groups": lambda: group_findings(inspector, work)}
-
-    def own_places(self, broker: Broker) -> OwnPlaces | None:
-        from goworkers_py.features.groups.contract import Groups
-        from goworkers_py.features.groups.member_lookup import MemberLookup
-
-        groups = broker.part(Groups)
-        return None if groups is None else MemberLookup(groups)
-
-    def figures(self, inspector: Inspector) -> Mapping[str, int]:
-        from goworkers_py.features.groups.metrics import figures
-
-        return figures(inspector)
-
-    def gauges(self) -> Collection[OfProcesses | OfFleet]:
-        from goworkers_py.features.groups.metrics import GAUGES
-
-        return GAUGES
 
     def pages(self) -> FeaturePages:
         from goworkers_py.features.groups.views import PAGES

@@ -14,7 +14,9 @@ from goworkers_py.core.effect import Effect
 from goworkers_py.features import FEATURES
 from goworkers_py.features.groups.effects import EndMember, EndSet
 from goworkers_py.features.groups.group import Group
+from goworkers_py.features.groups.job_options import GROUP
 from goworkers_py.features.groups.payload import GroupMember, group_of
+from goworkers_py.features.parts import Moves
 from goworkers_py.policy.consequences import JobMove, moved
 
 # Effects of members in one step: at about 40 us each, they keep the server busy for 20 ms.
@@ -58,4 +60,7 @@ def _of(member: GroupMember, by: str) -> Iterator[Effect]:
     yield from moved(member.raw, member.state)
     reason = f"aggregated by {by}" if member.state == "completed" else ""
     for feature in FEATURES:
-        yield from feature.ended_without_run(member.fields, member.state, reason)
+        yield from feature.moves().ended_without_run(member.fields, member.state, reason)
+
+
+MOVES = Moves(followers={GROUP: of_set})

@@ -8,9 +8,11 @@ from dataclasses import replace
 
 from goworkers_py.admin.job_status import JobStatus, as_seen
 from goworkers_py.admin.own_places import OwnPlaces
+from goworkers_py.brokers.broker import Broker
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import Group, GroupEntry
+from goworkers_py.features.parts import Whereabouts
 from goworkers_py.wire.job_record import JobRecord
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -82,3 +84,11 @@ class MemberLookup(OwnPlaces):
         for entry in [*itertools.islice(self._groups.entries(group.job_class), MOST_GROUPS)]:
             if entry.group != group and entry.group.open == group:
                 yield entry
+
+
+def _places(broker: Broker) -> MemberLookup | None:
+    groups = broker.part(Groups)
+    return None if groups is None else MemberLookup(groups)
+
+
+WHEREABOUTS = Whereabouts(places=_places)

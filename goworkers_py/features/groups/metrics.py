@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import MOST_FOR_FIGURES
+from goworkers_py.features.parts import Figures
 from goworkers_py.web.gauges import OfFleet
 
 GAUGES = (
@@ -30,3 +31,6 @@ def figures(inspector: Inspector) -> Mapping[str, int]:
     firsts = [entry.first for entry in found if entry.first is not None]
     oldest_s = max(0, int(inspector.now() - min(firsts))) if firsts else 0
     return {"groups": len(found), "grouped": sum(entry.size for entry in found), "oldest_grouped_s": oldest_s}
+
+
+FIGURES = Figures(figures, GAUGES)

@@ -8,10 +8,12 @@ from typing import Any
 from goworkers_py.api.push_part import JobTies, PushPart
 from goworkers_py.api.request import PushRequest, require
 from goworkers_py.config.option_values import in_seconds
+from goworkers_py.core.effect import Push
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.features.groups.job_options import GROUP
-from goworkers_py.features.groups.payload import member_field
+from goworkers_py.features.groups.payload import member_field, membership_in
+from goworkers_py.features.parts import Pushes
 
 
 def settings_in(said: Mapping[str, Any]) -> GroupSettings:
@@ -69,3 +71,12 @@ class GroupPushes(PushPart):
         self._broker().require_part(Groups)
         require(not asked.blocks, "a job of a group cannot be in a batch: push it outside of the batch")
         return GroupTies(name, settings_in(asked.options.said))
+
+
+def _at_once(push: Push) -> Push:
+    """A test waits for no grace."""
+    membership = push.tie(GroupMembership)
+    return push if membership is None else push.with_tie(membership.without_grace)
+
+
+PUSHES = Pushes(GroupPushes, check_push=check_group, goal_of_stored=membership_in, at_once=_at_once)

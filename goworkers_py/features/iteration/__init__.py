@@ -18,7 +18,7 @@ For users: docs/iteration.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from goworkers_py.features.feature import Feature
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.features.in_process import InProcess, WorkerProcess
     from goworkers_py.features.iteration.contract import Iterations
-    from goworkers_py.testing.steps import CrashWay, StepKind
+    from goworkers_py.features.parts import ForTests
 
 
 class IterationFeature(Feature):
@@ -78,15 +78,10 @@ class IterationFeature(Feature):
 
         return part()
 
-    def steps(self) -> Mapping[str, StepKind]:
-        from goworkers_py.features.iteration.steps import STEPS
+    def for_tests(self) -> ForTests:
+        from goworkers_py.features.iteration.steps import FOR_TESTS
 
-        return STEPS
-
-    def crash_ways(self) -> Sequence[CrashWay]:
-        from goworkers_py.features.iteration.steps import WAYS
-
-        return WAYS
+        return FOR_TESTS
 
     # --- people
 

@@ -20,14 +20,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from goworkers_py.features.feature import Feature, Follow
+from goworkers_py.features.feature import Feature
 
 if TYPE_CHECKING:
     import click
 
     from goworkers_py.admin.inspector import Inspector
-    from goworkers_py.api.push_part import PushPart
-    from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.contracts.admin import Checks
     from goworkers_py.brokers.memory.parts import MemoryPart
     from goworkers_py.brokers.memory.state import State
@@ -35,14 +33,11 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.config.option_rows import FeatureSection
     from goworkers_py.config.options import Config
-    from goworkers_py.core.effect import Tie
-    from goworkers_py.core.line_owner import LineOwner
     from goworkers_py.features.in_process import InProcess, Recovering, WorkerProcess
     from goworkers_py.features.limits.contract import Limits as LimitsPart
+    from goworkers_py.features.parts import Figures, ForTests, Moves, Pushes, Whereabouts
     from goworkers_py.policy.our_work import OurWork
     from goworkers_py.policy.registry import Registry
-    from goworkers_py.testing.steps import StepKind
-    from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
 
 
@@ -57,10 +52,30 @@ class LimitsFeature(Feature):
     needs: ClassVar = {"limits": "0.4.0"}
     push_marks = frozenset({"limits"})
 
-    def push(self, broker: Callable[[], Broker]) -> PushPart:
-        from goworkers_py.features.limits.push import LimitPushes
+    def moves(self) -> Moves:
+        from goworkers_py.features.limits.end import MOVES
 
-        return LimitPushes(broker)
+        return MOVES
+
+    def pushes(self) -> Pushes:
+        from goworkers_py.features.limits.push import PUSHES
+
+        return PUSHES
+
+    def for_tests(self) -> ForTests:
+        from goworkers_py.features.limits.steps import FOR_TESTS
+
+        return FOR_TESTS
+
+    def figures(self) -> Figures:
+        from goworkers_py.features.limits.metrics import FIGURES
+
+        return FIGURES
+
+    def whereabouts(self) -> Whereabouts:
+        from goworkers_py.features.limits.admin import WHEREABOUTS
+
+        return WHEREABOUTS
 
     def marks_class(self, options: Mapping[str, Any]) -> bool:
         return bool(options.get("limits"))
@@ -73,12 +88,6 @@ class LimitsFeature(Feature):
         from goworkers_py.features.limits.limiting import declared_limits
 
         check_limits(declared_limits(registry), config)
-
-    def followers(self) -> Mapping[str, Follow]:
-        from goworkers_py.features.limits.end import of_limits
-        from goworkers_py.features.limits.payload import SLOTS
-
-        return {SLOTS: of_limits}
 
     def recovering(self, registry: Registry, config: Config, wall: Callable[[], float]) -> Recovering:
         from goworkers_py.features.limits.limiting import Limiting
@@ -103,17 +112,7 @@ class LimitsFeature(Feature):
             return lambda broker: MemoryLimits(broker.state, broker.endings)
         return None
 
-    def steps(self) -> Mapping[str, StepKind]:
-        from goworkers_py.features.limits.steps import STEPS
-
-        return STEPS
-
     # --- brokers
-
-    def tie_of_stored(self, payload: bytes, goes_elsewhere: bool) -> Tie | None:
-        from goworkers_py.features.limits.payload import slot_claim_in
-
-        return None if goes_elsewhere else slot_claim_in(payload)
 
     def memory(self) -> Callable[[State], MemoryPart]:
         from goworkers_py.features.limits.memory import SlotTable
@@ -140,14 +139,6 @@ class LimitsFeature(Feature):
 
         return limits
 
-    def line_owner(self, line: str) -> LineOwner | None:
-        from goworkers_py.core.line_owner import LineOwner
-        from goworkers_py.features.limits.limit import slot_of_line
-
-        if (slot := slot_of_line(line)) is None:
-            return None
-        return LineOwner(f"limit {slot.limit}", slot.limit, f"pyworkers limits show {slot.limit}")
-
     def access(self) -> FeatureAccess:
         from goworkers_py.features.limits.access import ACCESS
 
@@ -157,11 +148,6 @@ class LimitsFeature(Feature):
         from goworkers_py.features.limits.findings import limit_findings
 
         return {"limits": lambda: limit_findings(inspector)}
-
-    def gauges(self) -> Collection[OfProcesses | OfFleet]:
-        from goworkers_py.features.limits.metrics import GAUGES
-
-        return GAUGES
 
     def pages(self) -> FeaturePages:
         from goworkers_py.features.limits.views import PAGES

@@ -7,8 +7,18 @@ from collections.abc import Iterator
 from goworkers_py.admin.missing_jobs import MissingJobs
 from goworkers_py.admin.verbs import Verbs
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.line_owner import LineOwner
 from goworkers_py.features.limits.contract import Limits
-from goworkers_py.features.limits.limit import LimitEntry, LimitSettings, Rate, Slot, SlotEntry, SlotHolder
+from goworkers_py.features.limits.limit import (
+    LimitEntry,
+    LimitSettings,
+    Rate,
+    Slot,
+    SlotEntry,
+    SlotHolder,
+    slot_of_line,
+)
+from goworkers_py.features.parts import Whereabouts
 
 
 class LimitVerbs(Verbs):
@@ -64,3 +74,12 @@ class LimitVerbs(Verbs):
     @property
     def _limits(self) -> Limits:
         return self._broker.require_part(Limits)
+
+
+def _line_owner(line: str) -> LineOwner | None:
+    if (slot := slot_of_line(line)) is None:
+        return None
+    return LineOwner(f"limit {slot.limit}", slot.limit, f"pyworkers limits show {slot.limit}")
+
+
+WHEREABOUTS = Whereabouts(line_owner=_line_owner)

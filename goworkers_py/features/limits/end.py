@@ -9,7 +9,8 @@ from goworkers_py.core.effect import Effect
 from goworkers_py.core.job_state import ENDED
 from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
 from goworkers_py.features.limits.limit import SlotTie
-from goworkers_py.features.limits.payload import slots_of
+from goworkers_py.features.limits.payload import SLOTS, slots_of
+from goworkers_py.features.parts import Moves
 from goworkers_py.policy.consequences import JobMove
 from goworkers_py.wire import payload
 
@@ -26,3 +27,6 @@ def of_slots(ties: Iterable[SlotTie], move: JobMove, queues: tuple[str, ...]) ->
 def of_limits(fields: Mapping[str, Any], move: JobMove) -> Iterator[Effect]:
     queue = fields.get("queue")
     yield from of_slots(slots_of(fields), move, (queue,) if payload.is_name(queue) else ())
+
+
+MOVES = Moves(followers={SLOTS: of_limits})

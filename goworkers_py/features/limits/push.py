@@ -10,7 +10,8 @@ from goworkers_py.api.request import PushRequest
 from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import LimitSpec, SlotClaim, SlotTie
 from goworkers_py.features.limits.limiting import limits_of, slot_for, strict_of
-from goworkers_py.features.limits.payload import SLOTS, slots_field, slots_of
+from goworkers_py.features.limits.payload import SLOTS, slot_claim_in, slots_field, slots_of
+from goworkers_py.features.parts import Pushes
 
 
 class SlotTies(JobTies):
@@ -38,3 +39,10 @@ class LimitPushes(PushPart):
             return None
         self._broker().require_part(Limits)
         return SlotTies(limit)
+
+
+def _tie_of_stored(payload: bytes, goes_elsewhere: bool) -> SlotClaim | None:
+    return None if goes_elsewhere else slot_claim_in(payload)
+
+
+PUSHES = Pushes(LimitPushes, tie_of_stored=_tie_of_stored)

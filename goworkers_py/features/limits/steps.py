@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from goworkers_py.features.parts import ForTests
 from goworkers_py.testing.steps import StepKind
 
 STEPS = {
@@ -9,3 +10,6 @@ STEPS = {
     # A dead process frees no place.
     "leave": StepKind("limit exit", about=lambda args: str(args[0].limit), ignored_when_dead=True),
 }
+
+
+FOR_TESTS = ForTests(steps=STEPS)

@@ -27,15 +27,14 @@ if TYPE_CHECKING:
     import click
 
     from goworkers_py.admin.inspector import Inspector
-    from goworkers_py.api.app import App
     from goworkers_py.api.client import Client
-    from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.contracts.admin import Checks
     from goworkers_py.brokers.memory.parts import MemoryPart
     from goworkers_py.brokers.memory.state import State
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.config.option_rows import FeatureSection
     from goworkers_py.features.in_process import InProcess, WorkerProcess
+    from goworkers_py.features.parts import ForTests
     from goworkers_py.features.periodic.contract import Periodic
     from goworkers_py.features.periodic.schedule import PeriodicJobs
     from goworkers_py.policy.our_work import OurWork
@@ -79,10 +78,15 @@ class PeriodicFeature(Feature):
 
         return PeriodicPushes(process, jobs)
 
-    def before_travel(self, app: App, broker: Broker) -> Callable[[], object]:
-        from goworkers_py.features.periodic.testing import before_travel
+    def summary(self, plans: Sequence[Plan]) -> Iterator[str]:
+        planned: list[PeriodicJobs] = [jobs for plan in plans if (jobs := plan.of_features.get(self.name))]
+        if schedules := [job.schedule for jobs in planned for job in jobs.jobs]:
+            yield f"periodic jobs: {', '.join(f'{schedule.name} ({schedule.rule})' for schedule in schedules)}"
 
-        return before_travel(app, broker)
+    def for_tests(self) -> ForTests:
+        from goworkers_py.features.periodic.testing import FOR_TESTS
+
+        return FOR_TESTS
 
     # --- brokers
 
@@ -115,11 +119,6 @@ class PeriodicFeature(Feature):
         from goworkers_py.features.periodic.options import PeriodicConfig
 
         return (PeriodicConfig,)
-
-    def summary(self, plans: Sequence[Plan]) -> Iterator[str]:
-        planned: list[PeriodicJobs] = [jobs for plan in plans if (jobs := plan.of_features.get(self.name))]
-        if schedules := [job.schedule for jobs in planned for job in jobs.jobs]:
-            yield f"periodic jobs: {', '.join(f'{schedule.name} ({schedule.rule})' for schedule in schedules)}"
 
     def command(self, name: str) -> click.Command:
         from goworkers_py.features.periodic.commands import periodic

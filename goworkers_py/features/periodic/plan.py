@@ -174,7 +174,7 @@ def _job(periodic: _Pushes, release: Release, client: Callable[[], Client]) -> P
 def _lock_of(periodic: _Pushes, release: Release) -> Mapping[str, Any]:
     """The options of the lock against overlaps."""
     name, waits = f"{periodic.job_class}:periodic:{release.source}:{periodic.name}", periodic.overlap == "queue"
-    lock = dict(chain.from_iterable(feature.named_lock(name, waits).items() for feature in FEATURES))
+    lock = dict(chain.from_iterable(feature.pushes().named_lock(name, waits).items() for feature in FEATURES))
     said = periodic.options.said
     if said.get(asks := next(iter(lock))):
         raise ConfigError(

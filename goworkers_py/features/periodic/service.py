@@ -62,7 +62,7 @@ class Firer(BrokerService):
     def __init__(self, broker: Broker, periodic: PeriodicJobs, counters: Counters, outage: Outage) -> None:
         super().__init__("periodic", outage)
         self._periodic = broker.require_part(Periodic)
-        self._pushes = [feature.push(lambda: broker) for feature in FEATURES if feature.push_marks]
+        self._pushes = [feature.pushes().of_client(lambda: broker) for feature in FEATURES if feature.push_marks]
         self._release, self._jobs = periodic.release, periodic.jobs
         self._counters = counters
         self._slots_of = lru_cache(maxsize=1_000)(slots_of)

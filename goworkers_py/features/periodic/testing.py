@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from goworkers_py.api.app import App
 from goworkers_py.brokers.broker import Broker
+from goworkers_py.features.parts import ForTests
 from goworkers_py.features.periodic.plan import NAME
 from goworkers_py.features.periodic.schedule import PeriodicJobs, Release
 from goworkers_py.features.periodic.service import SHORTEST_SLEEP_S, Firer
@@ -27,3 +28,6 @@ def _fire_all(firer: Firer) -> None:
     """One look fires so many slots of a schedule at most."""
     while firer.run_once() <= SHORTEST_SLEEP_S:
         pass
+
+
+FOR_TESTS = ForTests(before_travel=before_travel)

@@ -16,19 +16,15 @@ For users: docs/plain-lists.md and docs/rabbitmq-bodies.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from goworkers_py.features.feature import Feature
 
 if TYPE_CHECKING:
     from goworkers_py.brokers.redis.server.access import FeatureAccess
-    from goworkers_py.cli.recovery_flag import RecoveryFlag
-    from goworkers_py.config.job_options import CodeOptions
-    from goworkers_py.config.options import QueueConfig
+    from goworkers_py.features.parts import CommandLine, Queues
     from goworkers_py.features.plain_lists.contract import PlainLists
-    from goworkers_py.policy.registry import QueueHandler, Registry
-    from goworkers_py.wire.properties import Properties
 
 
 class PlainListsFeature(Feature):
@@ -38,22 +34,15 @@ class PlainListsFeature(Feature):
     queue_options = "PlainListOptions"
     message = "BodyMessage"
 
-    def checked_queue(self, queue: QueueConfig, place: str) -> QueueConfig:
-        from goworkers_py.features.plain_lists.queue_rules import with_list
+    def queues(self) -> Queues:
+        from goworkers_py.features.plain_lists.queue_rules import QUEUES
 
-        return with_list(queue, place)
+        return QUEUES
 
-    def handler_of(self, queue: QueueConfig, registry: Registry) -> tuple[QueueHandler, CodeOptions] | None:
-        if not queue.bare_list:
-            return None
-        from goworkers_py.features.plain_lists.handler import plain_handler
+    def command_line(self) -> CommandLine:
+        from goworkers_py.features.plain_lists.commands import COMMAND_LINE
 
-        return plain_handler(queue, registry)
-
-    def job_of_body(self, body: bytes, queue: str, at: float, properties: Properties | None) -> bytes:
-        from goworkers_py.features.plain_lists.payload import wrapped
-
-        return wrapped(body, queue, at, properties)
+        return COMMAND_LINE
 
     # --- brokers
 
@@ -74,11 +63,6 @@ class PlainListsFeature(Feature):
         return ACCESS
 
     # --- people
-
-    def flags_of_recovery(self) -> Collection[RecoveryFlag]:
-        from goworkers_py.features.plain_lists.commands import PLAIN
-
-        return (PLAIN,)
 
 
 FEATURE = PlainListsFeature()

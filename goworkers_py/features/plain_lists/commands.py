@@ -9,6 +9,7 @@ from goworkers_py.api.app import App
 from goworkers_py.cli.base import FAILED, fail
 from goworkers_py.cli.recovery_flag import RecoveryFlag, tell_recovered
 from goworkers_py.cli.selection import confirm
+from goworkers_py.features.parts import CommandLine
 from goworkers_py.features.plain_lists.contract import PlainLists
 
 
@@ -41,3 +42,6 @@ PLAIN = RecoveryFlag(
     ),
     _take_back,
 )
+
+
+COMMAND_LINE = CommandLine(flags_of_recovery=(PLAIN,))

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 from goworkers_py.config.queue_options import QueueConfig
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.features.parts import Queues
 from goworkers_py.features.plain_lists.options import PLAIN
+
+if TYPE_CHECKING:
+    from goworkers_py.config.job_options import CodeOptions
+    from goworkers_py.policy.registry import QueueHandler, Registry
+    from goworkers_py.wire.properties import Properties
 
 
 def with_list(queue: QueueConfig, place: str) -> QueueConfig:
@@ -22,3 +29,20 @@ def with_list(queue: QueueConfig, place: str) -> QueueConfig:
     if queue.in_progress and queue.in_progress.count("{n}") != 1:
         raise ConfigError(f"{place} in_progress must have {{n}} where the consumers have their number: demo.doing{{n}}")
     return dataclasses.replace(queue, bare_list=queue.list_ or queue.name)
+
+
+def _handler(queue: QueueConfig, registry: Registry) -> tuple[QueueHandler, CodeOptions] | None:
+    if not queue.bare_list:
+        return None
+    from goworkers_py.features.plain_lists.handler import plain_handler
+
+    return plain_handler(queue, registry)
+
+
+def _job_of_body(body: bytes, queue: str, at: float, properties: Properties | None) -> bytes:
+    from goworkers_py.features.plain_lists.payload import wrapped
+
+    return wrapped(body, queue, at, properties)
+
+
+QUEUES = Queues(checked=with_list, handler=_handler, job_of_body=_job_of_body)

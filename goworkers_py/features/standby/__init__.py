@@ -19,7 +19,7 @@ For users: docs/standby.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from goworkers_py.features.feature import Feature
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.memory.state import State
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
+    from goworkers_py.features.parts import Figures
     from goworkers_py.features.standby.contract import Leadership
     from goworkers_py.runtime.daemon import AnyLauncher, PartitionWork
-    from goworkers_py.web.gauges import OfFleet, OfProcesses
     from goworkers_py.web.site.table import FeaturePages
 
 
@@ -90,10 +90,10 @@ class StandbyFeature(Feature):
 
         return ACCESS
 
-    def gauges(self) -> Collection[OfProcesses | OfFleet]:
-        from goworkers_py.features.standby.metrics import GAUGES
+    def figures(self) -> Figures:
+        from goworkers_py.features.standby.metrics import FIGURES
 
-        return GAUGES
+        return FIGURES
 
     def pages(self) -> FeaturePages:
         from goworkers_py.features.standby.views import PAGES

@@ -18,26 +18,22 @@ For users: docs/job-states.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from goworkers_py.features.feature import Feature
 
 if TYPE_CHECKING:
-    from goworkers_py.api.push_part import PushPart
-    from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.memory.parts import MemoryPart
     from goworkers_py.brokers.memory.state import State
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
     from goworkers_py.config.options import Config
-    from goworkers_py.core.effect import Effect, Tie
-    from goworkers_py.core.job_state import StateWord
     from goworkers_py.features.in_process import InProcess, Recovering, WorkerProcess
+    from goworkers_py.features.parts import Copies, Moves, Pushes, Whereabouts
     from goworkers_py.features.tracking.contract import Records
     from goworkers_py.policy.registry import Registry
     from goworkers_py.web.site.table import FeaturePages
-    from goworkers_py.wire.job_record import JobRecord
 
 
 class TrackingFeature(Feature):
@@ -49,35 +45,28 @@ class TrackingFeature(Feature):
     needs: ClassVar = {"result": "0.4.0"}
     push_marks = frozenset({"track", "retain"})
 
-    def push(self, broker: Callable[[], Broker]) -> PushPart:
-        from goworkers_py.features.tracking.push import RecordPushes
+    def moves(self) -> Moves:
+        from goworkers_py.features.tracking.end import MOVES
 
-        return RecordPushes(broker)
+        return MOVES
 
-    def record_reader(self, broker: Broker) -> Callable[[str], JobRecord | None] | None:
-        from goworkers_py.features.tracking.contract import Records
+    def pushes(self) -> Pushes:
+        from goworkers_py.features.tracking.push import PUSHES
 
-        records = broker.part(Records)
-        return None if records is None else records.record
+        return PUSHES
 
-    def ties_of_copy(self, fields: Mapping[str, Any]) -> Collection[Tie]:
-        from goworkers_py.features.tracking.tie import record_tie
+    def copies(self) -> Copies:
+        from goworkers_py.features.tracking.tie import COPIES
 
-        tie = record_tie(fields)
-        return () if tie is None else (tie,)
+        return COPIES
+
+    def whereabouts(self) -> Whereabouts:
+        from goworkers_py.features.tracking.admin import WHEREABOUTS
+
+        return WHEREABOUTS
 
     def marks_class(self, options: Mapping[str, Any]) -> bool:
         return any(options.get(name) for name in ("track", "retain"))
-
-    def left_behind(self, raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
-        from goworkers_py.features.tracking.end import left_behind
-
-        return left_behind(raw, queue, owner)
-
-    def ended_without_run(self, fields: Mapping[str, Any], state: StateWord, reason: str) -> Iterator[Effect]:
-        from goworkers_py.features.tracking.end import ended_without_run
-
-        return ended_without_run(fields, state, reason)
 
     def recovering(self, registry: Registry, config: Config, wall: Callable[[], float]) -> Recovering:
         from goworkers_py.features.tracking.end import Tracking
@@ -93,13 +82,6 @@ class TrackingFeature(Feature):
         plan, shared = process.plan, process.shared
         tracker = Tracker(process.broker.part(Records), process.running, shared.outage, process.shown)
         return TrackedRuns(Tracking(plan.registry, plan.config, shared.clock.wall), tracker)
-
-    def tie_of_stored(self, payload: bytes, goes_elsewhere: bool) -> Tie | None:
-        from goworkers_py.features.tracking.record import tracked_in
-        from goworkers_py.features.tracking.tie import RecordTie
-
-        tracked = tracked_in(payload)
-        return None if tracked is None else RecordTie(tracked)
 
     def memory(self) -> Callable[[State], MemoryPart]:
         from goworkers_py.features.tracking.memory import RecordTable

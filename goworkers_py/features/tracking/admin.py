@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.job_status import JobStatus, as_recorded, check_jid
 from goworkers_py.admin.verbs import Verbs
+from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.admin import Glance, Place
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import INDEXED, StateWord
 from goworkers_py.core.values import dataclass
+from goworkers_py.features.parts import Whereabouts
 from goworkers_py.features.tracking.contract import EndedPlace, Records
 from goworkers_py.wire.job_record import JobRecord
 from goworkers_py.wire.payload import encodable
@@ -91,3 +93,11 @@ def _read(mark: str) -> EndedPlace | None:
     if not _TIME.fullmatch(at):
         raise ArgumentError(f"after: {mark!r} is not what `next` of a page was")
     return EndedPlace(float(at), jid)
+
+
+def _records(broker: Broker) -> Callable[[str], JobRecord | None] | None:
+    records = broker.part(Records)
+    return None if records is None else records.record
+
+
+WHEREABOUTS = Whereabouts(records=_records)

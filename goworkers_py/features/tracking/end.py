@@ -24,6 +24,7 @@ from goworkers_py.core.outcome import (
     Reschedule,
     Retry,
 )
+from goworkers_py.features.parts import Moves
 from goworkers_py.features.tracking.effects import NoteState
 from goworkers_py.features.tracking.record import (
     ENDED_S,
@@ -193,3 +194,6 @@ def left_behind(raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
 def ended_without_run(fields: Mapping[str, Any], state: StateWord, reason: str) -> Iterator[Effect]:
     if says_tracked(fields) and (job := tracked_of(fields)) is not None:
         yield NoteState(job, state, reason, retain_in(fields.get(RETAIN)) or ENDED_S)
+
+
+MOVES = Moves(left_behind=left_behind, ended_without_run=ended_without_run)

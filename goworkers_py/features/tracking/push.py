@@ -12,8 +12,9 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import DuplicateJob
+from goworkers_py.features.parts import Pushes
 from goworkers_py.features.tracking.contract import Records
-from goworkers_py.features.tracking.record import says_tracked
+from goworkers_py.features.tracking.record import says_tracked, tracked_in
 from goworkers_py.features.tracking.tie import RecordTie, record_tie
 
 
@@ -70,3 +71,11 @@ class RecordPushes(PushPart):
 
     def begin(self) -> RecordCall:
         return RecordCall(self._broker)
+
+
+def _tie_of_stored(payload: bytes, goes_elsewhere: bool) -> RecordTie | None:
+    tracked = tracked_in(payload)
+    return None if tracked is None else RecordTie(tracked)
+
+
+PUSHES = Pushes(RecordPushes, tie_of_stored=_tie_of_stored)

@@ -16,24 +16,22 @@ For users: docs/unique-jobs.md and docs/not-twice.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from goworkers_py.features.feature import Feature, Follow
+from goworkers_py.features.feature import Feature
 
 if TYPE_CHECKING:
     import click
 
     from goworkers_py.admin.inspector import Inspector
-    from goworkers_py.api.push_part import PushPart
-    from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.contracts.admin import Checks
     from goworkers_py.brokers.memory.parts import MemoryPart
     from goworkers_py.brokers.memory.state import State
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
-    from goworkers_py.core.effect import Tie
     from goworkers_py.features.in_process import InProcess, WorkerProcess
+    from goworkers_py.features.parts import Moves, Pushes
     from goworkers_py.features.unique.contract import Locks
     from goworkers_py.policy.our_work import OurWork
     from goworkers_py.web.site.table import FeaturePages
@@ -48,26 +46,15 @@ class UniqueFeature(Feature):
     needs: ClassVar = {"unique": "0.4.0"}
     push_marks = frozenset({"unique_for", "unique_by", "unique_until", "on_conflict"})
 
-    def push(self, broker: Callable[[], Broker]) -> PushPart:
-        from goworkers_py.features.unique.push import UniquePushes
+    def moves(self) -> Moves:
+        from goworkers_py.features.unique.end import MOVES
 
-        return UniquePushes(broker)
+        return MOVES
 
-    def named_lock(self, name: str, waits: bool) -> Mapping[str, Any]:
-        from goworkers_py.features.unique.uniqueness import named_lock
+    def pushes(self) -> Pushes:
+        from goworkers_py.features.unique.push import PUSHES
 
-        return named_lock(name, waits)
-
-    def check_options(self, own: Mapping[str, Any], merged: Mapping[str, Any], job_class: str) -> None:
-        from goworkers_py.features.unique.uniqueness import check_lock_options
-
-        check_lock_options(own, merged, job_class)
-
-    def followers(self) -> Mapping[str, Follow]:
-        from goworkers_py.features.unique.end import of_lock
-        from goworkers_py.features.unique.payload import LOCK
-
-        return {LOCK: of_lock}
+        return PUSHES
 
     def in_process(self, process: WorkerProcess) -> InProcess | None:
         from goworkers_py.features.unique.contract import Locks
@@ -89,11 +76,6 @@ class UniqueFeature(Feature):
 
     # --- brokers
 
-    def tie_of_stored(self, payload: bytes, goes_elsewhere: bool) -> Tie | None:
-        from goworkers_py.features.unique.payload import claim_in
-
-        return claim_in(payload)
-
     def memory(self) -> Callable[[State], MemoryPart]:
         from goworkers_py.features.unique.memory import LockTable
 
@@ -108,14 +90,6 @@ class UniqueFeature(Feature):
 
     commands = ("locks",)
     members_of_arguments = ("lock",)
-
-    def why_not_pushed(self, job_class: str, options: Mapping[str, Any]) -> tuple[str, str] | None:
-        if not options.get("unique_for"):
-            return None
-        import shlex
-
-        shown = f"pyworkers locks list --class {shlex.quote(job_class)}"
-        return "another job holds its lock", f"to see the locks: {shown}"
 
     def command(self, name: str) -> click.Command:
         from goworkers_py.features.unique.commands import locks

@@ -8,9 +8,10 @@ from typing import Any
 from goworkers_py.core.delivery import FETCHED, Delivery
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.job_state import ENDED
+from goworkers_py.features.parts import Moves
 from goworkers_py.features.unique.effects import FreeLock, KeepLock
 from goworkers_py.features.unique.lock import lock_life_s
-from goworkers_py.features.unique.payload import lock_of
+from goworkers_py.features.unique.payload import LOCK, lock_of
 from goworkers_py.policy.consequences import JobMove, moved
 
 
@@ -29,3 +30,6 @@ def given_back(delivery: Delivery) -> tuple[Effect, ...]:
     if delivery.stage is FETCHED:
         return ()
     return tuple(effect for effect in moved(delivery.payload, "waiting") if isinstance(effect, KeepLock))
+
+
+MOVES = Moves(followers={LOCK: of_lock})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -12,11 +13,12 @@ from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError, BrokerError, DuplicateJob
 from goworkers_py.core.holder import Conflict, Holder
+from goworkers_py.features.parts import Pushes
 from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.holders import LockHolders
 from goworkers_py.features.unique.lock import LockClaim
-from goworkers_py.features.unique.payload import lock_of
-from goworkers_py.features.unique.uniqueness import Uniqueness, uniqueness_of
+from goworkers_py.features.unique.payload import claim_in, lock_of
+from goworkers_py.features.unique.uniqueness import Uniqueness, check_lock_options, named_lock, uniqueness_of
 
 # Of one call, so many holders of locks are looked for. The other ones count as there.
 MOST_LOOKS = 100
@@ -141,3 +143,23 @@ class UniquePushes(PushPart):
         if self._known is None:
             self._known = LockHolders(self._broker())
         return self._known
+
+
+def _tie_of_stored(payload: bytes, goes_elsewhere: bool) -> LockClaim | None:
+    return claim_in(payload)
+
+
+def _why_not_pushed(job_class: str, options: Mapping[str, Any]) -> tuple[str, str] | None:
+    if not options.get("unique_for"):
+        return None
+    shown = f"pyworkers locks list --class {shlex.quote(job_class)}"
+    return "another job holds its lock", f"to see the locks: {shown}"
+
+
+PUSHES = Pushes(
+    UniquePushes,
+    check_options=check_lock_options,
+    named_lock=named_lock,
+    tie_of_stored=_tie_of_stored,
+    why_not_pushed=_why_not_pushed,
+)

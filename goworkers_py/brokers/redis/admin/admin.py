@@ -37,7 +37,7 @@ from goworkers_py.core.audit_entry import AuditEntry
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError, BrokerRefused
 from goworkers_py.core.job_state import JobState
-from goworkers_py.features.feature import FollowMove
+from goworkers_py.features.parts import FollowMove
 
 
 class RedisAdmin(Admin):

@@ -10,7 +10,7 @@ from goworkers_py.brokers.redis.parts import RedisMoved, moves
 from goworkers_py.brokers.redis.queues.effects import encode
 from goworkers_py.core import machine
 from goworkers_py.core.job_state import StateWord
-from goworkers_py.features.feature import FollowMove
+from goworkers_py.features.parts import FollowMove
 from goworkers_py.policy.consequences import moved
 
 

@@ -18,7 +18,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
-from goworkers_py.features.feature import FollowMove
+from goworkers_py.features.parts import FollowMove
 from goworkers_py.wire.stored_job import StoredJob
 
 # So many jobs may be pushed between the reading of a page and the deletion of jobs of it; more are seen again later.

@@ -29,7 +29,7 @@ from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.core.values import NamedTuple
-from goworkers_py.features.feature import FollowMove
+from goworkers_py.features.parts import FollowMove
 from goworkers_py.policy.consequences import buried
 from goworkers_py.wire import enclosure, payload
 from goworkers_py.wire.message import describe_job

@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 
 import simplejson
 
 from goworkers_py.core.effect import Push, ties_of
 from goworkers_py.core.values import NamedTuple
 from goworkers_py.features import FEATURES
+from goworkers_py.features.parts import Pushes
 from goworkers_py.wire.needs import is_version
 from goworkers_py.wire.payload import encodable
 
@@ -30,10 +33,14 @@ class LineEntry(NamedTuple):
     @property
     def push(self) -> Push:
         payload = self.payload
-        goals = ties_of(*[None if self.due else feature.goal_of_stored(payload, self.queue) for feature in FEATURES])
-        of_features = [feature.tie_of_stored(payload, bool(goals)) for feature in FEATURES]
-        ties = ties_of(*of_features, *goals)
+        goals = () if self.due else ties_of(*[pushes.goal_of_stored(payload, self.queue) for pushes in _pushes()])
+        ties = ties_of(*[pushes.tie_of_stored(payload, bool(goals)) for pushes in _pushes()], *goals)
         return Push(self.queue, payload, self.due, self.id, ties)
+
+
+@cache
+def _pushes() -> Sequence[Pushes]:
+    return [feature.pushes() for feature in FEATURES]
 
 
 def written(payload: bytes, queue: str, at: float, **more: object) -> bytes:

@@ -19,7 +19,7 @@ from goworkers_py.core.values import NamedTuple
 
 if TYPE_CHECKING:
     from goworkers_py.brokers.contracts.admin import Glance
-    from goworkers_py.features.feature import FollowMove
+    from goworkers_py.features.parts import FollowMove
 
 PAGE = 500  # lines that are read in one step
 _STATES: dict[str, StateWord] = {"dead": "dead", "delete": "cancelled"}
