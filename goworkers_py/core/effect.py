@@ -31,7 +31,8 @@ class Effect(Protocol):
         """Of the job whose end or move has this effect."""
 
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """Of one jid and kind, an effect that is not repeatable happens once where the jobs are on another server."""
 
     @property
     def size(self) -> int:

@@ -96,7 +96,8 @@ def test_every_page_stands_once_in_the_navigation() -> None:
     listed = re.findall(r"^ *- \[.+?\]\((.+?)\)", index.read_text("utf-8"), re.MULTILINE)
     pages = [page for page in (ROOT / "docs").rglob("*.md") if page != index]
     pages += [ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
-    assert sorted(listed) == sorted(os.path.relpath(page, index.parent) for page in pages)
+    wanted = sorted(os.path.relpath(page, index.parent) for page in pages)
+    assert sorted(listed) == wanted, "each page has one line in docs/index.md"
 
 
 def test_a_page_of_a_need_and_the_pages_of_its_features_link_to_each_other() -> None:

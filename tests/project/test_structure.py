@@ -142,7 +142,9 @@ def test_a_server_is_known_in_the_folder_of_its_broker_alone() -> None:
 
 def test_no_imports_go_in_a_circle() -> None:
     graph = {
-        module: entry_imports(module) if module.removeprefix("features.") in ("feature", "parts", *FEATURES) else ours(module)
+        module: entry_imports(module)
+        if module.removeprefix("features.") in ("feature", "parts", *FEATURES)
+        else ours(module)
         for module in MODULES
     }
     list(graphlib.TopologicalSorter(graph).static_order())

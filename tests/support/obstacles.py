@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,11 +19,8 @@ Lift = Callable[[], None]
 @contextmanager
 def obstructed(address: str, queue: str) -> Iterator[Lift | None]:
     """The queue takes no jobs until the returned function is called. None: nothing can stand in the way there."""
-    scheme = urlsplit(address).scheme
-    if scheme in ("memory", "embedded"):
-        yield None
-    else:
-        yield {"dir": _by_file, "disque": _by_pause, "amqp": _by_length}.get(scheme, _by_type)(address, queue)
+    obstruct = OBSTACLES.get(urlsplit(address).scheme)
+    yield None if obstruct is None else obstruct(address, queue)
 
 
 def _by_type(address: str, queue: str) -> Lift:
@@ -83,3 +80,8 @@ def _channel(address: str) -> Iterator[pika.adapters.blocking_connection.Blockin
         yield connection.channel()
     finally:
         connection.close()
+
+
+OBSTACLES: Mapping[str, Callable[[str, str], Lift]] = {
+    "redis": _by_type, "redis+cluster": _by_type, "dir": _by_file, "disque": _by_pause, "amqp": _by_length,
+}  # fmt: skip
