@@ -38,8 +38,7 @@ from goworkers_py.config.partitions import (
     partition_variable,
     partitions_of_environment,
 )
-from goworkers_py.config.pool_rules import check_pools
-from goworkers_py.config.queue_rules import check_threads, checked_queue, refuse_weights
+from goworkers_py.config.queue_rules import check_pools, check_threads, checked_queue, refuse_weights
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.features import FEATURES
 

@@ -124,7 +124,8 @@ _OWN = RedisPart(
         "queue_effects": ("push", "post", "later", "value"),
         "born_effects": ("born",),
     },
-    constants={"KEPT_S": f"'{KEPT_S}'", "AT_ONCE": AT_ONCE},
+    # So many words of a push come before its ties, and of a tie before its values: see `queues.push_arguments`.
+    constants={"KEPT_S": f"'{KEPT_S}'", "AT_ONCE": AT_ONCE, "PUSH_SIZE": 5, "TIE_SIZE": 3},
 )
 
 

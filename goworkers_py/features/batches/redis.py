@@ -15,7 +15,7 @@ from goworkers_py.core.effect import KEPT_S
 from goworkers_py.features.batches import payload as wire
 from goworkers_py.features.batches.batch import EVENTS, RETAIN_S, BatchStatus, Death, Membership, NewBatch
 from goworkers_py.features.batches.contract import Batches
-from goworkers_py.features.batches.redis_part import LUA, batch_key, batch_place, batches_key, deaths_key
+from goworkers_py.features.batches.redis_part import LUA, V, batch_key, batch_place, batches_key, deaths_key
 from goworkers_py.features.cancelling.redis import tombstone_of_many
 
 PAGE = 100
@@ -84,7 +84,7 @@ class RedisBatches(Batches):
 
 def _status(bid: str, values: Sequence[bytes | None]) -> BatchStatus | None:
     fields = {name: value for name, value in zip(_FIELDS, values, strict=False) if value is not None}
-    if fields.get("v") != b"1":
+    if fields.get("v") != V.encode():
         return None
 
     def count(name: str) -> int:

@@ -10,11 +10,12 @@ from goworkers_py.brokers.redis.driver.packing import packed_numbers
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import RedisPart, RowsInRedis, TieInRedis
 from goworkers_py.core.effect import Push
-from goworkers_py.features.batches.batch import BatchTie, Membership, line_of
+from goworkers_py.features.batches.batch import MOST_DEATHS, BatchTie, Membership, line_of
 from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.cancelling.redis_part import tombstones_key, version_key
 
 LUA = Path(__file__).parent / "lua"
+V = "1"
 
 
 # --- keys
@@ -74,6 +75,7 @@ def part() -> RedisPart:
         finishers=("batch_effects",),
         every_key=_every_key,
         types=lambda keys: {batches_key(keys): "zset"},
+        constants={"BATCH_V": f"'{V}'", "BATCH_DEATHS": MOST_DEATHS},
     )
 
 

@@ -16,7 +16,7 @@ from goworkers_py.features.cancelling.redis import tombstone_of_many
 from goworkers_py.features.chains.chain import MOST_AT_WORK, RETAIN_S, ChainStatus, JobAtWork, LinkJob, NewChain
 from goworkers_py.features.chains.contract import Chains
 from goworkers_py.features.chains.payload import at_work
-from goworkers_py.features.chains.redis_part import LUA, chain_key, chain_place, chains_key
+from goworkers_py.features.chains.redis_part import LUA, V, chain_key, chain_place, chains_key
 
 PAGE = 100
 _STEP = Script(LUA / "step_chain.lua", one_of(int))
@@ -88,7 +88,7 @@ class RedisChains(Chains):
 
 def _status(cid: str, values: Sequence[bytes | None]) -> ChainStatus | None:
     v, links, link, state, at, ended, why, jid, job_class, error, since = (text(value or b"") for value in values)
-    if v != "1":
+    if v != V:
         return None
     ended_at = as_number(ended) or None
     job = why, jid, job_class, error

@@ -13,6 +13,7 @@ from goworkers_py.features.cancelling.redis_part import tombstones_key, version_
 from goworkers_py.features.chains.effects import EndLink
 
 LUA = Path(__file__).parent / "lua"
+V = "1"
 
 
 # --- keys
@@ -42,6 +43,7 @@ def part() -> RedisPart:
         handlers={"chain": ("link",)},
         every_key=_every_key,
         types=lambda keys: {chains_key(keys): "zset"},
+        constants={"CHAIN_V": f"'{V}'"},
     )
 
 

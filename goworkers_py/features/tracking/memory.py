@@ -16,11 +16,9 @@ from goworkers_py.core.effect import KEPT_S
 from goworkers_py.core.job_state import ENDED, INDEXED, StateWord
 from goworkers_py.features.tracking.contract import EndedPage, EndedPlace, Records, RunningMark
 from goworkers_py.features.tracking.effects import NoteState
-from goworkers_py.features.tracking.record import ENDED_S, MOST_MOVES, V, job_in, live_s, read
+from goworkers_py.features.tracking.record import ENDED_MOST, ENDED_S, MOST_MOVES, V, job_in, live_s, read
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.wire.job_record import JobRecord
-
-KEPT = 10_000  # of each state
 
 
 class EndedTable:
@@ -34,7 +32,7 @@ class EndedTable:
         times = self._times[state]
         times.pop(jid, None)
         times[jid] = at
-        if len(times) > KEPT:
+        if len(times) > ENDED_MOST:
             del times[next(iter(times))]
 
     def remove(self, state: StateWord, place: EndedPlace) -> None:

@@ -35,6 +35,8 @@ TRACK, RETAIN = "track", "retain"  # fields of a payload
 MOST_MOVES = 100
 # The record of an ended job without `retain`.
 ENDED_S = 3_600
+# The jobs that have ended in one way of which the broker has a list.
+ENDED_MOST = 10_000
 
 _MARKS = b'"track"', b'"retain"'
 

@@ -16,7 +16,7 @@ from goworkers_py.core import machine
 from goworkers_py.core.effect import KEPT_S, Push
 from goworkers_py.core.job_state import INDEXED, StateWord
 from goworkers_py.features.tracking.effects import NoteState
-from goworkers_py.features.tracking.record import ENDED_S, MOST_MOVES, V, job_in, live_s, tracked_in
+from goworkers_py.features.tracking.record import ENDED_MOST, ENDED_S, MOST_MOVES, V, job_in, live_s, tracked_in
 from goworkers_py.features.tracking.tie import RecordTie
 
 LUA = Path(__file__).parent / "lua"
@@ -61,7 +61,13 @@ def part() -> RedisPart:
         moved=_moved,
         elsewhere={NoteState: _elsewhere},
         finishers=("record_effects",),
-        constants={"NOTE_V": f"'{V}'", "NOTE_PIECE": PIECE, "NOTE_WHOLE": 1024, "NOTE_MOST": MOST_MOVES},
+        constants={
+            "NOTE_V": f"'{V}'",
+            "NOTE_PIECE": PIECE,
+            "NOTE_WHOLE": 1024,
+            "NOTE_MOST": MOST_MOVES,
+            "ENDED_MOST": ENDED_MOST,
+        },
     )
 
 

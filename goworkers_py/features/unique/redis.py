@@ -14,7 +14,7 @@ from goworkers_py.core import machine
 from goworkers_py.core.holder import Holder, holder_of
 from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.lock import Begin, Begun, LockEntry, OwnedLock, TooEarly
-from goworkers_py.features.unique.redis_part import LUA, any_lock, lock_in, lock_key
+from goworkers_py.features.unique.redis_part import LUA, V, any_lock, lock_in, lock_key
 
 PAGE = 500
 
@@ -92,7 +92,7 @@ def _entry(name: str, flat: Sequence[bytes] | None, expires_at: float | None) ->
     fields = dict(zip(map(text, (flat or ())[::2]), map(text, (flat or ())[1::2]), strict=True))
     if not fields:
         return None
-    if fields.get("v") != "1":
+    if fields.get("v") != V:
         return LockEntry(name, Holder(""), expires_at)
     holder = holder_of(*(fields.get(part, "") for part in ("jid", "queue", "at", "due")))
     replaced = "fields" in fields

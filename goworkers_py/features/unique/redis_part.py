@@ -17,6 +17,7 @@ from goworkers_py.features.unique.effects import FreeLock, KeepLock
 from goworkers_py.features.unique.lock import RESCHEDULED_S, LockClaim, lock_life_s
 
 LUA = Path(__file__).parent / "lua"
+V = "1"
 # Of one call of publish_unique.lua, which gives all payloads to one command.
 MOST_UNIQUE = 1_000
 _WAITS_FOR_NOTHING = ("skip", "raise")
@@ -57,7 +58,7 @@ def part() -> RedisPart:
         rows={FreeLock: RowsInRedis("frees", "lock_effects", _rows)},
         handlers={"lock_effects": ("free", "keep")},
         every_key=_every_key,
-        constants={"LOCK_V": "'1'"},
+        constants={"LOCK_V": f"'{V}'"},
     )
 
 

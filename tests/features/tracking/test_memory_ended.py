@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from goworkers_py.features.tracking.contract import EndedPlace
-from goworkers_py.features.tracking.memory import KEPT, EndedTable
+from goworkers_py.features.tracking.memory import EndedTable
+from goworkers_py.features.tracking.record import ENDED_MOST
 
 
 def test_the_newest_entries_are_kept() -> None:
     table = EndedTable()
-    for number in range(KEPT + 3):
+    for number in range(ENDED_MOST + 3):
         table.add("completed", str(number), float(number))
-    assert table.count("completed") == KEPT
+    assert table.count("completed") == ENDED_MOST
     assert table.behind("completed", None)[-1] == EndedPlace(3.0, "3")
 
 
 def test_a_job_that_has_ended_again_is_as_new_as_its_last_end() -> None:
     table = EndedTable()
-    for number in range(KEPT):
+    for number in range(ENDED_MOST):
         table.add("completed", str(number), float(number))
-    table.add("completed", "0", float(KEPT))
-    table.add("completed", "new", KEPT + 1.0)
+    table.add("completed", "0", float(ENDED_MOST))
+    table.add("completed", "new", ENDED_MOST + 1.0)
     assert table.behind("completed", None)[-1] == EndedPlace(2.0, "2")
 
 

@@ -15,12 +15,12 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.outcome import Done
 from goworkers_py.features.tracking.contract import Records
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob
+from goworkers_py.features.tracking.record import ENDED_MOST
 from goworkers_py.features.tracking.redis import RedisRecords, _Entry
 from goworkers_py.features.tracking.redis_part import ended_key, record_key
 from goworkers_py.features.unique.effects import FreeLock
 from goworkers_py.wire.stored_job import StoredJob
 
-KEPT = 10_000
 INDEX = ended_key(KEYS, "completed")
 
 
@@ -41,10 +41,10 @@ def members(redis: redis_py.Redis) -> list[str]:
 
 def test_the_newest_entries_are_kept(broker: RedisBroker, redis: redis_py.Redis) -> None:
     now = time.time()
-    redis.zadd(INDEX, {f"old-{number}": now - KEPT + number for number in range(KEPT)})
+    redis.zadd(INDEX, {f"old-{number}": now - ENDED_MOST + number for number in range(ENDED_MOST)})
     redis.expire(INDEX, 100_000)
     complete(broker, "a", "b", "c")
-    assert redis.zcard(INDEX) == KEPT
+    assert redis.zcard(INDEX) == ENDED_MOST
     assert redis.zrange(INDEX, 0, 0) == [b"old-3"]
     assert {*members(redis)[-3:]} == {"a", "b", "c"}
 

@@ -2,8 +2,7 @@
 --   tries        the commands that the tie calls: they are tried where a script makes several pushes
 --   check(at)    the error for which one of its keys cannot be written
 --   holder(at)   for a schedule: the job that forbids the push, as {jid, queue, at, due}, and the error
-local key_at, arguments, checks, type_error, trial = ...
-local PUSH_SIZE, TIE_SIZE = 5, 3
+local key_at, arguments, checks, type_error, trial, PUSH_SIZE, TIE_SIZE = ...
 local GOALS = {
   back = {asks = 'LLEN', tries = 'ZADD LREM LPUSH LREM'}, schedule = {asks = 'ZCARD', tries = 'ZADD'},
 }

@@ -1,6 +1,5 @@
 -- A push whose id is known is a duplicate. The value: the life of the id.
-local key_at, arguments = ...
-local TIE_SIZE = 3
+local key_at, arguments, TIE_SIZE = ...
 
 local function decide(_, at)
   if redis.pcall('EXISTS', key_at(at + 1)) == 1 then return 0 end

@@ -12,8 +12,7 @@
 -- `at` is where the tie begins in the arguments. `job` is the table below.
 -- Answer: 1: pushed, 0: a duplicate, -1: its batch takes no jobs, or a list: how it met the lock, then its holder as
 -- {jid, queue, at, due}
-local key_at, arguments, ties, QUEUES = ...
-local PUSH_SIZE, TIE_SIZE = 5, 3
+local key_at, arguments, ties, QUEUES, PUSH_SIZE, TIE_SIZE = ...
 
 -- Returns the answer, or the error as a second value. `reason` is for the timeline of a tracked job. A push that `insists`
 -- happens without its batch where that was closed by force.

@@ -10,8 +10,7 @@
 --   ms                        `enqueued_at` is written in milliseconds
 --   to                        the queues of the callbacks of the batch and of those around it, as a JSON list
 -- A batch of another version is left alone. What is written here may fail alone: it keeps no job from being settled.
-local key_at, arguments, now, QUEUES, KEPT_S = ...
-local BATCH_V, BATCH_DEATHS = '1', 100
+local key_at, arguments, now, QUEUES, KEPT_S, BATCH_V, BATCH_DEATHS = ...
 local BATCH_FIELDS = {'v', 'holds', 'total', 'succeeded', 'failed', 'cancelled', 'expired', 'ended', 'stopped', 'retain'}
 
 -- The place of a batch that a job joins: the number of the set of batches, how many levels, and for each level, from the

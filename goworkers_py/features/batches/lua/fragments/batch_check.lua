@@ -1,6 +1,5 @@
 -- Of a push into a batch.
-local type_error, batch = ...
-local TIE_SIZE = 3
+local type_error, batch, TIE_SIZE = ...
 
 local function check(at)
   local place = batch.joined_place(at + TIE_SIZE)

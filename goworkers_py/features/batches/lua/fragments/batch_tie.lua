@@ -1,6 +1,5 @@
 -- A job joins a batch. The values: the place of the batch, see batch.lua. A push into a batch that has ended does not happen.
-local key_at, batch = ...
-local TIE_SIZE = 3
+local key_at, batch, TIE_SIZE = ...
 
 local function decide(job, at)
   local key = key_at(at + 1)

@@ -11,8 +11,7 @@
 --   result:PART               the result of a part of the link that is at work, if it has several
 --   ms                        `enqueued_at` is written in milliseconds
 -- A chain of another version is left alone.
-local key_at, arguments, now, QUEUES, batch, KEPT_S = ...
-local CHAIN_V = '1'
+local key_at, arguments, now, QUEUES, batch, KEPT_S, CHAIN_V = ...
 local CHAIN_FIELDS = {'v', 'link', 'links', 'parts', 'open', 'retain', 'state', 'ms'}
 
 -- The place of a chain in the arguments: its name, the numbers of its record, of the tombstones, their version, the

@@ -1,6 +1,5 @@
 -- Of a push that joins a group, see group_tie.lua.
-local key_at, group = ...
-local TIE_SIZE = 3
+local key_at, group, TIE_SIZE = ...
 
 local function check(tie)
   local at = tie + TIE_SIZE

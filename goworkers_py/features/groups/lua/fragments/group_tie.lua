@@ -1,7 +1,6 @@
 -- A job joins a group, and the goal of its push is not used. The values of the tie: numbers of the list, of the class's groups, of the registry of classes and of a new set's
 -- list, then the entry of the group, the name of the new set, the class, grace, delay, size, name of the group, queue.
-local key_at, arguments, now, group, group_check = ...
-local TIE_SIZE = 3
+local key_at, arguments, now, group, group_check, TIE_SIZE = ...
 
 local tie_itself = {}
 

@@ -1,6 +1,5 @@
 -- Of a push that takes a place, see slot_tie.lua.
-local limit = ...
-local TIE_SIZE = 3
+local limit, TIE_SIZE = ...
 
 local function check(at)
   return limit.error((limit.at(at + TIE_SIZE + 2)))

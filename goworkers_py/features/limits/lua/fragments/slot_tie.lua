@@ -1,7 +1,6 @@
 -- A job of a strict limit waits in the line while the slot is full, and takes a place with it else. The values: jid, the
 -- header of an entry in the line, then a slot, see limit.lua. Only a push into a queue has it.
-local arguments, limit = ...
-local TIE_SIZE = 3
+local arguments, limit, TIE_SIZE = ...
 
 local tie_itself = {}
 

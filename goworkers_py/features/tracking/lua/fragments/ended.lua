@@ -1,8 +1,7 @@
 -- The indexes of tracked jobs that have ended. Each is a sorted set for one way
 -- to end: their jids, by the time of the end. A script calls `list` after `note.write`, and `write` as its last
 -- step, so that many jobs share one ZADD. As a record, an index never keeps a job from being settled.
-local now = ...
-local ENDED_MOST = 10000
+local now, ENDED_MOST = ...
 local indexes = {}
 
 -- The keys `pyworkers:job:JID` and `pyworkers:ended:STATE` begin with the same namespace.

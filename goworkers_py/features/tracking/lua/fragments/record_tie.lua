@@ -1,7 +1,6 @@
 -- The push of a tracked job makes its record. The values: the life of the record, and the version of the record that it
 -- replaces: a push whose job has another record is a duplicate; and the class.
-local key_at, arguments, new_record, make_note, make_same_record = ...
-local TIE_SIZE = 3
+local key_at, arguments, new_record, make_note, make_same_record, TIE_SIZE = ...
 
 local function decide(job, at)
   local key = key_at(at + 1)

@@ -1,6 +1,5 @@
 -- Of a push that takes a lock, see lock_tie.lua.
-local key_at, arguments, lock, type_error = ...
-local TIE_SIZE = 3
+local key_at, arguments, lock, type_error, TIE_SIZE = ...
 
 local function check(at)
   return type_error('HLEN', key_at(at + 1)) or type_error('ZCARD', key_at(at + TIE_SIZE + 4))
