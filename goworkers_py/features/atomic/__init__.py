@@ -2,8 +2,10 @@
 
 Inside of `with workers.atomic():` in a job, its pushes are held back. When the code of the job has returned, they are
 effects of its outcome: the step that settles the job makes them, and a job that fails has pushed nothing. Pushes to
-another broker go into the outbox of the job's broker in that step, and a process relays them: outbox and relay are
-places and threads of the engine, see `runtime.scheduling.relay`. Outside of a job, the end of the block publishes.
+another broker go into the outbox of the job's broker in that step, and a process relays them. Outside of a job, the end
+of the block publishes.
+
+In the engine: `core.push_blocks`, the effects PushJobs and PostJobs, and the outbox with its `runtime.scheduling.relay`.
 
 - `api`: `workers.atomic()` and `@job(atomic=True)`. `job_options`: the option.
 - `held_pushes`: what is held back, and what becomes of it at the end of the job.

@@ -1,4 +1,4 @@
-"""Batches in Redis, each a hash, see lua/batch.lua."""
+"""Batches in Redis, each a hash, see lua/fragments/batch.lua."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chains in Redis, each a hash, see lua/chain.lua."""
+"""Chains in Redis, each a hash, see lua/fragments/chain.lua."""
 
 from __future__ import annotations
 

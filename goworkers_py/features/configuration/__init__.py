@@ -6,7 +6,10 @@ starts from the newest version, over its local file (`start`). Then its thread `
 start, and the process names it (`differences`). Everybody who may write to the broker could write such a text, so it
 holds only options that change how much a process does, see `central`.
 
-- `stored_config`: a version. `core.config_in_force` is what a process tells of it.
+In the engine: `central=True` in the rows of `config.options`, `core.config_in_force` (what a process tells of its
+configuration), and the group `config` of commands in `cli/config.py`.
+
+- `stored_config`: a version.
 - `contract`: what a broker must do; `redis`, `redis_part`, `lua/`: the broker that does it.
 - `admin`: verbs of the inspector. `commands`, `views`, `findings`: people.
 

@@ -7,6 +7,8 @@ function below `@NAME.aggregate` (`job`, `api`) with the arguments of the member
 deletes the set, ends the members and pushes the job with the arguments that the function has returned, in one step too
 (`end`, `effects`). So every member is aggregated exactly once, wherever a process dies.
 
+In the engine: the outcome Joined, and the rows of a group on the page of a job.
+
 - `job_options`: `group=` of a push, and when its group is flushed.
 - `group`: the values. `payload`: the group in a job. `aggregates`: the functions that aggregate groups, by class.
 - `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`: brokers that do it.

@@ -5,6 +5,9 @@ its end frees the place (`end`). While the slot is full, the job waits in the sl
 looks at the lines and lets the next jobs go (`service`). A job of a strict limit (`concurrent=1`) takes its place, or
 joins the line, at its push already (`push`). Places are freed when their job ends or is recovered, never by a time.
 
+In the engine: lines (`core.line_owner`, `policy.lines`, the outcome Park), `core.holder`, and `api.block_owner`, the
+process behind a block of code that has a place.
+
 - `limit`: the values. `payload`: the slots in a job. `effects`, `end`: places follow the moves and the end of a job.
 - `limiting`: the slots that a job needs, by its class. `options`, `configured`: the sections [limit:NAME].
 - `job_options`: `limits=` of `@job`.

@@ -6,6 +6,8 @@ A queue of plain format has a level for a list of Redis, or a queue of RabbitMQ,
 (`properties`). One function, or the message class of the channel, runs all of them (`handler`), by the codec of the
 queue or by the content type (`content`). Only where a body must wait, for a retry say, is the job stored.
 
+In the engine: `core.levels`, `policy.bodies`, `wire.codecs`, `Client.push_body`, and the settlements of brokers.
+
 - `message`: `message.properties`.
 - `contract`, `redis`, `memory`: the lists of the other program's own consumers. `commands`: `recover --plain`, which
   takes back what they left.

@@ -3,8 +3,10 @@
 A job is tracked when its payload has `track` or `retain`, or its class has one of these options. Its push makes the
 record (`push`, `tie`), and each move and end of the job writes the record in its own step (`end`, `effects`). A thread
 writes which jobs run, and how far they have got (`service`, `run`, `tracked_run`). Without a record, `status` searches
-all places for the job: that is the engine's part, in `admin.job_lookup`. The option `result_max_bytes` is in
-`config.options`.
+all places for the job.
+
+In the engine: `admin.job_lookup` (that search), `admin.job_status`, `cli/job.py` and the page of a job (what people
+see), `Message.progress`, and the option `result_max_bytes` in `config.options`.
 
 - `record`: the texts of a record, field by field; its values are in `wire.job_record`.
 - `job_options`: `track=` and `retain=` of `@job`.

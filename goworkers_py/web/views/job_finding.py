@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 
 from goworkers_py.admin.filter import Filter, Refined, Wanted, is_plain
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import TIMED, waiting_in
 from goworkers_py.brokers.contracts.admin import Glance, Place
+from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.values import dataclass
 from goworkers_py.web.http.budget import Budget
@@ -66,6 +68,7 @@ class Search:
     spots: list[Spot] = field(default_factory=list)
     looked_at: int = 0
     complete: bool = True  # every place was searched to its end
+    grouped: Mapping[str, str] | None = None  # queue, class and name of the group in which it waits
 
 
 class Finder:
@@ -184,6 +187,11 @@ def search(inspector: Inspector, jid: str, hiding: Hiding) -> Search:
         made.spots.append(Spot(FETCHED, found.queue, key_of(found.job, hiding), found.process))
     for word in ("limited", "outbox", "dead"):
         _search_in(inspector, word, PLACES[word], jid, made, hiding)
+    if not made.spots:
+        with suppress(ArgumentError):  # a jid that is no text
+            status = inspector.status(jid)
+            if status.group:
+                made.grouped = {"queue": status.queue, "class": status.job_class, "name": status.group}
     return made
 
 

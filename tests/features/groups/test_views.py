@@ -57,5 +57,15 @@ def test_the_page_of_a_tracked_member_leads_to_its_group(app: App, client: Clien
     options = workers.EnqueueOptions(group="user:7", track=True)
     jid = app.enqueue_with_options("billing", "Invoice", [9], options)
     page = unescape(client.get(f"/job?jid={jid}").text)
-    [link] = re.findall(r'href="[^"]*(/group\?[^"]+)"', page)
+    [link] = {*re.findall(r'href="[^"]*(/group\?[^"]+)"', page)}
     assert "user:7" in client.get(link).text
+
+
+@pytest.mark.parametrize("track", [True, False])
+def test_the_page_of_a_member_says_in_which_group_it_waits(app: App, client: Client, track: bool) -> None:
+    options = workers.EnqueueOptions(group="user:7", track=True) if track else workers.EnqueueOptions(group="user:7")
+    jid = app.enqueue_with_options("billing", "Invoice", [9], options)
+    client.get(f"/api/job?jid={jid}")  # waits for the search
+    page = unescape(client.get(f"/job?jid={jid}").text)
+    assert "This job waits in" in page
+    assert "No place holds" not in page

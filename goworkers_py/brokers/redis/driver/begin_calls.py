@@ -2,7 +2,7 @@
 the call was on its way, the process went on, and the server gets the first copy when the job has ended.
 
 Each call says how many of them had no answer before it. The server keeps the highest number for each identity, and a
-call with a lower one changes nothing, see lua/late.lua.
+call with a lower one changes nothing, see lua/fragments/late.lua.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class OwnerList:
         return owners
 
     def dead_holders(self, owners: Collection[str]) -> set[str]:
-        """By the rule of lua/holder.lua."""
+        """By the rule of lua/fragments/holder.lua."""
         keys, asked = self._keys, sorted(owners)
         questions = [
             question

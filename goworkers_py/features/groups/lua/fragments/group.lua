@@ -2,7 +2,7 @@
 --   v, first, last            the version, when its first and its last member joined
 --   grace, delay, size        the settings of the last push, in seconds; 0: without this limit
 --   own_grace, own_delay, own_size   those that people have set for this group: they go before
--- The groups of a class are in a set, each by the time at which it is due: `entry` of group_entry.py, and for a set of
+-- The groups of a class are in a set, each by the time at which it is due: `entry_of` of redis_part.py, and for a set of
 -- members `entry set`. INF: it is not due, because its aggregation job was pushed, or it has no members.
 -- A group of another version is left alone.
 local GROUP_V, INF = '1', 'inf'
