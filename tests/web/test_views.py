@@ -20,6 +20,7 @@ from wsgi_client import Client
 from goworkers_py import App
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
+from goworkers_py.brokers.redis.queues import line_entry
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.web import application
 from goworkers_py.web.views.all_views import TABLE
@@ -145,27 +146,7 @@ def test_a_job_is_enqueued_again_with_other_arguments_but_never_with_the_mask(ap
     assert new.message.get("queue") == "again"
 
 
-# --- the features: each action leaves the state that the inspector shows
-
-
-def test_a_batch_is_cancelled_and_a_chain_too(app: App, client: Client, scene: Scene) -> None:
-    assert "Cancel batch" in client.post("/batch/cancel", {"bid": scene.bid}).text
-    client.sure("/batch/cancel", {"bid": scene.bid})
-    client.sure("/chain/cancel", {"cid": scene.cid})
-    batch, chain = app.inspector.batches.status(scene.bid), app.inspector.chains.status(scene.cid)
-    assert batch is not None
-    assert batch.stopped
-    assert chain is not None
-    assert chain.state == "cancelled"
-    assert client.get("/batch?bid=nosuch").status == 404
-
-
-def test_a_batch_is_ended_by_force_only_after_a_question(app: App, client: Client, scene: Scene) -> None:
-    assert "End batch" in client.post("/batch/close", {"bid": scene.bid, "force": "yes"}).text
-    client.sure("/batch/close", {"bid": scene.bid, "force": "yes"})
-    batch = app.inspector.batches.status(scene.bid)
-    assert batch is not None
-    assert batch.ended_at is not None
+# --- lists of jobs
 
 
 def test_jobs_of_a_state_are_filtered_as_by_the_command(app: App, client: Client) -> None:
@@ -190,12 +171,17 @@ def test_pages_of_a_list_follow_each_other_without_a_gap(client: Client) -> None
     assert len(found) == 40
 
 
-def test_completed_and_cancelled_tracked_jobs_are_listed(app: App, client: Client, scene: Scene) -> None:
-    client.api("/api/job/cancel", {"jid": scene.tracked})
-    told = client.get("/api/jobs?state=cancelled").json
-    assert [one["jid"] for one in told["ended"]] == [scene.tracked]
-    assert scene.tracked in client.get("/jobs?state=cancelled").text
-    assert client.get("/api/jobs?state=cancelled&class=Other").json["ended"] == []
+def test_pushes_in_the_outbox_are_listed_where_there_are_any(app: App, client: Client, redis: redis_py.Redis) -> None:
+    assert "state=outbox" not in client.get("/jobs").text
+    redis.sadd("pyworkers:outboxes", "other")
+    entry = line_entry.written(b'{"class":"Mail","args":[1],"jid":"j1","queue":"mail"}', "mail", 1.0, id="p1")
+    redis.lpush("pyworkers:outbox:other", entry)
+    client = Client(application(app, authorize=lambda environ, action: True))
+    assert "state=outbox" in client.get("/jobs").text
+    found = client.get("/api/jobs?state=outbox").json
+    assert [row["jid"] for row in found["jobs"]] == ["j1"]
+    client.sure("/jobs/delete", {"state": "outbox", "all": "yes"})
+    assert redis.llen("pyworkers:outbox:other") == 0
 
 
 # --- the audit

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
 import redis as redis_py
 import web_scene
 from apps import own_app
+from web_hostile import NAME, assert_shown_as_text
 from web_scene import GROUP, Scene
 from wsgi_client import Client
 
 from goworkers_py import App
+from goworkers_py.core.effect import Push
+from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.web import application
 
 
@@ -48,3 +52,11 @@ def test_a_group_is_set_flushed_and_deleted(app: App, client: Client) -> None:
     assert "Delete 4 jobs of group user:7" in client.post("/group/delete", of).text
     client.sure("/group/delete", of)
     assert app.inspector.members(GROUP) == []
+
+
+def test_hostile_names_are_shown_as_text_and_the_page_of_the_group_found(app: App) -> None:
+    client = Client(application(app, authorize=lambda environ, action: True))
+    joining = GroupMembership(Group("b", NAME, NAME), GroupSettings(grace_s=3_600))
+    told = json.dumps({"class": NAME, "args": [NAME], "jid": NAME, "queue": "b"}).encode()
+    app.broker.transport.publish([Push("b", told, ties=(joining,))])
+    assert_shown_as_text(client, "/groups", "/group?")
