@@ -97,55 +97,6 @@ def test_links_of_all_pages_lead_somewhere(client: Client, scene: Scene) -> None
     assert len(seen) > 50
 
 
-# --- one job
-
-
-def dead_job(client: Client) -> tuple[str, dict[str, str]]:
-    row = client.get("/api/jobs?state=dead&limit=1").json["jobs"][0]
-    return row["jid"], {"jid": row["jid"], "state": "dead", "queue": row["queue"], "key": row["key"]}
-
-
-def query(fields: dict[str, str]) -> str:
-    from urllib.parse import urlencode
-
-    return urlencode(fields)
-
-
-def test_the_whole_payload_is_a_file_without_secrets(client: Client) -> None:
-    jid, fields = dead_job(client)
-    answer = client.get(f"/job/raw?{query(fields)}")
-    assert json.loads(answer.body)["jid"] == jid
-    assert SECRET not in answer.text
-    assert "attachment" in answer.headers["content-disposition"]
-    assert answer.headers["content-type"].startswith("text/plain")
-
-
-def test_a_job_is_enqueued_again_with_its_own_hidden_values(app: App, client: Client) -> None:
-    jid, fields = dead_job(client)
-    page = client.get(f"/job?{query(fields)}").text
-    shown = unescape(re.findall(r"<textarea[^>]*>(.*?)</textarea>", page, re.DOTALL)[0])
-    assert "(hidden)" in shown
-    answer = client.post("/job/again", {**fields, "args": shown.replace("\n", "\r\n"), "to": "again"})
-    assert answer.status == 303
-    (new,) = app.inspector.first(app.inspector.waiting_in("again"), 9)
-    assert new.message is not None
-    assert new.message.args[1]["token"] == SECRET
-    assert new.jid != jid
-    assert new.jid in answer.location
-
-
-def test_a_job_is_enqueued_again_with_other_arguments_but_never_with_the_mask(app: App, client: Client) -> None:
-    _, fields = dead_job(client)
-    refused = client.post("/job/again", {**fields, "args": '[1, {"token": "(hidden)"}]', "to": "again"})
-    assert refused.status == 400
-    for wrong in ("{", '{"a": 1}', "[NaN]"):
-        assert client.post("/job/again", {**fields, "args": wrong, "to": "again"}).status == 400
-    assert client.post("/job/again", {**fields, "args": "[42]", "to": "again", "at": "+1h"}).status == 303
-    (new,) = [job for job in app.inspector.jobs(app.inspector.SCHEDULED) if job.message and job.message.args == [42]]
-    assert new.message is not None
-    assert new.message.get("queue") == "again"
-
-
 # --- lists of jobs
 
 
