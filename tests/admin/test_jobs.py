@@ -1,16 +1,14 @@
-"""Pages, samples, times, copies and cancels of jobs, by `workers.inspector`, on the memory broker and on Redis."""
+"""Pages, samples, times and copies of jobs, by `workers.inspector`, on the memory broker and on Redis."""
 
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from apps import job, own_app, working
-from waiting import eventually
+from apps import job, own_app
 
 from goworkers_py.admin import job_lookup
 from goworkers_py.admin.filter import Filter
@@ -24,7 +22,6 @@ from goworkers_py.brokers.contracts.span import BEGINNING, Reached, Span
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.wire.message import Message, current_message
 from goworkers_py.wire.stored_job import StoredJob
 
 Q = waiting_in("q")
@@ -344,67 +341,3 @@ def test_a_job_that_cannot_be_pushed_again_is_refused(
         return
     with pytest.raises(ArgumentError, match=why):
         app.inspector.enqueue_again(StoredJob(payload), **changes)
-
-
-# --- cancel by a filter
-
-
-def test_all_wanted_jobs_are_cancelled_wherever_they_wait(app: App) -> None:
-    names: list[str] = []
-    app.on_cancel(lambda message: names.append(message.jid))
-    one = app.job("J", queue="q", tags=["eu"])(lambda: None)
-    other = app.job("Other", queue="q")(lambda: None)
-    gone = [str(one.enqueue_in(1_000)), str(one.enqueue()), str(one.set(queue="r").enqueue())]
-    kept = str(other.enqueue())
-    assert app.inspector.cancel_all(Filter(tag="eu"), dry_run=True).cancelled == 3
-    counts = app.inspector.cancel_all(Filter(tag="eu"))
-    assert (counts.cancelled, counts.requested, counts.too_late) == (3, 0, 0)
-    assert sorted(names) == sorted(gone)
-    assert jids(app.inspector.jobs(Q)) == [kept]
-    assert app.inspector.cancel_all(Filter(tag="eu")).cancelled == 0
-
-
-def test_the_timelines_of_cancelled_jobs_say_so(app: App) -> None:
-    one = app.job("J", queue="q", track=True)(lambda: None)
-    found = [str(one.enqueue_in(1_000)), str(one.enqueue())]
-    assert app.inspector.cancel_all(Filter(job_class="J")).cancelled == 2
-    assert [app.inspector.timeline(jid)[-1].reason for jid in found] == ["cancelled", "cancelled"]
-
-
-def test_wanted_jobs_that_run_are_cancelled_and_the_others_go_on(app: App) -> None:
-    begun, go_on, ended = threading.Semaphore(0), threading.Event(), []
-
-    def wait(name: str) -> None:
-        begun.release()
-        message: Message | None = current_message()
-        while not go_on.wait(0.02):
-            pass
-        assert message is not None
-        ended.append(name)
-
-    one = app.job("J", queue="q")(wait)
-    with working(app):
-        one.enqueue("a")
-        one.enqueue("b")
-        assert begun.acquire(timeout=30)
-        assert begun.acquire(timeout=30)
-        counts = app.inspector.cancel_all(Filter(argument="a"), timeout=30)
-        assert (counts.cancelled, counts.requested) == (1, 0)
-        go_on.set()
-        assert eventually(lambda: ended == ["b"])
-
-
-def test_a_job_that_cannot_be_interrupted_yet_is_requested(app: App) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-
-    def wait() -> None:
-        begun.set()
-        go_on.wait(30)
-
-    one = app.job("J", queue="q", interrupt=False)(wait)
-    with working(app):
-        one.enqueue()
-        assert begun.wait(30)
-        counts = app.inspector.cancel_all(Filter(job_class="J"), timeout=0.1)
-        go_on.set()
-    assert (counts.cancelled, counts.requested) == (0, 1)

@@ -41,7 +41,7 @@ OWN_TESTS = {
     ("http-api.md", "console"): "project/test_code_blocks.py",
     ("http-api.md", "go"): "project/test_code_blocks.py",
     ("http-api.md", "ruby"): "project/test_code_blocks.py",
-    ("job-states.md", "ruby"): "integration/interop/test_records.py",
+    ("job-states.md", "ruby"): "features/tracking/test_interop.py",
     ("operations.md", "console"): DOCS,
     ("redis-cluster.md", "go"): CLUSTER,
     ("redis-cluster.md", "ruby"): CLUSTER,

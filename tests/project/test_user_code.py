@@ -25,7 +25,7 @@ def mypy(folder: Path) -> Found:
     done = subprocess.run(
         [
             sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--config-file=", "--no-error-summary",
-            f"--cache-dir={folder / 'cache'}", RIGHT, WRONG,
+            f"--cache-dir={ROOT / '.mypy_cache/user_code'}", RIGHT, WRONG,
         ],
         env={**os.environ, "MYPYPATH": str(ROOT)}, cwd=folder, capture_output=True, text=True,
     )  # fmt: skip

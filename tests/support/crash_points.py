@@ -3,7 +3,8 @@
     python crash_points.py ADDRESS STRIDE OFFSET
 
 A step is a line of goworkers_py or of the Redis driver, in the thread of the worker or of the settler, after the job's
-code has returned. The daemon of step n consumes from queue `parents-n`, and its job pushes CHILDREN jobs into queue
+code has returned. Lines that compose a script of Lua are no steps: there are thousands, and all of them are before the
+script is sent. The daemon of step n consumes from queue `parents-n`, and its job pushes CHILDREN jobs into queue
 `children-n`. Prints `n killed` for each, until one survives, which prints `n survived`.
 """
 
@@ -27,6 +28,7 @@ from goworkers_py.config.options import QueueConfig
 
 CHILDREN = 3
 TRACED_FILES = ("/goworkers_py/", "/redis/connection.py")
+UNTRACED_FILES = ("/brokers/redis/driver/composition.py", "/brokers/redis/parts.py")
 TRACED_THREADS = ("worker:", "settler:")
 LONGEST_LIFE_S = 30.0
 
@@ -49,7 +51,8 @@ class Killer:
 
     def of_main(self, frame: FrameType) -> Any:
         """For a program without other threads."""
-        return self._line if any(part in frame.f_code.co_filename for part in TRACED_FILES) else None
+        file = frame.f_code.co_filename
+        return self._line if any(one in file for one in TRACED_FILES) and not file.endswith(UNTRACED_FILES) else None
 
     def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
         if self._counts and event == "line":

@@ -2,13 +2,14 @@
 
 The import takes a processor longer than all else that most programs of tests do, and a run of the tests starts
 thousands of them. A fork is a process like any other: a child of pytest, with its own signals, files, session and
-environment, and it ends as a program does. It lacks a command line of its own in /proc, an import of the package that
-can be watched, and options of the interpreter. `_forkable` leaves programs that ask for one of these to exec, and those
-with PYWORKERS_TEST_EXEC in their environment. In the environment of pytest it leaves all to exec.
+environment, and it ends as a program does, see `_end`. It lacks a command line of its own in /proc, an import of the
+package that can be watched, and options of the interpreter. `_forkable` leaves programs that ask for one of these to
+exec, and those with PYWORKERS_TEST_EXEC in their environment. In the environment of pytest it leaves all to exec.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import fcntl
 import gc
@@ -16,6 +17,7 @@ import importlib
 import io
 import json
 import os
+import pkgutil
 import runpy
 import signal
 import socket
@@ -37,6 +39,7 @@ _INSTALLED = Path(sys.executable).with_name("pyworkers")
 # An interpreter reads variables that begin so when it starts. A fork obeys some of them too.
 _READ_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_")
 _OBEYED = {"PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
+_FOR_PEOPLE = (".commands", ".views")  # modules of a feature that few programs import
 
 forking: list[int] = []  # the number of the process that forks, when it has begun: it is no test's child
 
@@ -167,8 +170,7 @@ def _main() -> None:
     """The process that forks. It ends when its socket is closed, and with a fork's program in that fork."""
     connection = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # that of the terminal is for pytest
-    for name in ("goworkers_py.cli.run", "goworkers_py.brokers.redis.broker", "goworkers_py.testing"):
-        importlib.import_module(name)
+    _import_what_programs_need()
     del sys.modules["goworkers_py"].testing  # programs get the attribute as if they were the first to ask for it
     gc.collect()
     gc.freeze()
@@ -186,6 +188,17 @@ def _main() -> None:
         for file in files:
             os.close(file)
         connection.sendall(number.to_bytes(8, "big"))
+
+
+def _import_what_programs_need() -> None:
+    """Also what a daemon imports only when it starts, which takes a processor a tenth of a second each time."""
+    importlib.import_module("goworkers_py.cli.run")
+    importlib.import_module("goworkers_py.testing")
+    for folder in ("api", "brokers.redis", "features", "runtime"):
+        package = importlib.import_module(f"goworkers_py.{folder}")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith(_FOR_PEOPLE):
+                importlib.import_module(module.name)
 
 
 def _fork(parent: int) -> int:
@@ -223,7 +236,7 @@ def _become(program: _Program, files: list[int]) -> None:
     sys.argv = [program.words[0], *program.words[2 if program.words[0] in _KINDS else 1 :]]
     early_signals.begin_if_working()
     sys.excepthook = _show_without_this_file
-    _run(program.words)
+    _end(_exit_code(program.words))
 
 
 def _take_files(files: list[int], numbers: list[int]) -> None:
@@ -260,6 +273,31 @@ def _choose_path(program: _Program) -> None:
     own = [str(Path(one).absolute()) for one in _entries(program.environment)]
     always = sys.path[1 + _ENTRIES_AT_START :]
     sys.path[:] = [first, *own, *always]
+
+
+def _exit_code(words: list[str]) -> int:
+    """Runs the program. What is no exit code is left to the interpreter."""
+    try:
+        _run(words)
+    except SystemExit as end:
+        if end.code is not None and not isinstance(end.code, int):
+            raise
+        return end.code or 0
+    return 0
+
+
+def _end(code: int) -> None:
+    """As an interpreter ends, but for the modules that it would take apart: they take a processor longer than most
+    programs. A thread that goes on could meet that, so then the interpreter does it."""
+    if threading.active_count() > 1:
+        raise SystemExit(code)
+    atexit._run_exitfuncs()
+    try:
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.flush()
+    except (OSError, ValueError):
+        raise SystemExit(code) from None  # the interpreter tells of it
+    os._exit(code & 0xFF)
 
 
 def _run(words: list[str]) -> None:

@@ -7,11 +7,16 @@ from __future__ import annotations
 import base64
 import json
 import random
+import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from html import unescape
 from typing import Any
 
+from wsgi_client import Client
+
 EVIL = "window.evil=1"
+NAME = "<img src=x onerror=alert(1)>\"'&{{7*7}}\u202e\x07"  # of one thing
 # Each breaks out of another place: text, attributes with each quote, scripts, styles, links, templates, comments.
 MARKUP = (
     f"<script>{EVIL}</script>",
@@ -150,3 +155,13 @@ def _active_jobs() -> Iterator[bytes]:
 def storable(names: Sequence[str] = NAMES) -> list[str]:
     """Those names that a queue or another thing can have: each once, none of them endless."""
     return [name for name in dict.fromkeys(names) if len(name) < 2_000]
+
+
+def assert_shown_as_text(client: Client, listing: str, own: str) -> None:
+    """That a list shows NAME as text, and links the page of the thing of that name, whose address begins with `own`."""
+    page = client.get(listing).text
+    assert "<img" not in page
+    assert "{{7*7}}" in page
+    [link] = {unescape(link) for link in re.findall(r'href="(/[^"]*)"', page) if unescape(link).startswith(own)}
+    shown = client.get(link)
+    assert (shown.status, "<img" in shown.text, "alert(1)" in shown.text) == (200, False, True)

@@ -49,8 +49,8 @@ class Copy(NamedTuple):
 
 
 T = TypeVar("T")
-# Times in the scene are relative to when it was made, such as when a job is due.
-COPY_LASTS_S = 10.0
+# Times in the scene are relative to when it was made. The first job is due two minutes later.
+COPY_LASTS_S = 60.0
 _COPY = """
 local entries = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -86,9 +86,9 @@ def fill(app: App, redis: redis_py.Redis) -> Scene:
     _queues(app, chance)
     for concurrency in (5, 8):
         app.inspector.configurations.push("billing", f"[queue:billing]\nconcurrency = {concurrency}\n")
-    redis.zadd("retry", {failed(chance, now, "default", 3): now + 30 + 90 * n for n in range(40)})
+    redis.zadd("retry", {failed(chance, now, "default", 3): now + 120 + 90 * n for n in range(40)})
     redis.zadd("dead", {failed(chance, now, "mail", 25): now - 600 * n for n in range(30)})
-    for ahead in (60, 3_600, 86_400):
+    for ahead in (120, 3_600, 86_400):
         app.enqueue_in("reports", "ReportJob", ahead, [2026, {"month": 11}])
     _history(redis, chance, now)
     # Neither a cron expression nor whole seconds: the page shows all of it as its rule.

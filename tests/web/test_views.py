@@ -20,6 +20,7 @@ from wsgi_client import Client
 from goworkers_py import App
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
+from goworkers_py.brokers.redis.queues import line_entry
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.web import application
 from goworkers_py.web.views.all_views import TABLE
@@ -96,76 +97,7 @@ def test_links_of_all_pages_lead_somewhere(client: Client, scene: Scene) -> None
     assert len(seen) > 50
 
 
-# --- one job
-
-
-def dead_job(client: Client) -> tuple[str, dict[str, str]]:
-    row = client.get("/api/jobs?state=dead&limit=1").json["jobs"][0]
-    return row["jid"], {"jid": row["jid"], "state": "dead", "queue": row["queue"], "key": row["key"]}
-
-
-def query(fields: dict[str, str]) -> str:
-    from urllib.parse import urlencode
-
-    return urlencode(fields)
-
-
-def test_the_whole_payload_is_a_file_without_secrets(client: Client) -> None:
-    jid, fields = dead_job(client)
-    answer = client.get(f"/job/raw?{query(fields)}")
-    assert json.loads(answer.body)["jid"] == jid
-    assert SECRET not in answer.text
-    assert "attachment" in answer.headers["content-disposition"]
-    assert answer.headers["content-type"].startswith("text/plain")
-
-
-def test_a_job_is_enqueued_again_with_its_own_hidden_values(app: App, client: Client) -> None:
-    jid, fields = dead_job(client)
-    page = client.get(f"/job?{query(fields)}").text
-    shown = unescape(re.findall(r"<textarea[^>]*>(.*?)</textarea>", page, re.DOTALL)[0])
-    assert "(hidden)" in shown
-    answer = client.post("/job/again", {**fields, "args": shown.replace("\n", "\r\n"), "to": "again"})
-    assert answer.status == 303
-    (new,) = app.inspector.first(app.inspector.waiting_in("again"), 9)
-    assert new.message is not None
-    assert new.message.args[1]["token"] == SECRET
-    assert new.jid != jid
-    assert new.jid in answer.location
-
-
-def test_a_job_is_enqueued_again_with_other_arguments_but_never_with_the_mask(app: App, client: Client) -> None:
-    _, fields = dead_job(client)
-    refused = client.post("/job/again", {**fields, "args": '[1, {"token": "(hidden)"}]', "to": "again"})
-    assert refused.status == 400
-    for wrong in ("{", '{"a": 1}', "[NaN]"):
-        assert client.post("/job/again", {**fields, "args": wrong, "to": "again"}).status == 400
-    assert client.post("/job/again", {**fields, "args": "[42]", "to": "again", "at": "+1h"}).status == 303
-    (new,) = [job for job in app.inspector.jobs(app.inspector.SCHEDULED) if job.message and job.message.args == [42]]
-    assert new.message is not None
-    assert new.message.get("queue") == "again"
-
-
-# --- the features: each action leaves the state that the inspector shows
-
-
-def test_a_batch_is_cancelled_and_a_chain_too(app: App, client: Client, scene: Scene) -> None:
-    assert "Cancel batch" in client.post("/batch/cancel", {"bid": scene.bid}).text
-    client.sure("/batch/cancel", {"bid": scene.bid})
-    client.sure("/chain/cancel", {"cid": scene.cid})
-    batch, chain = app.inspector.batches.status(scene.bid), app.inspector.chains.status(scene.cid)
-    assert batch is not None
-    assert batch.stopped
-    assert chain is not None
-    assert chain.state == "cancelled"
-    assert client.get("/batch?bid=nosuch").status == 404
-
-
-def test_a_batch_is_ended_by_force_only_after_a_question(app: App, client: Client, scene: Scene) -> None:
-    assert "End batch" in client.post("/batch/close", {"bid": scene.bid, "force": "yes"}).text
-    client.sure("/batch/close", {"bid": scene.bid, "force": "yes"})
-    batch = app.inspector.batches.status(scene.bid)
-    assert batch is not None
-    assert batch.ended_at is not None
+# --- lists of jobs
 
 
 def test_jobs_of_a_state_are_filtered_as_by_the_command(app: App, client: Client) -> None:
@@ -190,12 +122,17 @@ def test_pages_of_a_list_follow_each_other_without_a_gap(client: Client) -> None
     assert len(found) == 40
 
 
-def test_completed_and_cancelled_tracked_jobs_are_listed(app: App, client: Client, scene: Scene) -> None:
-    client.api("/api/job/cancel", {"jid": scene.tracked})
-    told = client.get("/api/jobs?state=cancelled").json
-    assert [one["jid"] for one in told["ended"]] == [scene.tracked]
-    assert scene.tracked in client.get("/jobs?state=cancelled").text
-    assert client.get("/api/jobs?state=cancelled&class=Other").json["ended"] == []
+def test_pushes_in_the_outbox_are_listed_where_there_are_any(app: App, client: Client, redis: redis_py.Redis) -> None:
+    assert "state=outbox" not in client.get("/jobs").text
+    redis.sadd("pyworkers:outboxes", "other")
+    entry = line_entry.written(b'{"class":"Mail","args":[1],"jid":"j1","queue":"mail"}', "mail", 1.0, id="p1")
+    redis.lpush("pyworkers:outbox:other", entry)
+    client = Client(application(app, authorize=lambda environ, action: True))
+    assert "state=outbox" in client.get("/jobs").text
+    found = client.get("/api/jobs?state=outbox").json
+    assert [row["jid"] for row in found["jobs"]] == ["j1"]
+    client.sure("/jobs/delete", {"state": "outbox", "all": "yes"})
+    assert redis.llen("pyworkers:outbox:other") == 0
 
 
 # --- the audit

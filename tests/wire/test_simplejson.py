@@ -242,7 +242,14 @@ assert not any((simplejson.encoder.c_make_encoder, simplejson.decoder.c_scanstri
 import pytest
 sys.exit(pytest.main(sys.argv[1:]))
 """
-OF_JSON = ("test_payload.py", "test_message.py", "test_golden.py", "test_retry.py", "test_logs.py")
+OF_JSON = (
+    "test_payload.py",
+    "test_message.py",
+    "test_golden.py",
+    "test_retry.py",
+    "test_recorded_errors.py",
+    "test_logs.py",
+)
 
 
 @pytest.mark.server

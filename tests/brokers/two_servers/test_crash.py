@@ -18,7 +18,7 @@ from two_server_crash_points import CHILDREN, OUTCOMES, Process
 pytestmark = pytest.mark.server
 
 
-STRIDES = pytest.mark.parametrize("stride", [31, pytest.param(1, marks=pytest.mark.slow)])
+STRIDES = pytest.mark.parametrize("stride", [13, pytest.param(1, marks=pytest.mark.slow)])
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Commands to processes: what each does and answers. With cut-offs and kills: integration/test_commands.py."""
+"""Commands to processes: what each does and answers. With cut-offs and kills: test_daemons.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scripts that free and take locks of sidekiq-unique-jobs. tests/integration/interop has the gem itself."""
+"""The scripts that free and take locks of sidekiq-unique-jobs. With the gem itself: test_interop_locks.py."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from html import unescape
@@ -10,11 +11,14 @@ import pytest
 import redis as redis_py
 import web_scene
 from apps import own_app
+from web_hostile import NAME, assert_shown_as_text
 from web_scene import GROUP, Scene
 from wsgi_client import Client
 
 import goworkers_py as workers
 from goworkers_py import App
+from goworkers_py.core.effect import Push
+from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.web import application
 
 
@@ -69,3 +73,11 @@ def test_the_page_of_a_member_says_in_which_group_it_waits(app: App, client: Cli
     page = unescape(client.get(f"/job?jid={jid}").text)
     assert "This job waits in" in page
     assert "No place holds" not in page
+
+
+def test_hostile_names_are_shown_as_text_and_the_page_of_the_group_found(app: App) -> None:
+    client = Client(application(app, authorize=lambda environ, action: True))
+    joining = GroupMembership(Group("b", NAME, NAME), GroupSettings(grace_s=3_600))
+    told = json.dumps({"class": NAME, "args": [NAME], "jid": NAME, "queue": "b"}).encode()
+    app.broker.transport.publish([Push("b", told, ties=(joining,))])
+    assert_shown_as_text(client, "/groups", "/group?")

@@ -1,6 +1,6 @@
 """What the schedules of sidekiq-cron and sidekiq-scheduler become here, and what they cannot become.
 
-tests/integration/interop/test_foreign_schedules.py compares with the gem itself.
+test_interop.py compares with the gem itself.
 """
 
 from __future__ import annotations

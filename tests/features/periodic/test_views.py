@@ -9,6 +9,7 @@ import pytest
 import redis as redis_py
 import web_scene
 from apps import own_app
+from web_hostile import NAME, assert_shown_as_text
 from web_scene import Scene
 from wsgi_client import Client
 
@@ -71,3 +72,10 @@ def test_the_search_finds_periodic_jobs_by_a_part_of_their_name(client: Client) 
     assert [(hit["name"], hit["kind"], hit["to"]) for hit in found if hit["kind"] == "periodic job"] == [
         ("shop:nightly", "periodic job", "/periodic/one?name=shop%3Anightly"),
     ]
+
+
+def test_a_hostile_name_is_shown_as_text_and_its_page_found(app: App) -> None:
+    client = Client(application(app, authorize=lambda environ, action: True))
+    fields = {"class": NAME, "queue": "q", "args": [NAME], "catch_up": "latest", "overlap": "allow"}
+    app.broker.require_part(Periodic).register(Release("shop", "1"), [schedule(NAME, Rule("", 60, ""), fields)])
+    assert_shown_as_text(client, "/periodic", "/periodic/one?")

@@ -1,5 +1,4 @@
-"""What the gem sidekiq-status shows in Ruby of jobs that run here. The gem itself is asked in
-tests/integration/interop/test_sidekiq_status.py."""
+"""What the gem sidekiq-status shows in Ruby of jobs that run here. The gem itself is asked in test_interop.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state and the result of a job by HTTP."""
+"""The state and the result of a job by HTTP, and on the pages."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import redis as redis_py
+import web_scene
 from apps import own_app, working
+from waiting import eventually
 from wsgi_client import Client
 
-from goworkers_py import App
+from goworkers_py import App, current_message
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.features.tracking import views as results
 from goworkers_py.web import application
@@ -75,3 +78,30 @@ def test_no_wait_is_longer_than_ten_seconds_and_a_crowd_does_not_wait(
     assert waits == [10, 2, 0, 0, 9]
     for timeout in ("-1", "nan", "inf", "x"):
         assert client.get(f"/api/result?jid=j&timeout={timeout}").status == 400
+
+
+def test_a_result_progress_and_the_end_of_a_tracked_job_are_shown_with_hidden_values_masked(
+    app: App, client: Client
+) -> None:
+    @app.job("Report", queue="q", retain=600)
+    def report(month: int) -> dict[str, Any]:
+        current_message().progress(3, 4, "page 3")  # type: ignore[union-attr]
+        return {"month": month, "api_token": "s3cret"}
+
+    with working(app):
+        jid = report.enqueue(11)
+        assert eventually(lambda: app.status(jid).state == "completed")
+    shown = client.get(f"/api/job?jid={jid}").json
+    assert (shown["state"], shown["result"]["value"]) == ("completed", {"month": 11, "api_token": "(hidden)"})
+    assert (shown["record"]["progress"]["text"], shown["record"]["percent"]) == ("page 3", 75)
+    states = [move["state"] for move in shown["timeline"]]  # the record of a short run leaves out `running`
+    assert (states[0], states[-1]) == ("waiting", "completed")
+
+
+def test_completed_and_cancelled_tracked_jobs_are_listed(app: App, client: Client, redis: redis_py.Redis) -> None:
+    scene = web_scene.restored(web_scene.fill, app, redis)
+    client.api("/api/job/cancel", {"jid": scene.tracked})
+    told = client.get("/api/jobs?state=cancelled").json
+    assert [one["jid"] for one in told["ended"]] == [scene.tracked]
+    assert scene.tracked in client.get("/jobs?state=cancelled").text
+    assert client.get("/api/jobs?state=cancelled&class=Other").json["ended"] == []

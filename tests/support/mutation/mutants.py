@@ -74,7 +74,7 @@ class Mutant(NamedTuple):
 
 
 def files() -> list[str]:
-    paths = [path for folder in FOLDERS for path in sorted((PACKAGE / folder).glob("*.py"))]
+    paths = [path for folder in FOLDERS for path in sorted((PACKAGE / folder).rglob("*.py"))]
     return [str(path.relative_to(PACKAGE)) for path in (*sorted(PACKAGE.rglob("*.lua")), *paths)]
 
 

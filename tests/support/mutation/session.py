@@ -37,7 +37,7 @@ from servers import RedisServer
 
 ROOT = PACKAGE.parent
 # Servers that take seconds to start, in each fork.
-LEFT_OUT = {"cluster", "rabbit_server", "disque_servers", "go_binaries", "has_sidekiq"}
+LEFT_OUT = {"cluster", "rabbit_server", "disque_servers", "go_binaries", "has_sidekiq", "filler"}
 BROKERS = ("memory", "redis")  # of the contract
 # A test that takes longer hangs.
 LONGEST_S, TIMES = 12.0, 10

@@ -1,4 +1,4 @@
-"""States, results and cancels in the test modes."""
+"""States and results in the test modes."""
 
 from __future__ import annotations
 
@@ -35,13 +35,3 @@ def test_a_result_is_there_when_the_job_has_run(app: App, sandbox: Sandbox) -> N
     assert app.result(jid) == 42
     sandbox.travel(61)
     assert app.status(jid).state == "unknown"
-
-
-def test_a_cancelled_job_does_not_run(app: App, sandbox: Sandbox) -> None:
-    ran: list[int] = []
-    job = app.job("J")(ran.append)
-    first, second = str(job.enqueue(1)), str(job.enqueue(2))
-    assert app.cancel(first) == "cancelled"
-    sandbox.run_all()
-    assert ran == [2]
-    assert app.cancel(second, timeout=0.01) == "not found"

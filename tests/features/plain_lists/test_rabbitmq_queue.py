@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from harness import Process, job
+from rabbit import let_the_node_pause
 
 pika = pytest.importorskip("pika")
 
@@ -26,6 +27,11 @@ pytestmark = pytest.mark.server
 
 BODIES = "orders@plain:shop.orders"
 JOBS = "pyworkers.jobs.orders"
+
+
+@pytest.fixture(autouse=True)
+def _the_node_may_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    let_the_node_pause(monkeypatch)
 
 
 @pytest.fixture
