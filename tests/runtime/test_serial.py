@@ -299,6 +299,32 @@ def test_an_outage_of_the_server_loses_no_job_and_runs_none_twice(own_redis: Red
     assert ran == list(range(200))
 
 
+@pytest.mark.parametrize("waits", ["for the outage to end", "for a job to end"])
+def test_no_thread_of_a_serial_queue_outlives_a_stop_in_an_outage(own_redis: RedisServer, waits: str) -> None:
+    """In a program that lives on: the jobs are for others to recover."""
+    begun, gate = threading.Event(), threading.Event()
+
+    def run(message: Message) -> None:
+        if message.args[0] == 2:
+            own_redis.kill()
+            begun.set()
+            gate.wait(30)
+
+    with serial_app(own_redis.url, prefetch=5, timeout=0.2) as app:
+        app.registry.handle("q", run)
+        app.enqueue_bulk("q", "J", [[number] for number in range(4)])
+        with started(app) as launcher:
+            assert begun.wait(20)
+            if waits == "for the outage to end":
+                gate.set()
+            assert eventually(lambda: launcher.health.report()["counts"].get("settle_retries", 0) >= 1)
+            launcher.after_jobs_s = 0.5
+            assert not launcher.stop()
+            assert eventually(lambda: "settler:q" not in {thread.name for thread in threading.enumerate()}, within_s=3)
+            gate.set()  # its job ends after all, and what it put is left to others
+            assert eventually(lambda: "worker:q:1" not in {thread.name for thread in threading.enumerate()}, within_s=3)
+
+
 def test_a_killed_process_leaves_its_jobs_to_the_next_one(
     tmp_path: Path, redis_url: str, redis: redis_py.Redis
 ) -> None:

@@ -58,7 +58,7 @@ class SerialSettler(Settler):
 
     def run(self) -> None:
         seen = None
-        while not (self.stopping.is_set() and self._is_idle()):
+        while not (self._gave_up or (self.stopping.is_set() and self._is_idle())):
             self._watching.wait()
             self.stopping.wait(self.late_s)
             last_done = self._buffer.last_done
@@ -92,7 +92,8 @@ class SerialSettler(Settler):
     # --- in both
 
     def _has_ended(self) -> bool:
-        return bool(self._batch or self._taken) or not self._outcomes.empty()
+        """Something is there to settle. Nothing is, once the stop has given up: the jobs are others'."""
+        return not self._gave_up and (bool(self._batch or self._taken) or not self._outcomes.empty())
 
     def _settle_some(self) -> None:
         if not self._batch:
