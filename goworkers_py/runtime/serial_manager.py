@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from goworkers_py.brokers.contracts.transport import Transport
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.features.in_process import InProcess
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.pool import Pool
@@ -31,13 +30,11 @@ class SerialManager(Manager):
         settler: SerialSettler,
         transport: Transport,
         shared: Shared,
-        parts: Sequence[InProcess] = (),
     ) -> None:
-        super().__init__(pool, lanes, settler, transport, shared, parts)
+        super().__init__(pool, lanes, settler, transport, shared)
         [worker] = self._workers
         assert isinstance(worker, HeldWorker)
         self._serial = SerialWorker(worker, self.fetcher, pool.buffer, settler, shared.outage)
-        settler.give_back_waiting = self.give_back_waiting
 
     @property
     def fetches(self) -> BrokerService:

@@ -20,8 +20,8 @@ from goworkers_py import Message, TimeLimitExceeded
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.settling.serial_settler import SerialSettler
+from goworkers_py.runtime.settling.settlement import Settlement
 
 
 @contextmanager
@@ -73,20 +73,20 @@ def test_a_job_that_has_ended_is_settled_and_those_behind_go_back_while_the_next
 def test_no_job_overtakes_those_that_go_back_however_long_that_takes(
     redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    going_back, ran, give_back = threading.Event(), list[int](), Manager._give_back
+    going_back, ran, give_back = threading.Event(), list[int](), Settlement.give_back
 
-    def slowly(manager: Manager, deliveries: Sequence[Delivery]) -> None:
+    def slowly(settlement: Settlement, deliveries: Sequence[Delivery]) -> None:
         if deliveries:
             going_back.set()
             time.sleep(0.3)
-        give_back(manager, deliveries)
+        give_back(settlement, deliveries)
 
     def run(message: Message) -> None:
         if message.args[0] == 0:
             assert going_back.wait(20)
         ran.append(message.args[0])
 
-    monkeypatch.setattr(Manager, "_give_back", slowly)
+    monkeypatch.setattr(Settlement, "give_back", slowly)
     with serial_app(redis_url, prefetch=4) as app:
         app.registry.handle("q", run)
         app.enqueue_bulk("q", "J", [[number] for number in range(12)])

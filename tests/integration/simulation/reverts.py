@@ -231,11 +231,11 @@ REVERTS = [
             last, results""",
             ),
             Edit(
-                "runtime/settling/settler.py",
+                "runtime/settling/settlement.py",
                 """\
-        except Exception as error:  # a delivery that cannot be written, say
-            self._after_fault(self._sent.finished, error)
-            return
+        except Exception as error:  # of our own code: a delivery that cannot be written, say
+            self._is_tried_again(Unwritable(f"{error_class(error)}: {error_text(error)}"))
+            return False
 """,
                 "",
             ),
