@@ -21,7 +21,7 @@ from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.effect import WEIGHT, Push, PushJobs, StoreValue
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
-from goworkers_py.core.outcome import DISCARD, DONE, KEEP, LOST, REQUEUE, Dead, Done, Outcome, Retry
+from goworkers_py.core.outcome import DISCARD, DONE, LOST, REQUEUE, UNACKNOWLEDGED, Dead, Done, Outcome, Retry
 from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.limits.effects import LeaveSlot
 from goworkers_py.features.limits.limit import Slot
@@ -183,7 +183,7 @@ def test_a_delivery_that_is_not_acknowledged_stays_where_it_is(
     settling: Settling, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
     kept, done = settling.fetched(job("K", jid="abc"), job("D"))
-    settling.settlement.put(kept, KEEP)
+    settling.settlement.put(kept, UNACKNOWLEDGED)
     settling.settlement.put(done, DONE)
     assert eventually(lambda: len(settling.unsettled) == 1)
     assert redis.lrange(LIST, 0, -1) == [kept.payload]
@@ -195,8 +195,8 @@ def test_a_list_of_jobs_that_stay_is_searched_from_its_newest_on(settling: Settl
     """Of equal payloads it is seen which one was found. With 100,000 that stay, each search from the oldest on steps
     over all of them."""
     first, second, third = settling.fetched(job("A"), job("X"), job("A"))
-    settling.settlement.put(first, KEEP)
-    settling.settlement.put(second, KEEP)
+    settling.settlement.put(first, UNACKNOWLEDGED)
+    settling.settlement.put(second, UNACKNOWLEDGED)
     settling.settlement.put(third, DONE)
     assert eventually(lambda: len(settling.unsettled) == 2)
     assert redis.lrange(LIST, 0, -1) == [job("X"), job("A")]

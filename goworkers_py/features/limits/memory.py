@@ -19,10 +19,10 @@ from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
 from goworkers_py.features.limits.limit import (
     Begins,
     DueSlots,
+    GivenAway,
     LimitEntry,
     LimitSettings,
     Looked,
-    Lost,
     Rate,
     Slot,
     SlotClaim,
@@ -278,7 +278,7 @@ class MemoryLimits(Limits):
         with self._state.lock:
             self._table.declare(limits)
 
-    def begin(self, wish: SlotWish) -> Begins | Waits | Lost | Undeclared:
+    def begin(self, wish: SlotWish) -> Begins | Waits | GivenAway | Undeclared:
         delivery, state = wish.delivery, self._state
         with state.lock:
             full = self._table.begin(wish.slots, wish.jid, delivery.identity, delivery.queue, waits=True)
@@ -287,7 +287,7 @@ class MemoryLimits(Limits):
             if isinstance(full, Undeclared):
                 return full
             if not state.take_from_progress(delivery.identity, delivery.queue, delivery.receipt):
-                return Lost()
+                return GivenAway()
             state.park(full.line, delivery.queue, wish.parked)
             self._endings.apply(wish.effects)
             self._table.let_go(full)

@@ -22,7 +22,20 @@ from goworkers_py.core.delivery import ENDED, Delivery
 from goworkers_py.core.effect import Effect, PostJobs, PushJobs
 from goworkers_py.core.errors import BrokenOff, BrokerError, BrokerRefused, Fenced, is_no_answer
 from goworkers_py.core.levels import bare_list_of
-from goworkers_py.core.outcome import DONE, KEEP, REQUEUE, Dead, Done, Keep, Outcome, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import (
+    DONE,
+    LOST,
+    NOT_SETTLED,
+    REQUEUE,
+    Dead,
+    Done,
+    Lost,
+    Outcome,
+    Requeue,
+    Reschedule,
+    Retry,
+    Unacknowledged,
+)
 from goworkers_py.features.in_process import InProcess
 from goworkers_py.policy.consequences import buried, moved
 from goworkers_py.runtime.pool import Pool
@@ -45,6 +58,7 @@ HURRIED_PAUSE_S = 0.2
 
 # Wakes the thread that waits for an ended delivery. It is dropped, because its delivery is never unsettled.
 _NOTHING: Finished = (Delivery(b"", "", ""), DONE)
+_NOT_SETTLED = frozenset[type[Outcome]](NOT_SETTLED)
 
 
 class Settlement:
@@ -94,30 +108,22 @@ class Settlement:
 
     def put(self, delivery: Delivery, outcome: Outcome) -> None:
         """Of two outcomes for the same delivery the first one counts."""
-        if type(outcome) is Keep:
-            self._leave(delivery, outcome)
-        else:
-            # First `_outcomes`, then `stage`: if an exception strikes the worker's thread in between, the worker puts a
-            # second outcome, which does not count. In the other order the delivery would get no outcome.
-            self._outcomes.put((delivery, outcome))
-            delivery.stage = ENDED
-
-    def _leave(self, delivery: Delivery, outcome: Keep) -> None:
-        job = describe_job(delivery.payload, delivery.queue)
-        if outcome.moved:
-            self._outcomes.put((delivery, outcome))
-            delivery.stage = ENDED
-        elif outcome.lost:
-            log.warning("lost lease: interrupted here after it was recovered elsewhere; it may run twice: %s", job)
-            self.forget(delivery)
-            delivery.stage = ENDED
-        else:
+        if type(outcome) is Unacknowledged:
             self._unsettled.keep(delivery)
+            job = describe_job(delivery.payload, delivery.queue)
             log.warning("not acknowledged, stays in progress until this process stops: %s", job)
+            return
+        if type(outcome) is Lost:
+            job = describe_job(delivery.payload, delivery.queue)
+            log.warning("lost lease: interrupted here after it was recovered elsewhere; it may run twice: %s", job)
+        # First `_outcomes`, then `stage`: if an exception strikes the worker's thread in between, the worker puts a
+        # second outcome, which does not count. In the other order the delivery would get no outcome.
+        self._outcomes.put((delivery, outcome))
+        delivery.stage = ENDED
 
     def forget(self, delivery: Delivery) -> None:
-        """The delivery was recovered or given back: it is not settled here."""
-        self._outcomes.put((delivery, KEEP))
+        """The delivery was recovered or given back before it began: it is not settled here."""
+        self._outcomes.put((delivery, LOST))
 
     def give_back(self, deliveries: Sequence[Delivery]) -> None:
         """The newest first, each to the front of its queue: so the oldest is the next to run again."""
@@ -187,14 +193,12 @@ class Settlement:
         if self._refused or not batch.keys() <= unsettled.keys():
             fresh = [pair for pair in batch.items() if pair[0] in unsettled and pair[0] not in self._refused]
             batch = dict(fresh)
-        if Keep in set(map(type, batch.values())):
-            kept = [(delivery, outcome) for delivery, outcome in batch.items() if isinstance(outcome, Keep)]
-            for delivery, keep in kept:
+        if not _NOT_SETTLED.isdisjoint(map(type, batch.values())):
+            for delivery, outcome in [pair for pair in batch.items() if isinstance(pair[1], NOT_SETTLED)]:
                 del batch[delivery]
-                if keep.moved:
-                    self._unsettled.remove([delivery])
-                else:
-                    self._lost(delivery)
+                self._unsettled.remove([delivery])
+                if type(outcome) is Lost:
+                    self._counters.add("lost_leases")
         return batch
 
     def _add_refused(self) -> None:
@@ -203,11 +207,6 @@ class Settlement:
         again = again[: _fitting(again)]
         self._batch.update(again)
         self._refused = dict(list(self._refused.items())[len(again) :])
-
-    def _lost(self, delivery: Delivery) -> None:
-        """Counts a delivery that `forget` was called for as a lost lease."""
-        self._unsettled.remove([delivery])
-        self._counters.add("lost_leases")
 
     def settle(self, stopping: machine.Event) -> bool:
         """Tries the batch once. False when it failed, after a pause: its deliveries are to be tried again."""

@@ -243,8 +243,8 @@ REVERTS = [
         (
             Edit(
                 "brokers/redis/queues/transport.py",
-                "flaws = {} if any(type(outcome) is Keep for _, outcome in batch.finished) else self._flaws(batch)",
-                "flaws = dict[Delivery, Unwritable]()",
+                "self._flaws(batch)\n            if not",
+                "dict[Delivery, Unwritable]()\n            if not",
             ),
         ),
     ),
