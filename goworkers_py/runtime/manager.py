@@ -17,6 +17,7 @@ from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.policy.priorities import priorities_of
 from goworkers_py.runtime.fetching.fetcher import Fetcher
+from goworkers_py.runtime.fetching.hand_over import Hand
 from goworkers_py.runtime.fetching.pool_fetcher import PoolFetcher
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.pool import Pool
@@ -36,7 +37,7 @@ SHORT_S = 0.05
 
 
 class Manager:
-    worker_of: type[Worker] = Worker
+    hand_of: type[Hand] = Hand  # of its workers
     resizable = True  # whether the number of threads can change
 
     def __init__(
@@ -54,7 +55,7 @@ class Manager:
         self.queues = pool.queues
         self.lanes = {lane.queue: lane for lane in lanes}
         make_fetcher = Fetcher if len(lanes) == 1 and not transport.leaves_waits else PoolFetcher
-        self.fetcher = make_fetcher(transport, pool, shared, self._give_back)
+        self.fetcher = make_fetcher(transport, pool, shared, settler.give_back)
         self._pool = pool
         self._shared = shared
         self._settler = settler
@@ -69,7 +70,8 @@ class Manager:
 
     def _make_worker(self) -> Worker:
         name = f"worker:{self._pool.label}:{next(self._numbers)}"
-        return self.worker_of(name, self._pool.buffer, self.lanes, self._settlement, self._shared)
+        buffer = self._pool.buffer
+        return Worker(name, self.hand_of(buffer), buffer, self.lanes, self._settlement, self._shared)
 
     @property
     def fetches(self) -> BrokerService:
@@ -134,7 +136,7 @@ class Manager:
         """Running jobs go on; none is fetched or begun until the queue is resumed. From any thread."""
         if paused:
             self.fetcher.pause(queue)
-            self._give_back(self._pool.buffer.take_back([queue]))
+            self._settler.give_back(self._pool.buffer.take_back([queue]))
         else:
             self.fetcher.resume(queue)
 
@@ -156,10 +158,7 @@ class Manager:
 
     def give_back_waiting(self) -> None:
         """Gives back the deliveries that no worker has taken yet. From any thread."""
-        self._give_back(self._pool.buffer.take_back())
-
-    def _give_back(self, deliveries: Sequence[Delivery]) -> None:
-        self._settlement.give_back(deliveries)
+        self._settler.give_back(self._pool.buffer.take_back())
 
     def stop_workers(self) -> None:
         self._pool.buffer.stop_workers(len(self._workers))
@@ -173,7 +172,7 @@ class Manager:
         ends such a delivery after all, the settler drops its outcome."""
         staged = [(delivery, delivery.stage) for delivery in self._pool.unsettled.snapshot()]
         unfinished = [(delivery, stage) for delivery, stage in staged if stage is not Stage.ENDED]
-        self._give_back([delivery for delivery, _ in unfinished])
+        self._settler.give_back([delivery for delivery, _ in unfinished])
         return unfinished
 
     def stop_settling(self, deadline: Deadline) -> Sequence[Delivery]:

@@ -38,6 +38,7 @@ from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy, name_of
 from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.runtime.fetching import fetcher
+from goworkers_py.runtime.fetching.hand_over import Hand
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.running.guard import Guard
@@ -74,7 +75,7 @@ class Working:
         self.settler = Settler(self.settlement, pool, common)
         guard = Guard(chain, net(), Needs(), self.quarantine, special_runs())
         lanes = {"q": Lane("q", guard, RunStats(), Home("test"))}
-        self.worker = Worker("worker:q:1", self.buffer, lanes, self.settlement, common)
+        self.worker = Worker("worker:q:1", Hand(self.buffer), self.buffer, lanes, self.settlement, common)
         self.worker.pause_after_fault_s = 0.01
 
     def beat(self) -> None:

@@ -26,12 +26,17 @@ log = logging.getLogger(__name__)
 class Worker(Service):
     """Owns the delivery in its hand. The other parts are safe to share."""
 
-    hand_of: type[Hand] = Hand
-
     def __init__(
-        self, name: str, buffer: Buffer, lanes: Mapping[str, Lane], settlement: Settlement, shared: Shared
+        self,
+        name: str,
+        hand: Hand,
+        buffer: Buffer,
+        lanes: Mapping[str, Lane],
+        settlement: Settlement,
+        shared: Shared,
     ) -> None:
         super().__init__(name)
+        self._hand = hand
         self._buffer = buffer
         self._lanes = lanes  # by queue
         self._settlement = settlement
@@ -39,7 +44,6 @@ class Worker(Service):
         self._quarantine = shared.quarantine
         self._wall = shared.clock.wall
         self._forks = FORKS.count
-        self._hand = self.hand_of(buffer)
         self._retired = False  # set by the watchdog's thread in `retire`
 
     def run(self) -> None:

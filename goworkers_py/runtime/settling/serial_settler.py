@@ -7,9 +7,10 @@ settles what other threads give back, and tries again what the broker has refuse
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from goworkers_py.core import machine
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.service import Service
 from goworkers_py.runtime.settling.settlement import Settlement
@@ -29,6 +30,12 @@ class SerialSettler(Service):
         # settlement without it too: at `has_ended` and `is_idle`.
         self._turn = machine.Lock()
         self._watching = machine.Event()  # set while there may be something for this thread to do
+
+    def give_back(self, deliveries: Sequence[Delivery]) -> None:
+        """From any thread."""
+        self.settlement.give_back(deliveries)
+        if deliveries:
+            self.wake()  # a job may run for long in the thread that settles
 
     # --- in the thread that runs the jobs
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from goworkers_py.core import machine
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.service import Service
 from goworkers_py.runtime.settling.settlement import Settlement
@@ -24,6 +27,10 @@ class Settler(Service):
         self._prefetch = pool.prefetch
         self._buffer = pool.buffer
         self._outage = shared.outage
+
+    def give_back(self, deliveries: Sequence[Delivery]) -> None:
+        """From any thread."""
+        self.settlement.give_back(deliveries)
 
     def run(self) -> None:
         settlement = self.settlement
