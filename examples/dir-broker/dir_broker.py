@@ -30,7 +30,7 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.errors import BrokerFull, BrokerRefused, BrokerUnavailable, ConfigError, UnreadablePayload
-from goworkers_py.core.outcome import Dead, Keep, Outcome, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import NOT_SETTLED, Dead, Outcome, Requeue, Reschedule, Retry
 from goworkers_py.policy.priorities import Ask
 from goworkers_py.wire import payload as wire
 
@@ -206,8 +206,8 @@ class DirTransport(Transport):
         return set()
 
     def settle(self, batch: SettlementBatch) -> list[Settled]:
-        if any(isinstance(outcome, Keep) for _, outcome in batch.finished):
-            raise ValueError("a delivery that is kept is not settled")
+        if any(isinstance(outcome, NOT_SETTLED) for _, outcome in batch.finished):
+            raise ValueError("no broker settles an outcome of NOT_SETTLED")
         return self._folder.step(lambda: self._settle(batch))
 
     def _settle(self, batch: SettlementBatch) -> list[Settled]:

@@ -18,8 +18,9 @@ from goworkers_py.core.values import dataclass
 ID_LIFE_S = 86_400
 # The records of jobs that go on, and of what they are bound to, live for so long at least.
 KEPT_S = 90 * 86_400
-# The sizes of effects bound a batch of settlements, see `runtime.settling.settler`. A push with ties weighs as much as
-# so many bytes: it is up to 60 words of the one command, of which Redis takes 1,048,576, and up to 0.1 ms of its time.
+# The sizes of effects bound a batch of settlements, see `runtime.settling.settlement`. A push with ties weighs as much
+# as so many bytes: it is up to 60 words of the one command, of which Redis takes 1,048,576, and up to 0.1 ms of its
+# time.
 WEIGHT = 1_000
 
 

@@ -99,16 +99,24 @@ class Cancelled(_WithEffects):
 
 
 @dataclass(frozen=True, slots=True)
-class Keep(_WithEffects):
-    """The job stays where it is. A middleware did not acknowledge it: it is in progress until this process stops. Or it
-    is `lost`: it was given to another process, and is not settled here. Or it has
-    `moved` into a line, and is settled."""
-
-    lost: bool = False
-    moved: bool = False
+class Unacknowledged(_WithEffects):
+    """A middleware did not acknowledge the job: it stays in progress until this process stops."""
 
 
-Outcome = Done | Retry | Dead | Discard | Requeue | Reschedule | Park | Joined | Expired | Cancelled | Keep
+@dataclass(frozen=True, slots=True)
+class Lost(_WithEffects):
+    """The job was given to another process, which settles it: a lost lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved(_WithEffects):
+    """The job waits in a line already: the broker has settled it in the step in which it was asked for a place."""
+
+
+Outcome = (
+    Done | Retry | Dead | Discard | Requeue | Reschedule | Park | Joined | Expired | Cancelled | Unacknowledged | Lost
+    | Moved
+)  # fmt: skip
 
 DONE = Done()
 DISCARD = Discard()
@@ -116,9 +124,10 @@ REQUEUE = Requeue()
 REQUEUE_LAST = Requeue(last=True)
 EXPIRED = Expired()
 CANCELLED = Cancelled()
-KEEP = Keep()
-LOST = Keep(lost=True)
-MOVED = Keep(moved=True)
+UNACKNOWLEDGED = Unacknowledged()
+LOST = Lost()
+MOVED = Moved()
 
 FAILED = (Retry, Dead, Discard)
 UNCOUNTED = (Requeue, Reschedule, Park, Joined, Expired, Cancelled)  # neither processed nor failed
+NOT_SETTLED = (Unacknowledged, Lost, Moved)  # no broker gets them

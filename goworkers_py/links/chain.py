@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import Protocol, runtime_checkable
 
-from goworkers_py.core.outcome import DONE, KEEP, Keep, Outcome
+from goworkers_py.core.outcome import DONE, UNACKNOWLEDGED, Lost, Outcome, Unacknowledged
 from goworkers_py.core.values import dataclass
 from goworkers_py.wire.message import Message
 
@@ -72,15 +72,17 @@ def adapt(link: Middleware) -> Wrap:
             def call_next() -> bool:
                 nonlocal outcome
                 outcome = inner(message)
-                return type(outcome) is not Keep
+                return type(outcome) is not Unacknowledged and type(outcome) is not Lost
 
             acknowledged = link.call(message.queue, message, call_next)
+            if type(outcome) is Lost:
+                return outcome  # another process has the job, whatever the link says
             if acknowledged is None and outcome is not None:
                 return outcome  # `call` forgot to return the result of `call_next`
             if not acknowledged:
-                return KEEP
+                return UNACKNOWLEDGED
             # A link may acknowledge a job that an inner link did not, and a job for which it did not call `call_next`.
-            return DONE if outcome is None or type(outcome) is Keep else outcome
+            return DONE if outcome is None or type(outcome) is Unacknowledged else outcome
 
         return run
 

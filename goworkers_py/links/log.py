@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from goworkers_py.core import machine
-from goworkers_py.core.outcome import Cancelled, Done, Keep, Outcome, Requeue, Reschedule
+from goworkers_py.core.outcome import Cancelled, Done, Lost, Outcome, Requeue, Reschedule, Unacknowledged
 from goworkers_py.links.chain import Run, Wrap
 from goworkers_py.observe.job_log_levels import job_levels
 from goworkers_py.policy.registry import Registry
@@ -18,7 +18,8 @@ log = logging.getLogger("goworkers_py.job")
 
 _ENDS: dict[type[Outcome], str] = {
     Done: "done",
-    Keep: "ended unacknowledged",
+    Unacknowledged: "ended unacknowledged",
+    Lost: "ended with a lost lease",
     Reschedule: "ended to run again",
     Requeue: "ended to go on later",
     Cancelled: "ended as cancelled",

@@ -10,7 +10,7 @@ from typing import Any
 
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentsDoNotFit, DiscardJob, JobCancelled, RetryJob, UnknownJob
-from goworkers_py.core.outcome import CANCELLED, KEEP, Dead, Discard, Done, Outcome, Retry
+from goworkers_py.core.outcome import CANCELLED, LOST, Dead, Discard, Done, Outcome, Retry
 from goworkers_py.core.values import dataclass
 from goworkers_py.links.chain import Run
 from goworkers_py.links.handlers import Handlers
@@ -62,7 +62,7 @@ class RetryLink:
             ours = isinstance(error, JobCancelled | asyncio.CancelledError)
             reason = GIVEN_AWAY if message.cancel.lost else "cancelled while it ran"
             log.info(reason, exc_info=None if ours else (type(error), error, own_traceback(error)))
-            return KEEP if message.cancel.lost else CANCELLED
+            return LOST if message.cancel.lost else CANCELLED
         message.failure = error_class(error), error_text(error)
         now = self.wall()
         options = self.registry.options_for(message)

@@ -16,12 +16,13 @@ from goworkers_py.core.outcome import (
     Discard,
     Done,
     Expired,
-    Keep,
+    Lost,
     Outcome,
     Park,
     Requeue,
     Reschedule,
     Retry,
+    Unacknowledged,
 )
 from goworkers_py.core.strikes import lock_outside_runs
 from goworkers_py.observe.executions import BOUNDS_S as SIDEKIQS_BOUNDS_S
@@ -51,8 +52,9 @@ Row = list[float]
 Rows = dict[str, Row]
 
 _POSITION: dict[type[Outcome], int] = {
-    kind: position for position, kind in enumerate((Done, Retry, Dead, Discard, Requeue, Keep, Cancelled, Expired))
-} | dict.fromkeys((Reschedule, Park), RESULTS.index("requeued"))
+    kind: position
+    for position, kind in enumerate((Done, Retry, Dead, Discard, Requeue, Unacknowledged, Cancelled, Expired))
+} | {Reschedule: RESULTS.index("requeued"), Park: RESULTS.index("requeued"), Lost: RESULTS.index("unacknowledged")}
 
 
 # Where every microsecond counts, the jobs are short, and their run times are in the first bucket: no search.

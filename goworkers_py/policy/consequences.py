@@ -14,7 +14,18 @@ from typing import Any
 
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.job_state import StateWord
-from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Joined, Keep, Outcome, Reschedule, Retry
+from goworkers_py.core.outcome import (
+    NOT_SETTLED,
+    Cancelled,
+    Dead,
+    Discard,
+    Done,
+    Expired,
+    Joined,
+    Outcome,
+    Reschedule,
+    Retry,
+)
 from goworkers_py.core.values import NamedTuple
 from goworkers_py.features import FEATURES
 from goworkers_py.features.parts import Follow, Moves
@@ -42,7 +53,7 @@ class JobMove(NamedTuple):
 def consequences(fields: Mapping[str, Any], outcome: Outcome, now: float) -> tuple[Effect, ...]:
     """The effects of a run that ends so."""
     jid = payload.jid_of(fields)
-    if not jid or isinstance(outcome, Keep):
+    if not jid or isinstance(outcome, NOT_SETTLED):
         return ()
     if isinstance(outcome, Dead):
         fields = payload.read(outcome.payload)  # it has the error

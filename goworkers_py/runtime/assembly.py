@@ -56,6 +56,7 @@ from goworkers_py.runtime.scheduling.relay import Relay
 from goworkers_py.runtime.scheduling.scheduler import Scheduler
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.services import Services
+from goworkers_py.runtime.settling.settlement import Settlement
 from goworkers_py.runtime.settling.settler import Settler
 from goworkers_py.runtime.shared import Shared
 from goworkers_py.wire.message import Message, Timestamps
@@ -152,7 +153,6 @@ class _Assembly:
     def _manager(self, pool: Pool) -> Manager:
         transport, shared = self._broker.transport, self._shared
         on_later, on_posted = self._hints.scheduled, self._relay.wake
-        settled = [part.settled for part in self._parts if type(part).settled is not InProcess.settled]
         plan = self._plan
         if (fence := self._broker.fence) is not None:
             plan = replace(plan, term=Term(fence, self._broker))
@@ -161,13 +161,13 @@ class _Assembly:
         if (marked_runs := self._marked_runs()) is not None:
             for lane in lanes:
                 lane.guard.run_suspect = marked_runs.run
-        of_settler = (transport, pool, shared, on_later, on_posted, settled)
+        settlement = Settlement(transport, pool, shared, on_later, on_posted, self._parts)
         if pool.serial:
             from goworkers_py.runtime.serial_manager import SerialManager
             from goworkers_py.runtime.settling.serial_settler import SerialSettler
 
-            return SerialManager(pool, lanes, SerialSettler(*of_settler), transport, shared, self._parts)
-        return Manager(pool, lanes, Settler(*of_settler), transport, shared, self._parts)
+            return SerialManager(pool, lanes, SerialSettler(settlement, pool, shared), transport, shared)
+        return Manager(pool, lanes, Settler(settlement, pool, shared), transport, shared)
 
     def _marked_runs(self) -> MarkedRuns | None:
         if (marks := self._broker.death_marks) is None:

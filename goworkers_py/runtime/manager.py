@@ -9,22 +9,26 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from goworkers_py.brokers.contracts.transport import Transport
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
-from goworkers_py.core.outcome import REQUEUE, Outcome, Requeue
-from goworkers_py.features.in_process import InProcess
 from goworkers_py.policy.priorities import priorities_of
 from goworkers_py.runtime.fetching.fetcher import Fetcher
+from goworkers_py.runtime.fetching.hand_over import Hand
 from goworkers_py.runtime.fetching.pool_fetcher import PoolFetcher
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.running.worker import Worker
 from goworkers_py.runtime.service import BrokerService
-from goworkers_py.runtime.settling.settler import LARGEST_BATCH, Settler
+from goworkers_py.runtime.settling.settlement import LARGEST_BATCH
+from goworkers_py.runtime.settling.settler import Settler
 from goworkers_py.runtime.shared import Shared
+
+if TYPE_CHECKING:
+    from goworkers_py.runtime.settling.serial_settler import SerialSettler
 
 log = logging.getLogger(__name__)
 
@@ -33,19 +37,17 @@ SHORT_S = 0.05
 
 
 class Manager:
-    worker_of: type[Worker] = Worker
+    hand_of: type[Hand] = Hand  # of its workers
     resizable = True  # whether the number of threads can change
 
     def __init__(
         self,
         pool: Pool,
         lanes: Sequence[Lane],
-        settler: Settler,
+        settler: Settler | SerialSettler,
         transport: Transport,
         shared: Shared,
-        parts: Sequence[InProcess] = (),
     ) -> None:
-        """`parts` are those of the features in this process."""
         self.name = pool.name
         self.title = pool.title
         self.concurrency = pool.concurrency
@@ -53,11 +55,11 @@ class Manager:
         self.queues = pool.queues
         self.lanes = {lane.queue: lane for lane in lanes}
         make_fetcher = Fetcher if len(lanes) == 1 and not transport.leaves_waits else PoolFetcher
-        self.fetcher = make_fetcher(transport, pool, shared, self._give_back)
+        self.fetcher = make_fetcher(transport, pool, shared, settler.give_back)
         self._pool = pool
         self._shared = shared
-        self._parts = parts
         self._settler = settler
+        self._settlement = settler.settlement
         self._numbers = itertools.count(1)
         self._started = False
         # STOPs for workers beyond `concurrency` that none has taken yet, and the size that the fetcher was told. Used
@@ -68,7 +70,8 @@ class Manager:
 
     def _make_worker(self) -> Worker:
         name = f"worker:{self._pool.label}:{next(self._numbers)}"
-        return self.worker_of(name, self._pool.buffer, self.lanes, self._settler, self._shared)
+        buffer = self._pool.buffer
+        return Worker(name, self.hand_of(buffer), buffer, self.lanes, self._settlement, self._shared)
 
     @property
     def fetches(self) -> BrokerService:
@@ -133,7 +136,7 @@ class Manager:
         """Running jobs go on; none is fetched or begun until the queue is resumed. From any thread."""
         if paused:
             self.fetcher.pause(queue)
-            self._give_back(self._pool.buffer.take_back([queue]))
+            self._settler.give_back(self._pool.buffer.take_back([queue]))
         else:
             self.fetcher.resume(queue)
 
@@ -155,12 +158,7 @@ class Manager:
 
     def give_back_waiting(self) -> None:
         """Gives back the deliveries that no worker has taken yet. From any thread."""
-        self._give_back(self._pool.buffer.take_back())
-
-    def _give_back(self, deliveries: Sequence[Delivery]) -> None:
-        """The newest first, each to the front of its queue: so the oldest is the next to run again."""
-        for delivery in reversed(deliveries):
-            self._settler.put(delivery, requeued(delivery, self._parts))
+        self._settler.give_back(self._pool.buffer.take_back())
 
     def stop_workers(self) -> None:
         self._pool.buffer.stop_workers(len(self._workers))
@@ -174,7 +172,7 @@ class Manager:
         ends such a delivery after all, the settler drops its outcome."""
         staged = [(delivery, delivery.stage) for delivery in self._pool.unsettled.snapshot()]
         unfinished = [(delivery, stage) for delivery, stage in staged if stage is not Stage.ENDED]
-        self._give_back([delivery for delivery, _ in unfinished])
+        self._settler.give_back([delivery for delivery, _ in unfinished])
         return unfinished
 
     def stop_settling(self, deadline: Deadline) -> Sequence[Delivery]:
@@ -184,7 +182,8 @@ class Manager:
         return self._pool.unsettled.snapshot()
 
     def give_up_settling(self) -> None:
-        self._settler.give_up()
+        self._settlement.give_up()
+        self._settler.wake()
 
     def begun_at_most(self, queue: str) -> int:
         """How many of the oldest jobs in progress of the queue may have been begun: the running ones, and those that
@@ -223,9 +222,3 @@ class Manager:
     def ended(self) -> int:
         """How many runs have ended."""
         return sum(lane.run_stats.ended for lane in self.lanes.values())
-
-
-def requeued(delivery: Delivery, parts: Iterable[InProcess]) -> Outcome:
-    """The outcome of a delivery that is given back: its run did not begin, or did not end in time."""
-    effects = tuple([effect for part in parts for effect in part.given_back(delivery)])
-    return Requeue(effects=effects) if effects else REQUEUE

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 
 from goworkers_py.brokers.contracts.transport import Transport
 from goworkers_py.core.clock import Deadline
-from goworkers_py.core.delivery import Delivery
-from goworkers_py.features.in_process import InProcess
+from goworkers_py.runtime.fetching.hand_over import SerialHand
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.pool import Pool
-from goworkers_py.runtime.running.serial_worker import HeldWorker, SerialWorker
+from goworkers_py.runtime.running.serial_worker import SerialWorker
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.settling.serial_settler import SerialSettler
 from goworkers_py.runtime.shared import Shared
@@ -21,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class SerialManager(Manager):
-    worker_of = HeldWorker
+    hand_of = SerialHand
     resizable = False
 
     def __init__(
@@ -31,13 +30,10 @@ class SerialManager(Manager):
         settler: SerialSettler,
         transport: Transport,
         shared: Shared,
-        parts: Sequence[InProcess] = (),
     ) -> None:
-        super().__init__(pool, lanes, settler, transport, shared, parts)
+        super().__init__(pool, lanes, settler, transport, shared)
         [worker] = self._workers
-        assert isinstance(worker, HeldWorker)
         self._serial = SerialWorker(worker, self.fetcher, pool.buffer, settler, shared.outage)
-        settler.give_back_waiting = self.give_back_waiting
 
     @property
     def fetches(self) -> BrokerService:
@@ -65,11 +61,6 @@ class SerialManager(Manager):
 
     def give_back_unstarted(self, deadline: Deadline) -> None:
         self.give_back_waiting()
-
-    def _give_back(self, deliveries: Sequence[Delivery]) -> None:
-        super()._give_back(deliveries)
-        if deliveries:
-            self._settler.wake()  # a job may run for long in the thread that settles
 
     def stop_workers(self) -> None:
         """Its thread ends after the job that it runs."""

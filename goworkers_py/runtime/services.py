@@ -25,7 +25,8 @@ class Services:
     of_features: Sequence[BrokerService] = ()
 
     def __iter__(self) -> Iterator[Service]:
-        """In the order in which they start and stop. Without the heartbeat, which starts before them."""
+        """In the order in which they start. They are told to stop in it too, but for the relay, which goes on until the
+        settlers have ended. Without the heartbeat, which starts before them and ends behind them."""
         return iter(
             (
                 self.recoverer,

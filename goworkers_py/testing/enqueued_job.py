@@ -76,7 +76,7 @@ class JobRun:
     """One run: `[run.outcome for run in workers.testing.run_all()] == ["done"]`."""
 
     job: EnqueuedJob | None  # None for a payload that is no job
-    outcome: str  # done, retry, dead, discard, requeue, reschedule, park, keep
+    outcome: str  # done, retry, dead, discard, requeue, reschedule, park, moved, unacknowledged
     error: BaseException | None = None  # that the job raised
 
 

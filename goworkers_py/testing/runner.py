@@ -19,7 +19,7 @@ from goworkers_py.config.options import PoolConfig
 from goworkers_py.core.delivery import BEGUN, ENDED, Delivery
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
-from goworkers_py.core.outcome import REQUEUE, Keep, Outcome
+from goworkers_py.core.outcome import NOT_SETTLED, REQUEUE, Outcome
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.links.perform import close_own_loop
 from goworkers_py.links.time_limit import Watched
@@ -148,7 +148,7 @@ class SandboxRunner:
         return outcome
 
     def settle(self, delivery: Delivery, outcome: Outcome) -> JobRun:
-        if type(outcome) is not Keep:
+        if not isinstance(outcome, NOT_SETTLED):
             [settled] = self._broker.transport.settle(SettlementBatch("testing", next(_numbers), [(delivery, outcome)]))
             if isinstance(settled, str):
                 raise BrokerRefused(settled)

@@ -13,7 +13,18 @@ from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Admin, Place
 from goworkers_py.brokers.contracts.store import Forward, Store
 from goworkers_py.core.effect import Effect, PostJobs, PushJobs, StoreValue
-from goworkers_py.core.outcome import CANCELLED, EXPIRED, KEEP, Dead, Discard, Done, Park, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import (
+    CANCELLED,
+    EXPIRED,
+    UNACKNOWLEDGED,
+    Dead,
+    Discard,
+    Done,
+    Park,
+    Requeue,
+    Reschedule,
+    Retry,
+)
 
 LATER = 4_000_000_000.5  # in 2096
 
@@ -286,7 +297,7 @@ def test_a_line_has_a_name() -> None:
         Park("")
 
 
-def test_a_delivery_that_was_kept_is_not_applied(me: Process, store: Store) -> None:
+def test_a_delivery_that_was_not_acknowledged_is_not_applied(me: Process, store: Store) -> None:
     me.publish(job(1))
-    with pytest.raises(ValueError, match="kept"):
-        store.apply(me.batch((me.consume(1)[0], KEEP)))
+    with pytest.raises(ValueError, match="NOT_SETTLED"):
+        store.apply(me.batch((me.consume(1)[0], UNACKNOWLEDGED)))

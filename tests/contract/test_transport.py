@@ -24,9 +24,11 @@ from goworkers_py.core.outcome import (
     DISCARD,
     DONE,
     EXPIRED,
-    KEEP,
+    LOST,
+    MOVED,
     REQUEUE,
     REQUEUE_LAST,
+    UNACKNOWLEDGED,
     Dead,
     Outcome,
     Reschedule,
@@ -558,11 +560,12 @@ def test_settling_one_of_equal_jobs_leaves_the_others_in_progress(me: Process, a
     assert len([*admin.in_progress()]) == 1
 
 
-def test_settling_a_kept_delivery_raises(me: Process) -> None:
+@pytest.mark.parametrize("outcome", [UNACKNOWLEDGED, LOST, MOVED])
+def test_to_settle_with_an_outcome_that_settles_nothing_raises(outcome: Outcome, me: Process) -> None:
     me.publish(job(1), job(2))
     one, two = me.consume(2)
     with pytest.raises(ValueError):  # noqa: PT011  # the contract asks for no text
-        me.settle((one, DONE), (two, KEEP))
+        me.settle((one, DONE), (two, outcome))
     assert me.settle((one, DONE), (two, DONE)) == [True, True]
 
 

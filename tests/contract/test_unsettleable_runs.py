@@ -20,7 +20,7 @@ from goworkers_py.api.app import App
 from goworkers_py.brokers.rabbitmq import publisher
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.runtime.launcher import Launcher
-from goworkers_py.runtime.settling.settler import Settler
+from goworkers_py.runtime.settling.settlement import Settlement
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def test_a_job_that_cannot_be_settled_stops_neither_its_pool_nor_the_stop_and_co
     make_harness: Callable[[Path], Harness], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publisher, "REFUSED_FOR_S", 1.0)  # a queue that is just declared refuses too
-    monkeypatch.setattr(Settler, "refused_for_s", 0.2)
+    monkeypatch.setattr(Settlement, "refused_for_s", 0.2)
     harness, runs = make_harness(tmp_path), Counter[str]()
     try:
         with obstructed(getattr(harness, "options", {}).get("store", harness.address), "closed") as lift:

@@ -14,7 +14,7 @@ from link_calls import fails_with, message
 from waiting import eventually
 
 from goworkers_py.api.app import App
-from goworkers_py.core.outcome import CANCELLED, DONE, KEEP, Outcome, Reschedule, Retry
+from goworkers_py.core.outcome import CANCELLED, DONE, LOST, UNACKNOWLEDGED, Outcome, Reschedule, Retry
 from goworkers_py.links.chain import Links, Middleware, adapt, wrap_all
 from goworkers_py.links.log import log_runs
 from goworkers_py.links.stats import stats
@@ -59,12 +59,14 @@ def test_the_first_wrap_is_the_outermost() -> None:
     [
         (True, DONE, DONE),
         (True, RETRY, RETRY),
-        (False, DONE, KEEP),
-        (False, RETRY, KEEP),
-        (True, KEEP, DONE),
+        (False, DONE, UNACKNOWLEDGED),
+        (False, RETRY, UNACKNOWLEDGED),
+        (True, UNACKNOWLEDGED, DONE),
         (None, DONE, DONE),  # a forgotten return: what it was given
         (None, RETRY, RETRY),
-        (None, KEEP, KEEP),
+        (None, UNACKNOWLEDGED, UNACKNOWLEDGED),
+        (True, LOST, LOST),  # another process has the job
+        (False, LOST, LOST),
     ],
 )
 def test_a_link_decides_by_what_it_returns(returns: Any, inner: Outcome, outcome: Outcome) -> None:
@@ -75,7 +77,7 @@ def test_a_link_decides_by_what_it_returns(returns: Any, inner: Outcome, outcome
         return returns  # type: ignore[no-any-return]
 
     assert adapt(Link(call))(lambda message: inner)(message()) == outcome
-    assert told == [inner is not KEEP]
+    assert told == [inner not in (UNACKNOWLEDGED, LOST)]
 
 
 def test_a_link_that_acknowledges_without_running_the_job_ends_it() -> None:
@@ -83,7 +85,9 @@ def test_a_link_that_acknowledges_without_running_the_job_ends_it() -> None:
 
 
 def test_a_link_that_returns_nothing_without_running_the_job_leaves_it_unacknowledged() -> None:
-    assert adapt(Link(lambda queue, message, call_next: None))(fails_with(AssertionError()))(message()) is KEEP
+    assert (
+        adapt(Link(lambda queue, message, call_next: None))(fails_with(AssertionError()))(message()) is UNACKNOWLEDGED
+    )
 
 
 def test_prepended_links_go_before_those_prepended_earlier_and_appended_ones_behind() -> None:
@@ -100,8 +104,8 @@ def test_prepended_links_go_before_those_prepended_earlier_and_appended_ones_beh
 
 @pytest.mark.parametrize(
     ("outcome", "line"),
-    [(DONE, "done"), (KEEP, "ended unacknowledged"), (RETRY, "ended in failure"),
-     (Reschedule(NOW, b"{}"), "ended to run again"), (CANCELLED, "ended as cancelled")],
+    [(DONE, "done"), (UNACKNOWLEDGED, "ended unacknowledged"), (LOST, "ended with a lost lease"),
+     (RETRY, "ended in failure"), (Reschedule(NOW, b"{}"), "ended to run again"), (CANCELLED, "ended as cancelled")],
 )  # fmt: skip
 def test_a_run_is_logged_at_its_start_and_its_end(
     outcome: Outcome, line: str, caplog: pytest.LogCaptureFixture
@@ -122,7 +126,7 @@ def test_runs_are_not_logged_below_the_level(caplog: pytest.LogCaptureFixture) -
 def test_stats_count_each_outcome_and_measure_the_durations() -> None:
     tally, pace = RunStats(), AdaptivePrefetch(None, 1)
     link = stats(tally, pace)
-    for outcome in (DONE, DONE, RETRY, KEEP):
+    for outcome in (DONE, DONE, RETRY, UNACKNOWLEDGED):
         begun = message(enqueued_at=NOW + 0.5)
         begun.begun_at = NOW + 2
         assert link(lambda message, outcome=outcome: outcome)(begun) is outcome  # type: ignore[misc]

@@ -21,7 +21,7 @@ from goworkers_py.core.errors import (
     TimeLimitExceeded,
     UnknownJob,
 )
-from goworkers_py.core.outcome import KEEP, Dead, Discard, Outcome, Retry
+from goworkers_py.core.outcome import LOST, Dead, Discard, Outcome, Retry
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.links.retry import RetryLink
 from goworkers_py.policy.registry import Registry
@@ -49,7 +49,7 @@ def test_a_job_that_was_given_to_another_process_neither_fails_nor_ends_as_cance
     handlers = Handlers(error=[lambda *of: told.append(of)], death=[lambda *of: told.append(of)])
     one = message()
     one.cancel = CancelRequest(retry=False, lost=True)
-    assert retry_link(handlers)(fails_with(error))(one) == KEEP
+    assert retry_link(handlers)(fails_with(error))(one) == LOST
     assert told == []
 
 

@@ -10,8 +10,9 @@ from goworkers_py.core.outcome import (
     DISCARD,
     DONE,
     EXPIRED,
-    KEEP,
+    LOST,
     REQUEUE,
+    UNACKNOWLEDGED,
     Dead,
     Outcome,
     Park,
@@ -36,7 +37,8 @@ from goworkers_py.observe.run_stats import (
 @pytest.mark.parametrize(
     ("outcome", "result"),
     [(DONE, "done"), (Retry(1.0, b""), "retried"), (Dead(b""), "dead"), (DISCARD, "discarded"),
-     (REQUEUE, "requeued"), (Reschedule(1.0, b""), "requeued"), (Park("line"), "requeued"), (KEEP, "unacknowledged"),
+     (REQUEUE, "requeued"), (Reschedule(1.0, b""), "requeued"), (Park("line"), "requeued"),
+     (UNACKNOWLEDGED, "unacknowledged"), (LOST, "unacknowledged"),
      (CANCELLED, "cancelled")],
 )  # fmt: skip
 def test_each_outcome_is_counted_under_its_result(outcome: Outcome, result: str) -> None:
@@ -140,7 +142,7 @@ def test_rows_add_up_by_position() -> None:
     one, other = RunStats(), RunStats()
     for stats, name in product((one, other), ("A", "B")):
         stats.add(name, DONE, 1.0, None)
-    other.add("C", KEEP, 1.0, None)
+    other.add("C", UNACKNOWLEDGED, 1.0, None)
     sums = sum_of([one.snapshot(), other.snapshot()])
     assert {name: sum(row[:RUN_SUM]) for name, row in sums.items()} == {"A": 2, "B": 2, "C": 1}
     assert sums["A"][RUN_SUM] == 2.0

@@ -13,7 +13,7 @@ from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.cancel_request import CancelRequest
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.outcome import DONE, KEEP, LOST, REQUEUE, Cancelled, Outcome, Retry
+from goworkers_py.core.outcome import DONE, LOST, REQUEUE, UNACKNOWLEDGED, Cancelled, Outcome, Retry
 from goworkers_py.features.cancelling.api import handlers_of
 from goworkers_py.features.cancelling.contract import Cancels
 from goworkers_py.features.cancelling.run import CancellableRuns
@@ -45,7 +45,7 @@ def test_a_job_that_was_given_away_is_not_cancelled(outcome: Outcome) -> None:
 
 def test_a_job_that_was_given_away_and_interrupted_is_not_kept() -> None:
     """A kept job would be put back at the stop of this process."""
-    assert lost_run(KEEP) == (LOST, [])
+    assert lost_run(UNACKNOWLEDGED) == (LOST, [])
 
 
 def test_running_jobs_that_were_given_away_are_told_and_no_others() -> None:

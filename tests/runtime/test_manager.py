@@ -25,7 +25,8 @@ from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.running.guard import Guard
-from goworkers_py.runtime.settling.settler import LARGEST_BATCH, Settler
+from goworkers_py.runtime.settling.settlement import LARGEST_BATCH, Settlement
+from goworkers_py.runtime.settling.settler import Settler
 from goworkers_py.wire.message import Message
 
 
@@ -49,7 +50,7 @@ class Managing:
             return DONE
 
         guard = Guard(chain, net(), Needs(), common.quarantine, special_runs())
-        settler = Settler(self._broker.transport, pool, common, on_later=lambda at: None)
+        settler = Settler(Settlement(self._broker.transport, pool, common, on_later=lambda at: None), pool, common)
         lane = Lane("q", guard, RunStats(), Home("test"))
         self.made.append(Manager(pool, [lane], settler, self._broker.transport, common))
         return self.made[-1]

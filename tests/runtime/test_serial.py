@@ -20,8 +20,8 @@ from goworkers_py import Message, TimeLimitExceeded
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.settling.serial_settler import SerialSettler
+from goworkers_py.runtime.settling.settlement import Settlement
 
 
 @contextmanager
@@ -73,20 +73,20 @@ def test_a_job_that_has_ended_is_settled_and_those_behind_go_back_while_the_next
 def test_no_job_overtakes_those_that_go_back_however_long_that_takes(
     redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    going_back, ran, give_back = threading.Event(), list[int](), Manager._give_back
+    going_back, ran, give_back = threading.Event(), list[int](), Settlement.give_back
 
-    def slowly(manager: Manager, deliveries: Sequence[Delivery]) -> None:
+    def slowly(settlement: Settlement, deliveries: Sequence[Delivery]) -> None:
         if deliveries:
             going_back.set()
             time.sleep(0.3)
-        give_back(manager, deliveries)
+        give_back(settlement, deliveries)
 
     def run(message: Message) -> None:
         if message.args[0] == 0:
             assert going_back.wait(20)
         ran.append(message.args[0])
 
-    monkeypatch.setattr(Manager, "_give_back", slowly)
+    monkeypatch.setattr(Settlement, "give_back", slowly)
     with serial_app(redis_url, prefetch=4) as app:
         app.registry.handle("q", run)
         app.enqueue_bulk("q", "J", [[number] for number in range(12)])
@@ -297,6 +297,32 @@ def test_an_outage_of_the_server_loses_no_job_and_runs_none_twice(own_redis: Red
             own_redis.start()
             assert eventually(lambda: len(ran) == 200 and not in_progress(own_redis.client()))
     assert ran == list(range(200))
+
+
+@pytest.mark.parametrize("waits", ["for the outage to end", "for a job to end"])
+def test_no_thread_of_a_serial_queue_outlives_a_stop_in_an_outage(own_redis: RedisServer, waits: str) -> None:
+    """In a program that lives on: the jobs are for others to recover."""
+    begun, gate = threading.Event(), threading.Event()
+
+    def run(message: Message) -> None:
+        if message.args[0] == 2:
+            own_redis.kill()
+            begun.set()
+            gate.wait(30)
+
+    with serial_app(own_redis.url, prefetch=5, timeout=0.2) as app:
+        app.registry.handle("q", run)
+        app.enqueue_bulk("q", "J", [[number] for number in range(4)])
+        with started(app) as launcher:
+            assert begun.wait(20)
+            if waits == "for the outage to end":
+                gate.set()
+            assert eventually(lambda: launcher.health.report()["counts"].get("settle_retries", 0) >= 1)
+            launcher.after_jobs_s = 0.5
+            assert not launcher.stop()
+            assert eventually(lambda: "settler:q" not in {thread.name for thread in threading.enumerate()}, within_s=3)
+            gate.set()  # its job ends after all, and what it put is left to others
+            assert eventually(lambda: "worker:q:1" not in {thread.name for thread in threading.enumerate()}, within_s=3)
 
 
 def test_a_killed_process_leaves_its_jobs_to_the_next_one(

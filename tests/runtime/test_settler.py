@@ -21,7 +21,7 @@ from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.effect import WEIGHT, Push, PushJobs, StoreValue
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
-from goworkers_py.core.outcome import DISCARD, DONE, KEEP, LOST, REQUEUE, Dead, Done, Outcome, Retry
+from goworkers_py.core.outcome import DISCARD, DONE, LOST, REQUEUE, UNACKNOWLEDGED, Dead, Done, Outcome, Retry
 from goworkers_py.features.batches.effects import EndInBatch
 from goworkers_py.features.limits.effects import LeaveSlot
 from goworkers_py.features.limits.limit import Slot
@@ -29,7 +29,8 @@ from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.effects import FreeLock
 from goworkers_py.runtime.pool import Pool
-from goworkers_py.runtime.settling import settler as module
+from goworkers_py.runtime.settling import settlement as module
+from goworkers_py.runtime.settling.settlement import Settlement
 from goworkers_py.runtime.settling.settler import Settler
 from goworkers_py.wire.message import Message
 
@@ -43,7 +44,8 @@ class Settling:
         pool, common = Pool(PoolConfig.of_one(QueueConfig("q", concurrency=1))), shared()
         self.unsettled, self.counters = pool.unsettled, common.counters
         self.told: list[float] = []
-        self.settler = Settler(broker.transport, pool, common, self.told.append)
+        self.settlement = Settlement(broker.transport, pool, common, self.told.append)
+        self.settler = Settler(self.settlement, pool, common)
 
     def fetched(self, *raws: bytes) -> list[Delivery]:
         if raws:
@@ -81,7 +83,7 @@ def test_a_delivery_ends_in_one_place(
     outcome: Outcome, place: str | None, counts: tuple[Any, Any], settling: Settling, redis: redis_py.Redis
 ) -> None:
     (delivery,) = settling.fetched(job())
-    settling.settler.put(delivery, outcome)
+    settling.settlement.put(delivery, outcome)
     assert eventually(lambda: len(settling.unsettled) == 0)
     assert redis.llen(LIST) == 0
     assert redis.exists("retry", "dead", "queue:q") == (place is not None)
@@ -94,8 +96,8 @@ def test_a_delivery_ends_in_one_place(
 
 def test_the_scheduler_is_told_of_a_retry_when_it_is_stored(settling: Settling, redis: redis_py.Redis) -> None:
     first, second = settling.fetched(job(jid="1"), job(jid="2"))
-    settling.settler.put(first, Retry(123.5, b"{}"))
-    settling.settler.put(second, DONE)
+    settling.settlement.put(first, Retry(123.5, b"{}"))
+    settling.settlement.put(second, DONE)
     assert eventually(lambda: len(settling.unsettled) == 0)
     assert settling.told == [123.5]
     assert redis.zscore("retry", "{}") == 123.5
@@ -103,9 +105,9 @@ def test_the_scheduler_is_told_of_a_retry_when_it_is_stored(settling: Settling, 
 
 def test_of_two_that_end_a_delivery_the_first_one_does(settling: Settling, redis: redis_py.Redis) -> None:
     (delivery,) = settling.fetched(job())
-    settling.settler.put(delivery, REQUEUE)
-    settling.settler.put(delivery, Dead(b"{}"))
-    settling.settler.forget(delivery)
+    settling.settlement.put(delivery, REQUEUE)
+    settling.settlement.put(delivery, Dead(b"{}"))
+    settling.settlement.forget(delivery)
     assert eventually(lambda: len(settling.unsettled) == 0)
     assert queue(redis) == [job()]
     assert not redis.exists("dead")
@@ -115,7 +117,7 @@ def test_of_two_that_end_a_delivery_the_first_one_does(settling: Settling, redis
 def test_what_others_were_given_is_left_alone_and_counted(settling: Settling, redis: redis_py.Redis) -> None:
     (delivery,) = settling.fetched(job())
     redis.delete(LIST)
-    settling.settler.put(delivery, Retry(5, b"{}"))
+    settling.settlement.put(delivery, Retry(5, b"{}"))
     assert eventually(lambda: len(settling.unsettled) == 0)
     assert settling.counters.snapshot() == {"lost_leases": 1}
     assert not redis.exists("retry", "stat:processed")
@@ -127,7 +129,7 @@ def test_a_run_that_was_interrupted_because_its_job_was_given_to_others_settles_
 ) -> None:
     """Not even where equal bytes are in progress again under the old identity."""
     (delivery,) = settling.fetched(job())
-    settling.settler.put(delivery, LOST)
+    settling.settlement.put(delivery, LOST)
     assert eventually(lambda: len(settling.unsettled) == 0)
     assert settling.counters.snapshot() == {"lost_leases": 1}
     assert in_progress(redis) == [job()]
@@ -144,8 +146,8 @@ def test_a_log_filter_that_raises_keeps_no_settled_delivery(settling: Settling, 
     redis.lrem(LIST, 1, gone.payload)
     module.log.addFilter(refuse)
     try:
-        settling.settler.put(gone, DONE)
-        settling.settler.put(done, DONE)
+        settling.settlement.put(gone, DONE)
+        settling.settlement.put(done, DONE)
         assert eventually(lambda: len(settling.unsettled) == 0)
     finally:
         module.log.removeFilter(refuse)
@@ -165,7 +167,7 @@ def test_a_log_filter_that_raises_during_a_stop_leaves_no_outcome_unsettled(
         redis.lrem(LIST, 1, gone.payload)
         settling.settler.pause_after_fault_s = 0.01
         for delivery in (gone, done):
-            settling.settler.put(delivery, DONE)
+            settling.settlement.put(delivery, DONE)
         settling.settler.stop()
         module.log.addFilter(refuse)
         try:
@@ -181,8 +183,8 @@ def test_a_delivery_that_is_not_acknowledged_stays_where_it_is(
     settling: Settling, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
     kept, done = settling.fetched(job("K", jid="abc"), job("D"))
-    settling.settler.put(kept, KEEP)
-    settling.settler.put(done, DONE)
+    settling.settlement.put(kept, UNACKNOWLEDGED)
+    settling.settlement.put(done, DONE)
     assert eventually(lambda: len(settling.unsettled) == 1)
     assert redis.lrange(LIST, 0, -1) == [kept.payload]
     assert kept.stage is Stage.KEPT
@@ -193,9 +195,9 @@ def test_a_list_of_jobs_that_stay_is_searched_from_its_newest_on(settling: Settl
     """Of equal payloads it is seen which one was found. With 100,000 that stay, each search from the oldest on steps
     over all of them."""
     first, second, third = settling.fetched(job("A"), job("X"), job("A"))
-    settling.settler.put(first, KEEP)
-    settling.settler.put(second, KEEP)
-    settling.settler.put(third, DONE)
+    settling.settlement.put(first, UNACKNOWLEDGED)
+    settling.settlement.put(second, UNACKNOWLEDGED)
+    settling.settlement.put(third, DONE)
     assert eventually(lambda: len(settling.unsettled) == 2)
     assert redis.lrange(LIST, 0, -1) == [job("X"), job("A")]
 
@@ -204,7 +206,7 @@ def test_many_that_finish_together_are_settled_in_few_steps(redis_url: str, redi
     with own_broker(redis_url) as broker:
         settling = Settling(broker, redis)
         for delivery in settling.fetched(*(job("J", number) for number in range(2 * module.LARGEST_BATCH + 50))):
-            settling.settler.put(delivery, DONE)
+            settling.settlement.put(delivery, DONE)
         before = redis.info("commandstats")["cmdstat_evalsha"]["calls"] if _evaluated(redis) else 0
         with settling:
             assert eventually(lambda: len(settling.unsettled) == 0)
@@ -228,7 +230,7 @@ def test_large_payloads_are_settled_in_several_steps(
     with own_broker(redis_url) as broker:
         settling = Settling(broker, redis)
         for delivery in settling.fetched(*(job("J", number, large) for number in range(7))):
-            settling.settler.put(delivery, DONE)
+            settling.settlement.put(delivery, DONE)
         with settling:
             assert eventually(lambda: len(settling.unsettled) == 0)
     assert steps == [3, 3, 1]
@@ -253,7 +255,7 @@ def test_pushes_with_ties_are_settled_in_several_steps(
             pushes = tuple(
                 Push("r", b"{}", ties=(RecordTie(TrackedJob(f"{number}-{at}", "Job")),)) for at in range(count)
             )
-            settling.settler.put(delivery, Done(effects=(PushJobs(str(number), pushes),)))
+            settling.settlement.put(delivery, Done(effects=(PushJobs(str(number), pushes),)))
         with settling:
             assert eventually(lambda: len(settling.unsettled) == 0)
     assert steps == [3, 3, 1]
@@ -269,7 +271,7 @@ def test_stop_settles_what_has_finished(redis_url: str, redis: redis_py.Redis) -
         settling = Settling(broker, redis)
         deliveries = settling.fetched(*(job("J", number) for number in range(10)))
         for delivery in deliveries:
-            settling.settler.put(delivery, DONE)
+            settling.settlement.put(delivery, DONE)
         settling.settler.stop()  # before start
         settling.settler.start()
         assert settling.settler.join(Deadline(20))
@@ -280,11 +282,11 @@ def test_stop_settles_what_has_finished(redis_url: str, redis: redis_py.Redis) -
 def test_one_that_cannot_be_stored_stays_in_progress_until_it_can(
     settling: Settling, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settling.settler.refused_for_s = 0.05
+    settling.settlement.refused_for_s = 0.05
     redis.set("retry", "somebody's string")
     stuck, fine = settling.fetched(job(jid="stuck"), job(jid="fine"))
-    settling.settler.put(stuck, Retry(5, b'{"jid":"stuck"}'))
-    settling.settler.put(fine, DONE)
+    settling.settlement.put(stuck, Retry(5, b'{"jid":"stuck"}'))
+    settling.settlement.put(fine, DONE)
     assert eventually(lambda: len(settling.unsettled) == 1)
     assert eventually(lambda: redis.info("commandstats")["cmdstat_zadd"]["failed_calls"] > 2)
     assert redis.lrange(LIST, 0, -1) == [stuck.payload]
@@ -301,12 +303,12 @@ def test_of_two_outcomes_the_first_one_counts_also_while_it_cannot_be_stored(
 ) -> None:
     redis.set("dead", "somebody's string")
     with own_broker(redis_url) as broker, Settling(broker, redis) as settling:
-        settling.settler.refused_for_s = 600.0  # it is tried again when the settler stops
+        settling.settlement.refused_for_s = 600.0  # it is tried again when the settler stops
         parked, done = settling.fetched(job(jid="parked"), job(jid="done"))
-        settling.settler.put(parked, Dead(b"{}"))
+        settling.settlement.put(parked, Dead(b"{}"))
         assert eventually(lambda: settling.counters.snapshot() == {"settle_retries": 1})
-        settling.settler.put(parked, REQUEUE)
-        settling.settler.put(done, DONE)
+        settling.settlement.put(parked, REQUEUE)
+        settling.settlement.put(done, DONE)
         assert eventually(lambda: len(settling.unsettled) == 1)
         assert (queue(redis), in_progress(redis)) == ([], [parked.payload])
         redis.delete("dead")
@@ -318,7 +320,7 @@ def test_what_cannot_be_stored_does_not_keep_the_process_from_stopping(redis_url
     with own_broker(redis_url) as broker:
         settling = Settling(broker, redis)
         settling.settler.start()
-        settling.settler.put(settling.fetched(job())[0], Dead(b"{}"))
+        settling.settlement.put(settling.fetched(job())[0], Dead(b"{}"))
         settling.settler.stop()
         assert not settling.settler.join(Deadline(0.5))
         assert len(settling.unsettled) == 1
@@ -373,7 +375,7 @@ def test_a_batch_is_sent_again_as_it_was(own_redis: RedisServer, monkeypatch: py
 
     monkeypatch.setattr(RedisTransport, "settle", loses_first_reply)
     with own_broker(own_redis.url) as broker, Settling(broker, client) as settling:
-        settling.settler.put(settling.fetched(job())[0], DONE)
+        settling.settlement.put(settling.fetched(job())[0], DONE)
         assert eventually(lambda: len(batches) == 2 and len(settling.unsettled) == 1)
     assert batches[0] == batches[1]
 
@@ -395,7 +397,7 @@ def test_what_the_server_never_confirmed_is_settled_only_once(
 
     monkeypatch.setattr(RedisTransport, "settle", loses_first_reply)
     with own_broker(own_redis.url) as broker, Settling(broker, client) as settling:
-        settling.settler.put(settling.fetched(job())[0], DONE)
+        settling.settlement.put(settling.fetched(job())[0], DONE)
         assert eventually(lambda: len(settling.unsettled) == 0)
     assert tries == [tries[0]] * 2
     assert client.lrange(LIST, 0, -1) == [job()]
@@ -437,8 +439,8 @@ def test_a_refused_connection_gives_an_unanswered_batch_no_other_number(
     monkeypatch.setattr(RedisTransport, "settle", is_cut_off)
     address = own_redis.url.replace("redis://", "redis://settling:secret@")
     with own_broker(address) as broker, Settling(broker, client) as settling:
-        settling.settler._transport = transport_of(broker.transport)
-        settling.settler.put(settling.fetched(job())[0], DONE)
+        settling.settlement._transport = transport_of(broker.transport)
+        settling.settlement.put(settling.fetched(job())[0], DONE)
         assert eventually(lambda: len(tries) > 4)
         client.execute_command("ACL", "SETUSER", "settling", ">secret", "+@all")
         assert eventually(lambda: len(settling.unsettled) == 0)
@@ -456,11 +458,11 @@ def test_a_delivery_for_which_the_broker_refuses_a_whole_batch_holds_up_no_other
     client.execute_command("ACL", "SETUSER", "narrow", "on", ">secret", "+@all", *patterns)
     address = own_redis.url.replace("redis://", "redis://narrow:secret@")
     with own_broker(address) as broker, Settling(broker, client) as settling:
-        settling.settler.refused_for_s = 0.05
+        settling.settlement.refused_for_s = 0.05
         deliveries = settling.fetched(*(job(jid=str(number)) for number in range(50)))
         pushes = PushJobs("20", (Push("forbidden", job()),))
         for number, delivery in enumerate(deliveries):
-            settling.settler.put(delivery, Done(effects=(pushes,)) if number == 20 else DONE)
+            settling.settlement.put(delivery, Done(effects=(pushes,)) if number == 20 else DONE)
         assert eventually(lambda: len(settling.unsettled) == 1)
         assert in_progress(client) == [deliveries[20].payload]
         assert int(client.get("stat:processed")) == 49
@@ -482,10 +484,10 @@ def test_refused_deliveries_come_again_in_bounded_batches(
 
     monkeypatch.setattr(RedisTransport, "settle", noting)
     with own_broker(redis_url) as broker, Settling(broker, redis) as settling:
-        settling.settler.refused_for_s = 0.2
+        settling.settlement.refused_for_s = 0.2
         children = PushJobs("parent", (Push("broken", job(text="x" * 600_000)),))
         for delivery in settling.fetched(*(job(jid=str(number)) for number in range(8))):
-            settling.settler.put(delivery, Done(effects=(children,)))
+            settling.settlement.put(delivery, Done(effects=(children,)))
         assert eventually(lambda: len(sizes) > 12)
         assert max(sizes) < 2_000_000
         redis.delete("queue:broken")
@@ -519,11 +521,11 @@ def only_dead(redis: redis_py.Redis) -> dict[str, Any]:
 def test_an_outcome_that_cannot_be_written_ends_its_job_in_one_place_at_once(
     outcome: Outcome, dies: bool, settling: Settling, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settling.settler.refused_for_s = 600.0
+    settling.settlement.refused_for_s = 600.0
     before, hostile, behind = settling.fetched(job(jid="1"), job(jid=JID), job(jid="2"))
-    settling.settler.put(before, DONE)
-    settling.settler.put(hostile, outcome)
-    settling.settler.put(behind, Retry(7, b'{"jid":"2"}'))
+    settling.settlement.put(before, DONE)
+    settling.settlement.put(hostile, outcome)
+    settling.settlement.put(behind, Retry(7, b'{"jid":"2"}'))
     assert eventually(lambda: len(settling.unsettled) == 0)
     assert redis.llen(LIST) == 0
     assert redis.zcard("dead") == dies
@@ -549,7 +551,7 @@ def test_a_batch_hears_of_the_death_of_a_job_whose_end_cannot_be_written(
 
     monkeypatch.setattr(RedisTransport, "settle", noted)
     [hostile] = settling.fetched(job(jid=JID, pyworkers=OF_BATCH))
-    settling.settler.put(hostile, Done(effects=(PushJobs(JID, (Push(f"q{HALF}", b"{}"),)),)))
+    settling.settlement.put(hostile, Done(effects=(PushJobs(JID, (Push(f"q{HALF}", b"{}"),)),)))
     assert eventually(lambda: len(settling.unsettled) == 0)
     assert isinstance(effects[-1], EndInBatch)
     assert effects[-1].way == "failed"
@@ -561,7 +563,7 @@ def test_a_broker_that_raises_what_it_likes_for_one_delivery_settles_the_others(
     error: Exception, settling: Settling, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker of another package, say. The one that it settles in no way waits, as one that is refused."""
-    settling.settler.refused_for_s = 0.05
+    settling.settlement.refused_for_s = 0.05
     settle, mended = RedisTransport.settle, threading.Event()
 
     def raises(self: RedisTransport, batch: SettlementBatch) -> Any:
@@ -573,7 +575,7 @@ def test_a_broker_that_raises_what_it_likes_for_one_delivery_settles_the_others(
     others = settling.fetched(*(job(jid=str(number)) for number in range(40)))
     [hostile] = settling.fetched(job(jid=JID))
     for one in (*others[:20], hostile, *others[20:]):
-        settling.settler.put(one, DONE)
+        settling.settlement.put(one, DONE)
     assert eventually(lambda: settling.unsettled.snapshot() == [hostile])
     assert in_progress(redis) == [hostile.payload]
     mended.set()

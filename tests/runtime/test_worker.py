@@ -38,11 +38,13 @@ from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy, name_of
 from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.runtime.fetching import fetcher
+from goworkers_py.runtime.fetching.hand_over import Hand
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.running.guard import Guard
 from goworkers_py.runtime.running.quarantine import Quarantine
 from goworkers_py.runtime.running.worker import Worker
+from goworkers_py.runtime.settling.settlement import Settlement
 from goworkers_py.runtime.settling.settler import Settler
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import Message, current_message
@@ -69,10 +71,11 @@ class Working:
         )
         common = shared(self.lease, self.quarantine)
         self.counters = common.counters
-        self.settler = Settler(broker.transport, pool, common, lambda at: None)
+        self.settlement = Settlement(broker.transport, pool, common, lambda at: None)
+        self.settler = Settler(self.settlement, pool, common)
         guard = Guard(chain, net(), Needs(), self.quarantine, special_runs())
         lanes = {"q": Lane("q", guard, RunStats(), Home("test"))}
-        self.worker = Worker("worker:q:1", self.buffer, lanes, self.settler, common)
+        self.worker = Worker("worker:q:1", Hand(self.buffer), self.buffer, lanes, self.settlement, common)
         self.worker.pause_after_fault_s = 0.01
 
     def beat(self) -> None:
@@ -81,7 +84,7 @@ class Working:
 
     def give_back(self, deliveries: list[Delivery]) -> None:
         for delivery in deliveries:
-            self.settler.put(delivery, REQUEUE)
+            self.settlement.put(delivery, REQUEUE)
 
     def fetched(self, *raws: bytes, owner: str = "") -> list[Delivery]:
         owner = owner or self.lease.identity
@@ -205,14 +208,14 @@ def test_a_run_that_an_exception_from_outside_breaks_off_spends_a_retry(
     """Else a job that is struck each time would run for ever. `retry: false` is about failures of the job's code."""
     ran: list[str] = []
     at = work(lambda message: ran.append(message.jid) or DONE)
-    put, strikes = at.settler.put, [KeyboardInterrupt()]
+    put, strikes = at.settlement.put, [KeyboardInterrupt()]
 
     def struck(delivery: Delivery, outcome: Outcome) -> None:
         if strikes:
             raise strikes.pop()
         put(delivery, outcome)
 
-    monkeypatch.setattr(at.settler, "put", struck)
+    monkeypatch.setattr(at.settlement, "put", struck)
     with at:
         at.buffer.put(at.fetched(job(jid="a", retry=retry)))
         assert eventually(lambda: not len(at.unsettled) and at.buffer.out == 0)
@@ -293,7 +296,7 @@ def test_a_job_that_was_given_back_for_a_suspect_is_not_run_when_its_worker_is_s
         done = at.buffer.done
         monkeypatch.setattr(at.buffer, "done", lambda delivery: (strike(), done(delivery)))
     else:
-        monkeypatch.setattr(at.settler, "_outcomes", StrikingQueue(at.settler._outcomes, strike))
+        monkeypatch.setattr(at.settlement, "_outcomes", StrikingQueue(at.settlement._outcomes, strike))
     with at:
         at.buffer.put(at.fetched(job()))
         assert eventually(lambda: not len(at.unsettled) and at.buffer.out == 0)

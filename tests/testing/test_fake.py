@@ -163,7 +163,7 @@ def test_a_job_that_a_middleware_does_not_acknowledge_is_kept(app: App, sandbox:
     job = app.job("J")(lambda: None)
     app.middleware.append(Link(lambda text: None, acknowledge=False))
     job.enqueue()
-    assert outcomes(sandbox) == [("J", "keep")]
+    assert outcomes(sandbox) == [("J", "unacknowledged")]
     assert outcomes(sandbox) == []
 
 

@@ -193,8 +193,8 @@ class Transport(Protocol):
         A delivery whose effects cannot happen (a queue is damaged, say) is not settled: its result is the error. That
         is Unwritable where the outcome itself is the reason. The other deliveries are settled in the same call. A
         batch that was done before returns its first results and changes nothing. A batch with a lower number than the
-        last one raises BrokerRefused and changes nothing. Raises ValueError when an outcome is Keep, before anything is
-        done: such a delivery stays in progress and is not settled.
+        last one raises BrokerRefused and changes nothing. Raises ValueError when an outcome is one of NOT_SETTLED,
+        before anything is done.
         """
 
     def paused(self) -> set[str]:

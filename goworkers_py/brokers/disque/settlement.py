@@ -19,7 +19,7 @@ from goworkers_py.core import machine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect, PushJobs
 from goworkers_py.core.errors import BrokerRefused, UnreadablePayload
-from goworkers_py.core.outcome import DONE, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import DONE, NOT_SETTLED, Dead, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.core.values import dataclass
 from goworkers_py.wire import payload
 
@@ -46,8 +46,8 @@ class DisqueSettlement:
         self._added: dict[Delivery, set[int]] = {}
 
     def settle(self, batch: SettlementBatch) -> Sequence[Settled]:
-        if any(isinstance(outcome, Keep) for _, outcome in batch.finished):
-            raise ValueError("a delivery that is kept is not settled")
+        if any(isinstance(outcome, NOT_SETTLED) for _, outcome in batch.finished):
+            raise ValueError("no broker settles an outcome of NOT_SETTLED")
         asked = self._asked.get(batch.settler)
         if asked is not None:
             refuse_late(batch.number, asked.number)

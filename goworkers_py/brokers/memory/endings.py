@@ -21,7 +21,18 @@ from goworkers_py.core.effect import (
     StoreValue,
 )
 from goworkers_py.core.job_state import JobState
-from goworkers_py.core.outcome import DONE, FAILED, UNCOUNTED, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import (
+    DONE,
+    FAILED,
+    NOT_SETTLED,
+    UNCOUNTED,
+    Dead,
+    Outcome,
+    Park,
+    Requeue,
+    Reschedule,
+    Retry,
+)
 from goworkers_py.wire.payload import encodable
 
 log = logging.getLogger(__name__)
@@ -44,8 +55,8 @@ class Endings:
         self, settler: str, batch: SettlementBatch, settle_one: Callable[[Delivery, Outcome], Settled]
     ) -> Sequence[Settled]:
         """Calls `settle_one` for each delivery, under the lock. The last batch of the settler is not done again."""
-        if any(isinstance(outcome, Keep) for _, outcome in batch.finished):
-            raise ValueError("a delivery that is kept is not settled")
+        if any(isinstance(outcome, NOT_SETTLED) for _, outcome in batch.finished):
+            raise ValueError("no broker settles an outcome of NOT_SETTLED")
         with self._state.lock:
             last, results = self._state.settled.get(settler, (batch.number - 1, ()))
             refuse_late(batch.number, last)

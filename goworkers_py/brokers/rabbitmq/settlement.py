@@ -26,7 +26,7 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import PostJobs, Push, PushJobs
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, UnreadablePayload
 from goworkers_py.core.levels import bare_list_of, base_of
-from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import DONE, NOT_SETTLED, REQUEUE, Dead, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.policy.bodies import job_of_body
 from goworkers_py.wire import payload
 
@@ -84,8 +84,8 @@ class RabbitSettlement:
         self._leaving: dict[Delivery, _Leaving] = {}
 
     def settle(self, batch: SettlementBatch) -> Sequence[Settled]:
-        if any(type(outcome) is Keep for _, outcome in batch.finished):
-            raise ValueError("a delivery that is kept is not settled")
+        if any(isinstance(outcome, NOT_SETTLED) for _, outcome in batch.finished):
+            raise ValueError("no broker settles an outcome of NOT_SETTLED")
         number, results = self._done.get(batch.settler, (batch.number - 1, {}))
         refuse_late(batch.number, number)
         if number != batch.number:

@@ -35,7 +35,7 @@ from goworkers_py.brokers.contracts.transport import (
 )
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused, is_no_answer
-from goworkers_py.core.outcome import DONE, Keep, Requeue
+from goworkers_py.core.outcome import DONE, NOT_SETTLED, Requeue
 
 log = logging.getLogger(__name__)
 
@@ -131,8 +131,8 @@ class StoreFirst:
 
     def settle(self, batch: SettlementBatch) -> Sequence[Settled]:
         """When it raises, the caller asks for the same batch again, as for any transport."""
-        if any(isinstance(outcome, Keep) for _, outcome in batch.finished):
-            raise ValueError("a delivery that is kept is not settled")
+        if any(isinstance(outcome, NOT_SETTLED) for _, outcome in batch.finished):
+            raise ValueError("no broker settles an outcome of NOT_SETTLED")
         part = self._parts.setdefault(batch.settler, SettlementPart(self._store.apply))
         results = part.settle(dataclasses.replace(batch, number=batch.number * PIECES))
         ended = [_acknowledgement(pair) for pair in batch.finished if results[pair[0]] is True]

@@ -28,7 +28,7 @@ from goworkers_py.core.delivery import FETCHED, Delivery
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, LeaseGone
 from goworkers_py.core.levels import bare_list_of
-from goworkers_py.core.outcome import DONE, REQUEUE, Keep, Outcome
+from goworkers_py.core.outcome import DONE, NOT_SETTLED, REQUEUE, Outcome
 from goworkers_py.policy.priorities import Ask
 from goworkers_py.wire.message import describe_job
 
@@ -239,8 +239,8 @@ class TwoServerTransport(Transport):
     # --- settling
 
     def settle(self, batch: SettlementBatch) -> Sequence[Settled]:
-        if any(isinstance(outcome, Keep) for _, outcome in batch.finished):
-            raise ValueError("a delivery that is kept is not settled")
+        if any(isinstance(outcome, NOT_SETTLED) for _, outcome in batch.finished):
+            raise ValueError("no broker settles an outcome of NOT_SETTLED")
         ours = [pair for pair in batch.finished if not is_stored(pair[0])]
         results = self._settle_stored(batch) if len(ours) < len(batch.finished) else {}
         if ours:

@@ -13,13 +13,13 @@ from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import (
     CANCELLED,
     FAILED,
+    NOT_SETTLED,
     REQUEUE_LAST,
     Cancelled,
     Dead,
     Discard,
     Done,
     Expired,
-    Keep,
     Outcome,
     Park,
     Requeue,
@@ -95,7 +95,7 @@ class CancellableRuns(InProcess):
 
     def interrupted(self, message: Message, outcome: Outcome) -> Outcome:
         request = message.cancel
-        if request is None or isinstance(outcome, Keep):
+        if request is None or isinstance(outcome, NOT_SETTLED):
             return outcome
         goes_on = isinstance(outcome, Requeue | Reschedule | Park)
         if request.retry and goes_on:

@@ -19,7 +19,7 @@ from goworkers_py.brokers.contracts.recoverable import FoundJob
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Effect, Push, PushJobs
 from goworkers_py.core.job_state import ENDED, StateWord
-from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Keep, Outcome
+from goworkers_py.core.outcome import NOT_SETTLED, Cancelled, Dead, Discard, Done, Expired, Outcome
 from goworkers_py.core.values import dataclass
 from goworkers_py.features.for_ruby.effects import FreeRubyLock, TakeRubyLock
 from goworkers_py.features.for_ruby.lock import RubyLock, ruby_lock_of
@@ -129,7 +129,7 @@ class ForRuby:
         return ruby_lock_of(fields)
 
     def of_run(self, message: Message, outcome: Outcome) -> tuple[Effect, ...]:
-        if isinstance(outcome, Keep):
+        if isinstance(outcome, NOT_SETTLED):
             return ()
         effects: tuple[Effect, ...] = () if self.echoes is None else self.echoes.of_run(message, outcome)
         if (lock := self.lock_of(message.fields)) is not None:

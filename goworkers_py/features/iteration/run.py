@@ -25,12 +25,12 @@ from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerRefused, 
 from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.home import RunHome
 from goworkers_py.core.outcome import (
+    NOT_SETTLED,
     REQUEUE,
     REQUEUE_LAST,
     Cancelled,
     Discard,
     Done,
-    Keep,
     Outcome,
     Requeue,
     Reschedule,
@@ -205,7 +205,7 @@ class IterableRun:
 
     def failed(self, outcome: Outcome) -> Outcome:
         """The outcome of a run that raised: the next run goes on from its cursor."""
-        if isinstance(outcome, Keep) or self._iteration.foreign:
+        if isinstance(outcome, NOT_SETTLED) or self._iteration.foreign:
             return outcome
         has_ended = isinstance(outcome, Done | Discard | Cancelled)
         effects = (*outcome.effects, self._store_cursor(self._safe, has_ended))

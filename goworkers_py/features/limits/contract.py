@@ -25,10 +25,10 @@ from goworkers_py.features.limits.limit import (
     LET_GO_MOST,
     Begins,
     DueSlots,
+    GivenAway,
     LimitEntry,
     LimitSettings,
     Looked,
-    Lost,
     Rate,
     Slot,
     SlotEntry,
@@ -55,7 +55,7 @@ class Limits(Protocol):
     def declare(self, limits: Sequence[LimitSettings]) -> None:
         """Stores what limits allow. A value that people have set overrides it, and stays."""
 
-    def begin(self, wish: SlotWish) -> Begins | Waits | Lost | Undeclared:
+    def begin(self, wish: SlotWish) -> Begins | Waits | GivenAway | Undeclared:
         """Called before a run. In one step, the job takes a place in all of its slots; or it is moved from its
         in-progress list into the line of the first slot that is full or has a line. It keeps its places in the slots
         before that one, and gives up those after it; before and after: strict slots first, then the others, each by

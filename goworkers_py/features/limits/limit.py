@@ -150,7 +150,7 @@ class Waits:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class GivenAway:
     """The job was given to another process before."""
 
 

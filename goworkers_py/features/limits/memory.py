@@ -24,10 +24,10 @@ from goworkers_py.features.limits.limit import (
     SOON_S,
     Begins,
     DueSlots,
+    GivenAway,
     LimitEntry,
     LimitSettings,
     Looked,
-    Lost,
     Rate,
     Slot,
     SlotClaim,
@@ -277,7 +277,7 @@ class MemoryLimits(Limits):
         with self._state.lock:
             self._table.declare(limits)
 
-    def begin(self, wish: SlotWish) -> Begins | Waits | Lost | Undeclared:
+    def begin(self, wish: SlotWish) -> Begins | Waits | GivenAway | Undeclared:
         delivery, state = wish.delivery, self._state
         with state.lock:
             full = self._table.begin(wish.slots, wish.jid, delivery.identity, delivery.queue, waits=True)
@@ -286,7 +286,7 @@ class MemoryLimits(Limits):
             if isinstance(full, Undeclared):
                 return full
             if not state.take_from_progress(delivery.identity, delivery.queue, delivery.receipt):
-                return Lost()
+                return GivenAway()
             state.park(full.line, delivery.queue, wish.parked)
             self._endings.apply(wish.effects)
             self._table.let_go(full)

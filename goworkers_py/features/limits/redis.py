@@ -25,10 +25,10 @@ from goworkers_py.features.limits.limit import (
     UNREADABLE_MOST,
     Begins,
     DueSlots,
+    GivenAway,
     LimitEntry,
     LimitSettings,
     Looked,
-    Lost,
     Rate,
     Slot,
     SlotEntry,
@@ -98,7 +98,7 @@ class RedisLimits(Limits):
 
     # --- jobs that begin
 
-    def begin(self, wish: SlotWish) -> Begins | Waits | Lost | Undeclared:
+    def begin(self, wish: SlotWish) -> Begins | Waits | GivenAway | Undeclared:
         delivery = wish.delivery
         entry = line_entry.written(wish.parked, delivery.queue, machine.time(), jid=wish.jid)
         asked = wish.jid, delivery.identity, delivery.queue, delivery.payload, entry
@@ -109,7 +109,7 @@ class RedisLimits(Limits):
             return Waits(text(answer[1]))
         if answer[0] == b"run":
             return Begins()
-        return Lost() if answer[0] == b"lost" else Undeclared()
+        return GivenAway() if answer[0] == b"lost" else Undeclared()
 
     def take(self, slot: Slot, jid: str, owner: str) -> bool | Undeclared:
         answer = self._begin(self._keys.nothing, (jid, owner, "", "", ""), (slot,))

@@ -17,13 +17,13 @@ from functools import partial
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
-from goworkers_py.core.outcome import LOST, MOVED, REQUEUE_LAST, Keep, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import LOST, MOVED, NOT_SETTLED, REQUEUE_LAST, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.core.strikes import lock_outside_runs
 from goworkers_py.features.in_process import InProcess, WorkerProcess
 from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
 from goworkers_py.features.limits.end import of_slots
-from goworkers_py.features.limits.limit import Begins, Lost, SlotTie, Undeclared, Waits
+from goworkers_py.features.limits.limit import Begins, GivenAway, SlotTie, Undeclared, Waits
 from goworkers_py.features.limits.limiting import NAME, Limiting, limits_of_classes
 from goworkers_py.features.limits.options import LimitConfig
 from goworkers_py.features.limits.payload import slots_of, with_slots
@@ -99,7 +99,7 @@ class LimitedRuns(InProcess):
                 log.debug("waits in line %s", line)
                 self._releaser.look_soon()
                 return MOVED
-            case Lost():
+            case GivenAway():
                 return LOST
         with self._counted(ties):
             return run(message)
@@ -115,7 +115,7 @@ class LimitedRuns(InProcess):
             with self._lock:
                 self._running.subtract(names)
 
-    def _begin(self, wish: SlotWish) -> Begins | Waits | Lost | Undeclared:
+    def _begin(self, wish: SlotWish) -> Begins | Waits | GivenAway | Undeclared:
         answer = self._limits.begin(wish)
         if isinstance(answer, Undeclared):
             self._limits.declare(self._limiting.settings())
@@ -141,7 +141,7 @@ class LimitedRuns(InProcess):
         ties: Sequence[SlotTie] = message.delivery.of_features.get(NAME, ())
         known = slots_of(message.fields) if ties else ()
         new = [tie for tie in ties if tie not in known]
-        if not new or isinstance(outcome, Keep):
+        if not new or isinstance(outcome, NOT_SETTLED):
             return outcome
         if isinstance(outcome, Retry | Reschedule | Requeue) and any(tie.holds for tie in new):  # people may delete it
             raw = message.raw if outcome.payload is None else outcome.payload

@@ -9,7 +9,7 @@ from functools import partial
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect
-from goworkers_py.core.outcome import REQUEUE, Keep, Outcome
+from goworkers_py.core.outcome import NOT_SETTLED, REQUEUE, Outcome
 from goworkers_py.features.in_process import InProcess
 from goworkers_py.features.ruby_status.effects import ShowStatus
 from goworkers_py.features.ruby_status.status import word_of
@@ -39,7 +39,7 @@ class ShownRuns(InProcess):
         return run(message)
 
     def ended(self, message: Message, outcome: Outcome) -> Outcome:
-        effects = () if isinstance(outcome, Keep) else _ended(message.delivery, outcome)
+        effects = () if isinstance(outcome, NOT_SETTLED) else _ended(message.delivery, outcome)
         return dataclasses.replace(outcome, effects=(*outcome.effects, *effects)) if effects else outcome
 
     def given_back(self, delivery: Delivery) -> tuple[Effect, ...]:

@@ -11,13 +11,13 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.effect import KEPT_S, Effect, PushJobs
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import (
+    NOT_SETTLED,
     Cancelled,
     Dead,
     Discard,
     Done,
     Expired,
     Joined,
-    Keep,
     Outcome,
     Park,
     Requeue,
@@ -86,7 +86,7 @@ class Tracking:
             fields = self._result(run, outcome.result) if run.retain_s else ()
             note = NoteState(run.job, "completed", "", run.retain_s or ENDED_S, fields)
             return Done(effects=(note,), result=outcome.result)
-        if isinstance(outcome, Keep):
+        if isinstance(outcome, NOT_SETTLED):
             return outcome
         note = self._note(message, run, outcome)
         if run.progress is not None:

@@ -104,6 +104,7 @@ class Fetcher(BrokerService):
         return 0.0
 
     def _await_room(self, timeout_s: float, at_least: int) -> int:
+        """The fetcher of several queues waits for higher jobs meanwhile."""
         return self._buffer.room(timeout_s, at_least)
 
     def _consume(self, room: int, wait_s: float) -> int:
@@ -175,6 +176,7 @@ class Fetcher(BrokerService):
                 machine.sleep(0)  # releases the interpreter's lock, for which the woken worker waits
 
     def _put(self, deliveries: list[Delivery], room: int) -> None:
+        """The fetcher of several queues gives back those for which there is no `room`."""
         self._buffer.put(deliveries)
 
     def _closed_queues(self) -> Collection[str]:

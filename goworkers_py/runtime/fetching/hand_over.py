@@ -25,14 +25,11 @@ from goworkers_py.runtime.fetching.buffer import STOP, Buffer
 class Hand:
     """Belongs to one worker, whose thread alone changes `_held`. Other threads may read it."""
 
-    def __init__(self, buffer: Buffer) -> None:
+    def __init__(self, buffer: Buffer, get: Callable[[], Delivery | None] | None = None) -> None:
+        """`get` is that of the buffer, or another function of C code that gets a delivery out of it."""
         self._buffer = buffer
-        self._source = iter(self._getter(buffer), STOP)
+        self._source = iter(get or buffer.get, STOP)
         self._held: list[Delivery] = []  # one delivery at most
-
-    @staticmethod
-    def _getter(buffer: Buffer) -> Callable[[], Delivery | None]:
-        return buffer.get
 
     def take(self) -> Delivery | None:
         """The delivery to run; None when this worker should end."""
@@ -55,9 +52,8 @@ class Hand:
 class SerialHand(Hand):
     """Takes what waits in the buffer, and waits for nothing: `take` returns None when the buffer is empty."""
 
-    @staticmethod
-    def _getter(buffer: Buffer) -> Callable[[], Delivery | None]:
-        return buffer.get_now
+    def __init__(self, buffer: Buffer) -> None:
+        super().__init__(buffer, buffer.get_now)
 
     def take(self) -> Delivery | None:
         try:

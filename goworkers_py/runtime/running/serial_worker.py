@@ -8,25 +8,18 @@ from __future__ import annotations
 
 from goworkers_py.runtime.fetching.buffer import Buffer
 from goworkers_py.runtime.fetching.fetcher import Fetcher
-from goworkers_py.runtime.fetching.hand_over import SerialHand
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.running.worker import Worker
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.settling.serial_settler import SerialSettler
 
 
-class HeldWorker(Worker):
-    """Runs what is in the buffer, in the thread of whoever calls `work`."""
-
-    hand_of = SerialHand
-
-
 class SerialWorker(BrokerService):
-    """Uses a fetcher and a worker that have no threads of their own. It has the worker's name, under which the watchdog
-    knows the thread."""
+    """Uses a fetcher and a worker that have no threads of their own, the worker with a SerialHand. It has the worker's
+    name, under which the watchdog knows the thread."""
 
     def __init__(
-        self, worker: HeldWorker, fetcher: Fetcher, buffer: Buffer, settler: SerialSettler, outage: Outage
+        self, worker: Worker, fetcher: Fetcher, buffer: Buffer, settler: SerialSettler, outage: Outage
     ) -> None:
         super().__init__(worker.name, outage)
         self._worker = worker

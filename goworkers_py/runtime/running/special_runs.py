@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 
 from goworkers_py.core.errors import UnreadablePayload
-from goworkers_py.core.outcome import DONE, LOST, Dead, Done, Keep, Outcome
+from goworkers_py.core.outcome import DONE, LOST, Dead, Done, Outcome, Unacknowledged
 from goworkers_py.features.in_process import GoodEnd, InProcess, ShortCut, StandIn
 from goworkers_py.links.chain import Run
 from goworkers_py.policy.consequences import buried, consequences, moved
@@ -92,7 +92,7 @@ class SpecialRuns:
         request = message.cancel
         if request is not None and request.lost:
             # Any other outcome finds that the job is not in progress here, and changes nothing.
-            return LOST if isinstance(outcome, Keep) else outcome
+            return LOST if type(outcome) is Unacknowledged else outcome
         for interrupted in self._interrupted:
             outcome = interrupted(message, outcome)
         return outcome

@@ -17,7 +17,7 @@ from goworkers_py.runtime.fetching.buffer import Buffer
 from goworkers_py.runtime.fetching.hand_over import Hand
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.service import Service
-from goworkers_py.runtime.settling.settler import Settler
+from goworkers_py.runtime.settling.settlement import Settlement
 from goworkers_py.runtime.shared import Shared
 
 log = logging.getLogger(__name__)
@@ -26,18 +26,24 @@ log = logging.getLogger(__name__)
 class Worker(Service):
     """Owns the delivery in its hand. The other parts are safe to share."""
 
-    hand_of: type[Hand] = Hand
-
-    def __init__(self, name: str, buffer: Buffer, lanes: Mapping[str, Lane], settler: Settler, shared: Shared) -> None:
+    def __init__(
+        self,
+        name: str,
+        hand: Hand,
+        buffer: Buffer,
+        lanes: Mapping[str, Lane],
+        settlement: Settlement,
+        shared: Shared,
+    ) -> None:
         super().__init__(name)
+        self._hand = hand
         self._buffer = buffer
         self._lanes = lanes  # by queue
-        self._settler = settler
+        self._settlement = settlement
         self._lease = shared.lease
         self._quarantine = shared.quarantine
         self._wall = shared.clock.wall
         self._forks = FORKS.count
-        self._hand = self.hand_of(buffer)
         self._retired = False  # set by the watchdog's thread in `retire`
 
     def run(self) -> None:
@@ -80,7 +86,7 @@ class Worker(Service):
         this thread from outside can break it off: the guard has an outcome for every fault of the links."""
         if delivery.stage is BEGUN:
             outcome = self._lanes[delivery.queue].guard.broken_off(delivery)
-            self._settler.put(delivery, outcome)  # dropped if the settler has an outcome already
+            self._settlement.put(delivery, outcome)  # dropped if the settler has an outcome already
 
     @property
     def running(self) -> Delivery | None:
@@ -111,18 +117,18 @@ class Worker(Service):
 
     def run_once(self, delivery: Delivery) -> None:
         if not self._lease.surely_of(delivery.identity) and not self._still_ours(delivery):
-            self._settler.forget(delivery)
+            self._settlement.forget(delivery)
             return
         delivery.begun_at = self._wall()
         delivery.stage = BEGUN  # from here on no exception can make a worker begin it again
         if self._quarantine.closed:  # read after `begun_at` is set, see `Quarantine._admit`
             delivery.begun_at = 0.0
-            self._settler.put(delivery, REQUEUE)
+            self._settlement.put(delivery, REQUEUE)
             return
         outcome = self._lanes[delivery.queue].guard.run(delivery)
         if FORKS.count != self._forks:
             os._exit(0)  # a child that a link forked came back here: only the parent settles the job
-        self._settler.put(delivery, outcome)
+        self._settlement.put(delivery, outcome)
 
     def _still_ours(self, delivery: Delivery) -> bool:
         """False when the job was recovered, or given back, while it waited here: this process may have been frozen."""

@@ -9,44 +9,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from goworkers_py.brokers.contracts.transport import Transport
 from goworkers_py.core import machine
-from goworkers_py.core.effect import Effect
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.runtime.pool import Pool
-from goworkers_py.runtime.settling.settler import Settler
+from goworkers_py.runtime.service import Service
+from goworkers_py.runtime.settling.settlement import Settlement
 from goworkers_py.runtime.shared import Shared
 
 
-class SerialSettler(Settler):
+class SerialSettler(Service):
     # How long a job may run until this thread settles those before it. They have mostly ended within a batch.
     late_s = 0.05
 
-    def __init__(
-        self,
-        transport: Transport,
-        pool: Pool,
-        shared: Shared,
-        on_later: Callable[[float], None],
-        on_posted: Callable[[], None] = lambda: None,
-        on_settled: Sequence[Callable[[Sequence[Effect]], None]] = (),
-    ) -> None:
-        super().__init__(transport, pool, shared, on_later, on_posted, on_settled)
-        self.give_back_waiting: Callable[[], None] = lambda: None  # set by the manager, before the start
-        # Of the thread that settles now: it alone uses the fields of Settler. Taken once for a batch of jobs.
+    def __init__(self, settlement: Settlement, pool: Pool, shared: Shared) -> None:
+        super().__init__(settlement.name)
+        self.settlement = settlement
+        self._buffer = pool.buffer
+        self._outage = shared.outage
+        # Of the thread that settles now, which is one of two. Taken once for a batch of jobs. Both look at the
+        # settlement without it too: at `has_ended` and `is_idle`.
         self._turn = machine.Lock()
         self._watching = machine.Event()  # set while there may be something for this thread to do
+
+    def give_back(self, deliveries: Sequence[Delivery]) -> None:
+        """From any thread."""
+        self.settlement.give_back(deliveries)
+        if deliveries:
+            self.wake()  # a job may run for long in the thread that settles
 
     # --- in the thread that runs the jobs
 
     def settle_all(self, hurried: Callable[[], bool]) -> None:
         """Settles what has ended. In an outage it does not return before that is settled, so that nothing overtakes
         it; when it is `hurried`, it leaves that to the settler's own thread."""
+        settlement = self.settlement
         with self._turn:
-            while self._has_ended():
-                self._settle_some()
-                if self._batch and hurried():
+            while settlement.has_ended:
+                if settlement.collect(self.stopping) and not settlement.settle(self.stopping) and hurried():
                     break
-        if self._batch or self._refused:
+        if not settlement.is_idle:
             self.wake()
 
     def watch(self) -> None:
@@ -54,11 +55,15 @@ class SerialSettler(Settler):
         if not self._watching.is_set():
             self._watching.set()
 
+    def give_back_waiting(self) -> None:
+        """Gives back the deliveries that no worker has taken yet."""
+        self.settlement.give_back(self._buffer.take_back())
+
     # --- the settler's own thread
 
     def run(self) -> None:
         seen = None
-        while not (self.stopping.is_set() and self._is_idle()):
+        while not (self.settlement.given_up or (self.stopping.is_set() and self._is_idle())):
             self._watching.wait()
             self.stopping.wait(self.late_s)
             last_done = self._buffer.last_done
@@ -71,10 +76,13 @@ class SerialSettler(Settler):
     def _settle_late(self) -> None:
         with self._turn:  # from here on: the next fetch waits for it, so no job overtakes one that goes back
             self.give_back_waiting()
-            while self._has_ended():
+            while self.settlement.has_ended:
                 self._settle_some()
-            if self._refused and (self.stopping.is_set() or machine.monotonic() >= self._refused_until):
-                self._settle_some()
+            self._settle_some()  # what was refused, if it is time to try that again
+
+    def _settle_some(self) -> None:
+        if self.settlement.collect(self.stopping):
+            self.settlement.settle(self.stopping)
 
     def _sleep_if_idle(self) -> None:
         if self._is_idle() and not self.stopping.is_set():
@@ -84,24 +92,7 @@ class SerialSettler(Settler):
                 self._watching.set()
 
     def _is_idle(self) -> bool:
-        return not (self._has_ended() or self._refused or len(self._buffer))
+        return self.settlement.is_idle and not len(self._buffer)
 
     def wake(self) -> None:
         self._watching.set()
-
-    # --- in both
-
-    def _has_ended(self) -> bool:
-        return bool(self._batch or self._taken) or not self._outcomes.empty()
-
-    def _settle_some(self) -> None:
-        if not self._batch:
-            self._collect()
-        if self._batch:
-            self._settle()
-
-    def _linger(self) -> None:
-        """A job that is about to end is run by the thread that settles."""
-
-    def _let_fetcher_go_first(self) -> None:
-        """The thread that settles fetches next."""

@@ -1,386 +1,56 @@
-"""A pool's settler thread: settles deliveries at the broker, many in one step.
-
-A batch whose reply got lost is sent again under the same number, and the broker does it only once. No outcome is given
-up before the process has deregistered: one that cannot be written is tried again, and its job stays in progress until
-then. After that other processes recover the job.
-"""
+"""A pool's settler thread: waits for deliveries that have ended, and settles them."""
 
 from __future__ import annotations
 
-import logging
-import queue
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from itertools import accumulate, repeat, starmap
+from collections.abc import Sequence
 
-from goworkers_py.brokers.contracts.transport import Finished, Settled, SettlementBatch, Transport, Unwritable
 from goworkers_py.core import machine
-from goworkers_py.core.delivery import ENDED, Delivery
-from goworkers_py.core.effect import Effect, PostJobs, PushJobs
-from goworkers_py.core.errors import BrokenOff, BrokerError, BrokerRefused, Fenced, is_no_answer
-from goworkers_py.core.levels import bare_list_of
-from goworkers_py.core.outcome import DONE, KEEP, Dead, Done, Keep, Outcome, Reschedule, Retry
-from goworkers_py.policy.consequences import buried, moved
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.service import Service
+from goworkers_py.runtime.settling.settlement import Settlement
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.wire import payload
-from goworkers_py.wire.failure import error_class, error_text, failure_fields
-from goworkers_py.wire.message import Message, describe_job
 
-log = logging.getLogger(__name__)
-
-# More deliveries than a pool of short jobs has out at once, so that one exchange settles them all. A second exchange
-# would wait for five more turns at the interpreter's lock, which all threads share.
-LARGEST_BATCH = 250
-# The broker does nothing else while it reads and does a batch.
-LARGEST_BATCH_BYTES = 1_000_000
-# How many of the oldest deliveries in progress the broker gets with a batch, see `SettlementBatch.held`.
-OLDEST_HELD = 4 * LARGEST_BATCH
 # The settler lingers for jobs that are about to end: an exchange costs nearly as much for one job as for ten. For very
 # short jobs it does not linger: many of them end while the exchange before is on its way.
 LONGEST_LINGER_S = 0.001
 SHORTEST_LINGER_S = 0.0001
-# Between two tries while stopping: the process deregisters only after them.
-HURRIED_PAUSE_S = 0.2
-
-# Wakes the settler: it is the outcome of a delivery that is never unsettled.
-_NOTHING: Finished = (Delivery(b"", "", ""), KEEP)
 
 
 class Settler(Service):
-    refused_for_s = 2.0  # how soon an outcome that the broker refused is tried again
+    """Its thread alone settles."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        pool: Pool,
-        shared: Shared,
-        on_later: Callable[[float], None],
-        on_posted: Callable[[], None] = lambda: None,
-        on_settled: Sequence[Callable[[Sequence[Effect]], None]] = (),
-    ) -> None:
-        """`on_later` is called for each job that waits for a time from now on, with that time; `on_posted` when pushes
-        were put into an outbox; those of `on_settled` with the effects of each settled run that has some."""
-        super().__init__(f"settler:{pool.label}")
-        self._transport = transport
+    def __init__(self, settlement: Settlement, pool: Pool, shared: Shared) -> None:
+        super().__init__(settlement.name)
+        self.settlement = settlement
         self._unsettled = pool.unsettled
         self._prefetch = pool.prefetch
         self._buffer = pool.buffer
-        self._counters = shared.counters
         self._outage = shared.outage
-        self._on_later = on_later
-        self._on_posted = on_posted
-        self._on_settled = on_settled
-        self._id = f"{pool.name}:{machine.token_hex(6)}"
-        self._outcomes: machine.SimpleQueue[Finished] = machine.SimpleQueue()
-        self._gave_up = False
-        # The next nine: settler's thread only, so no lock. `_batch` is kept until the broker has answered it.
-        self._number = 0
-        self._taken: list[Finished] = []  # taken out of `_outcomes`, for this batch and the next ones
-        self._batch: dict[Delivery, Outcome] = {}
-        self._most = LARGEST_BATCH  # deliveries of the next batch at most
-        self._refused_before = False  # the broker has refused `_sent` once
-        self._sent: SettlementBatch | None = (
-            None  # what the broker was asked for `_batch`; it is asked for exactly this again
-        )
-        self._refused: dict[Delivery, Outcome] = {}
-        self._refused_until = 0.0
-        # The outcomes that are left for deliveries which cannot be settled with theirs.
-        self._simpler: dict[Delivery, Iterator[Outcome]] = {}
 
-    def put(self, delivery: Delivery, outcome: Outcome) -> None:
-        """From any thread. Of two outcomes for the same delivery the first one counts."""
-        if type(outcome) is Keep:
-            self._leave(delivery, outcome)
-        else:
-            # First `_outcomes`, then `stage`: if an exception strikes the worker's thread in between, the worker puts a
-            # second outcome, which does not count. In the other order the delivery would get no outcome.
-            self._outcomes.put((delivery, outcome))
-            delivery.stage = ENDED
-
-    def _leave(self, delivery: Delivery, outcome: Keep) -> None:
-        job = describe_job(delivery.payload, delivery.queue)
-        if outcome.moved:
-            self._outcomes.put((delivery, outcome))
-            delivery.stage = ENDED
-        elif outcome.lost:
-            log.warning("lost lease: interrupted here after it was recovered elsewhere; it may run twice: %s", job)
-            self.forget(delivery)
-            delivery.stage = ENDED
-        else:
-            self._unsettled.keep(delivery)
-            log.warning("not acknowledged, stays in progress until this process stops: %s", job)
-
-    def forget(self, delivery: Delivery) -> None:
-        """From any thread. The delivery was recovered or given back: it is not settled here."""
-        self._outcomes.put((delivery, KEEP))
-
-    def wake(self) -> None:
-        self._outcomes.put(_NOTHING)
-
-    def give_up(self) -> None:
-        """The stop has ended, and this thread may have outlasted it: it ends too, and the jobs are others'."""
-        self._gave_up = True
-        self.wake()
+    def give_back(self, deliveries: Sequence[Delivery]) -> None:
+        """From any thread."""
+        self.settlement.give_back(deliveries)
 
     def run(self) -> None:
-        while not self._gave_up:
-            if not self._batch:
-                self._collect()
-            if self._batch:
-                self._settle()
-            elif self.stopping.is_set() and not (self._refused or self._taken) and self._outcomes.empty():
+        settlement = self.settlement
+        while not settlement.given_up:
+            if settlement.await_ended(self.stopping) and len(self._unsettled) > 1:
+                self._linger()
+            if settlement.collect(self.stopping):
+                if not len(self._buffer):
+                    # Lets the fetcher go first, which waits for the interpreter's lock. Behind this batch, its fetch
+                    # would wait, and the workers with it, until the broker has done the batch.
+                    machine.sleep(0)
+                settlement.settle(self.stopping)
+            elif self.stopping.is_set() and settlement.is_idle:
                 break
         self._outage.forget(self.name)
-
-    def _collect(self) -> None:
-        """Waits for the first ended delivery and takes along all others that have ended. Calls of C code move them: a
-        loop in Python would take a third of this thread's time."""
-        self._number += 1  # first: the broker would take a new batch with the old number for a repeat
-        ended = self._taken
-        with suppress(queue.Empty):
-            if not ended:
-                ended.append(self._outcomes.get(timeout=self._until_refused_are_due()))
-                if len(self._unsettled) > 1:
-                    self._linger()
-        count = min(self._outcomes.qsize(), max(0, LARGEST_BATCH - len(ended)))
-        ended.extend(starmap(self._outcomes.get_nowait, repeat((), count)))
-        count = min(_fitting(ended), self._most)
-        self._batch = self._first_outcomes(ended[:count])
-        del ended[:count]
-        self._take_refused()
-
-    def _first_outcomes(self, ended: Sequence[Finished]) -> dict[Delivery, Outcome]:
-        """A worker's thread and a stop may both put an outcome for one delivery. The second outcome is dropped here:
-        its delivery is settled (not in `unsettled`), refused, or in the batch already."""
-        unsettled, batch = self._unsettled.deliveries, dict(ended)
-        if len(batch) < len(ended):
-            first = dict(reversed(ended))
-            batch = {delivery: first[delivery] for delivery in batch}
-        if self._refused or not batch.keys() <= unsettled.keys():
-            fresh = [pair for pair in batch.items() if pair[0] in unsettled and pair[0] not in self._refused]
-            batch = dict(fresh)
-        if Keep in set(map(type, batch.values())):
-            kept = [(delivery, outcome) for delivery, outcome in batch.items() if isinstance(outcome, Keep)]
-            for delivery, keep in kept:
-                del batch[delivery]
-                if keep.moved:
-                    self._unsettled.remove([delivery])
-                else:
-                    self._lost(delivery)
-        return batch
-
-    def _take_refused(self) -> None:
-        """Adds the refused deliveries to the batch when it is time to try them again."""
-        if self._refused and (self.stopping.is_set() or machine.monotonic() >= self._refused_until):
-            again = list(self._refused.items())[: self._most]
-            again = again[: _fitting(again)]
-            self._batch.update(again)
-            self._refused = dict(list(self._refused.items())[len(again) :])
-
-    def _lost(self, delivery: Delivery) -> None:
-        """Counts a delivery that `forget` was called for as a lost lease."""
-        self._unsettled.remove([delivery])
-        self._counters.add("lost_leases")
 
     def _linger(self) -> None:
         seconds = min(LONGEST_LINGER_S, self._prefetch.average_s / 4)
         if seconds >= SHORTEST_LINGER_S:
             self.stopping.wait(seconds)
 
-    def _until_refused_are_due(self) -> float | None:
-        if not self._refused:
-            return 0.0 if self.stopping.is_set() else None
-        return max(0.01, HURRIED_PAUSE_S if self.stopping.is_set() else self._refused_until - machine.monotonic())
-
-    def _settle(self) -> None:
-        if not len(self._buffer):
-            self._let_fetcher_go_first()
-        if self._sent is None:
-            held = self._unsettled.oldest(OLDEST_HELD)
-            self._sent = SettlementBatch(self._id, self._number, list(self._batch.items()), held)
-        try:
-            results: Sequence[Settled] = self._transport.settle(self._sent)
-        except Fenced:  # another process leads by now, and has the jobs
-            results = [False] * len(self._sent.finished)
-        except BrokerError as error:
-            self._counters.add("settle_retries")
-            if isinstance(error, BrokerRefused) and not is_no_answer(error):
-                self._after_refusal(self._sent.finished, error)
-            else:
-                self._pause(self._outage.failed(self.name, error))
-            return
-        except Exception as error:  # a delivery that cannot be written, say
-            self._after_fault(self._sent.finished, error)
-            return
-        finished = self._sent.finished
-        self._batch, self._sent, self._refused_before = {}, None, False
-        self._most = min(LARGEST_BATCH, 2 * self._most)
-        self._note(finished, results)
-
-    def _let_fetcher_go_first(self) -> None:
-        """Behind this batch, its fetch would wait, and the workers with it, until the broker has done the batch. This
-        releases the interpreter's lock, for which the fetcher waits."""
-        machine.sleep(0)
-
-    def _after_refusal(self, refused: Sequence[Finished], error: BrokerRefused) -> None:
-        """The broker refuses the batch as a whole, for one of its deliveries perhaps. When it does so twice, the
-        deliveries come into smaller batches, and one that is refused alone is tried again later."""
-        if not self._refused_before:
-            self._refused_before = True
-            pause_s = self._outage.failed(self.name, error)
-            self._pause(pause_s if self._most == LARGEST_BATCH else 0)
-            return
-        self._batch, self._sent, self._refused_before = {}, None, False
-        if len(refused) > 1:
-            self._most = len(refused) // 2
-            self._taken[:0] = refused
-        else:
-            self._note(refused, [str(error)])
-
-    def _after_fault(self, finished: Sequence[Finished], error: Exception) -> None:
-        """Our own code has raised, for one of the deliveries perhaps. The batch is tried once more, because the broker
-        may have done it. Then the deliveries come into smaller batches, as after a refusal, but without a pause. One
-        that raises alone gets a simpler outcome, and with the simplest one it waits as one that is refused."""
-        if not self._refused_before:
-            self._refused_before = True
-            return
-        self._batch, self._sent, self._refused_before = {}, None, False
-        if len(finished) > 1:
-            self._most = len(finished) // 2
-            self._taken[:0] = finished
-            return
-        self._note(finished, [Unwritable(f"{error_class(error)}: {error_text(error)}")])
-
-    def _simplify(self, delivery: Delivery, outcome: Outcome, error: Unwritable) -> bool:
-        """Takes the next simpler outcome for a delivery that can never be settled with this one. False when none is
-        left: then it waits like one that is refused."""
-        simpler = next(self._simpler.setdefault(delivery, simpler_outcomes(delivery, outcome, error)), None)
-        if simpler is None:
-            return False
-        self._taken.append((delivery, simpler))
-        with suppress(Exception):  # a log filter of the user's raises
-            log.error(
-                "a job cannot be settled as it ended, tries a simpler end, %s: %s: %s",
-                type(simpler).__name__.lower(), describe_job(delivery.payload, delivery.queue), error,
-            )  # fmt: skip
-        return True
-
-    def _note(self, batch: Sequence[Finished], results: Sequence[Settled]) -> None:
-        errors, simplified = [result for result in dict.fromkeys(results) if isinstance(result, str)], set[Delivery]()
-        if errors:
-            for (delivery, outcome), result in zip(batch, results, strict=True):
-                if isinstance(result, Unwritable) and self._simplify(delivery, outcome, result):
-                    simplified.add(delivery)
-                elif isinstance(result, str):
-                    self._refused[delivery] = outcome
-            self._refused_until = machine.monotonic() + self.refused_for_s
-        if self._simpler:
-            for (delivery, _), result in zip(batch, results, strict=True):
-                if not isinstance(result, str):
-                    self._simpler.pop(delivery, None)
-        try:
-            self._tell(batch, results, errors)
-        finally:  # also when a log filter of the user's raises: the batch is settled and does not come back
-            settled = [delivery for delivery, _ in batch]
-            self._unsettled.remove(
-                [delivery for delivery in settled if delivery not in self._refused and delivery not in simplified]
-                if errors
-                else settled
-            )
-
-    def _tell(self, batch: Sequence[Finished], results: Sequence[Settled], errors: Sequence[str]) -> None:
-        """Tells counters, log and scheduler how a batch was settled."""
-        if errors:
-            self._counters.add("settle_retries")
-            if self._refused:
-                self._outage.failed(self.name, BrokerRefused(errors[0]))
-        elif not self._refused and self._most == LARGEST_BATCH:
-            self._outage.recovered(self.name)
-        for at, outcome in [(at, pair[1]) for at, pair in enumerate(batch) if pair[1] is not DONE]:
-            if results[at] is True:
-                self._tell_of_places(outcome)
-        if False in results:
-            self._tell_of_lost(
-                [delivery for (delivery, _), result in zip(batch, results, strict=True) if result is False]
-            )
-
-    def _tell_of_places(self, outcome: Outcome) -> None:
-        """Tells those who look at the places into which the outcome has put jobs."""
-        for on_settled in self._on_settled if outcome.effects else ():
-            on_settled(outcome.effects)
-        for effect in outcome.effects:
-            if type(effect) is PushJobs:
-                for at in {push.at for push in effect.pushes if push.at is not None}:
-                    self._on_later(at)
-            elif type(effect) is PostJobs:
-                self._on_posted()
-        if type(outcome) is not Done and isinstance(outcome, Retry | Reschedule):
-            self._on_later(outcome.at)
-
-    def _tell_of_lost(self, deliveries: Sequence[Delivery]) -> None:
-        for delivery in deliveries:
-            self._counters.add("lost_leases")
-            log.warning(
-                "lost lease: finished here after it was recovered elsewhere; it may have run twice: %s",
-                describe_job(delivery.payload, delivery.queue),
-            )
-
-    def _pause(self, seconds: float) -> None:
-        if self.stopping.is_set():
-            machine.Event().wait(HURRIED_PAUSE_S)
-        else:
-            self.stopping.wait(seconds)
-
-
-def _fitting(ended: Sequence[Finished]) -> int:
-    """How many of them are a batch of LARGEST_BATCH_BYTES, of which the last may go beyond it."""
-    try:
-        sizes = [
-            len(delivery.payload) + (0 if outcome is DONE or not outcome.effects else _size(outcome.effects))
-            for delivery, outcome in ended
-        ]
-    except Exception:  # an effect that cannot be written: `_after_fault` finds whose it is
-        return 1
-    if sum(sizes) < LARGEST_BATCH_BYTES:
-        return len(ended)
-    return bisect_left(list(accumulate(sizes)), LARGEST_BATCH_BYTES) + 1
-
-
-def simpler_outcomes(delivery: Delivery, outcome: Outcome, error: str) -> Iterator[Outcome]:
-    """The outcomes to try for a delivery that cannot be settled with its own, one after the other: without one of the
-    effects that may fail, and without all of them; then among the dead jobs, for what it is tied to. Its pushes are not
-    made then: without them, to remove the job would lose theirs."""
-    # A link of the user may return anything for an effect.
-    yield from _with_fewer(outcome, [effect for effect in outcome.effects if getattr(effect, "repeatable", False)])
-    raw = _with_error(delivery, error)
-    tied = () if bare_list_of(delivery.queue) else moved(raw, "dead", now=machine.time(), error=error)
-    dead = Dead(buried(raw), effects=tied)
-    yield dead
-    yield from _with_fewer(dead, dead.effects)
-    yield Dead(raw)
-    yield Dead(delivery.payload)
-
-
-def _with_fewer(outcome: Outcome, left_out: Sequence[Effect]) -> Iterator[Outcome]:
-    for effect in left_out:
-        yield replace(outcome, effects=tuple(other for other in outcome.effects if other is not effect))
-    if len(left_out) > 1:
-        yield replace(
-            outcome, effects=tuple(effect for effect in outcome.effects if not any(effect is o for o in left_out))
-        )
-
-
-def _with_error(delivery: Delivery, error: str) -> bytes:
-    try:
-        changes = failure_fields(Message(delivery.payload, delivery.queue), BrokenOff(error), machine.time())
-        return payload.splice(delivery.payload, changes, drop=("at",))
-    except Exception:
-        return delivery.payload
-
-
-def _size(effects: Sequence[Effect]) -> int:
-    return effects[0].size if len(effects) == 1 else sum([effect.size for effect in effects])
+    def wake(self) -> None:
+        self.settlement.wake()

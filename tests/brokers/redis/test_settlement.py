@@ -36,7 +36,18 @@ from goworkers_py.brokers.redis.queues.settlement import RECEIPT_LIFE_S
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect, Push
 from goworkers_py.core.errors import BrokerUnavailable
-from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, REQUEUE_LAST, Dead, Done, Outcome, Reschedule, Retry
+from goworkers_py.core.outcome import (
+    DISCARD,
+    DONE,
+    REQUEUE,
+    REQUEUE_LAST,
+    UNACKNOWLEDGED,
+    Dead,
+    Done,
+    Outcome,
+    Reschedule,
+    Retry,
+)
 from goworkers_py.features.batches.batch import BatchTie, Membership, NewBatch
 from goworkers_py.features.batches.contract import Batches
 from goworkers_py.features.batches.effects import EndInBatch
@@ -110,9 +121,9 @@ def test_jobs_with_one_effect_are_removed_together(
     assert redis.llen("queue:q:" + OWNER + ":inprogress") == 0
 
 
-def test_settling_a_kept_delivery_raises(broker: RedisBroker) -> None:
-    with pytest.raises(ValueError, match="kept"):
-        broker.transport.settle(batch((job(1), KEEP)))
+def test_to_settle_a_delivery_that_was_not_acknowledged_raises(broker: RedisBroker) -> None:
+    with pytest.raises(ValueError, match="NOT_SETTLED"):
+        broker.transport.settle(batch((job(1), UNACKNOWLEDGED)))
 
 
 @pytest.mark.parametrize("outcome", NOT_KEPT)

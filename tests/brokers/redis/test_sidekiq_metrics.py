@@ -21,7 +21,7 @@ from goworkers_py.brokers.redis.fleet.sidekiq_metrics import SidekiqMetrics, lay
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.neighbours import RedisNeighbours
 from goworkers_py.core.errors import BrokerUnavailable
-from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Retry
+from goworkers_py.core.outcome import DISCARD, DONE, REQUEUE, UNACKNOWLEDGED, Dead, Retry
 from goworkers_py.core.timing import Timing
 from goworkers_py.observe.executions import BOUNDS_S, Executions
 from goworkers_py.observe.run_stats import RunStats
@@ -103,7 +103,7 @@ def test_a_run_that_ended_well_falls_into_the_bucket_where_sidekiq_puts_it(secon
 
 def test_runs_that_failed_count_and_their_times_do_not() -> None:
     tally = RunStats()
-    for outcome in (Retry(1.0, b""), Dead(b""), DISCARD, REQUEUE, KEEP):
+    for outcome in (Retry(1.0, b""), Dead(b""), DISCARD, REQUEUE, UNACKNOWLEDGED):
         tally.add("Foo", outcome, 5.0, None)
     assert tally.executions() == {"Foo": Executions(3, 3, 0, histogram())}
 

@@ -14,9 +14,9 @@ from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailab
 from goworkers_py.core.outcome import (
     DONE,
     EXPIRED,
-    KEEP,
     REQUEUE,
     REQUEUE_LAST,
+    UNACKNOWLEDGED,
     Cancelled,
     Dead,
     Done,
@@ -73,7 +73,7 @@ def test_a_job_that_ended_in_another_way_tells_how() -> None:
     assert ended(DONE, retry=False) == Done(effects=(MeetTombstone("1", "completed"),))
     assert ended(Retry(1.0, RAW), retry=True) == Retry(1.0, RAW, effects=(MeetTombstone("1", "retry"),))
     assert ended(EXPIRED, retry=False) == Expired(effects=(MeetTombstone("1", "expired"),))
-    assert ended(KEEP, retry=False) is KEEP
+    assert ended(UNACKNOWLEDGED, retry=False) is UNACKNOWLEDGED
 
 
 # --- jobs that have not begun

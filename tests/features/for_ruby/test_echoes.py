@@ -16,8 +16,8 @@ from goworkers_py.core.outcome import (
     CANCELLED,
     DONE,
     EXPIRED,
-    KEEP,
     REQUEUE,
+    UNACKNOWLEDGED,
     Dead,
     Discard,
     Outcome,
@@ -67,7 +67,7 @@ def test_the_echo_of_any_other_end_is_no_success_and_is_not_retried(outcome: Out
 
 @pytest.mark.parametrize(
     "outcome",
-    [Retry(1.0, MARKED), Reschedule(1.0, MARKED), REQUEUE, Park("line"), KEEP],
+    [Retry(1.0, MARKED), Reschedule(1.0, MARKED), REQUEUE, Park("line"), UNACKNOWLEDGED],
     ids=lambda one: type(one).__name__,
 )
 def test_a_job_that_goes_on_has_no_echo(outcome: Outcome) -> None:

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from goworkers_py.core.effect import PushJobs
-from goworkers_py.core.outcome import CANCELLED, DONE, KEEP, REQUEUE, Dead, Discard, Outcome, Reschedule, Retry
+from goworkers_py.core.outcome import (
+    CANCELLED,
+    DONE,
+    REQUEUE,
+    UNACKNOWLEDGED,
+    Dead,
+    Discard,
+    Outcome,
+    Reschedule,
+    Retry,
+)
 from goworkers_py.features.for_ruby.effects import FreeRubyLock, TakeRubyLock
 from goworkers_py.features.for_ruby.end import Echoes, ForRuby
 from goworkers_py.features.for_ruby.lock import RubyLock, ruby_lock_of
@@ -47,7 +57,7 @@ def test_what_a_step_does_with_the_lock_depends_on_its_kind(
         assert effects(kind, outcome) == goes_on
     for outcome in (Dead(b"{}"), Discard(), CANCELLED):
         assert effects(kind, outcome) == other_end
-    assert effects(kind, KEEP) == set()
+    assert effects(kind, UNACKNOWLEDGED) == set()
     assert set(NATIVE.of_move(job(kind), "waiting")) == goes_on  # recovered from a dead process
     assert set(NATIVE.of_move(job(kind), "cancelled")) == other_end
 

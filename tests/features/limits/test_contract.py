@@ -22,8 +22,8 @@ from goworkers_py.features.limits.contract import Limits, SlotWish
 from goworkers_py.features.limits.effects import HoldSlot, LeaveSlot
 from goworkers_py.features.limits.limit import (
     Begins,
+    GivenAway,
     LimitSettings,
-    Lost,
     Rate,
     Slot,
     SlotClaim,
@@ -114,7 +114,7 @@ def test_a_job_that_was_given_to_others_takes_no_place_in_a_line(me: Process, li
     first, second = me.consume(2)
     limits.begin(wish(first))
     me.settle((second, Done()))
-    assert limits.begin(wish(second)) == Lost()
+    assert limits.begin(wish(second)) == GivenAway()
     assert parked(me) == []
 
 

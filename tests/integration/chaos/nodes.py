@@ -35,7 +35,7 @@ SHORT: dict[str, Any] = {
     "policy.poison.AWAY_S": (0.5, 1.5, 4.5, 13.5),
     "timing.recover_every_s": 1,
     "timing.steady_for_s": 6,
-    "runtime.settling.settler.Settler.refused_for_s": 0.5,
+    "runtime.settling.settlement.Settlement.refused_for_s": 0.5,
     "system.supervisor.LONGEST_PAUSE_S": 3.0,
 }
 STOP_TIMEOUT_S = 2  # for running jobs

@@ -231,11 +231,11 @@ REVERTS = [
             last, results""",
             ),
             Edit(
-                "runtime/settling/settler.py",
+                "runtime/settling/settlement.py",
                 """\
-        except Exception as error:  # a delivery that cannot be written, say
-            self._after_fault(self._sent.finished, error)
-            return
+        except Exception as error:  # of our own code: a delivery that cannot be written, say
+            self._is_tried_again(Unwritable(f"{error_class(error)}: {error_text(error)}"))
+            return False
 """,
                 "",
             ),
@@ -243,8 +243,8 @@ REVERTS = [
         (
             Edit(
                 "brokers/redis/queues/transport.py",
-                "flaws = {} if any(type(outcome) is Keep for _, outcome in batch.finished) else self._flaws(batch)",
-                "flaws = dict[Delivery, Unwritable]()",
+                "self._flaws(batch)\n            if not",
+                "dict[Delivery, Unwritable]()\n            if not",
             ),
         ),
     ),

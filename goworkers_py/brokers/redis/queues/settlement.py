@@ -30,12 +30,14 @@ from goworkers_py.core.outcome import (
     Done,
     Expired,
     Joined,
-    Keep,
+    Lost,
+    Moved,
     Outcome,
     Park,
     Requeue,
     Reschedule,
     Retry,
+    Unacknowledged,
 )
 from goworkers_py.core.values import NamedTuple
 from goworkers_py.wire import enclosure
@@ -202,8 +204,8 @@ def target_of(outcome: Outcome) -> SettleTarget:
             return SettleTarget("back" if last else "front", payload or b"")
         case Park(line, payload):
             return SettleTarget("park", payload or b"", line=line)
-        case Keep():
-            raise ValueError("a delivery that is kept is not settled")
+        case Unacknowledged() | Lost() | Moved():
+            raise ValueError("no broker settles an outcome of NOT_SETTLED")
 
 
 def _readable(item: Item, now: float) -> SettleTarget:

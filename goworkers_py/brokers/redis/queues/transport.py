@@ -34,7 +34,7 @@ from goworkers_py.core.effect import Effect, Push, by_place
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.holder import Conflict, How, holder_of
 from goworkers_py.core.levels import bare_list_of
-from goworkers_py.core.outcome import DONE, Done, Keep
+from goworkers_py.core.outcome import DONE, NOT_SETTLED, Done
 from goworkers_py.policy.priorities import Ask
 from goworkers_py.wire.failure import error_class, error_text
 
@@ -178,7 +178,7 @@ class RedisTransport(Transport):
         except Exception:
             # Nothing was sent: no command could be made, because of some deliveries perhaps. Sent again under its
             # number, the batch leaves out the same ones.
-            flaws = {} if any(type(outcome) is Keep for _, outcome in batch.finished) else self._flaws(batch)
+            flaws = {} if any(isinstance(outcome, NOT_SETTLED) for _, outcome in batch.finished) else self._flaws(batch)
             if not flaws:
                 raise
         others = [pair for pair in batch.finished if pair[0] not in flaws]
