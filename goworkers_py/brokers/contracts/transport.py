@@ -41,6 +41,16 @@ class Published(enum.Enum):
 # With a Conflict, another job holds the lock of the push.
 PublishResult = Published | Conflict
 
+
+def places_pushed(results: Sequence[PublishResult]) -> frozenset[int]:
+    """At which places of a call to `publish` the job was pushed."""
+    return frozenset(
+        at
+        for at, result in enumerate(results)
+        if result is Published.PUSHED or (isinstance(result, Conflict) and result.how == "rescheduled")
+    )
+
+
 Finished = tuple[Delivery, Outcome]  # one is made for every job, and a NamedTuple takes several times as long
 
 
