@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from goworkers_py.api.job_writer import JobWriter, JobWriters, Owns, check_push
+from goworkers_py.api.job_writer import JobWriters, PreparedPush, check_push
 from goworkers_py.api.request import PushRequest, require
 from goworkers_py.api.worker_check import WorkerCheck
 from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.brokers.contracts.transport import Published, PublishResult
+from goworkers_py.brokers.contracts.transport import Published, PublishResult, places_pushed
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.moments import moment
 from goworkers_py.config.options import Config
@@ -18,7 +18,7 @@ from goworkers_py.config.parsers import without_password
 from goworkers_py.config.partitions import settings_of_broker
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.effect import Push
-from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerRefused, BrokerUnreachable, DuplicateJob
+from goworkers_py.core.errors import ArgumentError, BrokerRefused, BrokerUnreachable, DuplicateJob, PushError
 from goworkers_py.core.push_blocks import blocks_now, holding
 from goworkers_py.features import FEATURES
 from goworkers_py.wire import payload
@@ -51,7 +51,7 @@ class Client:
         self._clock = clock or Clock()
         self._on_later = on_later
         self._workers = WorkerCheck(lambda: broker().recoverable.live_processes())
-        self._writers = JobWriters(broker, self._workers)
+        self._writers = JobWriters(broker, self._workers, links)
 
     @property
     def broker(self) -> Broker:
@@ -71,31 +71,22 @@ class Client:
         return self.push_all(PushRequest(queue, job_class, [args], options, kwargs))[0]
 
     def push_bulk(
-        self,
-        queue: str,
-        job_class: str,
-        rows: Iterable[Sequence[Any]],
-        options: EnqueueOptions = NO_OPTIONS,
-        needs: Collection[str] = (),
+        self, queue: str, job_class: str, rows: Iterable[Sequence[Any]], options: EnqueueOptions = NO_OPTIONS
     ) -> list[str | None]:
-        """`needs` names the features that the worker must know, see `needs`; they are those of the push, not the
-        user's."""
-        return self.push_all(PushRequest(queue, job_class, list(rows), options, None, frozenset(needs)))
+        return self.push_all(PushRequest(queue, job_class, list(rows), options))
 
     def push_all(self, asked: PushRequest) -> list[str | None]:
         """Pushes one job for each row, 1,000 in a round trip. All rows are checked before the first is pushed."""
-        return self._push(*self._checked(asked if blocks_now() is None else self._in_blocks(asked)))
+        return self._push(self._prepared(asked if blocks_now() is None else self._in_blocks(asked)))
 
     def checked_push(self, asked: PushRequest) -> Callable[[], str | None]:
         """Checks a push, and returns the function that makes it: for several pushes of which none may be made if one of
         them is wrong."""
-        checked = self._checked(self._in_blocks(asked))
-        _, writer, *_ = checked
-        self._check_workers([asked.queue], writer.needs)
-        return lambda: self._push(*checked)[0]
+        prepared = self._prepared(self._in_blocks(asked))
+        self._check_workers([asked.queue], prepared.writer.needs)
+        return lambda: self._push(prepared)[0]
 
-    def _checked(self, asked: PushRequest) -> tuple[PushRequest, JobWriter, Owns | None, float, float | None]:
-        """The arguments of `_push`."""
+    def _prepared(self, asked: PushRequest) -> PreparedPush:
         options, rows = asked.options, asked.rows
         payload.check_rows(rows)
         if asked.kwargs:
@@ -106,55 +97,45 @@ class Client:
             require("jid" not in options.said or len(rows) == 1, "one jid cannot name several jobs")
             later = _later(options, now)
         writer = self._writers.writer_of(asked, now if later is None else later)
-        return asked, writer, writer.own_members(asked) if writer.parts else None, now, later
+        created = int(now * 1000) if self.milliseconds else float(now)
+        times = {"created_at": created, "enqueued_at": created} if later is None else {"created_at": created}
+        return PreparedPush(asked, writer, writer.own_members(asked) if writer.parts else None, times, later)
 
-    def _push(
-        self, asked: PushRequest, writer: JobWriter, owns: Owns | None, now: float, later: float | None
-    ) -> list[str | None]:
-        rows, named = asked.rows, "jid" in asked.options.said
+    def _push(self, prepared: PreparedPush) -> list[str | None]:
+        asked = prepared.asked
+        writer = prepared.writer
         # A client link may add a field or an option that any feature acts on, so all parts take part.
-        calls = [part.begin() for part in (self._writers.parts_beside(writer) if self._links else writer.parts)]
+        parts = self._writers.parts_beside(writer) if self._links else writer.parts
+        calls = [part.begin() for part in parts] if parts else ()
         done: list[str | None] = []
         duplicate: DuplicateJob | None = None  # raised when the other slices are pushed
-        for start in range(0, len(rows), writer.slice):
-            jids, pushes = self._slice_at(asked, writer, owns, now, later, start)
+        for start in range(0, len(asked.rows), writer.slice):
+            jids: list[str | None] = []
             try:
-                answers = self._sent(pushes, writer.needs, named, calls)
+                jids, pushes = prepared.slice(start)
+                answers = self._sent(pushes, writer.needs, asked.options, calls)
             except DuplicateJob as error:
                 duplicate = duplicate or error
-                done += [None] * len(jids)
-            except BrokerError as error:
-                error.pushed = _of_rows(len(rows), done, jids, error.places)
+                done += _pushed(jids, error)
+            except Exception as error:  # a client link may raise any
+                vars(error)["pushed"] = _of_rows(len(asked.rows), [*done, *_pushed(jids, error)])
                 raise
             else:
                 done += jids if answers is None else _answered(jids, answers)
         if duplicate is not None:
+            duplicate.pushed = done
             raise duplicate
         return done
 
-    def _slice_at(
-        self, asked: PushRequest, writer: JobWriter, owns: Owns | None, now: float, later: float | None, start: int
-    ) -> tuple[list[str | None], list[Push]]:
-        """The jids of a slice of the jobs, and the pushes of those that no client link has stopped."""
-        rows, jid = asked.rows, asked.options.said.get("jid")
-        if len(rows) > writer.slice:
-            rows = rows[start : start + writer.slice]
-            owns = owns and owns[start : start + writer.slice]
-        created = int(now * 1000) if self.milliseconds else float(now)
-        times = {"created_at": created, "enqueued_at": created} if later is None else {"created_at": created}
-        if self._links:
-            return writer.write_through(self._links, rows, owns, times, later, jid, self._writers.parts_in)
-        return writer.write(rows, owns, times, later, jid)
-
     def _sent(
-        self, pushes: Sequence[Push], needs: frozenset[str], named: bool, calls: Sequence[PushCall]
+        self, pushes: Sequence[Push], needs: frozenset[str], options: EnqueueOptions, calls: Sequence[PushCall]
     ) -> Sequence[Answer] | None:
-        """The answers; None where each push has happened, or is held back. `named`: the caller has given the jid."""
+        """The answers; None where each push has happened, or is held back."""
         try:
             if needs:
                 self._check_workers(dict.fromkeys(push.queue for push in pushes), needs)
             if blocks_now() is not None and (held := holding(self.home)) is not None:
-                for call in calls if named else ():
+                for call in calls if "jid" in options.said else ():
                     pushes = call.hold(pushes)
                 held.add(self, pushes)
                 return None
@@ -167,16 +148,7 @@ class Client:
         for call in reversed(calls):
             publish = partial(call.publish, publish=publish)
         results = publish(pushes)
-        if results.count(Published.PUSHED) == len(pushes):
-            return None
-        if Published.REFUSED in results:  # by a tie that no feature has given to this push
-            raise BrokerRefused("a push was refused")
-        answers: list[Answer] = [True] * len(pushes)
-        for call in calls:
-            for at, (push, result) in enumerate(zip(pushes, results, strict=True)):
-                if result is not Published.PUSHED and answers[at] is True:
-                    answers[at] = call.answer(push, result)
-        return answers
+        return None if results.count(Published.PUSHED) == len(pushes) else _answers_of(calls, pushes, results)
 
     def publish(self, pushes: Sequence[Push]) -> Sequence[PublishResult]:
         """Publishes the pushes and returns the broker's result for each. A duplicate or a conflict is left to the
@@ -201,14 +173,13 @@ class Client:
 
     def push_body(self, queue: str, body: bytes) -> None:
         """Pushes a bare body, which has no jid, to the level of a queue that is a list of other programs."""
-        self._sent([Push(queue, body)], frozenset(), False, ())
+        self._sent([Push(queue, body)], frozenset(), NO_OPTIONS, ())
 
     # --- jobs that something else pushes
 
     def draft(self, asked: PushRequest) -> tuple[str, Push] | None:
         """The jid and the push of one job, for a caller that publishes it; None when a client link stopped the push."""
-        _, writer, owns, now, later = self._checked(asked)
-        [jid], pushes = self._slice_at(asked, writer, owns, now, later, 0)
+        [jid], pushes = self._prepared(asked).slice(0)
         return None if jid is None else (jid, pushes[0])
 
     def of_others(self, asked: PushRequest) -> Push:
@@ -219,9 +190,9 @@ class Client:
         check_push(asked)
         for name in asked.options.counting if asked.is_later else ():
             raise ArgumentError(f"{job_class} is pushed later, and {name} would count from now: take it out of the job")
-        _, writer, owns, now, later = self._checked(asked)
-        self._check_workers([asked.queue], writer.needs)
-        _, pushes = self._slice_at(asked, writer, owns, now, later, 0)
+        prepared = self._prepared(asked)
+        self._check_workers([asked.queue], prepared.writer.needs)
+        _, pushes = prepared.slice(0)
         if not pushes:
             raise ArgumentError(f"a client link stopped the push of {job_class}")
         return Push(pushes[0].queue, payload.splice(pushes[0].payload, {}, drop=("enqueued_at",)))
@@ -246,6 +217,28 @@ def _later(options: EnqueueOptions, now: float) -> float | None:
     return at if at is not None and at > now else None
 
 
+def _answers_of(
+    calls: Sequence[PushCall], pushes: Sequence[Push], results: Sequence[PublishResult]
+) -> Sequence[Answer]:
+    if Published.REFUSED in results:  # by a tie that no feature has given to this push
+        refused = BrokerRefused("a push was refused")
+        refused.places = places_pushed(results)
+        raise refused
+    answers: list[Answer] = [True] * len(pushes)
+    duplicate: DuplicateJob | None = None  # raised when the answers to the others are known
+    for call in calls:
+        for at, (push, result) in enumerate(zip(pushes, results, strict=True)):
+            if result is not Published.PUSHED and answers[at] is True:
+                try:
+                    answers[at] = call.answer(push, result)
+                except DuplicateJob as error:
+                    answers[at], duplicate = None, duplicate or error
+    if duplicate is not None:
+        duplicate.places = frozenset(at for at, answer in enumerate(answers) if answer is True)
+        raise duplicate
+    return answers
+
+
 def _answered(jids: Sequence[str | None], answers: Sequence[Answer]) -> list[str | None]:
     """`jids` has None where a client link has stopped the push."""
     each = iter(answers)
@@ -253,13 +246,14 @@ def _answered(jids: Sequence[str | None], answers: Sequence[Answer]) -> list[str
     return [jid if answer is True else answer or None for jid, answer in found]
 
 
-def _of_rows(
-    count: int, before: Sequence[str | None], jids: Sequence[str | None], places: frozenset[int]
-) -> list[str | None]:
-    """The jid of each row that was pushed, of `count`: those of the slices before, and of this slice those at `places`
-    among its pushes."""
+def _pushed(jids: Sequence[str | None], error: Exception) -> list[str | None]:
+    """The jid of each job of a slice that was pushed before the error. `jids` is empty if it was not written."""
+    places = error.places if isinstance(error, PushError) else frozenset()
     written = [at for at, jid in enumerate(jids) if jid is not None]
-    pushed: list[str | None] = [*before, *[None] * (count - len(before))]
-    for place in places:
-        pushed[len(before) + written[place]] = jids[written[place]]
-    return pushed
+    pushed = {written[place] for place in places}
+    return [jid if at in pushed else None for at, jid in enumerate(jids)]
+
+
+def _of_rows(count: int, known: Sequence[str | None]) -> list[str | None]:
+    """The jid of each of `count` rows; those behind the known ones were not pushed."""
+    return [*known, *[None] * (count - len(known))]

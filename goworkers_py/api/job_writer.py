@@ -13,6 +13,7 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core import machine
 from goworkers_py.core.effect import Push, ties_of
 from goworkers_py.core.levels import Priority, level_of
+from goworkers_py.core.values import NamedTuple
 from goworkers_py.features import FEATURES
 from goworkers_py.wire import payload
 from goworkers_py.wire.needs import FIELD, KWARGS, field_of
@@ -40,8 +41,17 @@ class JobWriter:
     """The fields that all jobs of some pushes share. The jobs differ in their arguments, jids and times, and in what
     the features of their ties add. It does not change, so threads and pushes share it."""
 
-    def __init__(self, fields: dict[str, Any], needs: frozenset[str], ties: Mapping[PushPart, JobTies]) -> None:
-        """`needs` names the features that the worker must know."""
+    def __init__(
+        self,
+        fields: dict[str, Any],
+        needs: frozenset[str],
+        ties: Mapping[PushPart, JobTies],
+        links: Sequence[ClientLink],
+        parts_in: Callable[[Mapping[str, Any]], Sequence[PushPart]],
+    ) -> None:
+        """`needs` names the features that the worker must know. `parts_in` finds the parts of the features for which
+        fields have a mark: a client link may have written them."""
+        self._links, self._parts_in = links, parts_in
         self.needs = needs
         self.parts = [*ties]
         self.slice = min([SLICE, *(job_ties.slice for job_ties in ties.values() if job_ties.slice)])
@@ -65,6 +75,8 @@ class JobWriter:
         self, rows: Sequence[Sequence[Any]], owns: Owns | None, times: Times, at: float | None, jid: str | None
     ) -> Written:
         """`jid`: given by the caller."""
+        if self._links:
+            return self._write_through(rows, owns, times, at, jid)
         head = self._head(of_owners=owns is not None)
         texts = payload.encode_each(rows) if len(rows) > 1 else [payload.encode(rows[0])]
         tail = "".join([f',"{name}":{time}' for name, time in times.items()])
@@ -83,18 +95,10 @@ class JobWriter:
             pushes.append(Push(self._queue, raw.encode(), at, ties=ties))
         return jids, pushes
 
-    def write_through(
-        self,
-        links: Sequence[ClientLink],
-        rows: Sequence[Sequence[Any]],
-        owns: Owns | None,
-        times: Times,
-        at: float | None,
-        jid: str | None,
-        parts: Callable[[Mapping[str, Any]], Sequence[PushPart]],
+    def _write_through(
+        self, rows: Sequence[Sequence[Any]], owns: Owns | None, times: Times, at: float | None, jid: str | None
     ) -> Written:
-        """With client links, which may change each job. `parts` finds those of the features for which a job's fields
-        have a mark."""
+        """With client links, which may change each job."""
         from goworkers_py.api.client_links import through_links
 
         jids: list[str | None] = []
@@ -103,10 +107,10 @@ class JobWriter:
             own = None if owns is None else owns[place]
             fields = {**self._dict(args, jid or machine.token_hex(12), own), **times}
             # A link may change the job in place: a deep copy keeps the caller's objects and the other jobs unchanged.
-            job = through_links(links, copy.deepcopy(fields))
+            job = through_links(self._links, copy.deepcopy(fields))
             jids.append(None if job is None else job["jid"])
             if job is not None:
-                others = [part.tie_in(job) for part in parts(job) if part not in self.parts]
+                others = [part.tie_in(job) for part in self._parts_in(job) if part not in self.parts]
                 ties = (*(tie for tie in others if tie is not None), *self._ties_of(job, at))
                 pushes.append(Push(job["queue"], payload.write(job), at, ties=ties))
         return jids, pushes
@@ -132,11 +136,30 @@ class JobWriter:
         return (*ties, *self._shared, *goals)
 
 
+class PreparedPush(NamedTuple):
+    """A push whose rows and options are all right. Its jobs are written a slice at a time."""
+
+    asked: PushRequest
+    writer: JobWriter
+    owns: Owns | None  # for each row the members that its job has of its own
+    times: Times
+    later: float | None  # when the jobs are due, if that is not now
+
+    def slice(self, start: int) -> Written:
+        asked, writer, owns, times, later = self
+        rows = asked.rows
+        if len(rows) > writer.slice:
+            rows = rows[start : start + writer.slice]
+            owns = owns and owns[start : start + writer.slice]
+        return writer.write(rows, owns, times, later, asked.options.said.get("jid"))
+
+
 class JobWriters:
     """Of one client, whose threads share them."""
 
-    def __init__(self, broker: Callable[[], Broker], workers: WorkerCheck) -> None:
+    def __init__(self, broker: Callable[[], Broker], workers: WorkerCheck, links: Sequence[ClientLink]) -> None:
         self._broker = broker
+        self._links = links
         self._workers = workers
         self._parts: dict[str, PushPart] = {}  # by the name of the feature; made when they are first needed
         # By options, then by the rest: for as long as a program keeps the options. Two threads may each make the same
@@ -194,7 +217,7 @@ class JobWriters:
         for job_ties in ties.values():
             if job_ties.members:
                 fields[FIELD] |= job_ties.members
-        return JobWriter(fields, needs, ties)
+        return JobWriter(fields, needs, ties, self._links, self.parts_in)
 
     def _level(self, queue: str, priority: Priority) -> str:
         """The queue of jobs with this priority, which a live process must work."""

@@ -3,32 +3,33 @@ and `ProcessKilled` of `testing.steps` in a test.
 
 WorkersError
 ├── ConfigError             the configuration is wrong; the message says where, and what to write instead
-├── ArgumentError           a push was refused at the call (also a ValueError)
-│   ├── TooManyHeld         `atomic` cannot hold back this push
-│   ├── NotHere             a process lacks the pool or the queue that a command names
-│   └── ArgumentsDoNotFit   a job's arguments do not fit its function; retried for ten minutes, then dead
+├── PushError               may end a push, and says which of its jobs were pushed before
+│   ├── ArgumentError       a push was refused at the call (also a ValueError)
+│   │   ├── TooManyHeld     `atomic` cannot hold back this push
+│   │   ├── NotHere         a process lacks the pool or the queue that a command names
+│   │   └── ArgumentsDoNotFit  a job's arguments do not fit its function; retried for ten minutes, then dead
+│   ├── DuplicateJob        a push names a jid whose job is still kept, or another job holds the lock of a unique one
+│   ├── BatchEnded          a push or a block would add jobs to a batch that has ended, was cancelled or is not there
+│   └── BrokerError         the broker failed, at any call
+│       ├── BrokerUnavailable   the server cannot serve now; a later try may succeed
+│       │   ├── BrokerUnreachable  no connection to the server can be made
+│       │   ├── BrokerFull      the server is out of memory
+│       │   └── LeaseGone       the server has no lease of this process; the next beat creates one
+│       └── BrokerRefused       the server refused, and will refuse until an operator changes something
+│           ├── Fenced          this process leads no more, so the server refuses what it writes
+│           ├── WrongType       a key holds a type of value that no program of the fleet writes there
+│           └── NoSuchDatabase  the server has no database with the number in the address (also a ConfigError)
 ├── UnreadablePayload       a payload is not a job in Sidekiq's format
 ├── UnknownJob              no Python code is registered for this class
 ├── PoisonPill              a job killed its processes, proven by a death in quarantine
 ├── BrokenOff               a run ended by an exception outside of the job's code: counted as a failure
 ├── NeedsNewerRelease       a job needs a feature that the workers which fetched it do not support
 ├── TimeLimitExceeded       thrown into a job at its time limit
-├── DuplicateJob            a push names a jid whose job is still kept, or another job holds the lock of a unique one
 ├── LimitTimeout            a block of code got no place in a limit in time (also a TimeoutError)
-├── BatchEnded              a push or a block would add jobs to a batch that has ended, was cancelled or is not there
 ├── NoResult                there is no result to wait for, or it was not kept
 ├── JobFailed               `result` of a job that failed for good
 ├── JobCancelled            thrown into a job that was cancelled; `result` of one that was cancelled, deleted or expired
 │   └── LeaseLost           thrown into a job that was given to another process, because this one seemed dead
-├── BrokerError
-│   ├── BrokerUnavailable   the server cannot serve now; a later try may succeed
-│   │   ├── BrokerUnreachable  no connection to the server can be made
-│   │   ├── BrokerFull      the server is out of memory
-│   │   └── LeaseGone       the server has no lease of this process; the next beat creates one
-│   └── BrokerRefused       the server refused, and will refuse until an operator changes something
-│       ├── Fenced          this process leads no more, so the server refuses what it writes
-│       ├── WrongType       a key holds a type of value that no program of the fleet writes there
-│       └── NoSuchDatabase  the server has no database with the number in the address (also a ConfigError)
 └── JobControl              raised by a job to say how its run ends
     ├── RetryJob            retry at a time that the job chooses
     ├── DiscardJob          drop the job: no retry, not in the dead set
@@ -40,7 +41,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 class WorkersError(Exception):
@@ -62,7 +63,21 @@ def error_from_json(sent: list[object]) -> WorkersError:
     return ConfigError(message) if of_config else WorkersError(message)
 
 
-class ArgumentError(WorkersError, ValueError):
+class PushError(WorkersError):
+    """Of a push of several jobs, `pushed` has the jid of each row that was pushed before the error, as the call would
+    have returned it, and None for the others. After BrokerUnavailable, up to 1,000 rows behind these may have been
+    pushed too. It is empty where no job was pushed before, or the error did not come from a push."""
+
+    pushed: Sequence[str | None] = ()
+    places: frozenset[int] = frozenset()  # which pushes of the call to the broker were done
+
+    def within(self, asked: Sequence[int], done: Iterable[int]) -> None:
+        """Tells of a whole call, of which only the pushes at `asked` were asked now; those at `done` were pushed
+        before."""
+        self.places = frozenset(asked[place] for place in self.places).union(done)
+
+
+class ArgumentError(PushError, ValueError):
     pass
 
 
@@ -103,7 +118,7 @@ class TimeLimitExceeded(WorkersError):
         super().__init__(message)
 
 
-class DuplicateJob(WorkersError):
+class DuplicateJob(PushError):
     """`jid` and `state` are those of the job that is there. `lock` is the name of the lock that it holds, if the job
     that was to be pushed is unique; its state is empty then, because nobody has looked."""
 
@@ -122,9 +137,9 @@ class LimitTimeout(WorkersError, TimeoutError):
         super().__init__(f"limit {limit}: no place was free within {timeout_s:g} s; {hint}")
 
 
-class BatchEnded(WorkersError):
+class BatchEnded(PushError):
     def __init__(self, bid: str) -> None:
-        super().__init__(f"batch {bid} takes no jobs: it has ended, was cancelled, or is not there; nothing was pushed")
+        super().__init__(f"batch {bid} takes no jobs: it has ended, was cancelled, or is not there")
         self.bid = bid
 
 
@@ -154,13 +169,8 @@ class LeaseLost(JobCancelled):
         super().__init__(message)
 
 
-class BrokerError(WorkersError):
-    """Of a push of several jobs, `pushed` has the jid of each row that was pushed before the error, and None for the
-    others. After BrokerUnavailable, up to 1,000 rows behind these may have been pushed too."""
-
+class BrokerError(PushError):
     began = math.inf  # monotonic time at which the exchange that failed began
-    pushed: Sequence[str | None] = ()
-    places: frozenset[int] = frozenset()  # which pushes of the call to the broker were done
 
 
 class BrokerUnavailable(BrokerError):

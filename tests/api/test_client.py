@@ -544,9 +544,9 @@ def test_needs_are_in_the_payload_of_pushes_that_have_some_and_ask_for_the_worke
 ) -> None:
     broker.recoverable.beat(Presence("old:1:aaaaaaaaaaaa", {"q": 1}))
     with pytest.raises(ArgumentError, match=r"the job needs locks .*, and all live processes of queue q are older"):
-        client.push_bulk("q", "J", [[]], needs=["locks"])
+        client.push_all(PushRequest("q", "J", [[]], needs=frozenset({"locks"})))
     assert redis.llen("queue:q") == 0
-    client.push_bulk("other", "J", [[]], needs=["locks", "expiry"])
+    client.push_all(PushRequest("other", "J", [[]], needs=frozenset({"locks", "expiry"})))
     [raw] = redis.lrange("queue:other", 0, -1)
     assert payload.read(raw)["pyworkers"] == {"v": 1, "needs": ["expiry", "locks"]}
 
@@ -564,7 +564,7 @@ def test_a_broker_without_a_list_of_workers_is_not_asked_for_it() -> None:
             return [Published.PUSHED] * len(pushes)
 
     broker = Mailbox()
-    Client(lambda: broker).push_bulk("q", "J", [[]], needs=["locks"])
+    Client(lambda: broker).push_all(PushRequest("q", "J", [[]], needs=frozenset({"locks"})))
     assert payload.read(broker.published[0].payload)["pyworkers"] == field_of(["locks"])
 
 

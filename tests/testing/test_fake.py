@@ -13,6 +13,7 @@ import pytest
 import goworkers_py as workers
 from goworkers_py import testing
 from goworkers_py.api.app import App
+from goworkers_py.api.request import PushRequest
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError, BrokerUnreachable, ConfigError
 from goworkers_py.testing import Sandbox
@@ -211,7 +212,7 @@ def test_other_threads_push_into_the_block(app: App, sandbox: Sandbox) -> None:
 def test_a_payload_that_is_no_job_is_dead_and_a_job_of_a_newer_release_waits(app: App, sandbox: Sandbox) -> None:
     app.job("J")(lambda: None)
     app.broker.transport.publish([Push("default", b"no json")])
-    app.client.push_bulk("default", "J", [[]], needs=["telepathy"])
+    app.client.push_all(PushRequest("default", "J", [[]], needs=frozenset({"telepathy"})))
     assert [run.outcome for run in sandbox.run_all()] == ["dead", "reschedule"]
     assert needs.FIELD in sandbox.jobs()[0].message
     assert app.inspector.stats().dead == 1

@@ -34,12 +34,22 @@ from goworkers_py.policy.priorities import Ask
 
 class Published(enum.Enum):
     PUSHED = "pushed"
-    DUPLICATE = "duplicate"  # a push with the same id was published within the last day
-    REFUSED = "refused"  # its batch has ended, was cancelled, or is not there
+    DUPLICATE = "duplicate"  # a push with the same id was published within the last day; or a tie says so
+    REFUSED = "refused"  # a tie forbids it
 
 
-# With a Conflict, another job holds the lock of the push.
+# With a Conflict, another job holds that for which a tie of the push asks.
 PublishResult = Published | Conflict
+
+
+def places_pushed(results: Sequence[PublishResult]) -> frozenset[int]:
+    """At which places of a call to `publish` the job was pushed."""
+    return frozenset(
+        at
+        for at, result in enumerate(results)
+        if result is Published.PUSHED or (isinstance(result, Conflict) and result.how == "rescheduled")
+    )
+
 
 Finished = tuple[Delivery, Outcome]  # one is made for every job, and a NamedTuple takes several times as long
 
@@ -98,17 +108,11 @@ class Transport(Protocol):
         """Puts each payload at the back of its queue, or among the scheduled jobs: all of them or none. Returns one
         result for each push, in order.
 
-        A push with `track` makes the record of its job in the same step, see `features.tracking.record`. While there is
-        a record of that jid it is a duplicate, unless it is `instead_of` just that record.
-
-        A push with `lock` takes that lock in the same step, see `features.unique.lock`. When another job holds the
-        lock, the result is a Conflict, and the claim says what was done. `skip` and `raise`: nothing. `replace`: the
-        holder has the fields of this push and its time, see `Locks.begin`, if it was pushed with `replace` too and has
-        not begun; else nothing was done. `reschedule`: the job is among the scheduled jobs, and takes the lock when it
-        begins. The holder `instead_of` does not count.
-
-        A push with `batch` is one more job of that batch in the same step, if it happens. It is REFUSED when the batch,
-        or one around it, has ended, was cancelled or is not there, see `features.batches.contract`.
+        A push may have ties, see `core.effect.Tie`. They are asked in the step of the push, in their order. Each may
+        keep the push from happening: then its result is DUPLICATE, REFUSED or a Conflict, and no tie of this push has
+        written anything, unless the tie says so. Each may give the job another goal than its queue. If the push
+        happens, each writes in the same step what it is to write. The table in docs/internals/writing-a-broker.md names
+        the ties of each part.
 
         A push whose id was published within the last day, or earlier in the same call, is a duplicate: it publishes
         nothing. So a push with an id may be asked again when its reply was lost.
@@ -175,20 +179,14 @@ class Transport(Protocol):
         Cancelled   the job is gone; counts as neither
 
         A delivery leaves progress and reaches its new place in one step, and only if it is still in progress under its
-        identity. In the same step all its effects happen, see `core.effect`:
+        identity. In the same step all its effects happen, see `core.effect`. Three are of the engine:
 
         PushJobs    the jobs are published. The ids of its pushes are not looked at
         PostJobs    the pushes are in the outbox, see `Store.posted`
         StoreValue  `Store.value` returns the value from now on, for `life_s` seconds
-        NoteState   the record of the job says it from now on, for `life_s` seconds
-        EndInBatch  the batch has counted the end of the job, see `features.batches.contract`
-        EndLink     the next link of the chain is pushed, or the chain has stopped, see `features.chains.contract`
 
-        ShowStatus  where Ruby looks for the status of the job, it is found from now on. It may do nothing
-        FreeRubyLock, TakeRubyLock   where Ruby looks for its lock, the job holds it no more, or again. May do nothing
-
-        An effect of the last three that cannot be written does not keep the delivery from being settled. The effects of
-        a feature are told in `effects` of its folder.
+        All others are of features, and docs/internals/writing-a-broker.md names them. The docstring of an effect says
+        what it writes, and whether it may fail: an effect that may fail does not keep the delivery from being settled.
 
         A delivery whose effects cannot happen (a queue is damaged, say) is not settled: its result is the error. That
         is Unwritable where the outcome itself is the reason. The other deliveries are settled in the same call. A

@@ -56,7 +56,7 @@ class RabbitTransport(Transport):
         try:
             self._publisher.publish([self._message(pushes[at]) for at in asked])
         except BrokerError as error:
-            error.places = frozenset(asked[place] for place in error.places)
+            error.within(asked, ())
             self._ids.update((pushes[at].id, machine.monotonic()) for at in error.places if pushes[at].id)
             raise
         now = machine.monotonic()

@@ -60,7 +60,8 @@ class TwoServers(Broker):
                 "or set broker = amqp://... or disque://..."
             )
         kind = kind_of_broker(store)
-        if not {Capability.STORE, Capability.LEASES, Capability.CONTROL}.issubset(kind.capabilities):
+        needed = {Capability.STORE, Capability.LEASES, Capability.CONTROL, Capability.SHARED}
+        if not needed.issubset(kind.capabilities):
             raise ConfigError(f"{spelled}: {kind.name} cannot be a store: name a Redis, such as redis://localhost/0")
         kind_of_broker(service).check(service)
         kind.check(store)

@@ -47,27 +47,21 @@ Results = dict[Delivery, Settled]
 class SettlementPart:
     """The settler's thread uses it."""
 
-    def __init__(
-        self, ask: Callable[[SettlementBatch], Sequence[Settled]], check: Callable[[], None] = lambda: None
-    ) -> None:
-        """`ask` settles a batch on the server; `check` raises while the server is away."""
-        self._settle, self._check = ask, check
+    def __init__(self, settle: Callable[[SettlementBatch], Sequence[Settled]]) -> None:
+        """`settle` settles a batch on the server."""
+        self._settle = settle
         self._unanswered: SettlementBatch | None = None  # sent, and its reply may have been lost
         self._known: Results = {}  # of deliveries that the settler has not brought again yet
-        self.number = 0  # of the last part that was sent
+        self._number = 0  # of the last part that was sent
         self._of_batch = 0  # the number of the last batch
         self._in_pieces: tuple[int, Results] = 0, {}  # the number and the results of the last batch that was halved
-
-    @property
-    def is_clear(self) -> bool:
-        """Nothing is left of earlier parts."""
-        return self._unanswered is None and not self._known
 
     def settle(self, batch: SettlementBatch) -> Results:
         refuse_late(batch.number, self._of_batch)
         self._of_batch = batch.number
         number, results = self._in_pieces
-        if number == batch.number and self.is_clear and results.keys() == {delivery for delivery, _ in batch.finished}:
+        is_clear = self._unanswered is None and not self._known  # nothing is left of earlier parts
+        if number == batch.number and is_clear and results.keys() == {delivery for delivery, _ in batch.finished}:
             return {**results}
         if self._unanswered is not None:
             again = self._unanswered
@@ -80,10 +74,10 @@ class SettlementPart:
         fresh = [pair for pair in batch.finished if pair[0] not in self._known] if self._known else batch.finished
         if fresh:
             if self._known:
-                self.number += 1  # not what the last part was, if this is the same batch again
+                self._number += 1  # not what the last part was, if this is the same batch again
             self._settle_in_pieces(SettlementBatch(batch.settler, batch.number, fresh, batch.held))
         results = {delivery: self._known.pop(delivery) for delivery, _ in batch.finished}
-        if self.number > batch.number:
+        if self._number > batch.number:
             self._in_pieces = batch.number, results
         return {**results}
 
@@ -92,7 +86,7 @@ class SettlementPart:
         self._known.update((delivery, result) for delivery, result in results.items() if isinstance(result, bool))
 
     def _settle_in_pieces(self, batch: SettlementBatch) -> None:
-        number, waiting = max(batch.number, self.number), [batch.finished]
+        number, waiting = max(batch.number, self._number), [batch.finished]
         while waiting:
             piece = waiting.pop()
             try:
@@ -109,16 +103,12 @@ class SettlementPart:
             number += 1
 
     def _note(self, batch: SettlementBatch) -> None:
-        results = self.ask(batch)
-        self._known.update(zip((delivery for delivery, _ in batch.finished), results, strict=True))
-
-    def ask(self, batch: SettlementBatch) -> Sequence[Settled]:
+        """Asks the server, and remembers the results until the settler has them."""
         if self._unanswered is None:
-            self._check()  # a server that is away is not asked, so nothing of this part can happen
-            self._unanswered, self.number = batch, batch.number
+            self._unanswered, self._number = batch, batch.number
         results = self._settle(batch)
         self._unanswered = None
-        return results
+        self._known.update(zip((delivery for delivery, _ in batch.finished), results, strict=True))
 
 
 class StoreFirst:

@@ -16,7 +16,6 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import cast
 
 from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.brokers.contracts.transport import Pollable, PublishResult, Settled, SettlementBatch, Transport
@@ -26,7 +25,7 @@ from goworkers_py.brokers.two_servers.store_watch import StoreWatch
 from goworkers_py.core import machine
 from goworkers_py.core.delivery import FETCHED, Delivery
 from goworkers_py.core.effect import Push
-from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, LeaseGone
+from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, ConfigError, LeaseGone
 from goworkers_py.core.levels import bare_list_of
 from goworkers_py.core.outcome import DONE, NOT_SETTLED, REQUEUE, Outcome
 from goworkers_py.policy.priorities import Ask
@@ -65,8 +64,13 @@ class TwoServerTransport(Transport):
 
     def __init__(self, name: str, service: Transport, stored: Transport, store: Store) -> None:
         """`service`: the queues of the queue service of this name. `stored`: those of the store's server."""
-        self._service, self._stored = service, stored
-        cast(Pollable, stored).leaves_waits = True
+        if not isinstance(stored, Pollable):
+            raise ConfigError(
+                f"the store beside {name} cannot leave waits running while {name} is asked: name a Redis, such as "
+                "redis://localhost/0"
+            )
+        self._service, self._stored, self._polled = service, stored, stored
+        self._polled.leaves_waits = True
         self._store_first = StoreFirst(service, store)
         self._parts = dict[str, SettlementPart]()  # by settler; each use is one step
         # Deliveries of the queue service that are not settled. The fetchers' threads add them, the settlers' threads
@@ -133,7 +137,7 @@ class TwoServerTransport(Transport):
     def _wait(self, pool: ServicePool, identity: str, asks: Sequence[Ask], limit: int, wait_s: float) -> list[Delivery]:
         at_store = self._probe.away is not None  # first: from now on `wake` and `_on_return` end the wait there
         if not at_store:
-            pool.watch.watch(cast(Pollable, self._stored).begin_waits(identity, _of_store(asks)))
+            pool.watch.watch(self._polled.begin_waits(identity, _of_store(asks)))
         if woken := self._woken & pool.queues:  # before the two were asked: the service has forgotten it
             self._woken -= woken
             return []

@@ -51,7 +51,8 @@ class Membership(NamedTuple):
 
 
 class BatchTie(NamedTuple):
-    """A push counts its job in this batch. A batch that has ended takes no job, and the push does not happen."""
+    """A push is one more job of this batch in its step, if it happens. It is REFUSED when the batch, or one around it,
+    has ended, was cancelled or is not there, see `features.batches.contract`."""
 
     bid: str
 

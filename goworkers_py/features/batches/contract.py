@@ -1,6 +1,6 @@
 """Batches: jobs whose ends are counted together. The last end pushes the callbacks of the batch, in its own step.
 
-A push joins a batch in its step, see `Transport.publish`, and the end of its job is counted in the step of the end, see
+A push joins a batch in its step, see `BatchTie`, and the end of its job is counted in the step of the end, see
 `EndInBatch`. So a batch holds numbers only, whatever its size. A job that is retried, requeued or recovered is not
 counted. A job that failed for good counts as failed. When it is retried by hand and succeeds, it is counted as revived:
 one less has failed, and one more has succeeded.

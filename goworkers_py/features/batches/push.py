@@ -9,7 +9,7 @@ from dataclasses import replace
 from goworkers_py.api.push_part import JobTies, Publish, PushCall, PushPart
 from goworkers_py.api.request import PushRequest
 from goworkers_py.brokers.broker import Broker
-from goworkers_py.brokers.contracts.transport import Published, PublishResult
+from goworkers_py.brokers.contracts.transport import Published, PublishResult, places_pushed
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BatchEnded
 from goworkers_py.features.batches.batch import BatchTie, Membership, line_of
@@ -35,7 +35,9 @@ class BatchCall(PushCall):
         if Published.REFUSED in results:
             tie = pushes[results.index(Published.REFUSED)].tie(BatchTie)
             if tie is not None:
-                raise BatchEnded(tie.bid)
+                ended = BatchEnded(tie.bid)
+                ended.places = places_pushed(results)
+                raise ended
         return results
 
 

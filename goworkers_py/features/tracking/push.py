@@ -9,9 +9,9 @@ from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.api.push_part import JobTies, Publish, PushCall, PushPart
 from goworkers_py.api.request import PushRequest
 from goworkers_py.brokers.broker import Broker
-from goworkers_py.brokers.contracts.transport import Published, PublishResult
+from goworkers_py.brokers.contracts.transport import Published, PublishResult, places_pushed
 from goworkers_py.core.effect import Push
-from goworkers_py.core.errors import DuplicateJob
+from goworkers_py.core.errors import DuplicateJob, PushError
 from goworkers_py.features.parts import Pushes
 from goworkers_py.features.tracking.contract import Records
 from goworkers_py.features.tracking.record import says_tracked, tracked_in
@@ -31,9 +31,20 @@ class RecordCall(PushCall):
         results = list(publish(pushes))
         if Published.DUPLICATE not in results or Published.REFUSED in results:
             return results
+        duplicate: DuplicateJob | None = None  # raised when the others are pushed
         for at, (push, result) in enumerate(zip(pushes, results, strict=True)):
-            if result is Published.DUPLICATE and (tie := push.tie(RecordTie)) is not None:
+            if result is not Published.DUPLICATE or (tie := push.tie(RecordTie)) is None:
+                continue
+            try:
                 results[at] = self._publish_again(self._free(push, tie), tie.job.jid, publish)
+            except DuplicateJob as error:
+                duplicate = duplicate or error
+            except PushError as error:
+                error.within([at], places_pushed(results))
+                raise
+        if duplicate is not None:
+            duplicate.places = places_pushed(results)
+            raise duplicate
         return results
 
     def hold(self, pushes: Sequence[Push]) -> Sequence[Push]:

@@ -1,4 +1,4 @@
-"""The locks of unique jobs. A push takes a lock, see `Transport.publish`; the end of its job frees it, see `FreeLock`.
+"""The locks of unique jobs. A push takes a lock, see `LockClaim`; the end of its job frees it, see `FreeLock`.
 
 A lock belongs to a job, by its jid, wherever the job is: it lasts through retries and goes on with the job when the
 process dies. While the job waits, the lock ends with its time too, so that a job which another program has deleted does

@@ -20,7 +20,13 @@ def lock_life_s(for_s: int, due: float | None, now: float) -> int:
 
 
 class LockClaim(NamedTuple):
-    """A push takes this lock in its step, or does not push: see `Transport.publish`."""
+    """A push takes this lock in its step. When another job holds the lock, the result is a Conflict, and `on_conflict`
+    says what is done:
+
+    skip, raise   nothing
+    replace       the holder has the fields of this push and its time, see `Locks.begin`, if it was pushed with
+                  `replace` too and has not begun; else nothing is done
+    reschedule    the job is among the scheduled jobs, and takes the lock when it begins"""
 
     name: str
     jid: str  # of the job that is to hold it

@@ -9,9 +9,9 @@ from typing import Any
 from goworkers_py.api.push_part import Answer, JobTies, Publish, PushCall, PushPart
 from goworkers_py.api.request import PushRequest
 from goworkers_py.brokers.broker import Broker
-from goworkers_py.brokers.contracts.transport import Published, PublishResult
+from goworkers_py.brokers.contracts.transport import Published, PublishResult, places_pushed
 from goworkers_py.core.effect import Push
-from goworkers_py.core.errors import ArgumentError, BrokerError, DuplicateJob
+from goworkers_py.core.errors import ArgumentError, DuplicateJob, PushError
 from goworkers_py.core.holder import Conflict, Holder
 from goworkers_py.features.parts import Pushes
 from goworkers_py.features.unique.contract import Locks
@@ -55,8 +55,8 @@ class LockCall(PushCall):
             found = publish(pushed) if pushed else []
             if found.count(Published.PUSHED) < len(found):
                 found = self._after_looks(pushed, found, {*self._firsts.values()}, publish)
-        except BrokerError as error:
-            error.places = frozenset(asked[place] for place in error.places)
+        except PushError as error:
+            error.within(asked, ())
             raise
         if len(asked) == len(pushes):
             return found
@@ -105,9 +105,8 @@ class LockCall(PushCall):
                 if lock.name in gone
             }
             again = publish([*claims.values()]) if claims else []
-        except BrokerError as error:  # the others were pushed before
-            done, places = (at for at, result in enumerate(results) if result is Published.PUSHED), [*claims]
-            error.places = frozenset(places[place] for place in error.places).union(done)
+        except PushError as error:
+            error.within([*claims], places_pushed(results))
             raise
         now = dict(zip(claims, again, strict=True))
         return [now.get(at, result) for at, result in enumerate(results)]

@@ -96,7 +96,9 @@ def _enqueue_many(visit: Visit) -> ActionDone:
                 problems.append(f"jobs[{number}]: {error}")
             visit.trace.count = sum(jid is not None for jid in jids)
     except BrokerError as error:
-        raise Refused(503, f"only the first {len(jids)} jobs were pushed: {error}", (("Retry-After", "5"),)) from error
+        done = sum(jid is not None for jid in jids)
+        text = f"{done} of the first {len(jids)} jobs were pushed, and perhaps the next one: {error}"
+        raise Refused(503, text, (("Retry-After", "5"),)) from error
     done = sum(jid is not None for jid in jids)
     return ActionDone(f"{counted(done)} pushed", done, result={"jids": jids}, problems=problems)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,10 @@ from waiting import eventually
 from goworkers_py import EnqueueOptions
 from goworkers_py.admin.places import RETRIES, SCHEDULED
 from goworkers_py.api.app import App
+from goworkers_py.brokers.memory.broker import MemoryBroker
+from goworkers_py.brokers.two_servers.broker import TwoServers
 from goworkers_py.config.options import Config, QueueConfig
+from goworkers_py.core.errors import ConfigError
 
 pytestmark = pytest.mark.server
 
@@ -159,6 +162,7 @@ def test_an_outage_of_either_server_loses_no_job(
     [
         ({"broker": "redis://localhost/0", "store": "redis://localhost/1"}, "Redis at `broker` keeps all itself"),
         ({"broker": "amqp://localhost/", "store": "disque://localhost"}, "Disque cannot be a store: name a Redis"),
+        ({"broker": "amqp://localhost/", "store": "memory://here"}, "memory cannot be a store: name a Redis"),
         ({"broker": "amqp://localhost/", "store": "radis://localhost"}, "did you mean 'redis'"),
     ],
 )
@@ -166,3 +170,12 @@ def test_a_store_that_cannot_be_one_is_refused(settings: dict[str, str], error: 
     changes = {f"PYWORKERS_{name.upper()}": value for name, value in settings.items()}
     told = pyworkers("run", "--allow-no-jobs", "-q", "q", **changes)
     assert (told.returncode, error in told.stderr) == (2, True), told.stderr
+
+
+def test_a_store_whose_waits_cannot_be_polled_is_refused() -> None:
+    """That of another package, which has all capabilities of a store."""
+    with (
+        closing(MemoryBroker.open(Config(broker="memory://here"))) as service,
+        pytest.raises(ConfigError, match="the store beside memory"),
+    ):
+        TwoServers(service, service)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from chaos import STATED
 from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.api.client import Client
+from goworkers_py.api.request import PushRequest
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import Config
@@ -121,17 +122,17 @@ class Pusher(threading.Thread):
         if kind == "expiring":
             push = push._replace(expires_at=time.time() + dice.uniform(0.1, 4.0))
             options = options.replaced(expires_at=push.expires_at)
-        needs = ["iterate"] if push.steps else []  # as a push through the job's function says it
+        needs = frozenset({"iterate"} if push.steps else ())  # as a push through the job's function says it
         pushes = [self._is_pushed(job_class, args, options, needs) for _ in range(1 + push.doubled)]
         self.pushed.jobs[jid] = push._replace(sure=all(pushes))
         if kind in ("cancelled", "doubled") or dice.random() < 0.05:
             self.to_cancel.put(jid)
 
-    def _is_pushed(self, job_class: str, args: list[float], options: EnqueueOptions, needs: list[str]) -> bool:
+    def _is_pushed(self, job_class: str, args: list[float], options: EnqueueOptions, needs: frozenset[str]) -> bool:
         for _ in range(2):
             with suppress(BrokerError, ArgumentError):  # only workers of a former release may be there
                 with suppress(DuplicateJob):  # the first try had succeeded, and its reply was lost
-                    self._client.push_bulk(self._queue, job_class, [args], options, needs)
+                    self._client.push_all(PushRequest(self._queue, job_class, [args], options, needs=needs))
                 return True
         return False
 
