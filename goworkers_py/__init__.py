@@ -109,8 +109,8 @@ if TYPE_CHECKING:
     from goworkers_py.admin.job_status import JobStatus
     from goworkers_py.features.batches.api import Batch
     from goworkers_py.features.batches.batch import BatchStatus
+    from goworkers_py.features.calls.call import Target
     from goworkers_py.features.chains.chain import PREVIOUS, ChainStatus
-    from goworkers_py.features.commands.call import Target
     from goworkers_py.features.delays.api import DelayQueue
     from goworkers_py.features.delays.memory import MemoryPersistence
     from goworkers_py.features.delays.redis import RedisPersistence
@@ -145,7 +145,7 @@ else:
         "Receiver": "features.messages.receiver",
         "RedisPersistence": "features.delays.redis",
         "SQLitePersistence": "features.delays.sqlite",
-        "Target": "features.commands.call",
+        "Target": "features.calls.call",
         "TypedMessage": "features.messages.typed_message",
     }
     _OF_APP = ("batches", "chains", "inspector")

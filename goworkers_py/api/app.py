@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from goworkers_py.config.job_options import CodeOptions, SetOptions
     from goworkers_py.config.moments import Delay
     from goworkers_py.config.options import Config
-    from goworkers_py.features.commands.api import Reports
+    from goworkers_py.features.calls.api import Reports
     from goworkers_py.features.limits.api import Limit
     from goworkers_py.features.messages.receiver import Receiver
     from goworkers_py.features.messages.typed_message import TypedMessage
@@ -337,8 +337,8 @@ class App(Producer):
         """Decorator `@workers.command("flush-cache")`: `pyworkers processes call flush-cache` calls the function in the
         processes that it names, each in a thread of its own, with the JSON values of the call. It returns the
         answer, a JSON value."""
-        from goworkers_py.features.commands.call import BUILT_IN
-        from goworkers_py.features.commands.own_commands import declared_commands
+        from goworkers_py.features.calls.call import BUILT_IN
+        from goworkers_py.features.calls.own_commands import declared_commands
 
         if not re.fullmatch(_NAME, name):
             raise ConfigError(f"command({name!r}): a name is lower-case letters, digits and hyphens: flush-cache")
@@ -411,7 +411,7 @@ class App(Producer):
         more than 20 a second, or the broker cannot take it now. The broker keeps the last 5,000 reports of the fleet.
         """
         if self._reports is None:
-            from goworkers_py.features.commands.api import Reports
+            from goworkers_py.features.calls.api import Reports
 
             with self._lock:
                 if self._reports is None:

@@ -21,7 +21,7 @@ NAMES = (
     "groups",
     "atomic",
     "cancelling",
-    "commands",
+    "calls",
     "configuration",
     "delays",
     "expiry",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from goworkers_py.features.batches.admin import BatchVerbs
+from goworkers_py.features.calls.admin import CallVerbs
 from goworkers_py.features.cancelling.admin import CancelVerbs
 from goworkers_py.features.chains.admin import ChainVerbs
-from goworkers_py.features.commands.admin import CallVerbs
 from goworkers_py.features.configuration.admin import ConfigurationVerbs
 from goworkers_py.features.groups.admin import GroupVerbs
 from goworkers_py.features.limits.admin import LimitVerbs

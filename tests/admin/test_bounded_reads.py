@@ -19,10 +19,10 @@ from goworkers_py.brokers.redis.driver import connection as connection_module
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.queues import line_entry
 from goworkers_py.features.batches.redis_part import batch_key, batches_key
+from goworkers_py.features.calls.record import written_report
+from goworkers_py.features.calls.redis_part import reports_key
 from goworkers_py.features.chains.chain import MOST_AT_WORK
 from goworkers_py.features.chains.redis_part import chain_key, chains_key
-from goworkers_py.features.commands.record import written_report
-from goworkers_py.features.commands.redis_part import reports_key
 from goworkers_py.features.groups.group import Group
 from goworkers_py.features.groups.redis_part import entry_of, groups_key, groups_of_key, members_key
 from goworkers_py.features.limits.redis_part import limit_key, limits_due_key, limits_key

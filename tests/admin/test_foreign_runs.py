@@ -16,8 +16,8 @@ from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.long_runs import long_runs
 from goworkers_py.api.app import App
 from goworkers_py.core.command import Command
+from goworkers_py.features.calls.admin import why_not_asked
 from goworkers_py.features.cancelling.contract import Cancels
-from goworkers_py.features.commands.admin import why_not_asked
 from goworkers_py.features.iteration.redis_part import iteration_key
 
 RUBY, GO = "web-1:42:ab12ab12ab12", "go-1:77:dcd959843c076876427ce5c6"

@@ -33,9 +33,9 @@ from goworkers_py.brokers.redis.driver import connection
 from goworkers_py.config.options import Config
 from goworkers_py.features import FEATURES, feature_of
 from goworkers_py.features.batches.contract import Batches
+from goworkers_py.features.calls.contract import Calls
 from goworkers_py.features.cancelling.contract import Cancels
 from goworkers_py.features.chains.contract import Chains
-from goworkers_py.features.commands.contract import Calls
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.iteration.contract import Iterations
 from goworkers_py.features.limits.contract import Limits

@@ -16,8 +16,8 @@ from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.memory.broker import forget, state_at
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.features.batches.contract import Batches
+from goworkers_py.features.calls.contract import Calls
 from goworkers_py.features.chains.contract import Chains
-from goworkers_py.features.commands.contract import Calls
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.standby.contract import Leadership

@@ -10,7 +10,7 @@ from typing import Any
 from goworkers_py.brokers.redis.fleet.owner_entry import OwnerEntry
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.features.commands.call import BUILT_IN
+from goworkers_py.features.calls.call import BUILT_IN
 from goworkers_py.wire.process_record import MemberPool, ProcessMember, ProcessSnapshot, state, work
 
 KEYS = Keys()

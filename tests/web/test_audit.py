@@ -70,7 +70,7 @@ def test_each_action_leaves_one_line_and_one_entry_with_its_count(
     app: App, client: Client, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture, of_api: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("goworkers_py.features.commands.views.WAIT_S", 0.05)
+    monkeypatch.setattr("goworkers_py.features.calls.views.WAIT_S", 0.05)
     caplog.set_level(logging.INFO, "goworkers_py.web")
     scene = web_scene.restored(web_scene.fill_for_changes, app, redis)
     copy, wrong = web_scene.copied(redis), {}

@@ -31,7 +31,7 @@ VALUES: tuple[Any, ...] = (
 
 @pytest.fixture
 def client(client: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
-    waits = ("cancelling.views.WAIT_S", "cancelling.views.LONGEST_WAIT_S", "commands.views.WAIT_S")
+    waits = ("cancelling.views.WAIT_S", "cancelling.views.LONGEST_WAIT_S", "calls.views.WAIT_S")
     for place in (*waits, "tracking.views.LONGEST_WAIT_S"):
         monkeypatch.setattr(f"goworkers_py.features.{place}", 0.01)
     return client

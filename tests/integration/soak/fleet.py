@@ -35,8 +35,8 @@ SHORT_LIVES: dict[str, Any] = {
     "brokers.redis.queues.push_arguments.ID_LIFE_S": 600,
     # Records of jobs that people have removed: for an hour, whatever `retain` says.
     "features.tracking.redis_part.ENDED_S": 300,
-    "features.commands.redis.CALLS_KEPT": 100,
-    "features.commands.redis.REPORTS_KEPT": 300,
+    "features.calls.redis.CALLS_KEPT": 100,
+    "features.calls.redis.REPORTS_KEPT": 300,
     "brokers.redis.admin.audit_list.ACTIONS_KEPT": 300,
 }
 OPTIONS = """

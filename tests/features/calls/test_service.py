@@ -18,8 +18,8 @@ from goworkers_py.core import machine
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.machine import awake_and_asleep
-from goworkers_py.features.commands.call import BUILT_IN, Call, Target
-from goworkers_py.features.commands.contract import Calls
+from goworkers_py.features.calls.call import BUILT_IN, Call, Target
+from goworkers_py.features.calls.contract import Calls
 from goworkers_py.observe.job_log_levels import job_levels
 from goworkers_py.runtime.fetching.pauses import Pauses
 from goworkers_py.runtime.launcher import Launcher

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.memory.state import State
     from goworkers_py.brokers.redis.parts import RedisPart
     from goworkers_py.brokers.redis.server.access import FeatureAccess
-    from goworkers_py.features.commands.contract import Calls as CallsPart
+    from goworkers_py.features.calls.contract import Calls as CallsPart
     from goworkers_py.features.in_process import InProcess, WorkerProcess
     from goworkers_py.web.site.table import FeaturePages
 
@@ -35,7 +35,7 @@ _OF_PROCESSES = ("quiet", "resume", "stop", "reload", "dump", "log-level", "conc
                  "resume-queue", "call")  # fmt: skip
 
 
-class CommandsFeature(Feature):
+class CallsFeature(Feature):
     """Processes answer commands of people, and give reports."""
 
     contract, kept = "Calls", "commands that are answered"
@@ -43,12 +43,12 @@ class CommandsFeature(Feature):
     commands = ("reports", *(f"processes {name}" for name in _OF_PROCESSES))
 
     def in_process(self, process: WorkerProcess) -> InProcess | None:
-        from goworkers_py.features.commands.contract import Calls
+        from goworkers_py.features.calls.contract import Calls
 
         calls = process.broker.part(Calls)
         if calls is None or process.controls is None:
             return None
-        from goworkers_py.features.commands.service import CommandsHere
+        from goworkers_py.features.calls.service import CommandsHere
 
         return CommandsHere(process, process.controls, calls)
 
@@ -56,43 +56,43 @@ class CommandsFeature(Feature):
 
     def part(self, family: str) -> Callable[[Any], CallsPart] | None:
         if family == "redis":
-            from goworkers_py.features.commands.redis import RedisCalls
+            from goworkers_py.features.calls.redis import RedisCalls
 
             return lambda broker: RedisCalls(broker.connections, broker.keys, broker.listener)
         if family == "memory":
-            from goworkers_py.features.commands.memory import MemoryCalls
+            from goworkers_py.features.calls.memory import MemoryCalls
 
             return lambda broker: MemoryCalls(broker.state)
         return None
 
     def memory(self) -> Callable[[State], MemoryPart]:
-        from goworkers_py.features.commands.memory import CallTable
+        from goworkers_py.features.calls.memory import CallTable
 
         return CallTable
 
     def redis(self) -> RedisPart:
-        from goworkers_py.features.commands.redis_part import part
+        from goworkers_py.features.calls.redis_part import part
 
         return part()
 
     # --- people
 
     def command(self, name: str) -> click.Command:
-        from goworkers_py.features.commands import commands
+        from goworkers_py.features.calls import commands
 
         function = name.split()[-1].replace("-", "_")
         found: click.Command = getattr(commands, "call_" if function == "call" else function)
         return found
 
     def access(self) -> FeatureAccess:
-        from goworkers_py.features.commands.access import ACCESS
+        from goworkers_py.features.calls.access import ACCESS
 
         return ACCESS
 
     def pages(self) -> FeaturePages:
-        from goworkers_py.features.commands.views import PAGES
+        from goworkers_py.features.calls.views import PAGES
 
         return PAGES
 
 
-FEATURE = CommandsFeature()
+FEATURE = CallsFeature()

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from goworkers_py.features.commands.call import Answer, Call, Report
+from goworkers_py.features.calls.call import Answer, Call, Report
 
 
 class Calls(Protocol):

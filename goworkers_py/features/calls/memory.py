@@ -8,9 +8,9 @@ from goworkers_py.brokers.memory.expiring import Expiring
 from goworkers_py.brokers.memory.parts import MemoryPart
 from goworkers_py.brokers.memory.state import State
 from goworkers_py.brokers.memory.stream import Stream, check_position
-from goworkers_py.features.commands.call import ANSWERS_KEPT_S, CALLS_KEPT, REPORTS_KEPT, Answer, Call, Report
-from goworkers_py.features.commands.contract import Calls
-from goworkers_py.features.commands.record import (
+from goworkers_py.features.calls.call import ANSWERS_KEPT_S, CALLS_KEPT, REPORTS_KEPT, Answer, Call, Report
+from goworkers_py.features.calls.contract import Calls
+from goworkers_py.features.calls.record import (
     first_of_each,
     living_call,
     read_answer,

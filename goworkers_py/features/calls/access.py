@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.server.access import FeatureAccess, Probe, Rules
-from goworkers_py.features.commands.redis_part import calls_key
+from goworkers_py.features.calls.redis_part import calls_key
 
 
 def _probes(keys: Keys) -> list[Probe]:

@@ -20,9 +20,9 @@ from goworkers_py.cli.processes import of_named_partition
 from goworkers_py.cli.selection import as_json, confirm, limit, yes
 from goworkers_py.cli.tables import clock_time
 from goworkers_py.core.escaping import one_json_line, one_line
-from goworkers_py.features.commands import call as names
-from goworkers_py.features.commands.admin import SIGNALS, fits, why_not_asked
-from goworkers_py.features.commands.call import Answer, Report, Target
+from goworkers_py.features.calls import call as names
+from goworkers_py.features.calls.admin import SIGNALS, fits, why_not_asked
+from goworkers_py.features.calls.call import Answer, Report, Target
 
 LOOK_EVERY_S = 0.5
 MOST = 5_000  # reports: the broker keeps about so many

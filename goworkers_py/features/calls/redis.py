@@ -10,9 +10,9 @@ from goworkers_py.brokers.redis.driver.exchange import text
 from goworkers_py.brokers.redis.driver.listener import Listener
 from goworkers_py.brokers.redis.driver.streams import added_at, check_position, field_of, listed
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.features.commands.call import ANSWERS_KEPT_S, CALLS_KEPT, REPORTS_KEPT, Answer, Call, Report
-from goworkers_py.features.commands.contract import Calls
-from goworkers_py.features.commands.record import (
+from goworkers_py.features.calls.call import ANSWERS_KEPT_S, CALLS_KEPT, REPORTS_KEPT, Answer, Call, Report
+from goworkers_py.features.calls.contract import Calls
+from goworkers_py.features.calls.record import (
     first_of_each,
     living_call,
     read_answer,
@@ -21,7 +21,7 @@ from goworkers_py.features.commands.record import (
     written_call,
     written_report,
 )
-from goworkers_py.features.commands.redis_part import answers_key, calls_key, reports_key
+from goworkers_py.features.calls.redis_part import answers_key, calls_key, reports_key
 
 BEGINNING = "0-0"
 FIELD, REPORT = "call", "report"

@@ -12,8 +12,8 @@ from goworkers_py.core import machine
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.commands.call import DUMP, LONGEST_LIFE_S, QUIET, STOP, Answer, Call, Report, Target
-from goworkers_py.features.commands.contract import Calls
+from goworkers_py.features.calls.call import DUMP, LONGEST_LIFE_S, QUIET, STOP, Answer, Call, Report, Target
+from goworkers_py.features.calls.contract import Calls
 
 # An answer that is told by no message is found by then.
 LOOK_EVERY_S = 0.5

@@ -10,8 +10,8 @@ from harness import Process, part_of
 from waiting import eventually
 
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.features.commands.call import Answer, Call, Target
-from goworkers_py.features.commands.contract import Calls
+from goworkers_py.features.calls.call import Answer, Call, Target
+from goworkers_py.features.calls.contract import Calls
 from goworkers_py.wire.audit_record import written_entry
 
 

@@ -12,8 +12,8 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.core import machine
 from goworkers_py.core.errors import ArgumentError, BrokerError
 from goworkers_py.core.strikes import Lock
-from goworkers_py.features.commands.contract import Calls
-from goworkers_py.features.commands.record import json_text
+from goworkers_py.features.calls.contract import Calls
+from goworkers_py.features.calls.record import json_text
 
 log = logging.getLogger(__name__)
 

@@ -20,10 +20,10 @@ from waiting import await_stopped, eventually
 from goworkers_py.api.app import App
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import QueueConfig
-from goworkers_py.features.commands.call import Call, Target
-from goworkers_py.features.commands.contract import Calls
-from goworkers_py.features.commands.record import written_call
-from goworkers_py.features.commands.redis_part import calls_key
+from goworkers_py.features.calls.call import Call, Target
+from goworkers_py.features.calls.contract import Calls
+from goworkers_py.features.calls.record import written_call
+from goworkers_py.features.calls.redis_part import calls_key
 
 JOBS = """
     import os
@@ -65,7 +65,7 @@ def test_commands_that_are_given_while_connections_are_cut_are_each_obeyed_once(
         database = redis_url.rpartition("/")[2]
         url = f"redis://127.0.0.1:{proxy.port}/{database}"
         # After a cut it may find all commands at once, and refuses those beyond MOST_AT_ONCE.
-        patient = hasty({"features.commands.own_commands.MOST_AT_ONCE": 1_000})
+        patient = hasty({"features.calls.own_commands.MOST_AT_ONCE": 1_000})
         with Daemon(tmp_path, url, JOBS, "-q", "q=1", prefix=patient) as daemon:
             daemon.ready()
             numbers = iter(range(1_000))

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from goworkers_py.core.values import dataclass
 
-# The commands that each process knows. `features.commands.service` obeys them.
+# The commands that each process knows. `features.calls.service` obeys them.
 QUIET, RESUME, STOP, DUMP, RELOAD = "quiet", "resume", "stop", "dump", "reload"
 LOG_LEVEL, CONCURRENCY = "log-level", "concurrency"
 PAUSE_QUEUE, RESUME_QUEUE = "pause-queue", "resume-queue"

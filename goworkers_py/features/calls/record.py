@@ -16,7 +16,7 @@ from typing import Any
 import simplejson
 
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.features.commands.call import LONGEST_LIFE_S, Answer, Call, Report, Target
+from goworkers_py.features.calls.call import LONGEST_LIFE_S, Answer, Call, Report, Target
 from goworkers_py.wire.needs import is_version
 
 V = 1

@@ -23,11 +23,11 @@ from goworkers_py.core.clock import Deadline
 from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerRefused, NotHere, WorkersError
 from goworkers_py.core.escaping import one_line
 from goworkers_py.core.values import dataclass
-from goworkers_py.features.commands.built_in_commands import BuiltInCommands
-from goworkers_py.features.commands.call import BUILT_IN, Answer, Call
-from goworkers_py.features.commands.contract import Calls
-from goworkers_py.features.commands.own_commands import OwnCommands, check_arguments, declared_commands
-from goworkers_py.features.commands.record import LONGEST_VALUE, json_text
+from goworkers_py.features.calls.built_in_commands import BuiltInCommands
+from goworkers_py.features.calls.call import BUILT_IN, Answer, Call
+from goworkers_py.features.calls.contract import Calls
+from goworkers_py.features.calls.own_commands import OwnCommands, check_arguments, declared_commands
+from goworkers_py.features.calls.record import LONGEST_VALUE, json_text
 from goworkers_py.features.in_process import InProcess, WorkerProcess
 from goworkers_py.runtime.controls import Controls
 from goworkers_py.runtime.service import BrokerService

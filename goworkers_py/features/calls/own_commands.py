@@ -9,7 +9,7 @@ from typing import Any
 
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.features.commands.call import Call
+from goworkers_py.features.calls.call import Call
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.service import Service
 
@@ -23,7 +23,7 @@ Ended = Callable[[Any, BaseException | None], None]
 
 def declared_commands(registry: Registry) -> dict[str, Callable[..., Any]]:
     """By their names. They are declared while modules are imported."""
-    commands: dict[str, Callable[..., Any]] = registry.of_features.setdefault("commands", {})
+    commands: dict[str, Callable[..., Any]] = registry.of_features.setdefault("calls", {})
     return commands
 
 

@@ -10,7 +10,7 @@ from goworkers_py.config.log_levels import LEVELS
 from goworkers_py.config.options import Config
 from goworkers_py.core.command import Command, Obey
 from goworkers_py.core.errors import ArgumentError, NotHere
-from goworkers_py.features.commands.call import (
+from goworkers_py.features.calls.call import (
     CONCURRENCY,
     DUMP,
     LOG_LEVEL,

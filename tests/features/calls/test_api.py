@@ -11,7 +11,7 @@ from calls import Call
 
 from goworkers_py.api.app import App
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.features.commands.api import AT_ONCE, PER_SECOND, ReportRate
+from goworkers_py.features.calls.api import AT_ONCE, PER_SECOND, ReportRate
 
 
 @pytest.fixture

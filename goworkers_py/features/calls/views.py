@@ -10,10 +10,10 @@ from typing import Any
 import simplejson
 
 from goworkers_py.brokers.contracts.fleet import Process
-from goworkers_py.features.commands import call as names
-from goworkers_py.features.commands.admin import SIGNALS, why_not_asked
-from goworkers_py.features.commands.call import Answer, Target
-from goworkers_py.features.commands.contract import Calls
+from goworkers_py.features.calls import call as names
+from goworkers_py.features.calls.admin import SIGNALS, why_not_asked
+from goworkers_py.features.calls.call import Answer, Target
+from goworkers_py.features.calls.contract import Calls
 from goworkers_py.web.http.errors import Refused, bad_request
 from goworkers_py.web.http.params import ARRAY, COUNT, WHOLE, Param
 from goworkers_py.web.site.hiding import Hiding
