@@ -177,9 +177,15 @@ def _field_names(cls: type) -> Collection[str]:
 
 @cache
 def _fields(cls: type) -> Sequence[Sequence[str]]:
-    """The fields of a dataclass or a tuple. A comment behind a field, or above it, says what it is."""
+    """The fields of a dataclass or a tuple, and of its bases that are dataclasses. A comment behind a field, or above
+    it, says what it is."""
     if not (hasattr(cls, "__dataclass_fields__") or hasattr(cls, "_fields")) or cls is workers.TypedMessage:
         return []
+    bases = (base for base in cls.__mro__[:0:-1] if "__dataclass_fields__" in vars(base))
+    return [row for one in (*bases, cls) for row in _own_fields(one)]
+
+
+def _own_fields(cls: type) -> Sequence[Sequence[str]]:
     source = textwrap.dedent(inspect.getsource(cls))
     lines = source.splitlines()
     [node] = ast.parse(source).body

@@ -82,6 +82,18 @@ class FeatureQueueOptions({options}):
     __slots__ = ()
 '''
 
+_FIGURES = '''\
+"""The figures of the fleet that features have. `make reference` writes this file out of the entries in `features`."""
+
+from __future__ import annotations
+
+{imports}
+
+
+{figures}
+    pass
+'''
+
 
 def modules(root: Path) -> Mapping[str, str]:
     """By their paths."""
@@ -94,7 +106,12 @@ def modules(root: Path) -> Mapping[str, str]:
             ("queue_options", "options"),
         )
     )  # fmt: skip
+    figures = [*_figures(folder)]
     return {
+        "goworkers_py/features/figures.py": _FIGURES.format(
+            imports="\n".join(_imports(file, [(feature, name)]) for feature, file, name in sorted(figures)),
+            figures=_class("FeatureFigures", [(feature, name) for feature, _, name in figures]),
+        ),
         "goworkers_py/features/job_options.py": _OPTIONS.format(
             imports=_imports("job_options", [*options, *of_code, *of_push]),
             options=_class("FeatureOptions", options, "total=False"),
@@ -131,6 +148,31 @@ def _named(folder: Path, member: str, file: str) -> Iterator[tuple[str, str]]:
                     f"features/{feature}/__init__.py: `{member}` names {named}, which {file}.py does not have"
                 )
             yield feature, named
+
+
+def _figures(folder: Path) -> Iterator[tuple[str, str, str]]:
+    """Each feature whose entry has the method `figures`, with the class of their fields and its file."""
+    names: Sequence[str] = _assigned(_parsed(folder / "__init__.py").body, "NAMES")
+    for feature in names:
+        if not _has(_parsed(folder / feature / "__init__.py"), "figures"):
+            continue
+        found = [
+            (feature, path.stem, node.name)
+            for path in sorted((folder / feature).glob("*.py"))
+            for node in _parsed(path).body
+            if isinstance(node, ast.ClassDef) and node.name.endswith("Figures")
+        ]
+        if len(found) != 1:
+            raise Missing(
+                f"features/{feature}/__init__.py has `figures`: one class of the folder, whose name ends with Figures, "
+                "must have their fields"
+            )
+        yield found[0]
+
+
+def _has(entry: ast.Module, method: str) -> bool:
+    classes = [node for node in entry.body if isinstance(node, ast.ClassDef)]
+    return any(isinstance(node, ast.FunctionDef) and node.name == method for one in classes for node in one.body)
 
 
 def _parsed(path: Path) -> ast.Module:

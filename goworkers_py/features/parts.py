@@ -158,7 +158,8 @@ class CommandLine(NamedTuple):
 
 
 class Figures(NamedTuple):
-    of_stats: Callable[[Inspector], Mapping[str, Any]] = _empty  # fields of `Stats`, by their names
+    # Fields of `Stats`, by their names. A dataclass beside the values of the feature has them too, for type checkers.
+    of_stats: Callable[[Inspector], Mapping[str, Any]] = _empty
     gauges: Collection[OfProcesses | OfFleet] = ()  # metrics for Prometheus
 
 

@@ -11,6 +11,7 @@ import simplejson
 
 from goworkers_py.core.config_in_force import ConfigInForce
 from goworkers_py.core.values import NamedTuple, dataclass
+from goworkers_py.features.figures import FeatureFigures
 from goworkers_py.wire.stored_job import StoredJob
 
 
@@ -31,9 +32,9 @@ class LineStats:
     latency_s: float  # how long its first job has been there; 0 when nobody can read that
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """The counts of jobs and processes, and every queue."""
+@dataclass(frozen=True)
+class _FleetStats:
+    """The fields of `Stats` that are of the engine."""
 
     processed: int  # since the broker counts
     failed: int  # of the processed ones
@@ -45,17 +46,13 @@ class Stats:
     in_progress: int
     processes: int  # those that have a lease
     queues: list[QueueStats]
-    # Of features, see `Feature.figures`; 0 where the broker has no part for them.
-    groups: int = 0  # of jobs that wait to be aggregated
-    grouped: int = 0  # their members
-    oldest_grouped_s: int = 0  # how long the first of these has waited
-    batches: int = 0  # that are open
-    batch_pending: int = 0  # their jobs that have not ended
-    oldest_batch_s: int = 0  # since the first of them was opened
-    failed_batches: int = 0  # that have ended, with jobs that failed for good
-    chains: int = 0  # that run
-    oldest_link_s: int = 0  # since the link was pushed that is at work for the longest time
-    stopped_chains: int = 0
+
+
+@dataclass(frozen=True)
+class Stats(FeatureFigures, _FleetStats):  # in this order of the bases, the fields of the engine come first
+    """The counts of jobs and processes, and every queue. The figures of a feature are 0 where the broker has no part
+    for it."""
+
     limits: dict[str, int] = field(default_factory=dict)  # jobs that wait, by the name of the limit
     partitions: dict[str, Stats | None] = field(default_factory=dict)  # None: its broker does not answer
 

@@ -175,6 +175,7 @@ class Transport(Protocol):
         Reschedule  the job waits among the scheduled jobs until `at`, with the payload of the outcome; counts as
                     neither
         Park        the job waits in its line, behind the others, until `Store.release`; counts as neither
+        Joined      the job is gone from here, and one of its effects has put it elsewhere; counts as neither
         Expired     the job is gone; counts as neither
         Cancelled   the job is gone; counts as neither
 

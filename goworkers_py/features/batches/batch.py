@@ -126,3 +126,13 @@ class BatchStatus:
     def progress(self) -> float:
         """The share of its jobs that have ended, from 0 to 1."""
         return self.ended / self.total if self.total else float(self.ended_at is not None)
+
+
+@dataclass(frozen=True)
+class BatchFigures:
+    """The fields of `Stats` that are of batches."""
+
+    batches: int = 0  # that are open
+    batch_pending: int = 0  # their jobs that have not ended
+    oldest_batch_s: int = 0  # since the first of them was opened
+    failed_batches: int = 0  # that have ended, with jobs that failed for good

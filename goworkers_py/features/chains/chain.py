@@ -85,3 +85,12 @@ class ChainStatus:
     since: float = 0.0  # when the link was pushed
     # Of the link, without the parts that have ended well, at most MOST_AT_WORK. Not told of each chain in a list.
     jobs: tuple[JobAtWork, ...] = ()
+
+
+@dataclass(frozen=True)
+class ChainFigures:
+    """The fields of `Stats` that are of chains."""
+
+    chains: int = 0  # that run
+    oldest_link_s: int = 0  # since the link was pushed that is at work for the longest time
+    stopped_chains: int = 0

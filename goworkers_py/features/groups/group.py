@@ -83,3 +83,12 @@ class GroupEntry:
 class DueGroups(NamedTuple):
     groups: list[Group]
     next_in_s: float | None  # seconds until the next one is due; None: no other one waits
+
+
+@dataclass(frozen=True)
+class GroupFigures:
+    """The fields of `Stats` that are of groups."""
+
+    groups: int = 0  # of jobs that wait to be aggregated
+    grouped: int = 0  # their members
+    oldest_grouped_s: int = 0  # how long the first of these has waited

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from goworkers_py.brokers.contracts.fleet import LineStats
 from goworkers_py.brokers.redis.admin.list_pages import pages_of_list, ranges
 from goworkers_py.brokers.redis.admin.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.driver.connection import Connections
@@ -19,6 +18,7 @@ from goworkers_py.core.values import NamedTuple
 
 if TYPE_CHECKING:
     from goworkers_py.brokers.contracts.admin import Glance
+    from goworkers_py.brokers.contracts.fleet import LineStats
     from goworkers_py.features.parts import FollowMove
 
 PAGE = 500  # lines that are read in one step
@@ -76,6 +76,8 @@ class Lines:
         now, keys = machine.time(), map(self._key, names)
         replies = self._connections.answers([ask for key in keys for ask in (("LLEN", key), ("LINDEX", key, -1))])
         lines = zip(names, replies[::2], replies[1::2], strict=True)
+        from goworkers_py.brokers.contracts.fleet import LineStats  # no push and no plain worker needs it
+
         return [LineStats(name, size, _age(oldest, now)) for name, size, oldest in lines if size]
 
     def oldest(self, line: str, count: int, passed: int = 0) -> list[LineEntry]:
