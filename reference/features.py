@@ -151,28 +151,13 @@ def _named(folder: Path, member: str, file: str) -> Iterator[tuple[str, str]]:
 
 
 def _figures(folder: Path) -> Iterator[tuple[str, str, str]]:
-    """Each feature whose entry has the method `figures`, with the class of their fields and its file."""
+    """Each feature with a class whose name ends with Figures, with the file and that class: fields of `Stats`."""
     names: Sequence[str] = _assigned(_parsed(folder / "__init__.py").body, "NAMES")
     for feature in names:
-        if not _has(_parsed(folder / feature / "__init__.py"), "figures"):
-            continue
-        found = [
-            (feature, path.stem, node.name)
-            for path in sorted((folder / feature).glob("*.py"))
-            for node in _parsed(path).body
-            if isinstance(node, ast.ClassDef) and node.name.endswith("Figures")
-        ]
-        if len(found) != 1:
-            raise Missing(
-                f"features/{feature}/__init__.py has `figures`: one class of the folder, whose name ends with Figures, "
-                "must have their fields"
-            )
-        yield found[0]
-
-
-def _has(entry: ast.Module, method: str) -> bool:
-    classes = [node for node in entry.body if isinstance(node, ast.ClassDef)]
-    return any(isinstance(node, ast.FunctionDef) and node.name == method for one in classes for node in one.body)
+        for path in sorted((folder / feature).glob("*.py")):
+            for node in _parsed(path).body:
+                if isinstance(node, ast.ClassDef) and node.name.endswith("Figures"):
+                    yield feature, path.stem, node.name
 
 
 def _parsed(path: Path) -> ast.Module:
