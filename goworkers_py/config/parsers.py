@@ -197,7 +197,7 @@ def scheme_of(address: str) -> str:
 def _is_near_miss(scheme: str) -> bool:
     """Whether the scheme is a built-in one with a typo: one letter wrong, missing, too many or out of place. `dir` is
     another scheme, not a typo."""
-    if not scheme.isalpha() or scheme in BUILT_IN_BROKERS:
+    if not scheme.isalpha() or scheme in {*BUILT_IN_BROKERS} - {"embedded"}:
         return False
     import difflib
 
