@@ -19,7 +19,7 @@ from goworkers_py.config.partitions import settings_of_broker
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError, BrokerRefused, BrokerUnreachable, DuplicateJob, PushError
-from goworkers_py.core.push_blocks import blocks_now, holding
+from goworkers_py.core.push_blocks import HoldsPushes, blocks_now, holding
 from goworkers_py.features import FEATURES
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import current_message
@@ -107,17 +107,22 @@ class Client:
         # A client link may add a field or an option that any feature acts on, so all parts take part.
         parts = self._writers.parts_beside(writer) if self._links else writer.parts
         calls = [part.begin() for part in parts] if parts else ()
+        if blocks_now() is not None and (held := holding(self.home)) is not None:
+            return self._hold(held, prepared, calls)
         done: list[str | None] = []
         duplicate: DuplicateJob | None = None  # raised when the other slices are pushed
         for start in range(0, len(asked.rows), writer.slice):
-            jids: list[str | None] = []
             try:
                 jids, pushes = prepared.slice(start)
-                answers = self._sent(pushes, writer.needs, asked.options, calls)
+            except Exception as error:  # a client link may raise any, also one of a push of its own
+                vars(error)["pushed"] = _of_rows(len(asked.rows), done)
+                raise
+            try:
+                answers = self._sent(pushes, writer.needs, calls)
             except DuplicateJob as error:
                 duplicate = duplicate or error
                 done += _pushed(jids, error)
-            except Exception as error:  # a client link may raise any
+            except Exception as error:
                 vars(error)["pushed"] = _of_rows(len(asked.rows), [*done, *_pushed(jids, error)])
                 raise
             else:
@@ -127,19 +132,41 @@ class Client:
             raise duplicate
         return done
 
-    def _sent(
-        self, pushes: Sequence[Push], needs: frozenset[str], options: EnqueueOptions, calls: Sequence[PushCall]
-    ) -> Sequence[Answer] | None:
-        """The answers; None where each push has happened, or is held back."""
+    def _hold(self, held: HoldsPushes, prepared: PreparedPush, calls: Sequence[PushCall]) -> list[str | None]:
+        """Inside of a block that holds pushes back: it gets all pushes of the call, or none if one raises."""
+        asked, writer, kept = prepared.asked, prepared.writer, 0
+        done: list[str | None] = []
         try:
-            if needs:
-                self._check_workers(dict.fromkeys(push.queue for push in pushes), needs)
-            if blocks_now() is not None and (held := holding(self.home)) is not None:
-                for call in calls if "jid" in options.said else ():
+            for start in range(0, len(asked.rows), writer.slice):
+                jids, written = prepared.slice(start)
+                self._check(written, writer.needs)
+                pushes: Sequence[Push] = written
+                for call in calls if "jid" in asked.options.said else ():
                     pushes = call.hold(pushes)
                 held.add(self, pushes)
-                return None
+                kept += len(pushes)
+                done += jids
+        except Exception as error:
+            held.take_back(self, kept)
+            vars(error)["pushed"] = _of_rows(len(asked.rows), ())
+            raise
+        return done
+
+    def _sent(
+        self, pushes: Sequence[Push], needs: frozenset[str], calls: Sequence[PushCall]
+    ) -> Sequence[Answer] | None:
+        """The answers; None where each push has happened."""
+        if needs:
+            self._check(pushes, needs)
+        try:
             return self._answers(pushes, calls) if pushes else None
+        except BrokerUnreachable as error:
+            raise error.with_advice(*self._advice) from error
+
+    def _check(self, pushes: Sequence[Push], needs: frozenset[str]) -> None:
+        """Whether live workers know what these jobs need."""
+        try:
+            self._check_workers(dict.fromkeys(push.queue for push in pushes), needs)
         except BrokerUnreachable as error:
             raise error.with_advice(*self._advice) from error
 
@@ -173,7 +200,11 @@ class Client:
 
     def push_body(self, queue: str, body: bytes) -> None:
         """Pushes a bare body, which has no jid, to the level of a queue that is a list of other programs."""
-        self._sent([Push(queue, body)], frozenset(), NO_OPTIONS, ())
+        push = Push(queue, body)
+        if blocks_now() is not None and (held := holding(self.home)) is not None:
+            held.add(self, [push])
+        else:
+            self._sent([push], frozenset(), ())
 
     # --- jobs that something else pushes
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 class HoldsPushes(Protocol):
     def add(self, destination: Destination, pushes: Sequence[Push]) -> None: ...
 
+    def take_back(self, destination: Destination, count: int) -> None:
+        """So many of the pushes that were added last."""
+
 
 class PushBlock:
     """One block. The base class has no say. An exception that is thrown into a thread may keep a block from its end, so

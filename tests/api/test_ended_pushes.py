@@ -23,6 +23,7 @@ from goworkers_py.core.errors import (
     BrokerUnavailable,
     DuplicateJob,
     PushError,
+    TooManyHeld,
 )
 from goworkers_py.features.unique.holders import LockHolders
 
@@ -177,3 +178,40 @@ def test_errors_of_other_calls_say_that_nothing_was_pushed(app: App) -> None:
     assert raised.value.pushed == ()
     assert issubclass(BrokerError, PushError)
     assert app.inspector.count(waiting_in("q")) == 0
+
+
+def test_a_block_holds_back_all_rows_of_a_call_or_none(app: App) -> None:
+    """Who catches the error, and pushes again what `pushed` does not name, loses no row and doubles none."""
+    job = app.job("Job", queue="q")(lambda number: None)
+
+    def fails(fields: dict[str, Any]) -> dict[str, Any]:
+        if fields["args"] == [1_700]:
+            raise ArgumentError("no")
+        return fields
+
+    with app.atomic():
+        job.enqueue(-1)
+        with app.with_client_link(fails), pytest.raises(ArgumentError) as raised:
+            job.enqueue_bulk(ROWS)
+        assert told(raised.value) == {}
+        with pytest.raises(TooManyHeld) as too_many:
+            job.enqueue_bulk([[number] for number in range(12_000)])
+        assert told(too_many.value) == {}  # type: ignore[arg-type]
+        job.enqueue_bulk(ROWS)
+    assert sorted(waiting(app)) == [-1, *(number for [number] in ROWS)]
+
+
+def test_a_duplicate_that_a_link_has_pushed_is_no_answer_to_the_push_around_it(app: App) -> None:
+    audit = unique_job(app, on_conflict="raise")
+    audit.enqueue("all")
+
+    def audits(fields: dict[str, Any]) -> dict[str, Any]:
+        if fields["args"] == [1_700]:
+            audit.enqueue_bulk([["one"], ["all"]])
+        return fields
+
+    with app.with_client_link(audits), pytest.raises(DuplicateJob) as raised:
+        app.enqueue_bulk("q", "Job", ROWS)
+    found = {number: jid for number, jid in waiting(app).items() if not isinstance(number, str)}
+    assert sorted(found) == [*range(1_000)]
+    assert (told(raised.value), len(raised.value.pushed)) == (found, 2_500)

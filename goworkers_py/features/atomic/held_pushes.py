@@ -45,6 +45,15 @@ class HeldPushes:
         whole._count += len(pushes)
         whole._bytes += size
 
+    def take_back(self, destination: Destination, count: int) -> None:
+        """So many of the pushes that were added last."""
+        if count:
+            pushes = self._pushes[destination]
+            taken = pushes[-count:]
+            del pushes[-count:]
+            self.whole._count -= count
+            self.whole._bytes -= _size(taken)
+
     def drop(self) -> None:
         """The block has raised."""
         for pushes in self._pushes.values():
