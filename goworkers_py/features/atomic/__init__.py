@@ -16,9 +16,12 @@ For users: docs/jobs.md, under "Jobs that push jobs".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goworkers_py.features.feature import Feature
+
+if TYPE_CHECKING:
+    from goworkers_py.features.in_process import WorkerProcess
 
 
 class AtomicFeature(Feature):
@@ -32,6 +35,10 @@ class AtomicFeature(Feature):
         from goworkers_py.features.atomic.api import atomically
 
         return atomically(function)
+
+    def in_process(self, process: WorkerProcess) -> None:
+        # For `workers.atomic()`: a first import in the code of a job takes a lock, while exceptions may be thrown into it.
+        import goworkers_py.features.atomic.api  # noqa: F401
 
 
 FEATURE = AtomicFeature()

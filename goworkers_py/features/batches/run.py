@@ -19,6 +19,10 @@ _MEMBERS = {"v", "needs", BATCH}
 
 
 class BatchRuns(InProcess):
+    def __init__(self) -> None:
+        # For `message.batch`: a first import in the code of a job takes a lock, while exceptions may be thrown into it.
+        import goworkers_py.features.batches.joining  # noqa: F401
+
     def short_cuts(self, speaks: Collection[str]) -> Mapping[str, ShortCut]:
         return {BATCH: BatchMembers(speaks).good_end}
 
