@@ -95,7 +95,7 @@ class Guard:
             outcome = self._chain(message)
             return outcome if message.cancel is None else self._runs.interrupted(message, outcome)
         except BaseException as error:
-            return self._caught(message, delivery, outcome or getattr(message, "outcome", None), error)
+            return self._caught(message, delivery, outcome or message.outcome, error)
         finally:
             reset_current(token)
             delivery.message = message.held = None  # a delivery lives until it is settled, and would keep the message
@@ -141,7 +141,7 @@ class Guard:
         if delivery.mark:
             marks |= {MARKED}
         outcome = self._rungs.run_of(marks)(message)
-        if not hasattr(message, "outcome"):
+        if message.outcome is None:
             self._net.unrun(message, outcome)
         return self._runs.with_ties(message, outcome)
 

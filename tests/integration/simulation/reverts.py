@@ -276,7 +276,7 @@ REVERTS = [
                 "runtime/running/guard.py",
                 """\
         except BaseException as error:
-            return self._caught(message, delivery, outcome or getattr(message, "outcome", None), error)
+            return self._caught(message, delivery, outcome or message.outcome, error)
 """,
                 "",
             ),
