@@ -263,14 +263,14 @@ REVERTS = [
     theirs = theirs[-most:]""",
             ),
             Edit(
-                "runtime/running/net.py",
+                "runtime/running/guard.py",
                 """\
-            try:
-                outcome = chain(message)
-            except BaseException as error:
-                outcome = self.failed(message, error)
+        try:
+            outcome = chain(message)
+        except BaseException as error:
+            outcome = self._net.failed(message, error)
 """,
-                "            outcome = chain(message)\n",
+                "        outcome = chain(message)\n",
             ),
             Edit(
                 "runtime/running/guard.py",
