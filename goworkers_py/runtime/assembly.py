@@ -87,15 +87,17 @@ class _Assembly:
         self._run_suspect = self._suspects_run_by()
         self._managers = [self._manager(Pool(config, plan.config.partition)) for config in plan.pools]
         self._health = Health(self._managers, self._watchdog, self._vital, self._shared, self._running_figures)
-        reporter = Reporter(broker.control, plan.config, self._health, self._shared, obey)
-        reporter.commands = [name for part in self._parts for name in part.answers()]
+        commands = [name for part in self._parts for name in part.answers()]
+        reporter = Reporter(broker.control, plan.config, self._health, self._shared, obey, commands)
         lost = LostJobs(broker, self._shared.lease, self._running, plan.registry)
         self._heartbeat = Heartbeat(broker.recoverable, self._shared, reporter, plan.config.timing, lost.look)
         services = self._services()
         if plan.config.partition:
             for service in (self._heartbeat, *services):
                 service.name += f"@{plan.config.partition}"
-        self.launcher = Launcher(plan, broker, services, self._health, reporter, self._shared, self._parts)
+        self.launcher = Launcher(
+            plan, broker, self._managers, services, self._health, reporter, self._shared, self._parts
+        )
 
     def _share(self, clock: Clock) -> Shared:
         """The small things that all threads share."""
