@@ -151,11 +151,11 @@ class _Assembly:
 
     def _suspects_run_by(self) -> RunSuspect:
         shared, handlers = self._shared, self._plan.handlers
-        if (marks := self._broker.death_marks) is None:
+        if (clues := self._broker.death_clues) is None:
             return shared.quarantine.run
-        from goworkers_py.runtime.running.marked_runs import MarkedRuns
+        from goworkers_py.runtime.running.runs_with_clues import RunsWithClues
 
-        return MarkedRuns(marks, self._poison, shared.quarantine, handlers, shared.counters, shared.clock).run
+        return RunsWithClues(clues, self._poison, shared.quarantine, handlers, shared.counters, shared.clock).run
 
     def _services(self) -> Services:
         broker, outage = self._broker, self._shared.outage

@@ -187,7 +187,7 @@ def test_a_consequence_that_fails_does_not_make_a_job_run_again(
     assert "job j: its tie lock cannot follow it to completed, and is left" in caplog.text
 
 
-OF_OTHERS = ["group", "chain", "limits", "tracking", "ruby", "renewed", "asks", "marked delivery"]
+OF_OTHERS = ["group", "chain", "limits", "tracking", "ruby", "renewed", "asks", "came again"]
 
 
 @pytest.mark.parametrize("field", OF_OTHERS)

@@ -14,7 +14,7 @@ from goworkers_py.links.handlers import tell
 from goworkers_py.observe.counters import Counters
 from goworkers_py.policy import poison
 from goworkers_py.policy.registry import Registry
-from goworkers_py.runtime.running.rungs import MARKED, RENEWED, Rung
+from goworkers_py.runtime.running.rungs import CAME_AGAIN, RENEWED, Rung
 from goworkers_py.wire.message import Message
 
 log = logging.getLogger("goworkers_py.job")
@@ -30,7 +30,7 @@ class ExpiringRuns(InProcess):
         return {
             "expiry": Rung(self._run, frozenset((RENEWED,)), EXPIRIES),
             # A suspect waits to run alone.
-            "expiry again": Rung(self._run, frozenset((MARKED,)), frozenset((poison.FIELD,))),
+            "expiry again": Rung(self._run, frozenset((CAME_AGAIN,)), frozenset((poison.FIELD,))),
         }
 
     def _run(self, run: Run, message: Message) -> Outcome:

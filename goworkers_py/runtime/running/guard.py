@@ -26,7 +26,7 @@ from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.alarms import Alarms
 from goworkers_py.runtime.running.net import Net
 from goworkers_py.runtime.running.run_ends import RunEnds
-from goworkers_py.runtime.running.rungs import MARKED, Rung, Rungs
+from goworkers_py.runtime.running.rungs import CAME_AGAIN, Rung, Rungs
 from goworkers_py.wire.message import Message, reset_current, set_current
 from goworkers_py.wire.needs import FIELD as NEEDS
 
@@ -88,7 +88,7 @@ class Guard:
         return {
             "interruption": Rung(self._interruptible, always=True),
             "needs": Rung(self._met, fields=frozenset((NEEDS,))),
-            "quarantine": Rung(self._alone, frozenset((MARKED,)), frozenset((poison.FIELD,))),
+            "quarantine": Rung(self._alone, frozenset((CAME_AGAIN,)), frozenset((poison.FIELD,))),
         }
 
     def run(self, delivery: Delivery) -> Outcome:
@@ -107,7 +107,7 @@ class Guard:
         token = set_current(message)
         try:
             if (
-                not self._fields.isdisjoint(message.fields) or delivery.mark or self._alarmed
+                not self._fields.isdisjoint(message.fields) or delivery.clue_name or self._alarmed
                 or (self._registry.any_marks and self._registry.marks_of(message))
             ):  # fmt: skip
                 return self._run_special(message, delivery)
@@ -146,7 +146,7 @@ class Guard:
             marks |= self._registry.marks_of(message)
         if self._alarms.ties:
             marks |= self._alarms.ties
-        return marks | {MARKED} if delivery.mark else marks
+        return marks | {CAME_AGAIN} if delivery.clue_name else marks
 
     def _marks_of_ties(self, message: Message) -> frozenset[str]:
         ties, marks = message.fields[NEEDS], NO_MARKS

@@ -47,7 +47,7 @@ class Rung(NamedTuple):
 
 
 # Marks of the engine: of a delivery that came again and again, and of a job that a rung may give other fields.
-MARKED, RENEWED = "marked delivery", "renewed"
+CAME_AGAIN, RENEWED = "came again", "renewed"
 
 
 class Rungs:
