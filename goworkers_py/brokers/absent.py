@@ -99,7 +99,7 @@ class Completed(Broker):
         self.capabilities = broker.capabilities
         self.transport = broker.transport
         self.neighbours = broker.neighbours
-        self.death_marks = broker.death_marks
+        self.death_clues = broker.death_clues
         self.warn_at_start = broker.warn_at_start  # type: ignore[method-assign]
         self.close = broker.close  # type: ignore[method-assign]
         self.redelivers = broker.redelivers

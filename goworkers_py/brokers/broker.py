@@ -14,7 +14,7 @@ from goworkers_py.features import feature_of
 if TYPE_CHECKING:
     from goworkers_py.brokers.contracts.admin import Admin
     from goworkers_py.brokers.contracts.control import Control
-    from goworkers_py.brokers.contracts.death_marks import DeathMarks
+    from goworkers_py.brokers.contracts.death_clues import DeathClues
     from goworkers_py.brokers.contracts.metrics import Metrics
     from goworkers_py.brokers.contracts.neighbours import Neighbours
     from goworkers_py.brokers.contracts.recoverable import Recoverable
@@ -90,7 +90,7 @@ class Broker:
     metrics: Metrics
     neighbours: Neighbours | None = None
     # Of a broker that delivers jobs again by itself. Without them it buries no job that kills its processes.
-    death_marks: DeathMarks | None = None
+    death_clues: DeathClues | None = None
     # The parts of features that were made. Any thread sets it, in one step; two threads may make the same part.
     _parts: Mapping[type, Any] = MappingProxyType({})
     fence: Fence | None = None  # every write of this broker passes it, see `open_fenced`

@@ -30,8 +30,8 @@ class Delivery:
     message: Any = None  # the parsed payload; set by the worker that begins the job
     # Features keep values of the run here, by their names. The worker that begins the job replaces it as a whole.
     of_features: Mapping[str, Any] = MappingProxyType({})
-    # The name of its marks, for a job that came again and again, see `contracts.death_marks`; set by the broker.
-    mark = ""
+    # The name of its clues, for a job that came again and again, see `contracts.death_clues`; set by the broker.
+    clue_name = ""
     # By which a queue service knows the message again when it delivers it once more; set by the broker, empty where it
     # has none.
     message_id = ""

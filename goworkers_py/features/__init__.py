@@ -1,7 +1,7 @@
 """The features, each in its folder. The engine folds over this list, and imports none of them.
 
 Their order is that in which they are asked at a push and at an end. `RUNGS` has the order around a run. A feature has
-one line here, its name, unless its rung must stand in a certain place.
+one line here, its name, and one for each of its rungs.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ NAMES = (
 FEATURES: Sequence[Feature] = [import_module(f"{__name__}.{name}").FEATURE for name in NAMES]
 # The order in which people see them: pages, findings of the doctor, metrics.
 BY_NAME: Sequence[Feature] = sorted(FEATURES, key=lambda feature: feature.name)
-OTHERS = "others"
-# The rungs around a run, outermost first, see `runtime.running.rungs`. The chain of links is inside of them.
+# The rungs around a run, outermost first, see `runtime.running.rungs`. The chain of links is inside of them. A new rung
+# stands before "group", unless it must stand elsewhere: there the job is no suspect that must run alone, and has no
+# lock and no place of a limit yet.
 RUNGS = (
     "ruby status",  # sidekiq-status shows that the job runs, in the step of the record
     "tracking",  # a record says that the job runs
@@ -49,7 +50,6 @@ RUNGS = (
     "expiry",  # a job whose time has passed does not begin
     "quarantine",  # a suspect runs alone
     "expiry again",  # its time may have passed meanwhile
-    OTHERS,  # rungs that are not named here
     "group",  # a member joins its group; a job that aggregates gets its members
     "lock",  # a unique job that must not begin now waits
     "ruby lock",

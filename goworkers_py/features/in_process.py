@@ -71,7 +71,7 @@ class InProcess:
         return {}
 
     def rungs(self) -> Mapping[str, Rung]:
-        """By their names in `features.RUNGS`. A name that is not there stands in the place of `OTHERS`."""
+        """By their names in `features.RUNGS`."""
         return {}
 
     def short_cuts(self, speaks: Collection[str]) -> Mapping[str, ShortCut]:

@@ -1,4 +1,4 @@
-"""The chain around a job, outermost first:
+"""The chain around a job, outermost first, as `runtime.lane` puts it together:
 
     guard( rungs( the user's prepended links( log( stats( retry( time limit( the user's appended links(
         around( perform )))))))))

@@ -34,8 +34,8 @@ def cancel(message: Message, request: CancelRequest, interruptible: bool) -> Non
             message.cancel.lost = message.cancel.lost or request.lost
             return
         message.cancel = request
-        thread = getattr(message, "thread", None)
-        if thread is None or not interruptible:
+        thread = message.thread
+        if not thread or not interruptible:
             return  # a run that has not begun looks at `message.cancel` when it begins
         target = target_of(thread)
         with target.held_up():

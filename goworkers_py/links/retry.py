@@ -87,8 +87,7 @@ class RetryLink:
 
 def with_kept(message: Message, outcome: Outcome) -> Outcome:
     """The outcome of a run that raised, with what a feature keeps of the run."""
-    on_raised = getattr(message, "on_raised", None)
-    return outcome if on_raised is None else on_raised(outcome)
+    return outcome if message.on_raised is None else message.on_raised(outcome)
 
 
 def _log_no_failure(error: BaseException, delay_s: float) -> None:

@@ -28,7 +28,7 @@ from goworkers_py.wire.message import Message, Timestamps, epoch, jid_where_miss
 log = logging.getLogger(__name__)
 
 # In the payload: {"v", "count": deaths, "since": epoch seconds of the first death, "rounds": waits to run alone that
-# failed, "mark": the name of its marks and "verdict": when it may be buried, see `contracts.death_marks`}.
+# failed, "mark": the name of its clues and "verdict": when it may be buried, see `contracts.death_clues`}.
 FIELD = "recovered"
 V = 1
 # PATIENCE_S: how long a suspect waits for the other jobs of its process to end, in its first and each later round.
@@ -86,13 +86,13 @@ class PoisonPolicy:
         changes = {"queue": message.queue, **jid_where_missing(message)}
         return payload.splice(raw, changes, drop=("at",))
 
-    def counted(self, message: Message, mark: str, deaths: int, now: float) -> Message | None:
-        """The job with a record of the deaths of which its marks tell. None if its record is of a later version."""
+    def counted(self, message: Message, clue_name: str, deaths: int, now: float) -> Message | None:
+        """The job with a record of the deaths of which its clues tell. None if its record is of a later version."""
         record = _Record.of(message)
         if record is None:
             return None
         since = now if record.since is None else record.since
-        counted = dataclasses.replace(record, count=deaths, since=since, mark=mark)
+        counted = dataclasses.replace(record, count=deaths, since=since, clue_name=clue_name)
         return Message(counted.put_into(message), message.queue)
 
     def awaiting_verdict(self, message: Message, at: float | None) -> bytes:
@@ -163,7 +163,7 @@ class _Record:
     count: int = 0
     since: float | None = None
     rounds: int = 0
-    mark: str = ""
+    clue_name: str = ""
     verdict: float | None = None
 
     @classmethod
@@ -179,12 +179,12 @@ class _Record:
         # A count without the time of the first death does not count.
         if since is None:
             return cls()
-        mark = record.get("mark")
-        return cls(count, since, rounds, mark if payload.is_name(mark) else "", epoch(record.get("verdict")))
+        clue_name = record.get("mark")
+        return cls(count, since, rounds, clue_name if payload.is_name(clue_name) else "", epoch(record.get("verdict")))
 
     def put_into(self, message: Message) -> bytes:
         record: dict[str, Any] = {"v": V, "count": self.count, "since": self.since}
-        more = {"rounds": self.rounds, "mark": self.mark, "verdict": self.verdict}
+        more = {"rounds": self.rounds, "mark": self.clue_name, "verdict": self.verdict}
         record |= {name: value for name, value in more.items() if value}
         if not isinstance(message.get(FIELD), dict):
             return payload.splice(message.raw, {FIELD: record})
@@ -192,10 +192,10 @@ class _Record:
         return payload.splice_into(message.raw, FIELD, record, drop=[name for name in more if not more[name]])
 
 
-def mark_of(message: Message) -> str:
-    """The name of its marks; empty if it has none."""
+def clue_name_of(message: Message) -> str:
+    """The name of its clues; empty if it has none."""
     record = _Record.of(message)
-    return "" if record is None else record.mark
+    return "" if record is None else record.clue_name
 
 
 def verdict_at(message: Message) -> float | None:

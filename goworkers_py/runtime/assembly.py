@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.fence import Term
-from goworkers_py.core.home import RunHome
-from goworkers_py.core.levels import bare_list_of, base_of
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.features import FEATURES
-from goworkers_py.features.in_process import InProcess, StandIn, WorkerProcess
-from goworkers_py.links.chain import Run, adapt, wrap_all
-from goworkers_py.links.log import log_runs
-from goworkers_py.links.perform import Resume, perform
-from goworkers_py.links.retry import RetryLink
-from goworkers_py.links.stats import stats
-from goworkers_py.links.term import in_term
-from goworkers_py.links.time_limit import Watch, time_limit
+from goworkers_py.features.in_process import InProcess, WorkerProcess
 from goworkers_py.observe.counters import Counters
-from goworkers_py.observe.run_stats import RunStats
-from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy
-from goworkers_py.policy.retry import RetryPolicy
 from goworkers_py.runtime.alive.health import Health
 from goworkers_py.runtime.alive.health_handlers import HealthHandlers
 from goworkers_py.runtime.alive.heartbeat import Heartbeat
@@ -36,7 +23,7 @@ from goworkers_py.runtime.alive.lease import FencedLease, Lease
 from goworkers_py.runtime.alive.reporter import Reporter
 from goworkers_py.runtime.controls import Controls
 from goworkers_py.runtime.fetching.pauses import Pauses
-from goworkers_py.runtime.lane import Lane
+from goworkers_py.runtime.lane import lane_of
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.outage import Outage
@@ -45,10 +32,9 @@ from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.recovering.lost_jobs import LostJobs
 from goworkers_py.runtime.recovering.recoverer import Recoverer, judge_by, recovering
 from goworkers_py.runtime.run_state import RunState
-from goworkers_py.runtime.running.guard import Guard
-from goworkers_py.runtime.running.net import Net
+from goworkers_py.runtime.running.guard import RunSuspect
 from goworkers_py.runtime.running.quarantine import Quarantine
-from goworkers_py.runtime.running.special_runs import SpecialRuns
+from goworkers_py.runtime.running.run_ends import RunEnds
 from goworkers_py.runtime.running.stuck_jobs import StuckJobs
 from goworkers_py.runtime.running.watchdog import Watchdog
 from goworkers_py.runtime.scheduling.due_hints import DueHints
@@ -59,10 +45,7 @@ from goworkers_py.runtime.services import Services
 from goworkers_py.runtime.settling.settlement import Settlement
 from goworkers_py.runtime.settling.settler import Settler
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.wire.message import Message, Timestamps
-
-if TYPE_CHECKING:
-    from goworkers_py.runtime.running.marked_runs import MarkedRuns
+from goworkers_py.wire.message import Message
 
 NEEDED = (Capability.DELAYS, Capability.STORE, Capability.LEASES, Capability.CONTROL)
 # Of a queue service that delivers jobs again by itself.
@@ -98,22 +81,24 @@ class _Assembly:
         self._poison = PoisonPolicy.of(plan.config)
         self._shared = self._share(clock)
         self._relay = Relay(broker.store, plan.destinations, self._shared.outage)
-        self._by_feature = self._parts_of_features()
+        self._by_feature, self._ends = self._parts_of_features()
         self._parts = [*self._by_feature.values()]
         stuck_jobs = StuckJobs(plan.config, self._shared, lambda: self._managers, obey)
         self._watchdog = Watchdog(plan.config.stuck_grace, stuck_jobs.found, look_after=lambda: self.launcher.revive())
-        self._runs = self._special_runs()
+        self._run_suspect = self._suspects_run_by()
         self._managers = [self._manager(Pool(config, plan.config.partition)) for config in plan.pools]
         self._health = Health(self._managers, self._watchdog, self._vital, self._shared, self._running_figures)
-        reporter = Reporter(broker.control, plan.config, self._health, self._shared, obey)
-        reporter.commands = [name for part in self._parts for name in part.answers()]
+        commands = [name for part in self._parts for name in part.answers()]
+        reporter = Reporter(broker.control, plan.config, self._health, self._shared, obey, commands)
         lost = LostJobs(broker, self._shared.lease, self._running, plan.registry)
         self._heartbeat = Heartbeat(broker.recoverable, self._shared, reporter, plan.config.timing, lost.look)
         services = self._services()
         if plan.config.partition:
             for service in (self._heartbeat, *services):
                 service.name += f"@{plan.config.partition}"
-        self.launcher = Launcher(plan, broker, services, self._health, reporter, self._shared, self._parts)
+        self.launcher = Launcher(
+            plan, broker, self._managers, services, self._health, reporter, self._shared, self._parts
+        )
 
     def _share(self, clock: Clock) -> Shared:
         """The small things that all threads share."""
@@ -138,17 +123,13 @@ class _Assembly:
     def _vital(self) -> list[BrokerService]:
         return [self._heartbeat, *(manager.fetches for manager in self._managers)]
 
-    def _parts_of_features(self) -> dict[str, InProcess]:
+    def _parts_of_features(self) -> tuple[dict[str, InProcess], RunEnds]:
         return parts_of_features(
-            self._plan, self._broker, self._shared, self._running, lambda: self._runs,
-            obey=self._obey, controls=lambda: self.launcher,
-        )  # fmt: skip
+            self._plan, self._broker, self._shared, self._running, obey=self._obey, controls=lambda: self.launcher
+        )
 
     def _running_figures(self) -> dict[str, dict[str, int]]:
         return {name: dict(figures) for name, part in self._by_feature.items() if (figures := part.running())}
-
-    def _special_runs(self) -> SpecialRuns:
-        return SpecialRuns(self._plan.registry, self._by_feature, self._shared.clock.wall, self._shared.alarms)
 
     def _manager(self, pool: Pool) -> Manager:
         transport, shared = self._broker.transport, self._shared
@@ -156,11 +137,10 @@ class _Assembly:
         plan = self._plan
         if (fence := self._broker.fence) is not None:
             plan = replace(plan, term=Term(fence, self._broker))
-        resumes = resumes_of(self._by_feature)
-        lanes = [lane_of(plan, pool, queue, self._watchdog, shared, self._runs, resumes) for queue in pool.queues]
-        if (marked_runs := self._marked_runs()) is not None:
-            for lane in lanes:
-                lane.guard.run_suspect = marked_runs.run
+        lanes = [
+            lane_of(plan, pool, queue, self._watchdog, shared, self._by_feature, self._ends, self._run_suspect)
+            for queue in pool.queues
+        ]
         settlement = Settlement(transport, pool, shared, on_later, on_posted, self._parts)
         if pool.serial:
             from goworkers_py.runtime.serial_manager import SerialManager
@@ -169,13 +149,13 @@ class _Assembly:
             return SerialManager(pool, lanes, SerialSettler(settlement, pool, shared), transport, shared)
         return Manager(pool, lanes, Settler(settlement, pool, shared), transport, shared)
 
-    def _marked_runs(self) -> MarkedRuns | None:
-        if (marks := self._broker.death_marks) is None:
-            return None
-        from goworkers_py.runtime.running.marked_runs import MarkedRuns
-
+    def _suspects_run_by(self) -> RunSuspect:
         shared, handlers = self._shared, self._plan.handlers
-        return MarkedRuns(marks, self._poison, shared.quarantine, handlers, shared.counters, shared.clock)
+        if (clues := self._broker.death_clues) is None:
+            return shared.quarantine.run
+        from goworkers_py.runtime.running.runs_with_clues import RunsWithClues
+
+        return RunsWithClues(clues, self._poison, shared.quarantine, handlers, shared.counters, shared.clock).run
 
     def _services(self) -> Services:
         broker, outage = self._broker, self._shared.outage
@@ -205,19 +185,18 @@ def parts_of_features(
     broker: Broker,
     shared: Shared,
     running: Callable[[], Iterable[Delivery]],
-    runs: Callable[[], SpecialRuns],
     is_stopping: Callable[[], bool] | None = None,
     of_code: Broker | None = None,
     obey: Obey | None = None,
     controls: Callable[[], Controls] | None = None,
-) -> dict[str, InProcess]:
-    """The parts of all features in a process, by the feature. `runs` is called while jobs run. `is_stopping`,
+) -> tuple[dict[str, InProcess], RunEnds]:
+    """The parts of all features in a process, by the feature, and what they make of the ends of runs. `is_stopping`,
     `of_code`: None where no test looks. `obey`, `controls`: see `WorkerProcess`."""
 
     parts: dict[str, InProcess] = {}
 
     def ended(message: Message, outcome: Outcome) -> Outcome:
-        return runs().with_ties(message, outcome)
+        return ends.finished(message, outcome)
 
     def shown(deliveries: Iterable[Delivery]) -> None:
         for part in parts.values():
@@ -230,68 +209,8 @@ def parts_of_features(
     for feature in FEATURES:
         if (part := feature.in_process(process)) is not None:
             parts[feature.name] = part
-    return parts
-
-
-def resumes_of(by_feature: Mapping[str, InProcess]) -> dict[str, Resume]:
-    return {name: part.resume for name, part in by_feature.items() if type(part).resume is not InProcess.resume}
-
-
-def lane_of(
-    plan: Plan, pool: Pool, queue: str, watch: Watch, shared: Shared, runs: SpecialRuns, resumes: Mapping[str, Resume]
-) -> Lane:
-    """The test modes run jobs through such a lane too. `resumes`: see `links.perform`."""
-    run_stats = RunStats(plan.registry.names_in(base_of(queue)))
-    chain_around = partial(_chain, plan, pool, queue, run_stats, watch, shared.clock)
-    stand_ins = {stand_in.mark: chain_around({}, stand_in) for stand_in in runs.stand_ins()}
-    needs = Needs(Timestamps(plan.config.timestamps), shared.clock.wall)
-    net = Net(_retry_policy(plan), plan.registry, plan.handlers, run_stats, shared.clock.at_latest)
-    read = None
-    if bare_list_of(queue):
-        from goworkers_py.policy.bodies import reader_of_bodies
-
-        read = reader_of_bodies(queue, shared.clock.wall, Timestamps(plan.config.timestamps))
-    guard = Guard(chain_around(resumes), net, needs, shared.quarantine, runs, stand_ins, read)
-    return Lane(queue, guard, run_stats, plan.config.home)
-
-
-def _chain(
-    plan: Plan,
-    pool: Pool,
-    queue: str,
-    run_stats: RunStats,
-    watch: Watch,
-    clock: Clock,
-    resumes: Mapping[str, Resume],
-    stand_in: StandIn | None = None,
-) -> Run:
-    """The whole chain around a job of one queue, from the outermost link inwards. With `stand_in`, around code that
-    runs in the place of that of jobs."""
-    config, timestamps = plan.config, Timestamps(plan.config.timestamps)
-    # A retry is counted from the latest time that the server's clock may show: it is never early.
-    retry = RetryLink(_retry_policy(plan), plan.registry, plan.handlers, clock.at_latest)
-    outer = [adapt(link) for link in plan.links.prepended]
-    inner = [*plan.links.appended, *plan.queue_links.get(queue, ())]
-    registry = plan.registry if stand_in is None else stand_in.registry
-    return wrap_all(
-        perform(registry, RunHome(config.home, lambda: timestamps.write(clock.wall())), plan.arounds, resumes),
-        [
-            *([in_term(plan.term)] if plan.term is not None else []),
-            *([retry] if outer else []),  # for the exceptions of the user's outer links
-            *outer,
-            log_runs(plan.registry),
-            stats(run_stats, pool.prefetch),
-            retry,
-            time_limit(plan.registry, clock, watch),
-            *map(adapt, inner),
-            *plan.arounds.links(),
-            *([] if stand_in is None else [stand_in.link]),
-        ],
-    )
-
-
-def _retry_policy(plan: Plan) -> RetryPolicy:
-    return RetryPolicy(plan.config.max_retries, Timestamps(plan.config.timestamps))
+    ends = RunEnds(parts, shared.clock.wall)
+    return parts, ends
 
 
 def _give_back_waiting(managers: Sequence[Manager]) -> None:

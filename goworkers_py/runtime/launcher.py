@@ -42,6 +42,7 @@ class Launcher:
         self,
         plan: Plan,
         broker: Broker,
+        managers: Sequence[Manager],
         services: Services,
         health: Health,
         reporter: Reporter,
@@ -62,7 +63,7 @@ class Launcher:
         self._quarantine = shared.quarantine
         self.health = health
         self.state = shared.state
-        self.managers: Sequence[Manager] = health.managers
+        self.managers = managers
         self._quieting = machine.Lock()  # `quiet` and `resume` may come from several threads
         # Called when people ask for it. Behind a fence it ends the term.
         self.on_quiet_asked: Callable[[], None] = self.quiet

@@ -25,14 +25,13 @@ from goworkers_py.links.perform import close_own_loop
 from goworkers_py.links.time_limit import Watched
 from goworkers_py.observe.counters import Counters
 from goworkers_py.policy.poison import PoisonPolicy
-from goworkers_py.runtime.assembly import lane_of, parts_of_features, resumes_of
-from goworkers_py.runtime.lane import Lane
+from goworkers_py.runtime.assembly import parts_of_features
+from goworkers_py.runtime.lane import Lane, lane_of
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.recovering.recoverer import judge_by, recovering
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.running.quarantine import Quarantine
-from goworkers_py.runtime.running.special_runs import SpecialRuns
 from goworkers_py.runtime.scheduling.due_hints import DueHints
 from goworkers_py.runtime.scheduling.relay import Relay
 from goworkers_py.runtime.scheduling.scheduler import Scheduler
@@ -76,11 +75,10 @@ class SandboxRunner:
         self._relay = Relay(broker.store, plan.destinations, shared.outage)
         parts = recovering(plan.registry, plan.config, app.clock.wall)
         self._judge = judge_by(PoisonPolicy.of(plan.config), parts, app.clock.wall)
-        by_feature = parts_of_features(
-            plan, broker, shared, tuple, lambda: self._runs, is_stopping=is_stopping, of_code=of_code
+        self._by_feature, self._ends = parts_of_features(
+            plan, broker, shared, tuple, is_stopping=is_stopping, of_code=of_code
         )
-        self._parts, self._resumes = [*by_feature.values()], resumes_of(by_feature)
-        self._runs = SpecialRuns(plan.registry, by_feature, app.clock.wall, shared.alarms)
+        self._parts = [*self._by_feature.values()]
         self._worked = {queue.name for queue in plan.queues} | set(plan.registry.queues())
         self._lanes: dict[str, Lane] = {}
         self._error: BaseException | None = None  # of the run that is under way
@@ -157,8 +155,9 @@ class SandboxRunner:
 
     def _lane(self, queue: str) -> Lane:
         if queue not in self._lanes:
-            pool = Pool(PoolConfig(queue, (queue,)))
-            self._lanes[queue] = lane_of(self._plan, pool, queue, _NoWatch(), self._shared, self._runs, self._resumes)
+            pool, shared, alone = Pool(PoolConfig(queue, (queue,))), self._shared, self._shared.quarantine.run
+            of_features = self._by_feature, self._ends
+            self._lanes[queue] = lane_of(self._plan, pool, queue, _NoWatch(), shared, *of_features, alone)
         return self._lanes[queue]
 
     def _failed(self, message: Message, error: BaseException) -> None:

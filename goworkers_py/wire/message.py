@@ -45,18 +45,8 @@ class Message(FeatureMessage):
         "thread",
     )  # fmt: skip
 
-    # Set while the job's code runs: this thread may hold back its pushes. A RunHome: it has held back none.
-    held: RunHome | HeldByRun | None
-    thread: int
     begun_at: float  # set when a worker begins the job, see `Delivery.begun_at`
-    # Set where a feature keeps something of the run: it gets the outcome of a run that raised, and adds its effects.
-    on_raised: Callable[[Outcome], Outcome]
-    outcome: Outcome  # set when the chain of a job with ties has ended, see `runtime.running.net`
-    term: Term  # set where the job runs behind a fence, see `links.term`
     delivery: Any  # set for a job with marks, see `runtime.running.rungs`
-    failure: tuple[str, str]  # set when the run has failed: class and text of the error, which would keep its frames
-    on_progress: Callable[[str], None]  # set where the progress of the job is shown: it gets that as JSON
-    shown: bool  # set where programs of Ruby see the state of the job, and may cancel it
 
     def __init__(self, raw: bytes, queue: str) -> None:
         self.fields = fields = payload.read(raw)  # not to be changed
@@ -66,13 +56,24 @@ class Message(FeatureMessage):
         name = fields.get("wrapped") or fields.get("class")
         self.job_class: str = name if isinstance(name, str) else ""
         self.args: Any = fields.get("args")
-        self.held = None
-        self.expired = False  # set to true at the job's time limit, see `time_limit`
+        # --- of its run
+        self.thread = 0  # set when the job's code begins
+        # Set while the job's code runs: this thread may hold back its pushes. A RunHome: it has held back none.
+        self.held: RunHome | HeldByRun | None = None
         self.interrupt: Callable[[], object] | None = None  # ends a run that is not Python code of the worker's thread
+        self.expired = False  # set to true at the job's time limit, see `time_limit`
         self.cancel: CancelRequest | None = None  # set when the job is cancelled while it runs
+        self.term: Term | None = None  # set where the job runs behind a fence, see `links.term`
         # Set where the result goes on with the outcome: makes JSON of it, or raises.
         self.as_result: Callable[[object], object] | None = None
         self.keeps_result = False  # set to true where the result is kept, if it is JSON
+        self.on_progress: Callable[[str], None] | None = None  # set where progress is shown: it gets that as JSON
+        self.shown = False  # set to true where programs of Ruby see the state of the job, and may cancel it
+        # Set where a feature keeps something of the run: it gets the outcome of a run that raised, and adds effects.
+        self.on_raised: Callable[[Outcome], Outcome] | None = None
+        # Set when the run has failed: class and text of the error, which would keep its frames.
+        self.failure = ("", "")
+        self.outcome: Outcome | None = None  # set when the chain of a job with marks has ended, see `running.guard`
 
     def renew(self, raw: bytes) -> None:
         """Before the run: `raw` is the payload with the arguments of a later push."""
@@ -88,8 +89,7 @@ class Message(FeatureMessage):
     def epoch(self) -> int | None:
         """The epoch of the leader that runs the job, to fence what the job writes elsewhere: a store that has seen a
         higher epoch refuses it. None without `standby`."""
-        term: Term | None = getattr(self, "term", None)
-        return None if term is None else term.fence.epoch
+        return None if self.term is None else self.term.fence.epoch
 
     @property
     def cancelled(self) -> bool:
@@ -149,7 +149,7 @@ class Message(FeatureMessage):
     def progress(self, at: float, total: float | None = None, text: str = "") -> None:
         """Tells how far a tracked job has got: `workers.current_message().progress(42, 100, "page 42")`. Everybody can
         read it by `workers.status(jid).progress`, within a second. Does nothing in a job that is not tracked."""
-        if (on_progress := getattr(self, "on_progress", None)) is not None:
+        if (on_progress := self.on_progress) is not None:
             of_all = None if total is None else float(total)
             progress = [float(at), of_all, str(text)[:LONGEST_PROGRESS], machine.time()]
             payload.check_plain(progress, "progress")

@@ -344,7 +344,7 @@ def test_no_loop_sleeps_past_a_stop() -> None:
         "brokers.redis.driver.redirects",
         "runtime.running.rungs",
         "runtime.alive.lease",
-        "runtime.running.marked_runs",
+        "runtime.running.runs_with_clues",
         "runtime.service",
         "runtime.running.quarantine",
         "system.output",

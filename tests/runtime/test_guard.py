@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from apps import fresh_lease, job, net, open_quarantine, special_runs
+from apps import guard_around, job, net
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import DiscardJob
@@ -21,9 +21,7 @@ from goworkers_py.links.chain import Run
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.observe.run_stats import RESULTS, RunStats
 from goworkers_py.policy import consequences
-from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.retry import RetryPolicy
-from goworkers_py.runtime.running.guard import Guard
 from goworkers_py.runtime.running.quarantine import Quarantine
 from goworkers_py.runtime.running.rungs import Rung
 from goworkers_py.wire import needs
@@ -46,7 +44,7 @@ def never(message: Message) -> Outcome:
 
 
 def run(payload: bytes, chain: Run = lambda message: DONE, quarantine: Quarantine | None = None) -> Outcome:
-    guard = Guard(chain, net(), Needs(), quarantine or open_quarantine(fresh_lease()), special_runs())
+    guard = guard_around(chain, quarantine=quarantine)
     return guard.run(Delivery(payload, "q", "me"))
 
 
@@ -69,7 +67,7 @@ def test_a_job_fails_that_is_struck_while_it_is_read_and_one_that_cannot_be_read
             raise faults.pop(0)
         return Message(delivery.payload, delivery.queue)
 
-    guard = Guard(never, net(), Needs(), open_quarantine(fresh_lease()), special_runs(), read=read)
+    guard = guard_around(never, read=read)
     outcome = guard.run(Delivery(job("J", retry=True), "q", "me"))
     assert isinstance(outcome, ends_as)
     if isinstance(outcome, Retry):
@@ -87,7 +85,7 @@ def test_batch_and_chain_of_a_job_that_is_nested_too_deep_hear_of_its_death(stri
 
     ties = {"v": 1, "needs": ["batch", "chain"], "batch": {"id": "b"}, "chain": {"id": "c", "n": 2}}
     deep = job("J", jid="j", pyworkers=ties).replace(b'"args": []', b'"args": [' + b"[" * 150 + b"]" * 151)
-    guard = Guard(never, net(), Needs(), open_quarantine(fresh_lease()), special_runs(), read=read)
+    guard = guard_around(never, read=read)
     outcome = guard.run(Delivery(deep, "q", "me"))
     assert isinstance(outcome, Dead)
     link, end = outcome.effects
@@ -189,7 +187,7 @@ def test_a_consequence_that_fails_does_not_make_a_job_run_again(
     assert "job j: its tie lock cannot follow it to completed, and is left" in caplog.text
 
 
-OF_OTHERS = ["group", "chain", "limits", "tracking", "ruby", "newest", "asks", "marked delivery"]
+OF_OTHERS = ["group", "chain", "limits", "tracking", "ruby", "renewed", "asks", "came again"]
 
 
 @pytest.mark.parametrize("field", OF_OTHERS)
@@ -200,7 +198,7 @@ def test_a_field_of_another_program_with_the_name_of_a_mark_changes_nothing(fiel
         ran.append(message.jid)
         return DONE
 
-    guard = Guard(chain, net(), Needs(), open_quarantine(fresh_lease()), special_runs(), {"group": never})
+    guard = guard_around(chain, stand_ins={"group": never})
     for jid, more in ("j", {}), ("k", {"expires_at": 9e9}):
         assert guard.run(Delivery(job(jid=jid, **more, **{field: "eu"}), "q", "me")) is DONE
     assert ran == ["j", "k"]
@@ -221,9 +219,7 @@ def test_a_rung_that_fails_behind_the_run_drops_no_consequence_of_its_end() -> N
 
 class Refusing(InProcess):
     def rungs(self) -> Mapping[str, Rung]:
-        return {
-            "region": Rung(lambda run, waits: lambda message: Discard("of region eu"), fields=frozenset(("region",)))
-        }
+        return {"group": Rung(lambda run, message: Discard("of region eu"), fields=frozenset(("region",)))}
 
 
 def test_a_job_that_a_rung_discards_is_logged_counted_and_told_of(caplog: pytest.LogCaptureFixture) -> None:
@@ -231,7 +227,7 @@ def test_a_job_that_a_rung_discards_is_logged_counted_and_told_of(caplog: pytest
     stats, told = RunStats(), []
     handlers = Handlers(death=[lambda message, error: told.append((message.jid, error))])
     refusing = dataclasses.replace(net(stats), handlers=handlers)
-    guard = Guard(never, refusing, Needs(), open_quarantine(fresh_lease()), special_runs(Refusing()))
+    guard = guard_around(never, Refusing(), of_queue=refusing)
     assert guard.run(Delivery(job(jid="j", region="eu"), "q", "me")) == Discard("of region eu")
     assert caplog.messages == ["discarded, and not run: of region eu"]
     assert [(jid, type(error), str(error)) for jid, error in told] == [("j", DiscardJob, "of region eu")]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from apps import special_runs
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.memory.broker import MemoryBroker
@@ -23,6 +23,7 @@ from goworkers_py.runtime.alarms import Alarms
 from goworkers_py.runtime.alive.lease import Lease
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.recovering.lost_jobs import LostJobs
+from goworkers_py.runtime.running.run_ends import RunEnds
 from goworkers_py.wire.message import Message
 
 RAW = b'{"class":"J","args":[],"jid":"1"}'
@@ -35,7 +36,8 @@ def lost_run(outcome: Outcome) -> tuple[Outcome, list[str]]:
     canceller = Canceller(cancels, registry, tuple, Outage("memory"), Alarms())
     message = Message(RAW, "q")
     message.cancel = CancelRequest(retry=False, lost=True)
-    return special_runs(CancellableRuns(cancels, registry, canceller)).interrupted(message, outcome), told
+    runs = CancellableRuns(cancels, registry, canceller)
+    return RunEnds({"cancelling": runs}, time.time).interrupted(message, outcome), told
 
 
 @pytest.mark.parametrize("outcome", [DONE, Cancelled(), Retry(1.0, RAW), REQUEUE])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import redis as redis_py
-from apps import fields, fresh_lease, in_progress, job, net, own_broker, queue, shared, special_runs
+from apps import fields, fresh_lease, guard_around, in_progress, job, own_broker, queue, shared
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Settled, SettlementBatch
@@ -19,12 +19,10 @@ from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.home import Home
 from goworkers_py.core.outcome import DONE, REQUEUE, Outcome
 from goworkers_py.observe.run_stats import RunStats
-from goworkers_py.policy.needs import Needs
 from goworkers_py.runtime.fetching import fetcher
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.pool import Pool
-from goworkers_py.runtime.running.guard import Guard
 from goworkers_py.runtime.settling.settlement import LARGEST_BATCH, Settlement
 from goworkers_py.runtime.settling.settler import Settler
 from goworkers_py.wire.message import Message
@@ -49,7 +47,7 @@ class Managing:
             pool.prefetch.record(time.monotonic() - began)
             return DONE
 
-        guard = Guard(chain, net(), Needs(), common.quarantine, special_runs())
+        guard = guard_around(chain, quarantine=common.quarantine)
         settler = Settler(Settlement(self._broker.transport, pool, common, on_later=lambda at: None), pool, common)
         lane = Lane("q", guard, RunStats(), Home("test"))
         self.made.append(Manager(pool, [lane], settler, self._broker.transport, common))

@@ -16,33 +16,33 @@ MARK = frozenset({"here"})
 
 
 def noting(name: str, called: list[str]) -> Rung:
-    def wrap(run: Run, waits: bool) -> Run:
-        def noted(message: Message) -> Outcome:
-            called.append(name)
-            return run(message)
+    def noted(run: Run, message: Message) -> Outcome:
+        called.append(name)
+        return run(message)
 
-        return noted
-
-    return Rung(wrap, marks=MARK)
+    return Rung(noted, marks=MARK)
 
 
-def test_a_rung_that_has_no_place_in_the_list_stands_behind_the_quarantine_and_before_the_lock() -> None:
+def never(message: Message) -> Outcome:
+    raise AssertionError("the code of the job ran")
+
+
+def test_a_rung_stands_where_the_list_has_its_name_and_a_name_that_is_not_there_is_an_error() -> None:
     called: list[str] = []
 
     def done(message: Message) -> Outcome:
         return DONE
 
-    names = ("region", "lock", "limits", "quarantine")
+    names = ("lock", "group", "limits", "quarantine")
     rungs = Rungs({name: noting(name, called) for name in names}, RUNGS, done, {})
     assert rungs.run_of(MARK)(Message(b'{"class":"J","args":[],"jid":"j"}', "q")) is DONE
-    assert called == ["quarantine", "region", "lock", "limits"]
+    assert called == ["quarantine", "group", "lock", "limits"]
+    with pytest.raises(ValueError, match=r"no place in the order of all rungs, features.RUNGS: limit$"):
+        Rungs({"limit": noting("limit", called)}, RUNGS, done, {})
 
 
 def test_a_job_in_whose_place_other_code_runs_passes_the_rungs_that_are_for_such_jobs() -> None:
     called: list[str] = []
-
-    def never(message: Message) -> Outcome:
-        raise AssertionError("the code of the job ran")
 
     def done(message: Message) -> Outcome:
         called.append("other code")

@@ -12,14 +12,13 @@ import pytest
 import redis as redis_py
 from apps import (
     fresh_lease,
+    guard_around,
     in_progress,
     job,
-    net,
     own_app,
     own_broker,
     queue,
     shared,
-    special_runs,
     working,
 )
 from waiting import eventually
@@ -34,14 +33,12 @@ from goworkers_py.core.outcome import DONE, REQUEUE, Outcome
 from goworkers_py.links.chain import Run
 from goworkers_py.links.perform import perform
 from goworkers_py.observe.run_stats import RunStats
-from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy, name_of
 from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.runtime.fetching import fetcher
 from goworkers_py.runtime.fetching.hand_over import Hand
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.pool import Pool
-from goworkers_py.runtime.running.guard import Guard
 from goworkers_py.runtime.running.quarantine import Quarantine
 from goworkers_py.runtime.running.worker import Worker
 from goworkers_py.runtime.settling.settlement import Settlement
@@ -73,7 +70,7 @@ class Working:
         self.counters = common.counters
         self.settlement = Settlement(broker.transport, pool, common, lambda at: None)
         self.settler = Settler(self.settlement, pool, common)
-        guard = Guard(chain, net(), Needs(), self.quarantine, special_runs())
+        guard = guard_around(chain, quarantine=self.quarantine)
         lanes = {"q": Lane("q", guard, RunStats(), Home("test"))}
         self.worker = Worker("worker:q:1", Hand(self.buffer), self.buffer, lanes, self.settlement, common)
         self.worker.pause_after_fault_s = 0.01

@@ -7,7 +7,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -30,9 +30,11 @@ from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.machine import awake_and_asleep
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.features.in_process import InProcess
+from goworkers_py.links.chain import Run
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
+from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.priorities import Ask
 from goworkers_py.policy.registry import Registry
@@ -42,10 +44,12 @@ from goworkers_py.runtime.assembly import parts_of_features
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.run_state import RunState
+from goworkers_py.runtime.running.guard import NO_STAND_INS, Guard
 from goworkers_py.runtime.running.net import Net
 from goworkers_py.runtime.running.quarantine import Quarantine
-from goworkers_py.runtime.running.special_runs import SpecialRuns
+from goworkers_py.runtime.running.run_ends import RunEnds
 from goworkers_py.runtime.shared import Shared
+from goworkers_py.wire.message import Message
 
 
 @contextmanager
@@ -144,15 +148,33 @@ def net(run_stats: RunStats | None = None) -> Net:
     return Net(RetryPolicy(), Registry(), Handlers(), run_stats or RunStats(), time.time)
 
 
-def special_runs(*more: InProcess, config: Config | None = None, broker: Broker | None = None) -> SpecialRuns:
+def guard_around(
+    chain: Run,
+    *more: InProcess,
+    config: Config | None = None,
+    broker: Broker | None = None,
+    quarantine: Quarantine | None = None,
+    of_queue: Net | None = None,
+    stand_ins: Mapping[str, Run] = NO_STAND_INS,
+    read: Callable[[Delivery], Message] | None = None,
+) -> Guard:
     """Of a process without tracked classes, on a broker of its own. `more`: parts of further features."""
     broker = broker or MemoryBroker(State(), DeadLimits())
-    registry, common = Registry(), shared()
-    plan = plan_of(Declarations(), config or Config())
-    parts = parts_of_features(plan, broker, common, tuple, lambda: runs)
-    parts |= {f"more {number}": part for number, part in enumerate(more)}
-    runs = SpecialRuns(registry, parts, time.time, common.alarms)
-    return runs
+    common, plan = shared(quarantine=quarantine), plan_of(Declarations(), config or Config())
+    by_feature, _ = parts_of_features(plan, broker, common, tuple)
+    by_feature |= {f"more {number}": part for number, part in enumerate(more)}
+    return Guard(
+        chain,
+        of_queue or net(),
+        Needs(),
+        Registry(),
+        common.alarms,
+        [*by_feature.values()],
+        RunEnds(by_feature, time.time),
+        common.quarantine.run,
+        stand_ins,
+        read,
+    )
 
 
 def begun(delivery: Delivery, at: float) -> Delivery:

@@ -13,7 +13,7 @@ together.
 - `declarer`: declares a queue that is not there. `names`: the names and the arguments of all queues.
 - `returns`: jobs whose messages come again here: their run goes on, or they have ended. It also warns of queues that
   would drop a job which comes back often.
-- `death_marks`: which jobs have killed their processes.
+- `death_clues`: which jobs have killed their processes.
 - `foreign`: messages of other programs. `headers`: reads their headers, of which pika cannot read all.
 - `translation`: errors of pika in our words.
 

@@ -30,14 +30,14 @@ class RabbitBroker(Broker):
 
     def __init__(self, transport: RabbitTransport) -> None:
         self.transport = self._transport = transport
-        self.death_marks = transport.marks
+        self.death_clues = transport.clues
 
     @classmethod
     def open(cls, config: Config) -> RabbitBroker:
         parameters = _parameters(config)
         from goworkers_py.brokers.rabbitmq.transport import RabbitTransport  # without pika it cannot be imported
 
-        return cls(RabbitTransport(parameters, _names(config), marks_deaths=config.poison_limit > 0))
+        return cls(RabbitTransport(parameters, _names(config), leaves_clues=config.poison_limit > 0))
 
     @classmethod
     def check(cls, config: Config) -> None:

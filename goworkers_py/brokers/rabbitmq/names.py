@@ -48,7 +48,7 @@ class RabbitMessage(NamedTuple):
 
 
 class Names:
-    def __init__(self, namespace: str, dead_limits: tuple[int, float], marks_life_s: float = 72 * 3600.0) -> None:
+    def __init__(self, namespace: str, dead_limits: tuple[int, float], clues_life_s: float = 72 * 3600.0) -> None:
         self._prefix = f"{namespace}:" if namespace else ""
         self.dead = f"{self._prefix}pyworkers.dead"
         # Exchanges. `delays` leads to the queues of the delays, `due` from there to the queues of due jobs, and
@@ -56,8 +56,8 @@ class Names:
         self.delays, self.due, self.undeliverable = (
             f"{self._prefix}pyworkers.{name}" for name in ("delays", "due", "undeliverable")
         )
-        self._dead_limits, self._marks_life_s = dead_limits, marks_life_s
-        # Queues of marks, see `contracts.death_marks`.
+        self._dead_limits, self._clues_life_s = dead_limits, clues_life_s
+        # Queues of clues, see `contracts.death_clues`.
         self._runs, self._alone = f"{self._prefix}pyworkers.runs.", f"{self._prefix}pyworkers.alone."
         self.one_consumer = False  # whether RabbitMQ is to give the jobs of a queue to one process at a time
         self.bare_lists: Mapping[str, str] = {}  # by the queues of ours: the names of the queues with their bare bodies
@@ -84,11 +84,11 @@ class Names:
             return due
         return f"{self.due}.{hashlib.sha1(name.encode(), usedforsecurity=False).hexdigest()}"
 
-    def runs_of(self, mark: str) -> str:
-        return _checked(self._runs + mark)  # a job of another program may name any mark
+    def runs_of(self, clue_name: str) -> str:
+        return _checked(self._runs + clue_name)  # a job of another program may give any name
 
-    def alone_of(self, mark: str) -> str:
-        return _checked(self._alone + mark)
+    def alone_of(self, clue_name: str) -> str:
+        return _checked(self._alone + clue_name)
 
     def holds_jobs(self, name: str) -> bool:
         """Whether the queue of this name in RabbitMQ is one that workers consume from."""
@@ -106,7 +106,7 @@ class Names:
     def arguments(self, name: str, version: tuple[int, ...]) -> dict[str, Any]:
         """The arguments with which a queue is declared that is not there. `version` is that of the server."""
         if name.startswith((self._runs, self._alone)):
-            life_ms = max(1, min(int(self._marks_life_s * 1000), MOST_TTL_MS))
+            life_ms = max(1, min(int(self._clues_life_s * 1000), MOST_TTL_MS))
             return {"x-queue-type": "classic", "x-expires": life_ms, "x-message-ttl": life_ms}
         arguments: dict[str, Any] = {"x-queue-type": "quorum"}
         if version >= (4,):

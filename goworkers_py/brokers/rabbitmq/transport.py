@@ -14,7 +14,7 @@ from typing import Any
 
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Settled, SettlementBatch, Transport
 from goworkers_py.brokers.rabbitmq.consumer import RabbitConsumer
-from goworkers_py.brokers.rabbitmq.death_marks import RabbitDeathMarks, name_marks
+from goworkers_py.brokers.rabbitmq.death_clues import RabbitDeathClues, name_clues
 from goworkers_py.brokers.rabbitmq.names import DUE, Names, RabbitMessage
 from goworkers_py.brokers.rabbitmq.publisher import RabbitPublisher
 from goworkers_py.brokers.rabbitmq.returns import DeliveryLimits, Returns
@@ -35,13 +35,13 @@ MOST_IDS = 100_000
 
 
 class RabbitTransport(Transport):
-    def __init__(self, parameters: Any, names: Names, marks_deaths: bool = True) -> None:
+    def __init__(self, parameters: Any, names: Names, leaves_clues: bool = True) -> None:
         self._parameters, self._names = parameters, names
         self._publisher = RabbitPublisher(parameters, names)
         self._returns = Returns()
         self._limits = DeliveryLimits(names)
         self._settlement = RabbitSettlement(self._publisher, names, self._returns)
-        self.marks = RabbitDeathMarks(self._publisher, names) if marks_deaths else None
+        self.clues = RabbitDeathClues(self._publisher, names) if leaves_clues else None
         # By each of their queues. Changed by fetchers' threads, one for each pool, in single steps.
         self._consumers: dict[str, RabbitConsumer] = {}
         self._woken: set[str] = set()  # queues that were woken before their first consume
@@ -110,8 +110,8 @@ class RabbitTransport(Transport):
                 self._limits.look(delivery, delivery.properties.headers, consumer.version)
             if not (headers := delivery.receipt.headers):
                 continue
-            if self.marks is not None:
-                name_marks(delivery, headers)
+            if self.clues is not None:
+                name_clues(delivery, headers)
             self._limits.look(delivery, headers, consumer.version)
             if _is_early(headers):
                 leaving[delivery] = partial(self._next_step, delivery)
@@ -164,8 +164,8 @@ class RabbitTransport(Transport):
         return self._settlement.settle(batch)
 
     def close(self) -> None:
-        if self.marks is not None:
-            self.marks.take_all_back()
+        if self.clues is not None:
+            self.clues.take_all_back()
         for consumer in {id(consumer): consumer for consumer in self._consumers.values()}.values():
             consumer.close()
         self._publisher.close()

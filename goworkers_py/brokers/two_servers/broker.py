@@ -35,7 +35,7 @@ class TwoServers(Broker):
         )
         self.recoverable = StoreLeases(store.recoverable)
         self.neighbours = store.neighbours
-        self.death_marks = service.death_marks
+        self.death_clues = service.death_clues
 
     def part(self, contract: type[P]) -> P | None:
         return self._store.part(contract) if feature_of(contract).kept_beside else None

@@ -37,7 +37,7 @@ class AtomicFeature(Feature):
         return atomically(function)
 
     def in_process(self, process: WorkerProcess) -> None:
-        # For `workers.atomic()`: a first import in the code of a job takes a lock, and exceptions may be thrown into it.
+        # For `workers.atomic()`: a first import in the code of a job takes a lock, and exceptions may be thrown there.
         import goworkers_py.features.atomic.api  # noqa: F401
 
 

@@ -78,7 +78,7 @@ def _outer() -> HeldPushes | None:
 def _held_by_job() -> HeldPushes | None:
     """Where the running job holds back its pushes; None outside of a job."""
     message = current_message()
-    held = getattr(message, "held", None)
+    held = None if message is None else message.held
     if message is None or held is None or message.thread != machine.get_ident():
         return None
     if isinstance(held, RunHome):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
@@ -56,7 +55,7 @@ class CancellableRuns(InProcess):
     # --- the workers' threads
 
     def rungs(self) -> Mapping[str, Rung]:
-        return {"cancelling": Rung(lambda run, waits: partial(self._run, run), marks=frozenset((MARK,)))}
+        return {"cancelling": Rung(self._run, marks=frozenset((MARK,)))}
 
     def _run(self, run: Run, message: Message) -> Outcome:
         return self.never_run(message) or run(message)

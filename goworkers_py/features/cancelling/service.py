@@ -94,7 +94,7 @@ class Canceller(BrokerService):
         """From any thread. Interrupts those of these jobs that another program has cancelled."""
         messages = [delivery.message for delivery in deliveries]
         jids = {message.jid for message in messages if message is not None and message.jid and encodable(message.jid)}
-        shown = {message.jid for message in messages if message is not None and getattr(message, "shown", False)}
+        shown = {message.jid for message in messages if message is not None and message.shown}
         self._interrupt(dict.fromkeys(self._cancels.elsewhere(jids, shown), _ELSEWHERE))
 
     def _interrupt(self, tombstones: Mapping[str, Tombstone]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
 
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.features.chains.payload import CHAIN, chain_of, given
@@ -18,7 +17,7 @@ class ChainRuns(InProcess):
         return {CHAIN: lambda message: (CHAIN,)}
 
     def rungs(self) -> Mapping[str, Rung]:
-        return {"chain": Rung(lambda run, waits: partial(_run, run), frozenset((CHAIN,)))}
+        return {"chain": Rung(_run, frozenset((CHAIN,)))}
 
 
 def _run(run: Run, message: Message) -> Outcome:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from goworkers_py.core.outcome import EXPIRED, Outcome
 from goworkers_py.features.expiry.api import handlers_of
@@ -15,7 +14,7 @@ from goworkers_py.links.handlers import tell
 from goworkers_py.observe.counters import Counters
 from goworkers_py.policy import poison
 from goworkers_py.policy.registry import Registry
-from goworkers_py.runtime.running.rungs import MARKED, Rung
+from goworkers_py.runtime.running.rungs import CAME_AGAIN, RENEWED, Rung
 from goworkers_py.wire.message import Message
 
 log = logging.getLogger("goworkers_py.job")
@@ -28,9 +27,11 @@ class ExpiringRuns(InProcess):
         self._wall = wall
 
     def rungs(self) -> Mapping[str, Rung]:
-        timely = Rung(lambda run, waits: partial(self._run, run), fields=EXPIRIES, of_renewed=True)
-        # A suspect waits to run alone.
-        return {"expiry": timely, "expiry again": Rung(timely.wrap, frozenset((MARKED,)), frozenset((poison.FIELD,)))}
+        return {
+            "expiry": Rung(self._run, frozenset((RENEWED,)), EXPIRIES),
+            # A suspect waits to run alone.
+            "expiry again": Rung(self._run, frozenset((CAME_AGAIN,)), frozenset((poison.FIELD,))),
+        }
 
     def _run(self, run: Run, message: Message) -> Outcome:
         return run(message) if EXPIRIES.isdisjoint(message.fields) else self.dropped(message) or run(message)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping
-from functools import partial
 
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, WorkersError
@@ -34,7 +33,7 @@ class RubyRuns(InProcess):
         self._wall = process.shared.clock.wall
 
     def rungs(self) -> Mapping[str, Rung]:
-        rung = Rung(lambda run, waits: partial(self._run, run), fields=self._policy.fields, of_stand_ins=False)
+        rung = Rung(self._run, fields=self._policy.fields, of_stand_ins=False)
         return {"ruby lock": rung}
 
     def ended(self, message: Message, outcome: Outcome) -> Outcome:

@@ -58,7 +58,7 @@ class GroupedRuns(InProcess):
         return {GROUP: lambda message: () if group_of(message.fields, message.queue) is None else (MARK,)}
 
     def rungs(self) -> Mapping[str, Rung]:
-        return {"group": Rung(lambda run, waits: partial(self._run, run), frozenset((MARK,)))}
+        return {"group": Rung(self._run, frozenset((MARK,)))}
 
     def stand_in(self) -> StandIn:
         return StandIn(MARK, Aggregates(self._registry), aggregate)

@@ -12,7 +12,6 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Effect
@@ -51,8 +50,7 @@ class LimitedRuns(InProcess):
         self._lock = lock_outside_runs()
 
     def rungs(self) -> Mapping[str, Rung]:
-        wrap = lambda run, waits: partial(self._run, run)  # noqa: E731
-        return {"limits": Rung(wrap, frozenset((NAME,)), waits=True, of_stand_ins=False)}
+        return {"limits": Rung(self._run, frozenset((NAME,)), waits=True, of_stand_ins=False)}
 
     def services(self) -> Sequence[BrokerService]:
         return (self._releaser,) if self._of_any_class else ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from functools import partial
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect
@@ -28,7 +27,7 @@ class ShownRuns(InProcess):
         self._tracked = tracked
 
     def rungs(self) -> Mapping[str, Rung]:
-        return {"ruby status": Rung(lambda run, waits: partial(self._run, run), marks=frozenset((NAME,)))}
+        return {"ruby status": Rung(self._run, marks=frozenset((NAME,)))}
 
     def _run(self, run: Run, message: Message) -> Outcome:
         delivery = message.delivery

@@ -39,14 +39,16 @@ class Turn:
 
 
 class Turns(Service):
-    def __init__(self, work: PartitionWork, elector: Elector, shown: FollowerReport) -> None:
+    def __init__(
+        self, work: PartitionWork, elector: Elector, shown: FollowerReport, on_quiet_asked: Callable[[], None]
+    ) -> None:
         super().__init__("standby")
         self._work = work
         self._config = work.plan.config
         self._handlers = leader_handlers(work.plan.registry)
         self._elector = elector
         self._shown = shown
-        self.on_quiet_asked: Callable[[], None] = self.end_term  # set by `Standby`
+        self._on_quiet_asked = on_quiet_asked
         elector.on_won = self.wake
         elector.on_lost = self._abandon
         elector.on_asked = self._step_down
@@ -82,7 +84,7 @@ class Turns(Service):
         try:
             broker = open_fenced(self._config, fence)
             launcher = self._work.make_launcher(broker)
-            launcher.on_quiet_asked = self.on_quiet_asked
+            launcher.on_quiet_asked = self._on_quiet_asked
             return Turn(launcher, broker, fence)
         except Exception:
             log.exception("cannot prepare to lead; next try in %.0f s", AGAIN_S)

@@ -55,8 +55,7 @@ class Standby:
         self._outage = Outage(broker.name, HealthHandlers(plan.on_health))
         self._elector = Elector(leadership, plan.config, self._outage)
         self._shown = FollowerReport(broker.control, plan, work.obey)
-        self._turns = Turns(work, self._elector, self._shown)
-        self._turns.on_quiet_asked = self.quiet
+        self._turns = Turns(work, self._elector, self._shown, on_quiet_asked=self.quiet)
         self.state = RunState()
         self.health = StandbyHealth(plan, self.state, self._elector, self._turns)
         self.waits_for_broker = False

@@ -167,12 +167,12 @@ def _noted(run: TrackedRun, state: StateWord, reason: str, life_s: int, fields: 
 
 
 def _failure(message: Message) -> Fields:
-    kind, text = getattr(message, "failure", ("", ""))
+    kind, text = message.failure
     return (("error_class", kind), ("error_message", text[:LONGEST_ERROR])) if kind else ()
 
 
 def _class_of(message: Message) -> str:
-    kind, _ = getattr(message, "failure", ("", ""))
+    kind, _ = message.failure
     return kind
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect
@@ -25,8 +24,7 @@ class TrackedRuns(InProcess):
         self._tracker = tracker
 
     def rungs(self) -> Mapping[str, Rung]:
-        wrap = lambda run, waits: partial(self._run, run)  # noqa: E731
-        return {"tracking": Rung(wrap, marks=frozenset((NAME,)), fields=frozenset((TRACK, RETAIN)))}
+        return {"tracking": Rung(self._run, marks=frozenset((NAME,)), fields=frozenset((TRACK, RETAIN)))}
 
     def _run(self, run: Run, message: Message) -> Outcome:
         if run_of(message.delivery) is None:

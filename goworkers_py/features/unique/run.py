@@ -27,7 +27,7 @@ from goworkers_py.features.unique.lock import RESCHEDULED_S, Begin, Begun, TooEa
 from goworkers_py.features.unique.payload import LOCK, JobLock, lock_of, renewed
 from goworkers_py.features.unique.service import LockKeeper
 from goworkers_py.links.chain import Run
-from goworkers_py.runtime.running.rungs import Rung, refused, rescheduled
+from goworkers_py.runtime.running.rungs import RENEWED, Rung, refused, rescheduled
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("goworkers_py.job")
 
-# The marks of a job: it may have to take the arguments of a later push, or has to ask; and it begins when it has its
-# places in limits.
-NEWEST, ASKS, BEGINS_LATE = "newest", "asks", "begins late"
+# The marks of a job that has to ask, beside RENEWED, which may have to take the arguments of a later push; and of one
+# that begins when it has its places in limits.
+ASKS, BEGINS_LATE = "asks", "begins late"
 _MEMBERS = {"v", "needs", LOCK}
 
 
@@ -56,13 +56,11 @@ class UniqueRuns(InProcess):
         return {LOCK: _marks}
 
     def rungs(self) -> Mapping[str, Rung]:
-        newest = Rung(lambda run, waits: partial(self._begin_first, run, waits), frozenset((NEWEST,)), renews=True)
-        asks = Rung(lambda run, waits: partial(self._begin_first, run, waits), frozenset((ASKS,)))
-        again = Rung(lambda run, waits: partial(self._begin_again, run), frozenset((BEGINS_LATE,)), after_wait=True)
+        first = Rung(self._begin_first, before_wait=self._look, of_stand_ins=False)
         return {
-            "newest": newest._replace(of_stand_ins=False),
-            "lock": asks._replace(of_stand_ins=False),
-            "lock again": again,
+            "newest": first._replace(marks=frozenset((RENEWED,))),
+            "lock": first._replace(marks=frozenset((ASKS,))),
+            "lock again": Rung(self._begin_again, frozenset((BEGINS_LATE,)), after_wait=True),
         }
 
     def short_cuts(self, speaks: Collection[str]) -> Mapping[str, ShortCut]:
@@ -74,8 +72,11 @@ class UniqueRuns(InProcess):
     def services(self) -> Sequence[BrokerService]:
         return (self._keeper,)
 
-    def _begin_first(self, run: Run, looks: bool, message: Message) -> Outcome:
-        """`looks`: the job may have to wait in a line yet, and does not begin here."""
+    def _look(self, run: Run, message: Message) -> Outcome:
+        """The job may have to wait in a line yet, and does not begin here."""
+        return self._begin_first(run, message, looks=True)
+
+    def _begin_first(self, run: Run, message: Message, looks: bool = False) -> Outcome:
         lock = lock_of(message.fields)
         if lock is None:
             return run(message)
@@ -156,4 +157,4 @@ def _marks(message: Message) -> Collection[str]:
     if lock is None or not lock.asks:
         return ()
     late = (BEGINS_LATE,) if lock.until == "start" or lock.reads or lock.owns_at_once else ()
-    return (NEWEST if lock.reads else ASKS, *late)
+    return (RENEWED if lock.reads else ASKS, *late)

@@ -20,17 +20,26 @@ class Reporter:
     """Used by the heartbeat's thread, and after its end by the thread that stops the process. `presence` is also called
     by a worker's thread that beats for a suspect."""
 
-    def __init__(self, control: Control, config: Config, health: Health, shared: Shared, obey: Obey | None) -> None:
-        """`obey` receives the commands of the fleet; None where this process is part of another program."""
+    def __init__(
+        self,
+        control: Control,
+        config: Config,
+        health: Health,
+        shared: Shared,
+        obey: Obey | None,
+        commands: Sequence[str] = (),
+    ) -> None:
+        """`obey` receives the commands of the fleet; None where this process is part of another program. `commands`:
+        those of people that this process answers."""
         self._control = control
         self._process = config.process
         self._health = health
         self._shared = shared
         self._obey = obey
+        self._commands = commands
         self._cpu = CpuMeter()
         self._started_at, self._tag, self._partition = shared.clock.wall(), config.tag, config.partition_name
         self.config: ConfigInForce | None = None  # assigned by the thread `configuration`
-        self.commands: Sequence[str] = ()  # the commands that this process answers; set before the first report
 
     def presence(self, identity: str, alone: str) -> Presence:
         managers = self._health.managers
@@ -54,7 +63,7 @@ class Reporter:
 
     def _member(self) -> ProcessMember:
         pools = [MemberPool(manager.name, manager.concurrency, _weights(manager)) for manager in self._health.managers]
-        return ProcessMember(self._started_at, pools, self._tag, self.commands, self.config, self._partition)
+        return ProcessMember(self._started_at, pools, self._tag, self._commands, self.config, self._partition)
 
     def record(self) -> None:
         executions = {lane.queue: lane.run_stats.executions() for lane in self._health.lanes}

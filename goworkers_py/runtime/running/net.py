@@ -15,7 +15,6 @@ from contextlib import suppress
 from goworkers_py.core.errors import BrokenOff, DiscardJob
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Expired, Outcome, Retry
 from goworkers_py.core.values import dataclass
-from goworkers_py.links.chain import Run
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.links.retry import with_kept
 from goworkers_py.observe.run_stats import RunStats
@@ -37,19 +36,6 @@ class Net:
     handlers: Handlers
     run_stats: RunStats
     wall: Callable[[], float]
-
-    def around(self, chain: Run) -> Run:
-        """The chain for a job that has ties: what stands around it gets an outcome for certain, and frees them."""
-
-        def run(message: Message) -> Outcome:
-            try:
-                outcome = chain(message)
-            except BaseException as error:
-                outcome = self.failed(message, error)
-            message.outcome = outcome
-            return outcome
-
-        return run
 
     def failed(self, message: Message, error: BaseException) -> Outcome:
         """The outcome of a run that was broken off by this exception."""

@@ -14,7 +14,7 @@ A suspect was running when earlier processes died, see `poison`. The worker that
 A crash before step 3 or after step 5 leaves no name, and a crash between them happens while nothing else runs. A stop
 takes the name back too: a kill during a stop proves nothing about the job.
 
-Where the broker delivers jobs again by itself, nobody looks at the name. Then the suspect has a `LoneMark` beside it,
+Where the broker delivers jobs again by itself, nobody looks at the name. Then the suspect has a `LoneClue` beside it,
 which the thread that beats leaves and takes back together with the name.
 """
 
@@ -36,7 +36,7 @@ from goworkers_py.links.chain import Run
 from goworkers_py.observe.health_report import OF_SUSPECT
 from goworkers_py.policy.poison import PoisonPolicy, name_of
 from goworkers_py.runtime.alive.lease import Lease
-from goworkers_py.runtime.running.lone_mark import LoneMark
+from goworkers_py.runtime.running.lone_clue import LoneClue
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.ruby import ruby_flaw
 
@@ -55,7 +55,7 @@ class _Suspect:
     delivery: Delivery
     name: str
     about: str  # class and jid, for people
-    mark: LoneMark | None = None
+    clue: LoneClue | None = None
     announced: bool = False  # the broker may have the name
     over: bool = False  # its worker has released it
     alone_until: float = math.inf  # monotonic
@@ -67,7 +67,7 @@ class _Suspect:
 
     @property
     def is_lost(self) -> bool:
-        return self.mark is not None and not self.mark.is_ours
+        return self.clue is not None and not self.clue.is_ours
 
 
 class Quarantine:
@@ -109,14 +109,14 @@ class Quarantine:
             return ""
         return f"has begun no other jobs for {seconds:.0f} s, {OF_SUSPECT} {suspect.about}"
 
-    def run(self, message: Message, delivery: Delivery, chain: Run, mark: LoneMark | None = None) -> Outcome:
+    def run(self, message: Message, delivery: Delivery, chain: Run, clue: LoneClue | None = None) -> Outcome:
         """In a worker's thread. Runs a suspect as the module tells; any other job goes into the chain at once."""
         if not self._policy.is_suspect(message):
             return chain(message)
         patience_s = self._policy.patience_s(message)
         if patience_s is None and self._others_run(delivery):
             return _run_beside(message, chain, "this process is never without other jobs")
-        suspect = _Suspect(delivery, name_of(message), f"class={message.job_class} jid={message.jid}", mark)
+        suspect = _Suspect(delivery, name_of(message), f"class={message.job_class} jid={message.jid}", clue)
         try:
             if not self._admit(suspect):
                 return REQUEUE_LAST
@@ -200,11 +200,11 @@ class Quarantine:
 
     def announced(self, name: str) -> None:
         """The broker has confirmed a beat with this name; an empty one takes the earlier name back. Only one thread at
-        a time beats, so the mark is not left while it is taken back."""
+        a time beats, so the clue is not left while it is taken back."""
         suspect = self._suspect
         if suspect is None:
             return
-        if suspect.mark is not None and not _move_mark(suspect.mark, left=bool(name)):
+        if suspect.clue is not None and not _move_clue(suspect.clue, left=bool(name)):
             return
         with self._lock:
             if name or self._suspect is not suspect or not suspect.is_over(self._clock.monotonic()):
@@ -219,16 +219,16 @@ class Quarantine:
         self._suspect, self.closed = None, False
 
 
-def _move_mark(mark: LoneMark, left: bool) -> bool:
-    """False when a mark that is to be taken back may still stand: the next beat tries again. Raises BrokerError when it
+def _move_clue(clue: LoneClue, left: bool) -> bool:
+    """False when a clue that is to be taken back may still stand: the next beat tries again. Raises BrokerError when it
     could not be left, so the suspect does not run."""
     if left:
-        mark.leave()
+        clue.leave()
         return True
     try:
-        mark.take_back()
+        clue.take_back()
     except BrokerError as error:
-        log.debug("cannot take back the mark of a suspect: %s", error)
+        log.debug("cannot take back the clue of a suspect: %s", error)
         return False
     return True
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from goworkers_py.core import machine
-from goworkers_py.core.outcome import Reschedule
+from goworkers_py.core.outcome import Outcome, Reschedule
 from goworkers_py.core.values import NamedTuple
-from goworkers_py.features import OTHERS
 from goworkers_py.links.chain import Run
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
@@ -29,24 +29,25 @@ BACK_AGAIN_S = 1.0
 MOST_KEPT = 1_000
 
 
-class Rung(NamedTuple):
-    """`wrap` gets the run inside, and whether a rung inside may make the job wait after it was asked here."""
+RunInside = Callable[[Run, Message], Outcome]  # gets the run inside of the rung
 
-    wrap: Callable[[Run, bool], Run]
+
+class Rung(NamedTuple):
+    run: RunInside
     # For jobs that have one of these `fields` in the payload, or one of these `marks`. Marks come from our code only:
     # from the members of the field `pyworkers` (`InProcess.markers`), and from the job's class (the names of its
     # features). A foreign field that is named like a mark is no mark.
     marks: frozenset[str] = frozenset()
     fields: frozenset[str] = frozenset()
-    always: bool = False  # for every job that has any mark
+    always: bool = False  # for every job
     waits: bool = False  # it may make the job wait
+    before_wait: RunInside | None = None  # in the place of `run`, where a rung inside may make the job wait
     after_wait: bool = False  # only inside of a rung that may make the job wait
-    renews: bool = False  # it may give the job other fields
-    of_renewed: bool = False  # inside of a rung that may, it is for every job
     of_stand_ins: bool = True  # also for a job in whose place other code runs
 
 
-MARKED = "marked delivery"  # that of a delivery that came again and again
+# Marks of the engine: of a delivery that came again and again, and of a job that a rung may give other fields.
+CAME_AGAIN, RENEWED = "came again", "renewed"
 
 
 class Rungs:
@@ -56,12 +57,9 @@ class Rungs:
         self, by_name: Mapping[str, Rung], order: Sequence[str], innermost: Run, stand_ins: Mapping[str, Run]
     ) -> None:
         """`innermost`: the run inside of all rungs. `stand_ins`: that of jobs with these marks."""
-        others = [rung for name, rung in by_name.items() if name not in order]
-        self._order = [
-            rung
-            for name in order
-            for rung in (others if name == OTHERS else [by_name[name]] if name in by_name else [])
-        ]
+        if unknown := sorted(by_name.keys() - set(order)):
+            raise ValueError(f"a rung has no place in the order of all rungs, features.RUNGS: {', '.join(unknown)}")
+        self._order = [by_name[name] for name in order if name in by_name]
         self._innermost, self._stand_ins = innermost, stand_ins
         self._runs: dict[frozenset[str], Run] = {}
         self.fields: frozenset[str] = frozenset().union(*(rung.fields for rung in self._order))
@@ -82,18 +80,15 @@ class Rungs:
         chosen: list[Rung] = []
         stand_in = next((run for mark, run in self._stand_ins.items() if mark in marks), None)
         for rung in self._order:
-            wanted = (
-                rung.always
-                or (rung.marks | rung.fields) & marks
-                or (rung.of_renewed and any(outer.renews for outer in chosen))
-            )
-            if not wanted or (stand_in is not None and not rung.of_stand_ins):
+            if stand_in is not None and not rung.of_stand_ins:
+                continue
+            if not (rung.always or (rung.marks | rung.fields) & marks):
                 continue
             if not rung.after_wait or any(outer.waits for outer in chosen):
                 chosen.append(rung)
         run, waits = stand_in or self._innermost, False
         for rung in reversed(chosen):
-            run = rung.wrap(run, waits)
+            run = partial(rung.before_wait if waits and rung.before_wait is not None else rung.run, run)
             waits = waits or rung.waits
         return run
 

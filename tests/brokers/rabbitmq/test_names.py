@@ -33,10 +33,10 @@ def test_a_pool_that_asks_for_it_keeps_the_connection_of_its_jobs(me: Process, n
 
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)
-def test_the_marks_that_a_job_of_another_program_names_are_refused(me: Process, name: str) -> None:
-    marks = me.broker.death_marks
-    assert marks is not None
-    for step in (marks.runs, marks.ran_alone, marks.leave, marks.leave_alone, marks.take_back_alone, marks.clear):
+def test_the_clues_that_a_job_of_another_program_names_are_refused(me: Process, name: str) -> None:
+    clues = me.broker.death_clues
+    assert clues is not None
+    for step in (clues.runs, clues.ran_alone, clues.leave, clues.leave_alone, clues.take_back_alone, clues.clear):
         with pytest.raises(BrokerRefused):
             step(name)
 

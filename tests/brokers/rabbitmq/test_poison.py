@@ -24,9 +24,9 @@ pytestmark = pytest.mark.server
 JOBS = """
     import os, pathlib, signal, time
     import goworkers_py as workers
-    from goworkers_py.runtime.running import marked_runs
+    from goworkers_py.runtime.running import runs_with_clues
 
-    marked_runs.GRACE_S = float(os.environ.get("GRACE", "1"))
+    runs_with_clues.GRACE_S = float(os.environ.get("GRACE", "1"))
 
     def note(word, text):
         with pathlib.Path("done").open("a") as done:
@@ -161,27 +161,27 @@ def test_a_job_that_outlasts_every_stop_is_no_suspect(
 def test_a_lost_connection_convicts_no_job_that_runs_alone_in_a_living_process(
     start: Start, rabbit_url: str, rabbit_server: RabbitNode, process: Process, tmp_path: Path
 ) -> None:
-    marks = process.broker.death_marks
-    assert marks is not None
+    clues = process.broker.death_clues
+    assert clues is not None
     for _ in range(LIMIT - 1):
-        marks.leave("name")
+        clues.leave("name")
     record = {"v": 1, "count": LIMIT - 1, "since": time.time(), "mark": "name"}
     grace = 7  # longer than a process takes to beat after a lost connection
     with RawProxy(rabbit_server.port) as proxy:
         address = rabbit_url.replace(f":{rabbit_server.port}/", f":{proxy.port}/")
         cut_off = start(address, GRACE=str(grace)).ready()
         process.publish(job("slow", args=[1], recovered=record, **{"class": "slow_once"}))
-        assert eventually(lambda: marks.ran_alone("name") and done(tmp_path, "began"))
+        assert eventually(lambda: clues.ran_alone("name") and done(tmp_path, "began"))
         other = start(rabbit_url, GRACE=str(grace)).ready()
-        proxy.cut()  # the other one gets the job, and waits, mostly; or the mark is taken back before
-        assert eventually(lambda: not marks.ran_alone("name"))
+        proxy.cut()  # the other one gets the job, and waits, mostly; or the clue is taken back before
+        assert eventually(lambda: not clues.ran_alone("name"))
         # The first run goes on beyond the time of grace, until the second one has ended; or not, if that is to begin in
         # the same process, where it waits for the end of the first.
         eventually(lambda: done(tmp_path), within_s=grace + 5)
         (tmp_path / "gate").touch()
         assert eventually(lambda: len(done(tmp_path)) >= 2, within_s=60), cut_off.output + other.output
     assert "poison" not in cut_off.output + other.output
-    assert eventually(lambda: marks.runs("name") == 0)
+    assert eventually(lambda: clues.runs("name") == 0)
 
 
 @pytest.mark.timeout(150)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from apps import fresh_lease, job, net, open_quarantine, special_runs
+from apps import guard_around, job, net
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import DONE, EXPIRED, Outcome
@@ -11,9 +11,7 @@ from goworkers_py.features.expiry.run import ExpiringRuns
 from goworkers_py.links.chain import Run
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RESULTS, RunStats
-from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.registry import Registry
-from goworkers_py.runtime.running.guard import Guard
 from goworkers_py.runtime.running.quarantine import Quarantine
 from goworkers_py.wire.message import Message
 
@@ -39,7 +37,7 @@ def never(message: Message) -> Outcome:
 def run(
     payload: bytes, chain: Run = never, quarantine: Quarantine | None = None, run_stats: RunStats | None = None
 ) -> Outcome:
-    guard = Guard(chain, net(run_stats), Needs(), quarantine or open_quarantine(fresh_lease()), special_runs())
+    guard = guard_around(chain, quarantine=quarantine, of_queue=net(run_stats))
     return guard.run(Delivery(payload, "q", "me"))
 
 
@@ -68,7 +66,7 @@ def test_a_suspect_whose_time_passes_while_it_waits_to_run_alone_is_dropped() ->
 
     quarantine = Waits()
     expiring = ExpiringRuns(Registry(), Counters(), lambda: now)
-    guard = Guard(never, net(), Needs(), quarantine, special_runs(expiring))
+    guard = guard_around(never, expiring, quarantine=quarantine)
     payload = job(jid="late", recovered=RECOVERED, expires_at=2.0)
     assert guard.run(Delivery(payload, "q", "me")) is EXPIRED
     assert quarantine.ran == ["late"]

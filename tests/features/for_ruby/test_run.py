@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import pytest
-from apps import fresh_lease, job, net, open_quarantine, special_runs
+from apps import guard_around, job
 
 from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.brokers.memory.state import DeadLimits, State
@@ -14,9 +14,6 @@ from goworkers_py.core.outcome import DONE, Done, Outcome, Reschedule
 from goworkers_py.features.for_ruby.contract import RubyLocks
 from goworkers_py.features.for_ruby.lock import RubyLock
 from goworkers_py.features.for_ruby.options import EchoConfig
-from goworkers_py.policy.needs import Needs
-from goworkers_py.runtime.running.guard import Guard
-from goworkers_py.runtime.running.special_runs import SpecialRuns
 from goworkers_py.wire.message import Message
 
 LOCKED = {"jid": "j", "lock": "until_executed", "lock_digest": "uniquejobs:d"}
@@ -31,10 +28,6 @@ class Held(MemoryBroker):
     own_parts: ClassVar = {RubyLocks: lambda broker: HeldByAnother()}
 
 
-def guarded(runs: SpecialRuns, chain: Any) -> Guard:
-    return Guard(chain, net(), Needs(), open_quarantine(fresh_lease()), runs)
-
-
 def never(message: Message) -> Outcome:
     raise AssertionError("the job has begun")
 
@@ -46,14 +39,14 @@ def test_a_job_that_cannot_wait_in_the_schedule_does_not_come_again_at_once(
     slept: list[float] = []
     monkeypatch.setattr("goworkers_py.core.machine.sleep", slept.append)
     config = Config(sections=(EchoConfig(locks="native"),))
-    guard = guarded(special_runs(config=config, broker=Held(State(), DeadLimits())), never)
+    guard = guard_around(never, config=config, broker=Held(State(), DeadLimits()))
     assert isinstance(guard.run(Delivery(job(**LOCKED, **fields), "q", "me")), Reschedule)
     assert slept == pauses
 
 
 @pytest.mark.parametrize("fields", [{}, {"expires_at": 1.0}])
 def test_each_end_of_a_job_of_a_batch_has_an_echo_also_of_one_that_was_not_run(fields: dict[str, Any]) -> None:
-    guard = guarded(special_runs(config=Config(sections=(EchoConfig("echoes"),))), lambda message: DONE)
+    guard = guard_around(lambda message: DONE, config=Config(sections=(EchoConfig("echoes"),)))
     [echo] = guard.run(Delivery(job(jid="j", bid="b", **fields), "q", "me")).effects
     assert isinstance(echo, PushJobs)
     assert (echo.kind, echo.pushes[0].queue) == ("echo", "echoes")
@@ -63,13 +56,13 @@ def test_an_end_that_raises_behind_the_run_has_an_echo_too() -> None:
     def chain(message: Message) -> Outcome:
         raise SystemExit
 
-    guard = guarded(special_runs(config=Config(sections=(EchoConfig("echoes"),))), chain)
+    guard = guard_around(chain, config=Config(sections=(EchoConfig("echoes"),)))
     [echo] = guard.run(Delivery(job(jid="j", bid="b", retry=False), "q", "me")).effects
     assert echo.kind == "echo"
 
 
 def test_a_job_without_a_mark_of_ruby_has_no_rung() -> None:
-    guard = guarded(special_runs(config=Config(sections=(EchoConfig("echoes", locks="native"),))), lambda message: DONE)
+    guard = guard_around(lambda message: DONE, config=Config(sections=(EchoConfig("echoes", locks="native"),)))
     outcome = guard.run(Delivery(job(jid="j"), "q", "me"))
     assert outcome is DONE
     assert isinstance(outcome, Done)

@@ -263,20 +263,20 @@ REVERTS = [
     theirs = theirs[-most:]""",
             ),
             Edit(
-                "runtime/running/net.py",
+                "runtime/running/guard.py",
                 """\
-            try:
-                outcome = chain(message)
-            except BaseException as error:
-                outcome = self.failed(message, error)
+        try:
+            outcome = chain(message)
+        except BaseException as error:
+            outcome = self._net.failed(message, error)
 """,
-                "            outcome = chain(message)\n",
+                "        outcome = chain(message)\n",
             ),
             Edit(
                 "runtime/running/guard.py",
                 """\
         except BaseException as error:
-            return self._caught(message, delivery, outcome or getattr(message, "outcome", None), error)
+            return self._caught(message, delivery, outcome or message.outcome, error)
 """,
                 "",
             ),

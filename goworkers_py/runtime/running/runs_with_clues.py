@@ -1,20 +1,20 @@
 """Runs the jobs that a broker without leases has delivered again and again, and buries those that kill their processes.
 
-The steps of a job that has a mark's name, see `contracts.death_marks`:
+The steps of a job whose clues have a name, see `contracts.death_clues`:
 
-1. The marks that stand are counted: each is of a process that died in a run of the job, as far as is known.
-2. With `poison_limit` marks, and that of a run alone, the job waits for GRACE_S without a run. A process that has only
-   lost its connection takes the mark of its run alone back within that time. If that mark still stands then, the job is
+1. The clues that stand are counted: each is of a process that died in a run of the job, as far as is known.
+2. With `poison_limit` clues, and that of a run alone, the job waits for GRACE_S without a run. A process that has only
+   lost its connection takes the clue of its run alone back within that time. If that clue still stands then, the job is
    buried.
-3. With one mark less than `poison_limit`, or more, the job is a suspect and runs in quarantine, which leaves the mark
+3. With one clue less than `poison_limit`, or more, the job is a suspect and runs in quarantine, which leaves the clue
    of the run alone.
-4. A mark is left, the job runs, and when the run has ended all its marks are taken back.
+4. A clue is left, the job runs, and when the run has ended all its clues are taken back.
 
-A crash between steps 3 and 4 leaves no mark that counts. After a crash between the end of the run and the end of step 4
-one mark too many stands; the process survived the run, so this happens by chance only, and not `poison_limit` times.
+A crash between steps 3 and 4 leaves no clue that counts. After a crash between the end of the run and the end of step 4
+one clue too many stands; the process survived the run, so this happens by chance only, and not `poison_limit` times.
 
 After a lost connection two processes may have the same job, and one takes back what the other has left. So a suspect is
-found later, but no job is convicted: of the marks of a run alone those stand whose process died, or was cut off for
+found later, but no job is convicted: of the clues of a run alone those stand whose process died, or was cut off for
 longer than GRACE_S.
 """
 
@@ -24,7 +24,7 @@ import logging
 import os
 from collections.abc import Callable
 
-from goworkers_py.brokers.contracts.death_marks import DeathMarks
+from goworkers_py.brokers.contracts.death_clues import DeathClues
 from goworkers_py.core import machine
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.delivery import Delivery
@@ -34,8 +34,8 @@ from goworkers_py.core.timing import TIMING
 from goworkers_py.links.chain import Run
 from goworkers_py.links.handlers import Handlers
 from goworkers_py.observe.counters import Counters
-from goworkers_py.policy.poison import PoisonPolicy, mark_of, verdict_at
-from goworkers_py.runtime.running.lone_mark import LoneMark
+from goworkers_py.policy.poison import PoisonPolicy, clue_name_of, verdict_at
+from goworkers_py.runtime.running.lone_clue import LoneClue
 from goworkers_py.runtime.running.quarantine import Quarantine
 from goworkers_py.wire.message import Message, describe_job
 from goworkers_py.wire.ruby import ruby_flaw
@@ -48,19 +48,19 @@ GRACE_S = TIMING.lease_s
 KNOWN_LOST_S = 0.5
 
 
-class MarkedRuns:
+class RunsWithClues:
     """Shared by all workers."""
 
     def __init__(
         self,
-        marks: DeathMarks,
+        clues: DeathClues,
         policy: PoisonPolicy,
         quarantine: Quarantine,
         handlers: Handlers,
         counters: Counters,
         clock: Clock,
     ) -> None:
-        self._marks = marks
+        self._clues = clues
         self._policy = policy
         self._quarantine = quarantine
         self._handlers = handlers
@@ -68,17 +68,17 @@ class MarkedRuns:
         self._wall: Callable[[], float] = clock.wall
 
     def run(self, message: Message, delivery: Delivery, chain: Run) -> Outcome:
-        """In a worker's thread. Runs a job without a mark's name as the quarantine does."""
-        name = mark_of(message) or delivery.mark
+        """In a worker's thread. Runs a job whose clues have no name as the quarantine does."""
+        name = clue_name_of(message) or delivery.clue_name
         if not name or not self._policy.limit:
             return self._quarantine.run(message, delivery, chain)
         try:
-            deaths, alone = self._marks.runs(name), self._marks.ran_alone(name)
+            deaths, alone = self._clues.runs(name), self._clues.ran_alone(name)
         except BrokerRefused as error:
-            log.warning("it came again and again, but its marks cannot be read, so no death is counted: %s", error)
+            log.warning("it came again and again, but its clues cannot be read, so no death is counted: %s", error)
             return chain(message)
         except BrokerError as error:
-            log.warning("not run now, requeued: its marks cannot be read: %s", error)
+            log.warning("not run now, requeued: its clues cannot be read: %s", error)
             machine.sleep(KNOWN_LOST_S)
             deaths, alone = -1, False
         counted = self._policy.counted(message, name, max(deaths, 0), self._wall())
@@ -93,8 +93,8 @@ class MarkedRuns:
         return self._run(message, counted, delivery, chain, name)
 
     def _run(self, message: Message, counted: Message, delivery: Delivery, chain: Run, name: str) -> Outcome:
-        run = _MarkedRun(self._marks, name, message, chain)
-        outcome = self._quarantine.run(counted, delivery, run, LoneMark(self._marks, name, delivery))
+        run = _RunWithClues(self._clues, name, message, chain)
+        outcome = self._quarantine.run(counted, delivery, run, LoneClue(self._clues, name, delivery))
         if isinstance(outcome, Requeue) and outcome.last and not run.begun:
             return self._requeued(counted, delivery)
         return outcome
@@ -102,7 +102,7 @@ class MarkedRuns:
     def _requeued(self, counted: Message, delivery: Delivery) -> Requeue:
         """A new message, whose name is only in its payload. None for a delivery that is lost: it comes again by itself,
         and would run beside the new message."""
-        return Requeue(counted.raw, last=True) if self._marks.is_ours(delivery) else Requeue()
+        return Requeue(counted.raw, last=True) if self._clues.is_ours(delivery) else Requeue()
 
     def _judge(self, counted: Message, deaths: int) -> Outcome:
         now, at = self._wall(), verdict_at(counted)
@@ -120,21 +120,21 @@ class MarkedRuns:
         return Dead(decision.payload)
 
 
-class _MarkedRun:
-    """The chain around one run, which leaves a mark before it and takes all marks back after it."""
+class _RunWithClues:
+    """The chain around one run, which leaves a clue before it and takes all clues back after it."""
 
-    def __init__(self, marks: DeathMarks, name: str, message: Message, chain: Run) -> None:
-        self._marks, self._name, self._message, self._chain = marks, name, message, chain
+    def __init__(self, clues: DeathClues, name: str, message: Message, chain: Run) -> None:
+        self._clues, self._name, self._message, self._chain = clues, name, message, chain
         self._pid = os.getpid()
         self.begun = False
 
     def __call__(self, counted: Message) -> Outcome:
         try:
-            self._marks.leave(self._name)
+            self._clues.leave(self._name)
         except BrokerRefused as error:
-            log.warning("it came again and again, but no mark can be left, so no death is counted: %s", error)
+            log.warning("it came again and again, but no clue can be left, so no death is counted: %s", error)
         except BrokerError as error:
-            log.warning("not run now, requeued: no mark can be left: %s", error)
+            log.warning("not run now, requeued: no clue can be left: %s", error)
             machine.sleep(KNOWN_LOST_S)
             return Requeue(last=True)
         self.begun = True
@@ -146,7 +146,7 @@ class _MarkedRun:
 
     def _clear(self) -> None:
         try:
-            self._marks.clear(self._name)
+            self._clues.clear(self._name)
         except BrokerError as error:
-            # A mark too many makes the job a suspect sooner. It does not convict: the mark of a run alone does.
-            log.debug("cannot take back the marks of a run: %s", error)
+            # A clue too many makes the job a suspect sooner. It does not convict: the clue of a run alone does.
+            log.debug("cannot take back the clues of a run: %s", error)

@@ -1,4 +1,4 @@
-"""Marks of deaths, see `contracts.death_marks`: messages in two queues for each job that has some.
+"""Clues of deaths, see `contracts.death_clues`: messages in two queues for each job that has some.
 
 The queues are classic ones: a quorum queue costs RabbitMQ more, and each of its names for ever. RabbitMQ deletes them
 when nobody has used them for the poison window.
@@ -10,7 +10,7 @@ import hashlib
 from contextlib import suppress
 from typing import Any
 
-from goworkers_py.brokers.contracts.death_marks import DeathMarks
+from goworkers_py.brokers.contracts.death_clues import DeathClues
 from goworkers_py.brokers.rabbitmq.connection import count, delete
 from goworkers_py.brokers.rabbitmq.names import Names, RabbitMessage
 from goworkers_py.brokers.rabbitmq.publisher import RabbitPublisher
@@ -22,15 +22,15 @@ from goworkers_py.core.levels import bare_list_of
 # Headers that a quorum queue sets: how often the job has come back to it, for whatever reason. From RabbitMQ 4.3 on the
 # first one counts some reasons only, and the second one is there.
 RETURNS = ("x-delivery-count", "x-acquired-count")
-# Of a job that came back so often, the runs are marked. A job that only waits in a process comes back once when that
-# process stops or dies, and a mark costs some milliseconds. A job that kills its process costs so many processes more.
-MARKED_FROM = 2
+# Of a job that came back so often, the runs leave clues. A job that only waits in a process comes back once when that
+# process stops or dies, and a clue costs some milliseconds. A job that kills its process costs so many processes more.
+CLUES_FROM = 2
 
 
-class RabbitDeathMarks(DeathMarks):
+class RabbitDeathClues(DeathClues):
     def __init__(self, publisher: RabbitPublisher, names: Names) -> None:
         self._publisher, self._names = publisher, names
-        # The names whose marks this process has left and not taken back. Each use is one step.
+        # The names whose clues this process has left and not taken back. Each use is one step.
         self._left: set[str] = set()
 
     def runs(self, name: str) -> int:
@@ -65,10 +65,10 @@ class RabbitDeathMarks(DeathMarks):
                 self.clear(name)
 
 
-def name_marks(delivery: Delivery, headers: Any) -> None:
-    """Names the marks of a job that came back often. Not its jid: two jobs may have the same one, or none. A plain body
+def name_clues(delivery: Delivery, headers: Any) -> None:
+    """Names the clues of a job that came back often. Not its jid: two jobs may have the same one, or none. A plain body
     has no field for the name, which it needs while it waits for a time."""
     counts = [count for name in RETURNS if isinstance(count := headers.get(name), int)]
-    if max(counts, default=0) >= MARKED_FROM and not bare_list_of(delivery.queue):
+    if max(counts, default=0) >= CLUES_FROM and not bare_list_of(delivery.queue):
         text = f"{delivery.queue}\n{delivery.message_id or None}\n".encode() + delivery.payload
-        delivery.mark = hashlib.sha1(text, usedforsecurity=False).hexdigest()
+        delivery.clue_name = hashlib.sha1(text, usedforsecurity=False).hexdigest()
