@@ -95,7 +95,8 @@ class Canceller(BrokerService):
         messages = [delivery.message for delivery in deliveries]
         jids = {message.jid for message in messages if message is not None and message.jid and encodable(message.jid)}
         shown = {message.jid for message in messages if message is not None and message.shown}
-        self._interrupt(dict.fromkeys(self._cancels.elsewhere(jids, shown), _ELSEWHERE))
+        if jids:
+            self._interrupt(dict.fromkeys(self._cancels.elsewhere(jids, shown), _ELSEWHERE))
 
     def _interrupt(self, tombstones: Mapping[str, Tombstone]) -> None:
         if not tombstones:

@@ -87,10 +87,14 @@ class GroupMembers:
         wall: Callable[[], float],
     ) -> None:
         """`never_begins`: see `InProcess`."""
-        self._groups = broker.part(Groups)
+        self._broker = broker
         self._registry = registry
         self._never_begins = never_begins
         self._wall = wall
+
+    @property
+    def _groups(self) -> Groups | None:
+        return self._broker.part(Groups)
 
     def begin(self, message: Message, found: JobGroup) -> Outcome | None:
         """The outcome of a job that is not run. None for one that aggregates a set: the message has its members."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.api.push_part import JobTies, Publish, PushCall, PushPart
 from goworkers_py.api.request import PushRequest
 from goworkers_py.brokers.broker import Broker
@@ -16,6 +15,9 @@ from goworkers_py.features.parts import Pushes
 from goworkers_py.features.tracking.contract import Records
 from goworkers_py.features.tracking.record import says_tracked, tracked_in
 from goworkers_py.features.tracking.tie import RecordTie, record_tie
+
+if TYPE_CHECKING:
+    from goworkers_py.admin.job_lookup import JobLookup
 
 
 class RecordTies(JobTies):
@@ -54,7 +56,7 @@ class RecordCall(PushCall):
     def _publish_again(self, push: Push, jid: str, publish: Publish) -> PublishResult:
         result = publish([push])[0]
         if result is Published.DUPLICATE:  # somebody else was quicker
-            raise DuplicateJob(jid, JobLookup(self._broker()).status(jid).state)
+            raise DuplicateJob(jid, _lookup(self._broker()).status(jid).state)
         return result
 
     def _free(self, push: Push, tie: RecordTie) -> Push:
@@ -64,7 +66,7 @@ class RecordCall(PushCall):
         records = broker.part(Records)
         if records is None or (record := records.record(tie.job.jid)) is None:
             return push
-        status = JobLookup(broker).settled_status(record.jid)
+        status = _lookup(broker).settled_status(record.jid)
         if not status.absent:
             raise DuplicateJob(record.jid, status.state)
         return push.with_tie(tie._replace(instead_of=record.version))
@@ -82,6 +84,13 @@ class RecordPushes(PushPart):
 
     def begin(self) -> RecordCall:
         return RecordCall(self._broker)
+
+
+def _lookup(broker: Broker) -> JobLookup:
+    """Most programs never search."""
+    from goworkers_py.admin.job_lookup import JobLookup
+
+    return JobLookup(broker)
 
 
 def _tie_of_stored(payload: bytes, goes_elsewhere: bool) -> RecordTie | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goworkers_py.api.push_part import Answer, JobTies, Publish, PushCall, PushPart
 from goworkers_py.api.request import PushRequest
@@ -15,10 +15,12 @@ from goworkers_py.core.errors import ArgumentError, DuplicateJob, PushError
 from goworkers_py.core.holder import Conflict, Holder
 from goworkers_py.features.parts import Pushes
 from goworkers_py.features.unique.contract import Locks
-from goworkers_py.features.unique.holders import LockHolders
 from goworkers_py.features.unique.lock import LockClaim
 from goworkers_py.features.unique.payload import claim_in, lock_of
 from goworkers_py.features.unique.uniqueness import Uniqueness, check_lock_options, named_lock, uniqueness_of
+
+if TYPE_CHECKING:
+    from goworkers_py.features.unique.holders import LockHolders
 
 # Of one call, so many holders of locks are looked for. The other ones count as there.
 MOST_LOOKS = 100
@@ -140,6 +142,8 @@ class UniquePushes(PushPart):
 
     def _holders(self) -> LockHolders:
         if self._known is None:
+            from goworkers_py.features.unique.holders import LockHolders
+
             self._known = LockHolders(self._broker())
         return self._known
 
