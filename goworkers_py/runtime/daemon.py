@@ -252,18 +252,20 @@ class Daemon:
             start.join()  # the stop was asked for, so each start ends soon
         started = [launcher for launcher in self._launchers.values() if launcher.state.started]
         clean: list[bool] = []
-        stops = [
-            machine.Thread(
+        stops, here = list[machine.Thread](), started[:1]
+        for launcher in started[1:]:
+            stop = machine.Thread(
                 target=lambda launcher=launcher: clean.append(launcher.stop(patiently)),
                 name=f"launcher:{_name(launcher)}",
                 daemon=True,
             )
-            for launcher in started[1:]
-        ]
-        for stop in stops:
-            stop.start()
+            try:
+                stop.start()
+                stops.append(stop)
+            except RuntimeError:  # the system gives this process no more threads; that must not end the stop
+                here.append(launcher)
         try:
-            clean += [launcher.stop(patiently) for launcher in started[:1]]
+            clean += [launcher.stop(patiently) for launcher in here]
         finally:
             for stop in stops:
                 stop.join()

@@ -91,9 +91,8 @@ class TwoServerTransport(Transport):
 
     def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = math.inf) -> list[Delivery]:
         pool = self._pool([queue for queue, _ in asks])
-        if pool.identity != identity:
+        if pool.identity != identity and self._has_given_back(pool, identity):
             pool.identity = identity
-            self._give_back_of_others(pool)
         taken: list[Delivery] = []
         failures: list[BrokerError] = []
         servers = pool.next_turn((self._take_stored, self._take_of_service))
@@ -153,20 +152,27 @@ class TwoServerTransport(Transport):
             self._pools.append(pool)
         return pool
 
-    def _give_back_of_others(self, pool: ServicePool) -> None:
+    def _has_given_back(self, pool: ServicePool, identity: str) -> bool:
         """After the lease of the earlier identity has ended: no worker begins a job that was fetched under it. The
-        store's jobs were recovered; the queue service has no leases."""
-        stale = [
-            delivery for delivery in list(self._held) if delivery.queue in pool.queues and delivery.stage is FETCHED
-        ]
-        stale = [delivery for delivery in stale if delivery.identity != pool.identity]
-        if stale:
-            self._service.settle(
-                SettlementBatch(
-                    f"{pool.identity}:stale", next(self._numbers), [(delivery, REQUEUE) for delivery in stale]
-                )
-            )
-            self._held.difference_update(stale)
+        store's jobs were recovered; the queue service has no leases, and gets its jobs back. False while it does not
+        take them: then the next call tries again."""
+        held = [delivery for delivery in list(self._held) if delivery.queue in pool.queues]
+        stale = [delivery for delivery in held if delivery.stage is FETCHED and delivery.identity != identity]
+        if not stale:
+            return True
+        if self._probe.away is not None:
+            return False
+        returned = [(delivery, REQUEUE) for delivery in stale]
+        try:
+            results = self._service.settle(SettlementBatch(f"{identity}:stale", next(self._numbers), returned))
+        except BrokerError as error:
+            if not _is_outage(error):
+                raise
+            self._probe.failed(error)
+            return False
+        settled = [delivery for delivery, result in zip(stale, results, strict=True) if isinstance(result, bool)]
+        self._held.difference_update(settled)
+        return len(settled) == len(stale)
 
     def _of_service(self, taken: list[Delivery]) -> list[Delivery]:
         self._held.update(taken)

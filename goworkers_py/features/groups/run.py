@@ -72,8 +72,10 @@ class GroupedRuns(InProcess):
 
     def _run(self, run: Run, message: Message) -> Outcome:
         group = group_of(message.fields, message.queue)
-        outcome = None if group is None else self._members.begin(message, group)
-        return self._members.after(message, run(message)) if outcome is None else outcome
+        if group is None:
+            return run(message)
+        outcome = self._members.begin(message, group)
+        return self._members.after(message, group.group, run(message)) if outcome is None else outcome
 
 
 class GroupMembers:
@@ -146,11 +148,17 @@ class GroupMembers:
             return (EndMember(by, group, raw),)
         return ends_of([member._replace(state="completed")], group, by)
 
-    def after(self, message: Message, outcome: Outcome) -> Outcome:
-        """The outcome of a run of the function that aggregates, when the ends of the members are too many for one step:
+    def after(self, message: Message, group: Group, outcome: Outcome) -> Outcome:
+        """The outcome of a run of the function that aggregates. A link of the user may have answered that the job is
+        done, in place of the function: its members end as well. When the ends of the members are too many for one step,
         the job goes on with the set in which they wait."""
-        end = outcome.effects[0] if isinstance(outcome, Done) and len(outcome.effects) == 1 else None
-        if not isinstance(end, EndSet) or end.into is None:
+        if not isinstance(outcome, Done):
+            return outcome
+        end = next((effect for effect in outcome.effects if isinstance(effect, EndSet)), None)
+        if end is None:
+            end = end_of_set(group, message.delivery.of_features.get(NAME, ()), (), message.jid)
+            outcome = dataclasses.replace(outcome, effects=(*outcome.effects, end))
+        if end.into is None:
             return outcome
         raw = payload.splice(message.raw, {FIELD: field_of_set(end.into, is_ended=True)})
         return Requeue(raw, effects=outcome.effects)

@@ -401,7 +401,7 @@ def test_a_job_that_is_not_due_when_the_waits_end_goes_on_to_wait(me: Process, m
     assert eventually(lambda: me.broker.transport._consumers["q"]._flows["q"].inbox)
     late = me.broker.transport.end_waits(["q"])  # on a busy machine it is due by now
     assert payloads(late or me.consume(1)) == [job(1)]
-    assert time.time() >= due - 0.1
+    assert time.time() >= due - 0.15  # the shortest step of its way, and what clocks are rounded by
 
 
 @pytest.mark.parametrize(("seconds", "step_s"), [(0.01, 0.1), (59, 30), (60, 60), (10**8, 2_592_000)])

@@ -6,7 +6,7 @@ import datetime
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
@@ -430,6 +430,27 @@ def test_a_middleware_sees_the_members_and_a_client_link_the_one_job(app: App) -
         assert eventually(lambda: invoices.ran == [(1, 2)])
     assert seen == [[[[1], [2]]], [1, 2]]
     assert pushed == [[1], [2], [1, 2]]
+
+
+@pytest.mark.parametrize("calls", [False, True])
+def test_the_members_end_where_a_middleware_answers_that_their_job_is_done(app: App, calls: bool) -> None:
+    """It has not called the function, or has swallowed its error."""
+
+    class Answering:
+        def call(self, queue: str, message: Message, call_next: Any) -> bool:
+            if calls:
+                with suppress(RuntimeError):
+                    call_next()
+            return True
+
+    app.middleware.append(Answering())
+    invoices = Invoices(app)
+    invoices.failures.append(RuntimeError("no"))
+    jids = invoices.job.set(group="user:7", track=True).enqueue_bulk([[1], [2]])
+    with working(app):
+        assert eventually(lambda: {app.status(jid).state for jid in jids} == {"completed"})
+        assert eventually(lambda: not entries(app))
+    assert (invoices.ran, len(invoices.aggregated)) == ([], int(calls))
 
 
 def test_the_one_job_has_the_options_of_its_class_and_of_no_group(app: App) -> None:

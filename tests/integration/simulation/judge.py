@@ -139,7 +139,10 @@ class Judge:
         held: list[tuple[float, str, Run]] = []
         for name, run in sorted(runs, key=lambda one: one[1].began):
             held = [one for one in held if one[0] > run.began + 1e-9]
-            held.append((self._ledger.held_until(run, LEASE_S), name, run))
+            until = self._ledger.held_until(run, LEASE_S)
+            if until <= run.began:  # its process was frozen in the midst of its begin, for longer than its lease
+                continue
+            held.append((until, name, run))
             if len(held) > most:
                 yield f"{what}: {len(held)} at once: " + "; ".join(f"{name}: {run}" for _, name, run in held)
                 return
