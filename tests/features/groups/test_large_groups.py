@@ -50,7 +50,7 @@ class Worker:
         found = group_of(message.fields, "q")
         assert found is not None
         ended = self._members.begin(message, found)
-        return self._members.after(message, self._aggregation(message)) if ended is None else ended
+        return self._members.after(message, found.group, self._aggregation(message)) if ended is None else ended
 
     def settle(self, outcome: Outcome) -> None:
         script = self._broker.connections.script
