@@ -1,5 +1,6 @@
-"""What an entry gives where the engine asks several things of one kind. Each part is a value: a feature names those of
-its functions that take part; the others do nothing. The method of the same name in `features.feature` gives it."""
+"""The parts of an entry of which the engine asks several things of one kind. Each part is a value: a feature names
+those of its functions that take part; the others do nothing. The method of the same name in `features.feature` gives
+it."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ Follow = Callable[[Fields, "JobMove"], Iterable["Effect"]]
 FollowMove = Callable[[bytes, "StateWord"], "tuple[Effect, ...]"]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-# What the functions of a part do where the feature has none.
+# The functions of a part where the feature has none.
 
 
 def _none(*_: Any) -> None:
@@ -85,8 +86,8 @@ class Pushes(NamedTuple):
     tie_of_stored: Callable[[bytes, bool], Tie | None] = _none
     # The tie of such a push that gives the job another goal than this queue.
     goal_of_stored: Callable[[bytes, str], Tie | None] = _none
-    # What is pushed in the place of pushes that a tie of this feature has refused, where nobody can be told: they were
-    # held back, and their callers have returned.
+    # Gives the pushes that go in the place of those that a tie of this feature has refused, where nobody can be told:
+    # they were held back, and their callers have returned.
     refused_late: Callable[[Sequence[Push], Callable[[], Broker]], Sequence[Push]] = _no_more
     # The push where no time passes, as in a test: nothing of this feature lets its job wait.
     at_once: Callable[[Push], Push] = _unchanged
@@ -95,7 +96,7 @@ class Pushes(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """What follows from a move or an end of a job, in the step of the move. `policy.consequences` asks, for a worker, a
+    """The effects of a move or an end of a job, in the step of the move. `policy.consequences` asks, for a worker, a
     recovery and people who delete the job alike."""
 
     # By the member of the payload's field `pyworkers`: the effects of each move and end of a job that has it, from the
@@ -131,7 +132,7 @@ class Queues(NamedTuple):
     # The queue of a section [queue:NAME], with what follows from the options of the feature. The text names the place
     # for errors: raises ConfigError for options that do not go together.
     checked: Callable[[QueueConfig, str], QueueConfig] = _unchanged
-    # What runs every job of a queue, and the options for these jobs.
+    # Finds the code that runs every job of a queue, and the options for these jobs.
     handler: Callable[[QueueConfig, Registry], tuple[QueueHandler, CodeOptions] | None] = _none
     # The payload of the job that a bare body of another program is: of the body, the queue, when it was fetched (as
     # payloads have it), and what the program has said beside the body.

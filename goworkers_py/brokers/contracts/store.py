@@ -36,7 +36,8 @@ class Store(Protocol):
         The result is an iterator, and the work is done while the caller iterates. Each step moves up to `at_once` jobs,
         in the order in which they are due, and yields the seconds until the next job is due (None: no job waits).
         There is at least one step. Only the number of the last step takes all jobs into account, without due jobs that
-        could not be moved: they are tried again by the next call. Dead jobs beyond the limits are deleted.
+        could not be moved: they are tried again by the next call. Dead jobs beyond the limits are deleted. A job that
+        goes to the dead ones dies for its ties too, in the same step.
 
         A job is in one place at every instant, also when the caller stops iterating. Processes may promote at the same
         time: each job is moved once. A job that the broker cannot move (its queue is damaged, say) stays where it is,

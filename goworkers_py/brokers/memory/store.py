@@ -12,6 +12,7 @@ from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Outcome
+from goworkers_py.policy.consequences import buried
 
 
 class MemoryStore(Store):
@@ -71,6 +72,6 @@ class MemoryStore(Store):
 
     def _move(self, queue: str | None, payload: bytes) -> None:
         if queue is None:
-            self._state.bury(payload, self._dead_limits)
+            self._state.bury(buried(payload), self._dead_limits)
         else:
             self._state.put(queue, payload)

@@ -1,4 +1,4 @@
-"""What a message says of the batch of its job."""
+"""The property of a message that leads to the batch of its job."""
 
 from __future__ import annotations
 

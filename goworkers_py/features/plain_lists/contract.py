@@ -1,4 +1,4 @@
-"""What a broker does with the lists that the consumers of another program use for themselves."""
+"""The verbs of a broker for the lists that the consumers of another program use for themselves."""
 
 from __future__ import annotations
 

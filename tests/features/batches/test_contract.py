@@ -243,6 +243,18 @@ def test_a_dead_job_that_is_retried_by_hand_and_succeeds_is_counted_once(
     assert fired(me) == ["death of b", "complete of b", "success of b"]
 
 
+def test_a_due_job_that_cannot_be_promoted_is_counted_as_dead(me: Process, batches: Batches, publish: Any) -> None:
+    batches.open(new(BID, *ALL))
+    publish(push(1), push(2))
+    one, _ = me.consume(2)
+    me.settle(ended(one, Retry(1.0, one.payload)))
+    list(me.broker.store.promote(RETRIES.state, lambda raw, now: (None, raw), 10))
+    assert (status(batches).failed, status(batches).pending) == (1, 1)
+    assert fired(me) == ["death of b"]
+    retry(me, "1")
+    assert (status(batches).failed, status(batches).succeeded) == (0, 1)
+
+
 def test_a_dead_job_that_people_delete_is_not_counted_again(me: Process, batches: Batches, publish: Any) -> None:
     batches.open(new(BID, *ALL))
     publish(push(1), push(2))

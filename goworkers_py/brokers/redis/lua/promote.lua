@@ -1,25 +1,25 @@
 -- Moves due entries into their queues. The entries of a queue are written to the queue, then removed from the set, and
 -- only those that are still in the set and due: another program may have moved an entry, or given it a later time.
 --
--- KEYS: set, queues, dead, a key that never exists, then queues, then keys of effects
--- ARGV: now, how many due entries due.lua has skipped, dead limit, dead age, how many queues, their names, then for
---   each entry: number of its queue (0: to the dead set), entry, payload in its new place, how many arguments its effects
---   have, and these, see effects.lua: they may fail
+-- KEYS: set, queues, a key that never exists, then queues, then keys of effects
+-- ARGV: now, how many due entries due.lua has skipped, how many queues, their names, then for each entry: number of its
+--   queue, entry, payload in its new place, how many arguments its effects have, and these, see effects.lua: they may
+--   fail
 -- Answer: the text of an error for each entry that stays in the set because of it
-local QUEUES, OF_QUEUES, NAMES, SIZE = KEYS[2], 4, 5, 4
-local FIXED, arguments = OF_QUEUES + ARGV[5], ARGV
+local QUEUES, OF_QUEUES, NAMES, SIZE = KEYS[2], 3, 3, 4
+local FIXED, arguments = OF_QUEUES + ARGV[3], ARGV
 local effects = ...
-local queues, due_until = tonumber(ARGV[5]), tonumber(ARGV[1])
+local queues, due_until = tonumber(ARGV[3]), tonumber(ARGV[1])
 -- Where the access rules do not allow ZREM, the script fails here, before it writes anything: a job must not be in two
 -- places. And a server that is out of memory lets a script go on that has called a write command before.
-redis.call('ZREM', KEYS[4], '')
+redis.call('ZREM', KEYS[3], '')
 local entries, places, at = {}, {}, NAMES + queues + 1
 while at <= #ARGV do
   entries[#entries + 1], places[#places + 1] = ARGV[at + 1], at
   at = at + SIZE + ARGV[at + 3]
 end
 local moved, written, follow = {}, {}, {}
-for queue = 0, queues do
+for queue = 1, queues do
   moved[queue], written[queue], follow[queue] = {}, {}, {}
 end
 -- Mostly the entries are still the first due ones, and one ZRANGEBYSCORE shows that. To read the score of each entry
@@ -44,18 +44,11 @@ local function moved_to(key, reply, gone)
   end
   for _ = 1, #gone do errors[#errors + 1] = reply.err .. ' (key ' .. key .. ')' end
 end
-for i, entry in ipairs(moved[0]) do
-  moved_to(KEYS[3], redis.pcall('ZADD', KEYS[3], ARGV[1], written[0][i]), {entry})
-end
 for queue = 1, queues do
   local key, name = KEYS[OF_QUEUES + queue], ARGV[NAMES + queue]
   if #moved[queue] > 0 and moved_to(key, redis.pcall('LPUSH', key, unpack(written[queue])), moved[queue]) then
     redis.pcall('SADD', QUEUES, name)
     for _, place in ipairs(follow[queue]) do effects.apply(place + SIZE, place + SIZE - 1 + ARGV[place + 3]) end
   end
-end
-if #moved[0] > 0 then
-  redis.pcall('ZREMRANGEBYSCORE', KEYS[3], '-inf', due_until - ARGV[4])
-  redis.pcall('ZREMRANGEBYRANK', KEYS[3], 0, -ARGV[3] - 1)
 end
 return errors

@@ -20,6 +20,7 @@ from goworkers_py.core.effect import ID_LIFE_S
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Outcome, Requeue
+from goworkers_py.policy.consequences import buried
 from goworkers_py.policy.step_size import StepSize
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import describe_job
@@ -30,6 +31,7 @@ log = logging.getLogger(__name__)
 PROMOTED_BYTES = 1_000_000
 
 _DUE = Script(LUA / "due.lua", lambda reply: list_of(bytes, list, int)(reply) and len(reply) == 4)
+_BURY = Script(LUA / "move.lua")
 
 
 @cache
@@ -114,21 +116,39 @@ class RedisStore(Store):
         queues: dict[str, int] = {}
         jobs = MovedJobs(self._keys)
         moves: list[Argument] = []
+        dying: list[tuple[bytes, bytes]] = []
         for entry in due:
             queue, payload = forward(entry, now)
             if queue is None:
-                moves += (0, entry, enclosure.readable(payload, "", now), 0)
+                dying.append((entry, payload))
             else:
                 name = self._keys.bare(queue)
                 number = queues.setdefault(name, len(queues) + 1)
                 moves += (number, entry, payload, *jobs.notes(entry, "due", name))
-        fixed = (source, self._keys.queues, self._keys.dead, self._keys.nothing)
-        keys = [*fixed, *map(self._keys.queue, queues), *jobs.names]
-        arguments = (repr(now), skip, *self._dead_limits, len(queues), *queues, *moves)
+        errors = self._bury(source, dying, now) if dying else []
+        if not moves:
+            return errors
+        keys = [source, self._keys.queues, self._keys.nothing, *map(self._keys.queue, queues), *jobs.names]
+        arguments = (repr(now), skip, len(queues), *queues, *moves)
         script = _promote(bool(jobs.names))
         reply = self._connections.script(script, keys, arguments)
-        errors = {error: self._connections.explained(script, text(error)) for error in set(reply)}
-        return [errors[error] for error in reply]
+        return [*errors, *self._explained(script, reply)]
+
+    def _bury(self, source: str, dying: Sequence[tuple[bytes, bytes]], now: float) -> list[str]:
+        """Moves due entries, each with its payload there, to the dead jobs, with all that this means for their ties.
+        Returns an error for each entry that stays."""
+        jobs = MovedJobs(self._keys, self._dead_limits[1])
+        moves: list[Argument] = []
+        for entry, payload in dying:
+            dead = enclosure.readable(buried(payload), "", now)
+            moves += (0, "", entry, dead, *jobs.effects(payload, "dead", "due"))
+        keys = [source, self._keys.queues, self._keys.dead, self._keys.nothing, *jobs.names]
+        reply = self._connections.script(_BURY, keys, (*self._dead_limits, 0, *moves))
+        return self._explained(_BURY, [error for error in reply if isinstance(error, bytes)])
+
+    def _explained(self, script: Script, errors: Sequence[bytes]) -> list[str]:
+        texts = {error: self._connections.explained(script, text(error)) for error in set(errors)}
+        return [texts[error] for error in errors]
 
 
 def _stored(outcome: Outcome) -> SettleTarget:
