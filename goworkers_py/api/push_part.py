@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from goworkers_py.brokers.broker import Broker
     from goworkers_py.brokers.contracts.transport import PublishResult
     from goworkers_py.core.effect import Push, Tie
-    from goworkers_py.core.holder import Holder
 
 Publish = Callable[[Sequence["Push"]], Sequence["PublishResult"]]
 # True, or the jid of the job that runs in its place; None where none does.
@@ -78,11 +77,6 @@ class PushPart:
     def tie_in(self, fields: Mapping[str, Any]) -> Tie | None:
         """The tie of a job whose fields a client link has changed, and whose options had none of this feature."""
         return None
-
-    def past(self, push: Push, holder: Holder) -> Push:
-        """Returns the push with a claim that ignores `holder`, if the job of `holder` is in no place any more. Else
-        returns the push unchanged."""
-        return push
 
     def begin(self) -> PushCall:
         return NO_CALL

@@ -51,6 +51,10 @@ class Feature:
 
     name: ClassVar[str]  # that of its folder
 
+    # The features that its files build on, by their names: it imports them, or asks for their parts. The others it does
+    # not know: what it does for all of them goes through their entries.
+    uses: ClassVar[tuple[str, ...]] = ()
+
     def __init_subclass__(cls) -> None:
         cls.name = cls.__module__.rpartition(".")[2]
 

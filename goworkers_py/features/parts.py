@@ -78,9 +78,6 @@ class Pushes(NamedTuple):
     check_options: Callable[[Mapping[str, Any], Mapping[str, Any], str], None] = _none
     # Raises ArgumentError for a push, before something is made of it: also for what is pushed later.
     check_push: Callable[[PushRequest], None] = _none
-    # Options of a push by which no other job has a lock of this name until the job has ended. True: it waits for that
-    # end; False: it is skipped. The first of them is the one that asks for the lock.
-    named_lock: Callable[[str, bool], Mapping[str, Any]] = _empty
     # The tie of a push that waits as its payload until it is relayed. True: another tie gives it another goal than its
     # queue.
     tie_of_stored: Callable[[bytes, bool], Tie | None] = _none

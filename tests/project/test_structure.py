@@ -19,6 +19,7 @@ import goworkers_py
 from goworkers_py import App, Job, features
 from goworkers_py.brokers.redis.driver.composition import split
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.features.feature import Feature
 
 PACKAGE = Path(goworkers_py.__file__).parent
 
@@ -138,6 +139,14 @@ def test_a_server_is_known_in_the_folder_of_its_broker_alone() -> None:
         and not (folder_of(module) == "brokers.disque" and name in DRIVER_OF_DISQUE)
         and not module.startswith("features.")
     ] == []
+
+
+@pytest.mark.parametrize("feature", features.FEATURES, ids=FEATURES)
+def test_a_feature_names_in_uses_the_features_that_it_imports_and_no_others(feature: Feature) -> None:
+    own = f"features.{feature.name}"
+    imports = {name for module in MODULES if folder_of(module) == own for name in ours(module)}
+    others = {name.split(".")[1] for name in imports if name.startswith("features.")} & {*FEATURES}
+    assert others - {feature.name} == {*feature.uses}
 
 
 def test_no_imports_go_in_a_circle() -> None:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 class BatchesFeature(Feature):
     """Jobs whose ends are counted together, with callbacks at the end."""
 
+    uses = ("cancelling",)
     contract, kept = "Batches", "batches"
     verbs = "BatchVerbs"
     message = "MessageOfBatch"

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 
 class ChainsFeature(Feature):
-    """Each job is pushed when the one before it has ended well. It uses batches: each link of a chain that was pushed
-    in a batch joins that batch."""
+    """Each job is pushed when the one before it has ended well."""
 
+    uses = ("batches", "cancelling")  # each link joins the batch in which its chain was pushed
     contract, kept = "Chains", "chains"
     verbs = "ChainVerbs"
     needs: ClassVar = {"chain": "0.4.0"}

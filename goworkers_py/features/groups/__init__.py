@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 class GroupsFeature(Feature):
     """Jobs wait until one job runs in the place of all of them."""
 
+    uses = ("atomic",)
     contract, kept = "Groups", "groups of jobs"
     options = "GroupOptions"
     options_of_push = "GroupOfPush"

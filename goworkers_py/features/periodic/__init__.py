@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 class PeriodicFeature(Feature):
     """Jobs are pushed at the times of a schedule, once in the whole fleet."""
 
+    uses = ("unique",)  # the lock against overlaps
     contract, kept = "Periodic", "periodic jobs"
     verbs = "PeriodicVerbs"
     counters: ClassVar = {

@@ -6,7 +6,6 @@ import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 from zoneinfo import ZoneInfo
 
@@ -20,6 +19,7 @@ from goworkers_py.features.periodic.options import PeriodicConfig
 from goworkers_py.features.periodic.record import schedule
 from goworkers_py.features.periodic.schedule import CatchUp, Overlap, PeriodicJob, PeriodicJobs, Release, Rule
 from goworkers_py.features.periodic.slots import slots_of
+from goworkers_py.features.unique.uniqueness import named_lock
 from goworkers_py.wire import payload
 from goworkers_py.wire.needs import TYPED
 
@@ -174,11 +174,11 @@ def _job(periodic: _Pushes, release: Release, client: Callable[[], Client]) -> P
 def _lock_of(periodic: _Pushes, release: Release) -> Mapping[str, Any]:
     """The options of the lock against overlaps."""
     name, waits = f"{periodic.job_class}:periodic:{release.source}:{periodic.name}", periodic.overlap == "queue"
-    lock = dict(chain.from_iterable(feature.pushes().named_lock(name, waits).items() for feature in FEATURES))
     said = periodic.options.said
-    if said.get(asks := next(iter(lock))):
+    if said.get("unique_for"):
         raise ConfigError(
-            f"{periodic.place}: overlap={periodic.overlap!r} and {asks} are two locks of one job; leave one of them out"
+            f"{periodic.place}: overlap={periodic.overlap!r} and unique_for are two locks of one job; leave one of "
+            "them out"
         )
     gathered = next((feature.gathered_by for feature in FEATURES if said.get(feature.gathered_by)), "")
     if waits and gathered:
@@ -186,7 +186,7 @@ def _lock_of(periodic: _Pushes, release: Release) -> Mapping[str, Any]:
             f"{periodic.place}: overlap='queue' does not go with {gathered}, because a member does not begin by "
             "itself; use overlap='skip'"
         )
-    return lock
+    return named_lock(name, waits)
 
 
 def _name_of(function: ArgsOf) -> str:

@@ -20,7 +20,6 @@ from goworkers_py.core import machine
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.holder import Holder
-from goworkers_py.features import FEATURES
 from goworkers_py.features.in_process import InProcess, WorkerProcess
 from goworkers_py.features.periodic.contract import Periodic
 from goworkers_py.features.periodic.record import args_of, fields_of, rule_of
@@ -34,6 +33,7 @@ from goworkers_py.features.periodic.schedule import (
     ScheduleState,
 )
 from goworkers_py.features.periodic.slots import Due, due, slots_of
+from goworkers_py.features.unique.holders import LockHolders
 from goworkers_py.observe.counters import Counters
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService
@@ -62,7 +62,7 @@ class Firer(BrokerService):
     def __init__(self, broker: Broker, periodic: PeriodicJobs, counters: Counters, outage: Outage) -> None:
         super().__init__("periodic", outage)
         self._periodic = broker.require_part(Periodic)
-        self._pushes = [feature.pushes().of_client(lambda: broker) for feature in FEATURES if feature.push_marks]
+        self._holders = LockHolders(broker)
         self._release, self._jobs = periodic.release, periodic.jobs
         self._counters = counters
         self._slots_of = lru_cache(maxsize=1_000)(slots_of)
@@ -146,9 +146,7 @@ class Firer(BrokerService):
 
     def _beside(self, firing: Firing, push: Push, holder: Holder) -> Firing:
         """The firing again, when another job holds its lock. A job that is in no place any more does not count."""
-        for part in self._pushes:
-            push = part.past(push, holder)
-        return firing._replace(push=push, skips=True)
+        return firing._replace(push=self._holders.past(push, holder), skips=True)
 
     # --- telling
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 class PlainListsFeature(Feature):
     """Other programs push bodies without class, jid or options."""
 
+    uses = ("messages",)
     contract = "PlainLists"
     queue_options = "PlainListOptions"
     message = "BodyMessage"
@@ -63,8 +64,6 @@ class PlainListsFeature(Feature):
         from goworkers_py.features.plain_lists.access import ACCESS
 
         return ACCESS
-
-    # --- people
 
 
 FEATURE = PlainListsFeature()

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 class RubyStatusFeature(Feature):
     """The gem sidekiq-status shows in Ruby how far a job has got."""
 
+    uses = ("tracking",)
     options_of_code = "RubyStatusOptions"
 
     def marks_class(self, options: Mapping[str, Any]) -> bool:

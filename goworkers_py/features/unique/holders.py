@@ -14,10 +14,12 @@ from goworkers_py.admin.job_lookup import BETWEEN_LOOKS_S, MOST_SEARCHED, JobLoo
 from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core import machine
+from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.holder import Holder
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.features.unique.contract import Locks
+from goworkers_py.features.unique.lock import LockClaim
 from goworkers_py.wire.stored_job import StoredJob
 
 log = logging.getLogger(__name__)
@@ -37,6 +39,14 @@ class LockHolders:
 
     def is_gone(self, lock: str, holder: Holder) -> bool:
         return bool(self.gone([(lock, holder)]))
+
+    def past(self, push: Push, holder: Holder) -> Push:
+        """The push with a claim that ignores `holder`, if the job of `holder` is in no place any more. Else the push
+        as it is."""
+        lock = push.tie(LockClaim)
+        if lock is None or not self.is_gone(lock.name, holder):
+            return push
+        return push.with_tie(lock._replace(instead_of=holder.jid))
 
     def gone(self, held: Sequence[tuple[str, Holder]]) -> set[str]:
         """The names of those of these locks whose holders have ended, or are in no place. A search that cannot look at

@@ -17,7 +17,7 @@ from goworkers_py.features.parts import Pushes
 from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.lock import LockClaim
 from goworkers_py.features.unique.payload import claim_in, lock_of
-from goworkers_py.features.unique.uniqueness import Uniqueness, check_lock_options, named_lock, uniqueness_of
+from goworkers_py.features.unique.uniqueness import Uniqueness, check_lock_options, uniqueness_of
 
 if TYPE_CHECKING:
     from goworkers_py.features.unique.holders import LockHolders
@@ -131,12 +131,6 @@ class UniquePushes(PushPart):
         self._broker().require_part(Locks)
         return LockTies(unique)
 
-    def past(self, push: Push, holder: Holder) -> Push:
-        lock = push.tie(LockClaim)
-        if lock is None or not self._holders().is_gone(lock.name, holder):
-            return push
-        return push.with_tie(lock._replace(instead_of=holder.jid))
-
     def begin(self) -> LockCall:
         return LockCall(self._holders)
 
@@ -162,7 +156,6 @@ def _why_not_pushed(job_class: str, options: Mapping[str, Any]) -> tuple[str, st
 PUSHES = Pushes(
     UniquePushes,
     check_options=check_lock_options,
-    named_lock=named_lock,
     tie_of_stored=_tie_of_stored,
     why_not_pushed=_why_not_pushed,
 )

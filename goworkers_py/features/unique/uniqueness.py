@@ -18,8 +18,8 @@ from goworkers_py.wire import payload
 
 # Hexadecimal digits of the digest in the name of a lock.
 DIGITS = 32
-# A lock that a feature names lasts through retries and long runs, whatever this is: a job that waits for longer in its
-# queue loses it.
+# A lock that another feature names lasts through retries and long runs, whatever this is: a job that waits for longer
+# in its queue loses it.
 NAMED_S = 7 * 86_400
 _LARGE = 10**18
 _canonical = simplejson.JSONEncoder(sort_keys=True, separators=(",", ":"))
@@ -35,7 +35,8 @@ class NamedLock(NamedTuple):
 
 
 def named_lock(name: str, waits: bool) -> Mapping[str, Any]:
-    """The options that ask for it."""
+    """The options of a push by which no other job has a lock of this name until the job has ended. `waits`: the job
+    waits for that end; else it is skipped."""
     conflict = "reschedule" if waits else "skip"
     by = NamedLock(name)
     return {"unique_for": NAMED_S, "unique_until": "success", "on_conflict": conflict, "unique_by": by}

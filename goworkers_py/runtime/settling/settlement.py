@@ -355,7 +355,7 @@ def simpler_outcomes(delivery: Delivery, outcome: Outcome, error: str) -> Iterat
     """The outcomes to try for a delivery that cannot be settled with its own, one after the other: without one of the
     effects that may fail, and without all of them; then among the dead jobs, for what it is tied to. Its pushes are not
     made then: without them, to remove the job would lose theirs."""
-    # A link of the user may return anything for an effect.
+    # `getattr`: a link of the user may have put something among the effects that is none.
     yield from _with_fewer(outcome, [effect for effect in outcome.effects if getattr(effect, "repeatable", False)])
     raw = _with_error(delivery, error)
     tied = () if bare_list_of(delivery.queue) else moved(raw, "dead", now=machine.time(), error=error)
