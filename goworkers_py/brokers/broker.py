@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.values import NamedTuple
@@ -58,8 +58,9 @@ class Broker:
     """The base class of every broker. One object serves all threads of a process.
 
     A subclass lists what it can do in `capabilities`. It sets `transport`, and the parts of these capabilities as
-    attributes; it does not set the parts of the others. `part` returns the parts of features. Another package adds a
-    broker with an entry point, which is named like the scheme of the broker's addresses:
+    attributes; it does not set the parts of the others. `part` returns the parts of features.
+
+    Another package adds a broker with an entry point, which is named like the scheme of the broker's addresses:
 
         [options.entry_points]
         goworkers_py.brokers =
@@ -154,6 +155,3 @@ class Broker:
     def close(self) -> None:
         """Closes all connections. It may be called again. After it only `admin` may still be called, for a page that
         somebody opens just then: that answers, or raises BrokerUnavailable."""
-
-    def __getattr__(self, part: str) -> NoReturn:
-        raise AttributeError(f"the broker {type(self).__name__} has no {part}")
