@@ -60,6 +60,14 @@ class Broker:
     A subclass lists what it can do in `capabilities`. It sets `transport`, and the parts of these capabilities as
     attributes; it does not set the parts of the others. `part` returns the parts of features.
 
+    A broker says in one of three ways what it lacks:
+
+    - A part of the engine that a daemon or people need: it is not set, and `capabilities` lacks its capability.
+      `require` raises ConfigError. The check of a configuration asks the class, before a broker is opened.
+    - A part of a feature: `part` returns None, and `require_part` raises ConfigError. The engine knows no feature, so
+      there is no capability for it.
+    - `neighbours`, `death_clues` and `fence` are None: the program does without, and nobody chooses a broker by them.
+
     Another package adds a broker with an entry point, which is named like the scheme of the broker's addresses:
 
         [options.entry_points]
