@@ -41,7 +41,7 @@ class Other(Broker):
 class PollablePart:
     """Stands in for any part of a broker: these are only handed on."""
 
-    leaves_waits = False
+    def leave_waits(self) -> None: ...
 
     def begin_waits(self) -> None: ...
 
