@@ -122,8 +122,8 @@ class Runner:
         return daemon
 
     def _launcher_of(self, partition: Partition, plan: Plan, obey: Obey | None) -> AnyLauncher:
-        def make_launcher(broker: Broker) -> Launcher:
-            return assemble(plan, broker, self._app.clock, partition.hints, obey)
+        def make_launcher(broker: Broker, on_quiet_asked: Callable[[], None] | None = None) -> Launcher:
+            return assemble(plan, broker, self._app.clock, partition.hints, obey, on_quiet_asked)
 
         work = PartitionWork(plan, partition.broker, make_launcher, obey)
         if self._is_daemon:

@@ -85,7 +85,8 @@ class PartitionWork(NamedTuple):
 
     plan: Plan
     broker: Broker  # without a fence
-    make_launcher: Callable[[Broker], Launcher]  # on this broker or another one of the partition
+    # On this broker or another one of the partition, and with what to call when people ask for quiet.
+    make_launcher: Callable[[Broker, Callable[[], None]], Launcher]
     obey: Obey | None  # takes the commands to the process; None: it is part of another program
     # To be called with each term that begins, before its first job.
     begin_term: Callable[[Term], object] = lambda term: None
