@@ -110,7 +110,7 @@ class _Assembly:
         services = self._services()
         if plan.config.partition:
             for service in (self._heartbeat, *services):
-                service.name += f"@{plan.config.partition}"
+                service.name_partition(plan.config.partition)
         self.launcher = Launcher(
             plan, broker, self._managers, services, self._health, reporter, self._shared, self._parts, on_quiet_asked
         )
