@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from goworkers_py.runtime.daemon import AnyLauncher
     from goworkers_py.runtime.launcher import Launcher
     from goworkers_py.runtime.plan import Plan
+    from goworkers_py.runtime.service import Service
     from goworkers_py.web.port import OpenPort
     from goworkers_py.web.server import WebServer
     from goworkers_py.web.site.host import Host
@@ -113,12 +114,16 @@ class Runner:
         plans = self.plans()
         self.check_code([plan for _, plan in plans])
         launchers = {plan.config.partition: self._launcher_of(partition, plan, obey) for partition, plan in plans}
-        daemon = self._daemon_built = Daemon(launchers)
+        services: list[Service] = []
+        if self._is_daemon:
+            for feature in FEATURES:
+                services += feature.of_daemon([*launchers.values()], self._app.config)
+        daemon = self._daemon_built = Daemon(launchers, services)
         return daemon
 
     def _launcher_of(self, partition: Partition, plan: Plan, obey: Obey | None) -> AnyLauncher:
-        def make_launcher(broker: Broker) -> Launcher:
-            return assemble(plan, broker, self._app.clock, partition.hints, obey)
+        def make_launcher(broker: Broker, on_quiet_asked: Callable[[], None] | None = None) -> Launcher:
+            return assemble(plan, broker, self._app.clock, partition.hints, obey, on_quiet_asked)
 
         work = PartitionWork(plan, partition.broker, make_launcher, obey)
         if self._is_daemon:
@@ -197,7 +202,6 @@ class Runner:
     def _started(self, obey: Obey) -> Daemon:
         self._is_daemon = True
         daemon = self.daemon(obey)
-        daemon.services = [part for feature in FEATURES for part in feature.of_daemon(daemon, self._app.config)]
         log.info("jobs: %s; %s", ", ".join(self._app.registry.names()) or "none", _brokers(daemon))
         self._warn_of_unworked(daemon)
         return daemon

@@ -8,13 +8,13 @@ a job. The time is that of this machine.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TypeVar
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.contracts.recoverable import Beat, Judge, LiveProcess, Presence, Recoverable, Recovered
 from goworkers_py.brokers.contracts.store import Forward, Posted, Store
 from goworkers_py.brokers.contracts.transport import Settled, SettlementBatch, Transport
+from goworkers_py.brokers.forwarded import forwarded
 from goworkers_py.core import machine
 from goworkers_py.core.command import Command
 from goworkers_py.core.delivery import Delivery
@@ -22,8 +22,6 @@ from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
 from goworkers_py.observe.executions import ByQueue
 from goworkers_py.wire.process_record import ProcessMember, ProcessSnapshot
-
-P = TypeVar("P")
 
 
 class NoLeases(Recoverable):
@@ -93,26 +91,26 @@ class NoStore(Store):
 class Completed(Broker):
     """A broker with stand-ins in the places of the parts that it lacks. Its capabilities stay as they are."""
 
+    name = forwarded("_broker")
+    capabilities = forwarded("_broker")
+    redelivers = forwarded("_broker")
+    one_consumer = forwarded("_broker")
+    remedy = forwarded("_broker")
+    fence = forwarded("_broker")
+    transport = forwarded("_broker")
+    admin = forwarded("_broker")
+    metrics = forwarded("_broker")
+    neighbours = forwarded("_broker")
+    death_clues = forwarded("_broker")
+    part = forwarded("_broker")
+    warn_at_start = forwarded("_broker")
+    close = forwarded("_broker")
+
     def __init__(self, broker: Broker) -> None:
-        self.name = name = broker.name
-        self.remedy = broker.remedy
-        self.capabilities = broker.capabilities
-        self.transport = broker.transport
-        self.neighbours = broker.neighbours
-        self.death_clues = broker.death_clues
-        self.warn_at_start = broker.warn_at_start  # type: ignore[method-assign]
-        self.close = broker.close  # type: ignore[method-assign]
-        self.redelivers = broker.redelivers
-        has, self._broker = broker.capabilities, broker
-        self.store = broker.store if Capability.STORE in has else NoStore(name)
+        self._broker, has = broker, broker.capabilities
+        self.store = broker.store if Capability.STORE in has else NoStore(broker.name)
         self.recoverable = broker.recoverable if Capability.LEASES in has else NoLeases(broker.transport)
         self.control = broker.control if Capability.CONTROL in has else NoControl()
-
-    def part(self, contract: type[P]) -> P | None:
-        return self._broker.part(contract)
-
-    def __getattr__(self, part: str) -> object:  # type: ignore[override]
-        return getattr(self._broker, part)
 
 
 def completed(broker: Broker) -> Broker:

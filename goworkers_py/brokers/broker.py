@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.values import NamedTuple
@@ -58,8 +58,17 @@ class Broker:
     """The base class of every broker. One object serves all threads of a process.
 
     A subclass lists what it can do in `capabilities`. It sets `transport`, and the parts of these capabilities as
-    attributes; it does not set the parts of the others. `part` returns the parts of features. Another package adds a
-    broker with an entry point, which is named like the scheme of the broker's addresses:
+    attributes; it does not set the parts of the others. `part` returns the parts of features.
+
+    A broker says in one of three ways what it lacks:
+
+    - A part of the engine that a daemon or people need: it is not set, and `capabilities` lacks its capability.
+      `require` raises ConfigError. The check of a configuration asks the class, before a broker is opened.
+    - A part of a feature: `part` returns None, and `require_part` raises ConfigError. The engine knows no feature, so
+      there is no capability for it.
+    - `neighbours`, `death_clues` and `fence` are None: the program does without, and nobody chooses a broker by them.
+
+    Another package adds a broker with an entry point, which is named like the scheme of the broker's addresses:
 
         [options.entry_points]
         goworkers_py.brokers =
@@ -154,6 +163,3 @@ class Broker:
     def close(self) -> None:
         """Closes all connections. It may be called again. After it only `admin` may still be called, for a page that
         somebody opens just then: that answers, or raises BrokerUnavailable."""
-
-    def __getattr__(self, part: str) -> NoReturn:
-        raise AttributeError(f"the broker {type(self).__name__} has no {part}")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from goworkers_py.features.parts import CommandLine, Copies, Figures, ForTests, Moves, Pushes, Queues, Whereabouts
     from goworkers_py.policy.our_work import OurWork
     from goworkers_py.policy.registry import Registry
-    from goworkers_py.runtime.daemon import AnyLauncher, Daemon, PartitionWork
+    from goworkers_py.runtime.daemon import AnyLauncher, PartitionWork
     from goworkers_py.runtime.plan import Plan
     from goworkers_py.runtime.service import Service
     from goworkers_py.web.site.table import FeaturePages
@@ -152,9 +152,9 @@ class Feature:
         """The part that looks after the runs of one process."""
         return None
 
-    def of_daemon(self, daemon: Daemon, config: Config) -> Collection[Service]:
-        """Threads for a whole process, with this configuration. They start after its partitions, and stop before
-        them."""
+    def of_daemon(self, launchers: Sequence[AnyLauncher], config: Config) -> Collection[Service]:
+        """Threads for a whole process, with these launchers, one for each partition, and this configuration. They start
+        after the launchers, and stop before them."""
         return ()
 
     def launcher(self, work: PartitionWork) -> AnyLauncher | None:

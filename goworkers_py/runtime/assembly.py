@@ -60,22 +60,37 @@ def _needed(plan: Plan, broker: Broker) -> list[Capability]:
     return [*needed, *for_several, *for_pages]
 
 
-def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Obey | None = None) -> Launcher:
+def assemble(
+    plan: Plan,
+    broker: Broker,
+    clock: Clock,
+    hints: DueHints,
+    obey: Obey | None = None,
+    on_quiet_asked: Callable[[], None] | None = None,
+) -> Launcher:
     """`obey` receives the commands of the fleet, and of this process to itself. None where the process is part of
-    another program."""
+    another program. `on_quiet_asked`: see `Launcher`."""
     broker.require(*_needed(plan, broker))
     if broker.redelivers:  # and lacks some parts
         from goworkers_py.brokers.absent import completed
 
         broker = completed(broker)
-    return _Assembly(plan, broker, clock, hints, obey).launcher
+    return _Assembly(plan, broker, clock, hints, obey, on_quiet_asked).launcher
 
 
 class _Assembly:
     """The parts of one daemon, in the order in which they are built. A part that needs a later one gets a function that
     asks for it, and calls it only when all parts are there."""
 
-    def __init__(self, plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Obey | None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        broker: Broker,
+        clock: Clock,
+        hints: DueHints,
+        obey: Obey | None,
+        on_quiet_asked: Callable[[], None] | None,
+    ) -> None:
         self._plan, self._config, self._broker, self._hints = plan, plan.config, broker, hints
         self._obey = obey
         self._poison = PoisonPolicy.of(plan.config)
@@ -95,9 +110,9 @@ class _Assembly:
         services = self._services()
         if plan.config.partition:
             for service in (self._heartbeat, *services):
-                service.name += f"@{plan.config.partition}"
+                service.name_partition(plan.config.partition)
         self.launcher = Launcher(
-            plan, broker, self._managers, services, self._health, reporter, self._shared, self._parts
+            plan, broker, self._managers, services, self._health, reporter, self._shared, self._parts, on_quiet_asked
         )
 
     def _share(self, clock: Clock) -> Shared:

@@ -85,20 +85,22 @@ class PartitionWork(NamedTuple):
 
     plan: Plan
     broker: Broker  # without a fence
-    make_launcher: Callable[[Broker], Launcher]  # on this broker or another one of the partition
+    # On this broker or another one of the partition, and with what to call when people ask for quiet.
+    make_launcher: Callable[[Broker, Callable[[], None]], Launcher]
     obey: Obey | None  # takes the commands to the process; None: it is part of another program
     # To be called with each term that begins, before its first job.
     begin_term: Callable[[Term], object] = lambda term: None
 
 
 class Daemon:
-    def __init__(self, launchers: Mapping[str, AnyLauncher]) -> None:
-        """`launchers`: at least one, by the name of the partition, the main one first if it is there."""
+    def __init__(self, launchers: Mapping[str, AnyLauncher], services: Sequence[Service] = ()) -> None:
+        """`launchers`: at least one, by the name of the partition, the main one first if it is there. `services`:
+        threads of features for the whole process."""
         self._launchers = launchers
+        self._services = services
         self._starts: dict[str, machine.Thread] = {}
         self._errors: dict[str, BaseException] = {}  # of the starts, written by their threads
         self._ready = False
-        self.services: Sequence[Service] = ()  # threads of features for the whole process; set before the start
         self._lock = machine.Lock()  # while the partitions are started or stopped
         self._starter: machine.Thread | None = None  # the thread in `start`
         self._clean: bool | None = None  # used under the lock: what `stop` has returned
@@ -124,7 +126,7 @@ class Daemon:
             try:
                 started = self._start_all(stop_asked)
                 if started:
-                    for service in self.services:
+                    for service in self._services:
                         service.start()
                 return started
             finally:
@@ -237,7 +239,7 @@ class Daemon:
         if machine.current_thread() in (self._starter, *self._starts.values()):
             return True
         with self._lock:
-            for service in self.services:
+            for service in self._services:
                 service.stop()
                 service.join(Deadline(SERVICE_ENDS_S))
             return self._stop_all(patiently)

@@ -48,8 +48,10 @@ class Launcher:
         reporter: Reporter,
         shared: Shared,
         parts: Sequence[TakesConfig] = (),
+        on_quiet_asked: Callable[[], None] | None = None,
     ) -> None:
-        """`parts` are those of the features in this process."""
+        """`parts` are those of the features in this process. `on_quiet_asked` is called when people ask for quiet:
+        behind a fence it ends the term. None: `quiet` is called."""
         self.plan = plan
         self._timeout_s = plan.config.timeout
         self._broker = broker
@@ -65,8 +67,7 @@ class Launcher:
         self.state = shared.state
         self.managers = managers
         self._quieting = machine.Lock()  # `quiet` and `resume` may come from several threads
-        # Called when people ask for it. Behind a fence it ends the term.
-        self.on_quiet_asked: Callable[[], None] = self.quiet
+        self.on_quiet_asked = on_quiet_asked or self.quiet
         self._in_a_hurry = False
         self._impatient = False
 

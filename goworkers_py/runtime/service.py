@@ -28,6 +28,11 @@ class Service:
         self._thread: machine.Thread | None = None
         self._ended = False  # `run` has returned; set by the service's own thread
 
+    def name_partition(self, partition: str) -> None:
+        """Adds the partition to the name: a process has such a thread for each of its partitions. Called before
+        `start`."""
+        self.name += f"@{partition}"
+
     def start(self) -> None:
         # A daemon thread: a job that never ends must not keep the process from ending.
         thread = machine.Thread(target=self._main, name=self.name, daemon=True)

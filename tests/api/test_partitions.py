@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,13 @@ def test_a_job_whose_partition_is_unknown_is_refused_at_the_start(app: App) -> N
     app.job("A", partition="biling")(print)
     with pytest.raises(ConfigError, match="@job A: there is no partition 'biling'"):
         app.start()
+
+
+def test_the_threads_of_a_partition_have_its_name(app: App, invoice: Any, mail: Any) -> None:
+    app.start()
+    names = {thread.name for thread in threading.enumerate()}
+    for service in ("heartbeat", "recoverer", "watchdog", "pauses", "scheduler", "relay"):
+        assert {service, f"{service}@billing"} <= names
 
 
 def test_a_batch_and_a_chain_refuse_jobs_of_another_partition(app: App, invoice: Any, mail: Any) -> None:

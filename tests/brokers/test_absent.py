@@ -33,7 +33,7 @@ def test_a_broker_keeps_its_name_capabilities_and_transport() -> None:
     broker = completed(Service())
     assert (broker.name, broker.capabilities, broker.redelivers) == ("the service", Service.capabilities, True)
     assert broker.transport is MEMORY.transport
-    with pytest.raises(AttributeError, match="the broker Service has no metrics"):
+    with pytest.raises(AttributeError, match="'Service' object has no attribute 'metrics'"):
         print(broker.metrics)
 
 

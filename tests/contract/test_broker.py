@@ -131,7 +131,7 @@ def test_an_installed_package_adds_a_scheme(monkeypatch: pytest.MonkeyPatch) -> 
     assert type(broker) is OtherBroker
     with pytest.raises(ConfigError, match="other has no jobs that wait for a time and no lists of jobs: set"):
         broker.require(Capability.DELAYS, Capability.SHARED, Capability.ADMIN)
-    with pytest.raises(AttributeError, match="the broker OtherBroker has no store"):
+    with pytest.raises(AttributeError, match="'OtherBroker' object has no attribute 'store'"):
         print(broker.store)
     with pytest.raises(ConfigError, match=r"gopher://; there are brokers for .*memory, other, redis"):
         open_broker(Config(broker="gopher://localhost"))

@@ -217,7 +217,9 @@ class Pollable(Protocol):
     """A transport whose waits another broker polls together with those of another server, see `brokers.two_servers`. It
     finds a delivery again without its receipt."""
 
-    leaves_waits: bool  # set to True before the first `consume`
+    def leave_waits(self) -> None:
+        """From now on `consume` leaves waits running when it is called for a single queue, too. Called before the first
+        `consume`."""
 
     def begin_waits(self, identity: str, asks: Sequence[Ask]) -> Sequence[int]:
         """Begins a wait for each queue that is asked for more than 0 and has none. Returns the file numbers of all

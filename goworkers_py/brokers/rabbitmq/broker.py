@@ -49,9 +49,13 @@ class RabbitBroker(Broker):
 
 
 def _names(config: Config) -> Names:
-    names = Names(config.namespace, (config.dead_max_jobs, config.dead_timeout), config.poison_window)
-    names.one_consumer = config.standby
-    names.bare_lists = {queue.name: queue.bare_list for queue in config.queues if queue.bare_list}
+    names = Names(
+        config.namespace,
+        (config.dead_max_jobs, config.dead_timeout),
+        config.poison_window,
+        one_consumer=config.standby,
+        bare_lists={queue.name: queue.bare_list for queue in config.queues if queue.bare_list},
+    )
     for queue in config.queues:
         try:
             names.of(queue.name)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from goworkers_py.core.errors import BrokerRefused
@@ -48,7 +49,16 @@ class RabbitMessage(NamedTuple):
 
 
 class Names:
-    def __init__(self, namespace: str, dead_limits: tuple[int, float], clues_life_s: float = 72 * 3600.0) -> None:
+    def __init__(
+        self,
+        namespace: str,
+        dead_limits: tuple[int, float],
+        clues_life_s: float = 72 * 3600.0,
+        one_consumer: bool = False,
+        bare_lists: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`one_consumer`: whether RabbitMQ is to give the jobs of a queue to one process at a time. `bare_lists`: by
+        the queues of ours, the names of the queues with their bare bodies."""
         self._prefix = f"{namespace}:" if namespace else ""
         self.dead = f"{self._prefix}pyworkers.dead"
         # Exchanges. `delays` leads to the queues of the delays, `due` from there to the queues of due jobs, and
@@ -59,8 +69,7 @@ class Names:
         self._dead_limits, self._clues_life_s = dead_limits, clues_life_s
         # Queues of clues, see `contracts.death_clues`.
         self._runs, self._alone = f"{self._prefix}pyworkers.runs.", f"{self._prefix}pyworkers.alone."
-        self.one_consumer = False  # whether RabbitMQ is to give the jobs of a queue to one process at a time
-        self.bare_lists: Mapping[str, str] = {}  # by the queues of ours: the names of the queues with their bare bodies
+        self.one_consumer, self.bare_lists = one_consumer, bare_lists
 
     def of(self, queue: str) -> str:
         foreign = bare_list_of(queue)  # other programs chose the name: they know of no namespace

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.recoverable import Beat, Judge, LiveProcess, Presence, Recoverable, Recovered
+from goworkers_py.brokers.forwarded import forwarded
 from goworkers_py.brokers.open_broker import kind_of_broker
 from goworkers_py.brokers.two_servers.transport import TwoServerTransport, is_stored
 from goworkers_py.config.options import Config
@@ -23,6 +24,15 @@ P = TypeVar("P")
 
 class TwoServers(Broker):
     redelivers = True
+    one_consumer = False  # the store gives the jobs of a queue to several processes
+    remedy = Broker.remedy  # not that of the service, which is to set a store
+    fence = None  # the service checks no epoch, and would let a former leader end jobs
+    store = forwarded("_store")
+    control = forwarded("_store")
+    admin = forwarded("_store")
+    metrics = forwarded("_store")
+    neighbours = forwarded("_store")
+    death_clues = forwarded("_service")
 
     def __init__(self, service: Broker, store: Broker) -> None:
         self._service, self._store = service, store
@@ -34,15 +44,9 @@ class TwoServers(Broker):
             service.name, service.transport, store.transport, store.store
         )
         self.recoverable = StoreLeases(store.recoverable)
-        self.neighbours = store.neighbours
-        self.death_clues = service.death_clues
 
     def part(self, contract: type[P]) -> P | None:
         return self._store.part(contract) if feature_of(contract).kept_beside else None
-
-    def __getattr__(self, part: str) -> object:  # type: ignore[override]
-        """The other parts are those of the store."""
-        return getattr(self._store, part)
 
     @classmethod
     def open(cls, config: Config) -> TwoServers:
@@ -84,6 +88,8 @@ class TwoServers(Broker):
 class StoreLeases(Recoverable):
     """Leases in the store. They guard its jobs. The queue service delivers its own again by itself."""
 
+    deaths = forwarded("_leases")
+
     def __init__(self, leases: Recoverable) -> None:
         self._leases = leases
 
@@ -95,10 +101,6 @@ class StoreLeases(Recoverable):
 
     def recover(self, identity: str, judge: Judge, proof: str | None) -> Iterator[Recovered]:
         return self._leases.recover(identity, judge, proof)
-
-    @property
-    def deaths(self) -> int:  # type: ignore[override]
-        return self._leases.deaths
 
     def declare_dead(self, identity: str, proof: str | None, owners: Collection[str]) -> None:
         self._leases.declare_dead(identity, proof, owners)

@@ -70,7 +70,7 @@ class TwoServerTransport(Transport):
                 "redis://localhost/0"
             )
         self._service, self._stored, self._polled = service, stored, stored
-        self._polled.leaves_waits = True
+        self._polled.leave_waits()
         self._store_first = StoreFirst(service, store)
         self._parts = dict[str, SettlementPart]()  # by settler; each use is one step
         # Deliveries of the queue service that are not settled. The fetchers' threads add them, the settlers' threads

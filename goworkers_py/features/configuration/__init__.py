@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from goworkers_py.config.options import Config
     from goworkers_py.features.configuration.contract import Configurations
     from goworkers_py.policy.our_work import OurWork
-    from goworkers_py.runtime.daemon import Daemon
+    from goworkers_py.runtime.daemon import AnyLauncher
     from goworkers_py.runtime.plan import Plan
     from goworkers_py.runtime.service import Service
     from goworkers_py.web.site.table import FeaturePages
@@ -68,12 +68,12 @@ class ConfigurationFeature(Feature):
             if source.ignored:
                 yield f"warning: {source.ignored}"
 
-    def of_daemon(self, daemon: Daemon, config: Config) -> Collection[Service]:
+    def of_daemon(self, launchers: Sequence[AnyLauncher], config: Config) -> Collection[Service]:
         if config.origin is None:
             return ()
         from goworkers_py.features.configuration.service import taker_of
 
-        return taker_of(daemon, config)
+        return taker_of(launchers, config)
 
     # --- brokers
 

@@ -27,7 +27,7 @@ from goworkers_py.features.configuration.contract import Configurations
 from goworkers_py.features.configuration.differences import differences
 from goworkers_py.features.configuration.start import CentralSource, log_start
 from goworkers_py.features.configuration.stored_config import StoredConfig
-from goworkers_py.runtime.daemon import AnyLauncher, Daemon
+from goworkers_py.runtime.daemon import AnyLauncher
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.service import Service
 
@@ -135,9 +135,9 @@ class ConfigTaker(Service):
         self._woken.put(None)
 
 
-def taker_of(daemon: Daemon, config: Config) -> Sequence[ConfigTaker]:
+def taker_of(launchers: Sequence[AnyLauncher], config: Config) -> Sequence[ConfigTaker]:
     """Nothing for a process that has not started from a central configuration."""
     if not isinstance(source := config.origin, CentralSource):
         return ()
     log_start(source)
-    return (ConfigTaker(source, open_broker(source.home), config, daemon.launchers),)
+    return (ConfigTaker(source, open_broker(source.home), config, launchers),)

@@ -83,9 +83,7 @@ class Turns(Service):
         broker: Broker | None = None
         try:
             broker = open_fenced(self._config, fence)
-            launcher = self._work.make_launcher(broker)
-            launcher.on_quiet_asked = self._on_quiet_asked
-            return Turn(launcher, broker, fence)
+            return Turn(self._work.make_launcher(broker, self._on_quiet_asked), broker, fence)
         except Exception:
             log.exception("cannot prepare to lead; next try in %.0f s", AGAIN_S)
             if broker is not None:

@@ -51,7 +51,8 @@ class Buffer:
         self._stops = 0  # STOPs in `_waiting` that no worker has taken; under the lock
         self._expected = 0  # number of calls of `expect_room`, by the fetcher's thread
         self._rung_for = 0  # for which of these calls a worker's thread has rung
-        # Called in a worker's thread when there is room that was announced with `expect_room`. Set before the start.
+        # Called in a worker's thread when there is room that was announced with `expect_room`. The constructor of
+        # `PoolFetcher` sets it, because it ends a wait of that fetcher, which is built after its buffer.
         self.ring: Callable[[], None] | None = None
 
     def put(self, deliveries: Sequence[Delivery]) -> None:

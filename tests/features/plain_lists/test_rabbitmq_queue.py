@@ -109,8 +109,7 @@ def test_a_retry_waits_for_its_time_and_comes_into_the_queue_of_our_jobs(me: Pro
 
 
 def test_names_of_a_plain_queue() -> None:
-    names = Names("app", (1, 1.0))
-    names.bare_lists = {"orders": "orders"}
+    names = Names("app", (1, 1.0), bare_lists={"orders": "orders"})
     assert names.of("orders@plain:orders") == "orders"
     assert names.of("orders") == "app:pyworkers.jobs.orders"
     assert names.of("mail") == "app:mail"

@@ -125,7 +125,7 @@ class QueueConsumer(RedisConsumer):
         return payload
 
     def begin_waits(self, identity: str, queues: Sequence[str]) -> list[int]:
-        raise NotImplementedError("only a transport with `leaves_waits` leaves waits running")
+        raise NotImplementedError("waits are left running only after `leave_waits`")
 
     def end_waits(self, queues: Sequence[str]) -> list[Delivery]:
         return []  # its waits end before `consume` returns

@@ -103,6 +103,9 @@ class RedisTransport(Transport):
     def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = math.inf) -> list[Delivery]:
         return self._consumer([queue for queue, _ in asks]).consume(identity, asks, limit, wait_s)
 
+    def leave_waits(self) -> None:
+        self.leaves_waits = True
+
     def begin_waits(self, identity: str, asks: Sequence[Ask]) -> list[int]:
         consumer = self._consumer([queue for queue, _ in asks])
         return consumer.begin_waits(identity, [queue for queue, most in asks if most > 0])
