@@ -113,10 +113,9 @@ class Moved(_WithEffects):
     """The job waits in a line already: the broker has settled it in the step in which it was asked for a place."""
 
 
-Outcome = (
-    Done | Retry | Dead | Discard | Requeue | Reschedule | Park | Joined | Expired | Cancelled | Unacknowledged | Lost
-    | Moved
-)  # fmt: skip
+# A broker settles a job with one of these.
+SettledOutcome = Done | Retry | Dead | Discard | Requeue | Reschedule | Park | Joined | Expired | Cancelled
+Outcome = SettledOutcome | Unacknowledged | Lost | Moved
 
 DONE = Done()
 DISCARD = Discard()

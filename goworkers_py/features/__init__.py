@@ -36,19 +36,19 @@ NAMES = (
 FEATURES: Sequence[Feature] = [import_module(f"{__name__}.{name}").FEATURE for name in NAMES]
 # The order in which people see them: pages, findings of the doctor, metrics.
 BY_NAME: Sequence[Feature] = sorted(FEATURES, key=lambda feature: feature.name)
-# The rungs around a run, outermost first, see `runtime.running.rungs`. The chain of links is inside of them. A new rung
-# stands before "group", unless it must stand elsewhere: there the job is no suspect that must run alone, and has no
-# lock and no place of a limit yet.
+# The rungs around a run, outermost first, see `runtime.running.rungs`. The chain of links is inside of them. Those of
+# the engine are in `runtime.running.guard`. A new rung stands before "group", unless it must stand elsewhere: there the
+# job is no suspect that must run alone, and has no lock and no place of a limit yet.
 RUNGS = (
     "ruby status",  # sidekiq-status shows that the job runs, in the step of the record
     "tracking",  # a record says that the job runs
     "chain",  # the next link may want the result
     "cancelling",  # a job that was cancelled does not begin
-    "interruption",  # one that is cancelled while it runs, or given to another process, ends as that says
-    "needs",  # nor one that needs a newer release
+    "interruption",  # of the engine: one that is cancelled while it runs, or given to another process, ends so
+    "needs",  # of the engine: nor does one begin that needs a newer release
     "newest",  # a unique job gets the arguments of a later push, and with them perhaps a later end of its life
     "expiry",  # a job whose time has passed does not begin
-    "quarantine",  # a suspect runs alone
+    "quarantine",  # of the engine: a suspect runs alone
     "expiry again",  # its time may have passed meanwhile
     "group",  # a member joins its group; a job that aggregates gets its members
     "lock",  # a unique job that must not begin now waits

@@ -23,6 +23,8 @@ from goworkers_py.core.outcome import (
     Expired,
     Joined,
     Outcome,
+    Park,
+    Requeue,
     Reschedule,
     Retry,
 )
@@ -117,22 +119,19 @@ def _of_all(fields: Mapping[str, Any], move: JobMove) -> tuple[Effect, ...]:
     return tuple(found)
 
 
+_STATES: Mapping[type[Outcome], StateWord] = {
+    Done: "completed",
+    Retry: "retry",
+    Reschedule: "scheduled",
+    Dead: "dead",
+    Discard: "dead",
+    Cancelled: "cancelled",
+    Expired: "expired",
+    Joined: "grouped",
+    **dict.fromkeys((Requeue, Park, *NOT_SETTLED), "waiting"),
+}
+
+
 def state_of(outcome: Outcome) -> StateWord:
     """The state of a job whose run ends so."""
-    match outcome:
-        case Done():
-            return "completed"
-        case Dead() | Discard():
-            return "dead"
-        case Cancelled():
-            return "cancelled"
-        case Expired():
-            return "expired"
-        case Retry():
-            return "retry"
-        case Reschedule():
-            return "scheduled"
-        case Joined():
-            return "grouped"
-        case _:
-            return "waiting"
+    return _STATES[type(outcome)]

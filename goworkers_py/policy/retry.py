@@ -1,6 +1,8 @@
 """Decides the outcome of a failed run, by Sidekiq 8's rules.
 
-Pure: the outcome depends only on the job, the error, the time and the random source.
+Pure: the outcome depends only on the job, the error, the time and the random source. Delay queues decide by it too.
+
+For users: docs/middleware-and-hooks.md has the formula of the delay, docs/later-and-again.md what it comes to.
 """
 
 from __future__ import annotations

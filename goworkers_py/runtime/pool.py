@@ -1,4 +1,5 @@
-"""The way of a delivery between the threads of a pool: fetcher -> buffer -> workers -> settler."""
+"""What the threads of a pool share. A delivery goes from the fetcher over the buffer to a worker, and from there to the
+settler: docs/internals/tour.md tells that, and where each step is."""
 
 from __future__ import annotations
 

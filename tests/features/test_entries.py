@@ -104,6 +104,13 @@ def test_the_docstring_of_the_folder_says_what_each_file_holds(feature: Feature)
 
 
 @names
+def test_the_docstring_of_the_folder_says_what_of_the_feature_is_elsewhere(feature: Feature) -> None:
+    text = " ".join(str(import_module(f"goworkers_py.features.{feature.name}").__doc__).split())
+    assert "In the engine: " in text, "say what of the feature is in the engine, or: In the engine: nothing."
+    assert "For users: docs/" in text
+
+
+@names
 def test_each_class_of_an_entry_is_in_the_module_that_type_checkers_read(feature: Feature) -> None:
     for member, together, bases in (
         (feature.options, "job_options", job_options.FeatureOptions.__annotations__),

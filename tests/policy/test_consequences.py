@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from typing import Any, get_args
 
 import pytest
 
@@ -68,3 +70,10 @@ def test_a_set_whose_members_have_too_many_effects_for_a_step_is_left_to_be_ende
     else:
         assert [type(effect) for effect in end.effects] == [EndMember]
         assert end.into == group._replace(set="s-ended")
+
+
+@pytest.mark.parametrize("kind", get_args(Outcome))
+def test_each_outcome_leaves_its_job_in_a_state(kind: type[Any]) -> None:
+    values = {"at": 1.0, "payload": b"{}", "line": "line"}
+    needed = {field.name for field in dataclasses.fields(kind) if field.default is dataclasses.MISSING}
+    assert state_of(kind(**{name: values[name] for name in needed})) in get_args(StateWord)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from goworkers_py.brokers.address import address_of
 from goworkers_py.brokers.broker import Broker, Capability, Reliability
 from goworkers_py.brokers.disque.address import Address, read_address
 from goworkers_py.brokers.disque.commands import DisqueCommands
 from goworkers_py.brokers.disque.transport import DisqueTransport
-from goworkers_py.brokers.redis.driver.address import address_of
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ConfigError
 

@@ -18,7 +18,7 @@ from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 from goworkers_py.core.values import dataclass
 from goworkers_py.policy.priorities import Ask
 
-BLOCK_S = 5.0
+WAIT_S = 5.0
 # The server serves nobody else during one command.
 AT_ONCE = 1_000
 
@@ -57,7 +57,7 @@ class DisqueConsumer:
                     break  # the next call meets the error
         if taken or wait_s <= 0:
             return taken
-        return self._wait([queue for queue, most in asks if most > 0], min(wait_s, BLOCK_S))
+        return self._wait([queue for queue, most in asks if most > 0], min(wait_s, WAIT_S))
 
     def _wait(self, queues: Sequence[str], wait_s: float) -> list[Fetched]:
         self._waits_at = self._nodes.current
@@ -73,7 +73,7 @@ class DisqueConsumer:
         node = self._nodes.current
         line = self._lines.get(node)
         if line is None:
-            line = self._lines[node] = self._nodes.line(node, BLOCK_S)
+            line = self._lines[node] = self._nodes.line(node, WAIT_S)
         names = [*map(self._commands.name_of, queues), *bell]
         try:
             [reply] = line.replies([("GETJOB", *options, "WITHCOUNTERS", "FROM", *names)])

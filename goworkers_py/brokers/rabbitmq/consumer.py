@@ -188,7 +188,7 @@ class RabbitConsumer:
             of.held[tag] = delivery
             taken.append(delivery)
 
-    # --- windows
+    # --- how many jobs come in advance
 
     def _widen(self, connection: ConsumingConnection, asks: Sequence[Ask], limit: int) -> bool:
         """Lets as many jobs of each queue come as are asked for. True when some queue was opened."""

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from goworkers_py.brokers.address import address_of
 from goworkers_py.brokers.broker import Broker, Capability, Reliability
-from goworkers_py.brokers.redis.driver.address import address_of
 from goworkers_py.brokers.redis.driver.begin_calls import BeginCalls
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.fencing import FencedConnections

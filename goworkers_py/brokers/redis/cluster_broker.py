@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from goworkers_py.brokers.address import address_of
 from goworkers_py.brokers.broker import Reliability
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.brokers.redis.driver.address import address_of
 from goworkers_py.brokers.redis.driver.blocking_line import BlockingLine
 from goworkers_py.brokers.redis.driver.fencing import FencedConnections, FencedLine
 from goworkers_py.brokers.redis.driver.redirects import ClusterBlockingLine, ClusterConnections

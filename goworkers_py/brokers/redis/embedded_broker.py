@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from goworkers_py.brokers.address import address_of
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.brokers.redis.driver.address import address_of
 from goworkers_py.brokers.redis.server.embedded_server import EmbeddedServer, find_server
 from goworkers_py.config.options import Config
 from goworkers_py.core.fence import Fence

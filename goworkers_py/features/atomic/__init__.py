@@ -5,7 +5,8 @@ effects of its outcome: the step that settles the job makes them, and a job that
 another broker go into the outbox of the job's broker in that step, and a process relays them. Outside of a job, the end
 of the block publishes.
 
-In the engine: `core.push_blocks`, the effects PushJobs and PostJobs, and the outbox with `runtime.scheduling.relay`.
+In the engine: `core.push_blocks`, the effects PushJobs and PostJobs, and the outbox with `runtime.scheduling.relay`. In
+Redis, `brokers/redis/lua/fragments/queue_effects.lua` does these effects in the step of the settlement (`settle.lua`).
 
 - `api`: `workers.atomic()` and `@job(atomic=True)`. `job_options`: the option.
 - `held_pushes`: what is held back, and what becomes of it at the end of the job.

@@ -19,11 +19,15 @@ from goworkers_py.core.outcome import (
     Discard,
     Done,
     Expired,
+    Joined,
+    Lost,
+    Moved,
     Outcome,
     Park,
     Requeue,
     Reschedule,
     Retry,
+    Unacknowledged,
 )
 from goworkers_py.features.cancelling.api import handlers_of
 from goworkers_py.features.cancelling.contract import Cancels
@@ -119,5 +123,5 @@ def _word(outcome: Outcome) -> str:
             return "dead"
         case Expired():
             return "expired"
-        case _:
+        case Requeue() | Reschedule() | Park() | Joined() | Unacknowledged() | Lost() | Moved():
             return "waiting"

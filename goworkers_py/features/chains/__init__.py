@@ -4,7 +4,8 @@ The links that are still to come wait in the record of the chain. The end of a j
 of the end. When all parts of a link have ended well, the next link is pushed in that step, with their results in the
 places of PREVIOUS. Another end stops the chain; when that job is retried by hand and ends well, the chain goes on.
 
-Chains use batches: a chain that is pushed in the block of a batch joins each of its links to that batch.
+Chains use batches: a chain that is pushed in the block of a batch joins each of its links to that batch. In the engine:
+nothing.
 
 - `chain`: the values. `payload`: the chain in a job. `effects`: the end of a link. `run`: its result.
 - `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`: brokers that do it.

@@ -15,7 +15,10 @@ has refused (`keeper`). `held_tasks` tells people of tasks that do not run by th
   processes share it; `redis_scripts` calls the scripts of `lua/`, and learns the time of the server. `redis_lists`: the
   layout of a Go program. `redis_part`: the keys; `access`: the access rules.
 
-The broker of jobs has no part of it: a delay queue has a connection of its own. For users: docs/delay-queue.md.
+In the engine: nothing. The broker of jobs has no part of it: a delay queue has a connection of its own, so `contract`,
+`redis` and `memory` are about its persistence here, and no parts of brokers as in other folders.
+
+For users: docs/delay-queue.md.
 """
 
 from __future__ import annotations

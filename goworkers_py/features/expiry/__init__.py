@@ -4,6 +4,9 @@ A push writes the time into the payload (`job_options`, `payload`): an option th
 does not. A rung around the run looks at it before the job begins, and once more when a suspect has waited to run alone
 (`run`). A job that goes on later, as an iterable one does, was begun in time and loses the field.
 
+In the engine: the outcome Expired and its state, and the count of such jobs in `observe.run_stats`. Nothing is written
+in Redis but the payload.
+
 - `message`: `message.expires_at`. `api`: the functions of `workers.on_expire`.
 - `again`: a job that people push again gets as much time as the first one had.
 - `commands`: `pyworkers enqueue --expires-in`. `views`: the time on the page of a job.

@@ -5,7 +5,7 @@ or frees the lock is Ruby's. So either Ruby runs it, for an *echo*: the payload 
 and its Sidekiq runs the middleware without the job's code. Or, with `locks = native`, the locks of sidekiq-unique-jobs
 are taken and freed here. Both are decided in one place (`end`), because each lock is freed by one of the two. The
 section [echo] of the configuration says which jobs have which (`options`). So the effects of a move follow from the
-payload and the configuration.
+payload and the configuration. In the engine: nothing.
 
 - `payload`: the marks of Ruby's gems in a payload, and the echo. `lock`: the lock of a payload.
 - `run`: a job does not begin while another one holds its lock, and the effects of its end. `effects`: those on locks.

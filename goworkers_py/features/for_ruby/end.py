@@ -79,7 +79,7 @@ class Echoes:
                 return self._echo(message.raw, message.fields, "cancelled")
             case Expired():
                 return self._echo(message.raw, message.fields, "expired")
-            case _:
+            case _:  # it goes on
                 return ()
 
     def of_move(self, raw: bytes, state: StateWord, error: str = "") -> tuple[PushJobs, ...]:

@@ -15,7 +15,7 @@ In the engine: the outcome Joined, and the rows of a group on the page of a job.
 - `member_lookup`: finds one job among the members of groups.
 - `admin`: verbs of the inspector. `commands`, `views`, `findings`, `metrics`, `access`: people.
 
-For users: docs/groups.md.
+For users: docs/groups.md and docs/many-as-one.md.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ stops, when its time slice is over, when the job is cancelled. Then the job goes
 in whatever process, gets the cursor. Each run has a number, so that an earlier run that goes on by mistake stores
 nothing.
 
+In the engine: `links.perform` gives what the job's code has returned to `resume` of this feature.
+
 - `iterable`: which functions are iterable jobs. `cursor`: the values that a broker keeps.
 - `run`: runs such a job from its cursor on. `effects`: the cursor is kept, or forgotten, in the step of the end.
 - `job_options`: `time_slice=` and `checkpoint=`.

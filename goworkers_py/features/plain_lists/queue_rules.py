@@ -1,4 +1,5 @@
-"""Which options of a plain list go together in a section [queue:NAME]."""
+"""The queues with bare bodies: which options of a section [queue:NAME] go together, which code runs the bodies, and
+which job a body is."""
 
 from __future__ import annotations
 

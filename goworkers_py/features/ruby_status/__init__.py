@@ -4,7 +4,7 @@ A class with the option `sidekiq_status` is tracked (`features.tracking`), and i
 hash in which the gem looks. Tracking knows nothing of that: the run of such a job begins here (`run`), and gives its
 tracked run the effects that are to happen in the step that writes the record of a running job. Each end of the run adds
 an effect too (`effects`). A job that killed its processes is shown as failed by its recovery (`end`). Ruby can ask to
-stop a job in the same hash.
+stop a job in the same hash. In the engine: `Message.shown`, and ForeignCancel in `brokers.redis.parts`.
 
 - `status`: the words and the fields of the hash. `job_options`: `sidekiq_status=` of `@job`.
 - `redis_part`, `lua/`: the hash in Redis, and the channel on which it is told. `memory`: no Ruby reaches it.

@@ -17,7 +17,22 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from goworkers_py.core.outcome import Dead, Discard, Done, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import (
+    Cancelled,
+    Dead,
+    Discard,
+    Done,
+    Expired,
+    Joined,
+    Lost,
+    Moved,
+    Outcome,
+    Park,
+    Requeue,
+    Reschedule,
+    Retry,
+    Unacknowledged,
+)
 from goworkers_py.features.tracking.record import read_progress
 
 StatusWord = Literal["queued", "working", "retrying", "complete", "failed", "stopped", "interrupted"]
@@ -39,7 +54,7 @@ def word_of(outcome: Outcome) -> StatusWord:
             return "interrupted"
         case Park():
             return "queued"
-        case _:
+        case Joined() | Expired() | Cancelled() | Unacknowledged() | Lost() | Moved():
             return "stopped"
 
 

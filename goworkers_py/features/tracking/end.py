@@ -23,6 +23,7 @@ from goworkers_py.core.outcome import (
     Requeue,
     Reschedule,
     Retry,
+    SettledOutcome,
 )
 from goworkers_py.features.parts import Moves
 from goworkers_py.features.tracking.effects import NoteState
@@ -94,7 +95,7 @@ class Tracking:
         outcome = outcome if run.said else _saying(run, outcome)
         return dataclasses.replace(outcome, effects=(*outcome.effects, note))
 
-    def _note(self, message: Message, run: TrackedRun, outcome: Outcome) -> NoteState:
+    def _note(self, message: Message, run: TrackedRun, outcome: SettledOutcome) -> NoteState:
         now, in_queue = self._wall(), (("queue", message.queue),)
         match outcome:
             case Retry(at):
@@ -109,10 +110,12 @@ class Tracking:
                 return _noted(run, "grouped", "", KEPT_S, (*in_queue, ("group", outcome.group)))
             case Requeue():
                 return _noted(run, "waiting", "given back", KEPT_S, in_queue)
-            case _:
+            case Done() | Dead() | Discard() | Cancelled() | Expired():
                 return self._note_of_end(message, run, outcome)
 
-    def _note_of_end(self, message: Message, run: TrackedRun, outcome: Outcome) -> NoteState:
+    def _note_of_end(
+        self, message: Message, run: TrackedRun, outcome: Done | Dead | Discard | Cancelled | Expired
+    ) -> NoteState:
         kept_s = run.retain_s or ENDED_S
         match outcome:
             case Dead():
@@ -125,9 +128,8 @@ class Tracking:
                 return _noted(run, "cancelled", "", kept_s)
             case Expired():
                 return _noted(run, "expired", "", kept_s)
-            case _:
-                result = outcome.result if isinstance(outcome, Done) else None
-                return _noted(run, "completed", "", kept_s, self._result(run, result))
+            case Done():
+                return _noted(run, "completed", "", kept_s, self._result(run, outcome.result))
 
     def _result(self, run: TrackedRun, result: object) -> Fields:
         if not run.retain_s:

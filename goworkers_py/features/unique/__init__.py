@@ -5,6 +5,8 @@ The lock is in the payload of the job (`payload`), so that whatever ends the job
 job that waits holds its lock for the time of `unique_for`. While it runs, the lock names the process as its owner and
 lasts as long as the run (`service`). Some options make a job ask for its lock again before it begins (`run`).
 
+In the engine: `core.holder` (the job that has something), `admin.missing_jobs`, and the error DuplicateJob.
+
 - `lock`: the values. `uniqueness`: the name of the lock, from the class and the key. `effects`: free, keep or own it.
 - `job_options`: `unique_for=` and its relatives of `@job`.
 - `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`: brokers that do it.
