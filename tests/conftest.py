@@ -29,6 +29,7 @@ import forked_starts
 import pytest
 import redis as redis_py
 import servers
+from apps import own_app
 from both_brokers import broker_address, broker_kind  # noqa: F401  # fixtures
 from calls import call, called_app, here  # noqa: F401  # fixtures
 from cluster import RUNS_ON, Cluster
@@ -41,6 +42,8 @@ from servers import RedisServer, do_without, flush
 from stalls import Stalls
 from stepped_server import SteppedServer
 
+from goworkers_py.admin.inspector import Inspector
+from goworkers_py.api.app import App
 from goworkers_py.brokers.redis.server.embedded_server import find_server
 from goworkers_py.core.errors import ConfigError
 
@@ -172,6 +175,18 @@ def redis(redis_url: str) -> Iterator[redis_py.Redis]:
     """A client of the empty database at `redis_url`."""
     with redis_py.Redis.from_url(redis_url) as client:
         yield client
+
+
+@pytest.fixture
+def app(redis_url: str) -> Iterator[App]:
+    """An App with the empty database at `redis_url`. A file whose App has queues, or another broker, makes its own."""
+    with own_app(redis_url) as app:
+        yield app
+
+
+@pytest.fixture
+def inspector(app: App) -> Inspector:
+    return app.inspector
 
 
 @pytest.fixture

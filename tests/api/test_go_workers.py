@@ -30,12 +30,6 @@ from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import Config
 
 
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as app:
-        yield app
-
-
 def only(raws: list[bytes]) -> dict[str, Any]:
     (raw,) = raws
     fields: dict[str, Any] = json.loads(raw)

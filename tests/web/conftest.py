@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from apps import own_app
 from chromium import Browser, lacks_chromium
 from patient_pages import patient_pages  # noqa: F401  # a fixture for every test
 from wsgi_client import Client
 
 from goworkers_py import App
 from goworkers_py.web import application
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
 
 
 @pytest.fixture

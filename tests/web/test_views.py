@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import redis as redis_py
 import web_scene
-from apps import own_app
 from waiting import eventually
 from web_scene import Scene
 from wsgi_client import Client
@@ -26,12 +25,6 @@ from goworkers_py.web import application
 from goworkers_py.web.views.all_views import TABLE
 
 SECRET = "s3cr3t"
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
 
 
 @pytest.fixture

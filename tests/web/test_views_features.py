@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from apps import own_app
 from wsgi_client import Client
 
 from goworkers_py import App
@@ -18,12 +16,6 @@ from goworkers_py.web.views.all_views import TABLE
 
 OFFERED_BY_SOME = ("partitions", "reports", "configuration", "configurations")
 FEATURES = ("periodic", "batch", "batches", "chain", "chains", "group", "groups", "limit", "limits", "lock", "locks")
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
 
 
 @pytest.fixture

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import redis as redis_py
 import web_scene
-from apps import own_app
 from web_hostile import NAME, assert_shown_as_text
 from web_scene import Scene
 from wsgi_client import Client
 
 from goworkers_py import App
 from goworkers_py.web import application
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 import redis as redis_py
@@ -18,12 +17,6 @@ from goworkers_py import App, EnqueueOptions
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.web import application
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
 
 
 @pytest.fixture

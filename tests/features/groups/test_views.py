@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from html import unescape
 
 import pytest
 import redis as redis_py
 import web_scene
-from apps import own_app
 from web_hostile import NAME, assert_shown_as_text
 from web_scene import GROUP, Scene
 from wsgi_client import Client
@@ -20,12 +18,6 @@ from goworkers_py import App
 from goworkers_py.core.effect import Push
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 from goworkers_py.web import application
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
 
 
 @pytest.fixture

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import redis as redis_py
 import web_scene
-from apps import own_app
 from web_scene import Scene
 from wsgi_client import Client
 
@@ -17,12 +14,6 @@ from goworkers_py.features.limits.payload import with_slots
 from goworkers_py.features.limits.views import job_facts
 from goworkers_py.web import application
 from goworkers_py.wire.message import Message
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
 
 
 @pytest.fixture
