@@ -121,16 +121,6 @@ def app(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
         yield made
 
 
-@pytest.fixture
-def scene(app: App, redis: redis_py.Redis) -> Scene:
-    return web_scene.restored(web_scene.fill, app, redis)
-
-
-@pytest.fixture
-def client(app: App) -> Client:
-    return Client(application(app, authorize=lambda environ, action: True))
-
-
 def prepare(app: App, redis: redis_py.Redis, scene: Scene, before: str) -> None:
     inspector = app.inspector
     steps: Mapping[str, Callable[[], object]] = {

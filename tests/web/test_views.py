@@ -28,13 +28,9 @@ SECRET = "s3cr3t"
 
 
 @pytest.fixture
-def scene(app: App, redis: redis_py.Redis) -> Scene:
-    return web_scene.restored(web_scene.fill, app, redis)
-
-
-@pytest.fixture
-def client(app: App, scene: Scene) -> Client:
-    return Client(application(app, authorize=lambda environ, action: True))
+def client(client: Client, scene: Scene) -> Client:
+    """Of pages that have the scene to show."""
+    return client
 
 
 def paths(scene: Scene) -> dict[str, str]:

@@ -18,15 +18,6 @@ OFFERED_BY_SOME = ("partitions", "reports", "configuration", "configurations")
 FEATURES = ("periodic", "batch", "batches", "chain", "chains", "group", "groups", "limit", "limits", "lock", "locks")
 
 
-@pytest.fixture
-def client(app: App) -> Client:
-    return client_of(app)
-
-
-def client_of(app: App) -> Client:
-    return Client(application(app, authorize=lambda environ, action: True))
-
-
 @pytest.mark.parametrize("path", [path for path in (*TABLE.views, *TABLE.actions) if path.split("/")[1] in FEATURES])
 def test_a_name_that_is_no_text_is_refused_and_no_fault_of_the_page(client: Client, path: str) -> None:
     if (view := TABLE.views.get(path)) is not None:
@@ -47,7 +38,8 @@ def test_a_broker_without_the_feature_says_so(tmp_path: Path, path: str) -> None
     app = App()
     app.configure(broker=f"dir://{quote(str(tmp_path))}")
     needed = "&".join(f"{one.name}=x" for one in TABLE.views[path].query if one.needed)
-    answer = client_of(app).get(f"{path}?{needed}")
+    client = Client(application(app, authorize=lambda environ, action: True))
+    answer = client.get(f"{path}?{needed}")
     told = re.search(r"This broker (has|stores) no|the directory (has|stores) no", unescape(answer.text))
     assert (answer.status in ((400, 404) if needed else (200,)), told is not None) == (True, True)
     assert "state problem" not in answer.text

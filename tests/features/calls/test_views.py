@@ -6,7 +6,6 @@ import json
 import time
 from urllib.parse import urlencode
 
-import pytest
 import redis as redis_py
 from apps import own_app, started
 from waiting import eventually
@@ -17,11 +16,6 @@ from goworkers_py import App
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.web import application
 from goworkers_py.web.site.hiding import MASK
-
-
-@pytest.fixture
-def client(app: App) -> Client:
-    return Client(application(app, authorize=lambda environ, action: True))
 
 
 def test_reports_are_listed_newest_first_without_secrets_and_can_be_followed(app: App, client: Client) -> None:

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from wsgi_client import Client
 
 from goworkers_py import App
 from goworkers_py.features.configuration.views import masked
-from goworkers_py.web import application
 from goworkers_py.web.site.hiding import MASK, Hiding
-
-
-@pytest.fixture
-def client(app: App) -> Client:
-    return Client(application(app, authorize=lambda environ, action: True))
-
 
 TEXT = """[queue:billing]
 concurrency = 5
