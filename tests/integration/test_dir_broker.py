@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import dir_crash_points
 import pytest
+from crash_points import lives
 from daemon import Daemon, pyworkers
 from dir_broker import DirBroker, sortable
 from waiting import eventually
@@ -121,11 +120,7 @@ def test_a_job_that_was_running_when_three_processes_died_is_buried(site: Site) 
 def test_a_process_that_is_killed_at_any_line_has_done_each_step_whole_or_not_at_all(
     tmp_path: Path, stride: int
 ) -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, dir_crash_points.__file__, str(tmp_path), str(stride)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    steps = [int(line.split()[0]) for line in done.stdout.splitlines()]
+    steps = [step for step, _ in lives(dir_crash_points, tmp_path, stride)]
     for step in steps:
         with closing(dir_crash_points.broker_of(tmp_path, step)) as broker:
             [job] = broker.transport.consume("b:2:bb", [("q", 9)], 9, 0)
