@@ -42,10 +42,12 @@ from servers import RedisServer, do_without, flush
 from stalls import Stalls
 from stepped_server import SteppedServer
 
+from goworkers_py import testing
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.api.app import App
 from goworkers_py.brokers.redis.server.embedded_server import find_server
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.testing import Sandbox
 
 ADDRESS_VARIABLE = "PYWORKERS_TEST_REDIS"
 # No test asserts a time: an example may take long on a busy machine.
@@ -187,6 +189,13 @@ def app(redis_url: str) -> Iterator[App]:
 @pytest.fixture
 def inspector(app: App) -> Inspector:
     return app.inspector
+
+
+@pytest.fixture
+def sandbox(app: App) -> Iterator[Sandbox]:
+    """The test mode `fake` of `app`, which should be one `without_server`."""
+    with testing.fake(app) as sandbox:
+        yield sandbox
 
 
 @pytest.fixture

@@ -51,6 +51,8 @@ from goworkers_py.runtime.running.run_ends import RunEnds
 from goworkers_py.runtime.shared import Shared
 from goworkers_py.wire.message import Message
 
+NOWHERE = "redis://localhost:1"
+
 
 @contextmanager
 def own_app(redis_url: str, *queues: QueueConfig, timing: Timing = TIMING, **options: Any) -> Iterator[App]:
@@ -65,6 +67,13 @@ def own_app(redis_url: str, *queues: QueueConfig, timing: Timing = TIMING, **opt
     finally:
         app.quit()
         app.use(app.config)  # closes its connections
+
+
+def without_server() -> App:
+    """An App for the test modes: no server listens at its address."""
+    app = App()
+    app.configure(broker=NOWHERE)
+    return app
 
 
 @contextmanager
