@@ -31,9 +31,10 @@ import redis as redis_py
 import servers
 from apps import own_app
 from both_brokers import broker_address, broker_kind  # noqa: F401  # fixtures
-from calls import call, called_app, here  # noqa: F401  # fixtures
+from calls import call, called_app, here, on_this_server  # noqa: F401  # fixtures
 from cluster import RUNS_ON, Cluster
 from coverage_locks import use_locks_without_python
+from daemon import slow_daemon  # noqa: F401  # a fixture
 from disque_server import DisqueServer, find_disque
 from hypothesis import given, settings
 from hypothesis.strategies import none, text

@@ -18,12 +18,9 @@ from daemon import command, environment
 from goworkers_py.cli.tables import cut, duration, when
 from goworkers_py.wire import enclosure
 
+pytestmark = pytest.mark.usefixtures("on_this_server")
+
 UNSHOWN = "\\x1b"
-
-
-@pytest.fixture(autouse=True)
-def on_this_server(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYWORKERS_REDIS", redis_url)
 
 
 @pytest.fixture
