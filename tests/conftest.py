@@ -36,6 +36,7 @@ from cluster import RUNS_ON, Cluster
 from coverage_locks import use_locks_without_python
 from daemon import slow_daemon  # noqa: F401  # a fixture
 from disque_server import DisqueServer, find_disque
+from fleet import fleet  # noqa: F401  # a fixture
 from hypothesis import given, settings
 from hypothesis.strategies import none, text
 from rabbit import RabbitNode, shared_node
