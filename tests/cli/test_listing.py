@@ -380,12 +380,6 @@ def test_the_other_queues_are_listed_when_one_key_is_of_another_type(filled: red
     assert "odd name:*" in done.stdout
 
 
-def test_without_a_server_the_exit_code_is_75(call: Call) -> None:
-    done = call("queues", "--redis", "redis://127.0.0.1:1/0")
-    assert (done.returncode, done.stdout) == (75, "")
-    assert one_line(done.stderr).startswith("no server: ")
-
-
 # --- for people
 
 
