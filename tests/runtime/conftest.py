@@ -1,4 +1,4 @@
-"""The broker of threads on the server that tests share."""
+"""The broker of threads, on the server that tests share, and a handler that waits."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from apps import own_broker
+from gates import gate  # noqa: F401
 
 from goworkers_py.brokers.redis.broker import RedisBroker
 
