@@ -29,11 +29,14 @@ import forked_starts
 import pytest
 import redis as redis_py
 import servers
+from apps import own_app
 from both_brokers import broker_address, broker_kind  # noqa: F401  # fixtures
-from calls import call, called_app, here  # noqa: F401  # fixtures
+from calls import call, called_app, here, on_this_server  # noqa: F401  # fixtures
 from cluster import RUNS_ON, Cluster
 from coverage_locks import use_locks_without_python
+from daemon import slow_daemon  # noqa: F401  # a fixture
 from disque_server import DisqueServer, find_disque
+from fleet import fleet  # noqa: F401  # a fixture
 from hypothesis import given, settings
 from hypothesis.strategies import none, text
 from rabbit import RabbitNode, shared_node
@@ -41,8 +44,12 @@ from servers import RedisServer, do_without, flush
 from stalls import Stalls
 from stepped_server import SteppedServer
 
+from goworkers_py import testing
+from goworkers_py.admin.inspector import Inspector
+from goworkers_py.api.app import App
 from goworkers_py.brokers.redis.server.embedded_server import find_server
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.testing import Sandbox
 
 ADDRESS_VARIABLE = "PYWORKERS_TEST_REDIS"
 # No test asserts a time: an example may take long on a busy machine.
@@ -172,6 +179,25 @@ def redis(redis_url: str) -> Iterator[redis_py.Redis]:
     """A client of the empty database at `redis_url`."""
     with redis_py.Redis.from_url(redis_url) as client:
         yield client
+
+
+@pytest.fixture
+def app(redis_url: str) -> Iterator[App]:
+    """An App with the empty database at `redis_url`. A file whose App has queues, or another broker, makes its own."""
+    with own_app(redis_url) as app:
+        yield app
+
+
+@pytest.fixture
+def inspector(app: App) -> Inspector:
+    return app.inspector
+
+
+@pytest.fixture
+def sandbox(app: App) -> Iterator[Sandbox]:
+    """The test mode `fake` of `app`, which should be one `without_server`."""
+    with testing.fake(app) as sandbox:
+        yield sandbox
 
 
 @pytest.fixture

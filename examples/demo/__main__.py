@@ -37,7 +37,7 @@ OPENED = """
   Ctrl-C ends the demo. The data stays, and the next start goes on with it. `make clean` deletes it.
 """
 STOPPING = """
-  Stopping: running jobs get {timeout:g} seconds. What is left runs at the next start. Ctrl-C again does not wait."""
+  Stopping: running jobs get {timeout:g} seconds. Unfinished jobs run at the next start. Ctrl-C again does not wait."""
 STOPPED = """  Stopped. The data is in {data}: `make run` goes on with it, `make clean` deletes it.
 """
 

@@ -232,8 +232,8 @@ class DirTransport(Transport):
         return results
 
     def _left_by(self, delivery: Delivery, outcome: Outcome) -> dict[str, bytes]:
-        """The files that a job leaves behind: itself in its new place, and the jobs that it pushes. What cannot be
-        written raises here: a journal has to be done as a whole."""
+        """The files that a job leaves behind: itself in its new place, and the jobs that it pushes. This
+        raises if one of them cannot be written: a journal has to be done as a whole."""
         if unknown := [one.kind for one in outcome.effects if not (one.repeatable or isinstance(one, PushJobs))]:
             raise BrokerRefused(f"{', '.join(unknown)}: not in a directory")
         pushes = [push for effect in outcome.effects if isinstance(effect, PushJobs) for push in effect.pushes]

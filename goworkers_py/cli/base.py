@@ -144,8 +144,8 @@ def fail(message: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-# For a command that runs jobs, or checks which ones would run. `configured` reads it.
-queue_flags = click.option(
+# `configured` reads it.
+_queue_flags = click.option(
     "-q",
     "--queue",
     "queues",
@@ -155,8 +155,7 @@ queue_flags = click.option(
 )
 
 
-# For a command that runs the jobs of partitions, or checks them.
-worked_flags = click.option(
+_worked_flags = click.option(
     "--partition",
     "worked",
     multiple=True,
@@ -232,6 +231,11 @@ def configured(command: Function, in_help: Container[str] = options_of(Config)) 
             flags, hidden = [flag(name), *([short] if short and name == row.name else [])], name not in in_help
             run = click.option(*flags, name, metavar="VALUE", help=about, hidden=hidden, multiple=several)(run)
     return click.option("-c", "--config", "config_file", envvar="PYWORKERS_CONFIG", help="configuration file")(run)
+
+
+def configured_daemon(command: Function) -> Function:
+    """`configured`, for a command that runs jobs, or checks which ones would run."""
+    return _queue_flags(_worked_flags(source_flags(no_jobs_flag(configured(command)))))
 
 
 def _app() -> App:

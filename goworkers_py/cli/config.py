@@ -8,12 +8,8 @@ from goworkers_py.api.app import App
 from goworkers_py.cli.base import (
     FAILED,
     CommandGroup,
-    configured,
+    configured_daemon,
     fail,
-    no_jobs_flag,
-    queue_flags,
-    source_flags,
-    worked_flags,
 )
 from goworkers_py.features import BY_NAME
 from goworkers_py.runtime.plan import Plan
@@ -25,11 +21,7 @@ def config() -> None:
 
 
 @config.command()
-@queue_flags
-@worked_flags
-@source_flags
-@no_jobs_flag
-@configured
+@configured_daemon
 def check(app: App) -> None:
     """Checks the configuration and the modules that it names. Does not connect. Exit code 1 when registered jobs name a
     queue that no process with this configuration fetches from."""

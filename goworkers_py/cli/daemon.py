@@ -15,11 +15,10 @@ from goworkers_py.cli.base import (
     USAGE,
     Function,
     configured,
+    configured_daemon,
     fail,
     no_jobs_flag,
-    queue_flags,
     source_flags,
-    worked_flags,
 )
 from goworkers_py.config.options import Config
 from goworkers_py.config.partitions import MAIN
@@ -31,11 +30,7 @@ from goworkers_py.system import daemon
 
 
 @click.command()
-@queue_flags
-@worked_flags
-@source_flags
-@no_jobs_flag
-@configured
+@configured_daemon
 def start(app: App) -> None:
     """Starts in the background, and returns when it is ready. Needs `pidfile` and `logfile`."""
     _start(app)
@@ -56,11 +51,7 @@ def stop(app: App) -> None:
 
 
 @click.command()
-@queue_flags
-@worked_flags
-@source_flags
-@no_jobs_flag
-@configured
+@configured_daemon
 def restart(app: App) -> None:
     """Stops, and starts again with new code. It goes on as it is if the new code cannot be imported."""
     if not daemon.is_child():

@@ -7,16 +7,12 @@ import sys
 import click
 
 from goworkers_py.api.app import App
-from goworkers_py.cli.base import configured, no_jobs_flag, queue_flags, source_flags, worked_flags
+from goworkers_py.cli.base import configured_daemon
 from goworkers_py.core.version import __version__
 
 
 @click.command()
-@queue_flags
-@worked_flags
-@source_flags
-@no_jobs_flag
-@configured
+@configured_daemon
 def run(app: App) -> None:
     """Runs jobs until TERM or Ctrl-C. TSTP quiets, TTIN logs every thread's stack, USR2 replaces all of `processes`."""
     sys.exit(app.run())

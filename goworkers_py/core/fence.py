@@ -1,6 +1,6 @@
 """A fence: of the processes that may work behind it, one writes at a time, and the broker refuses the writes of others.
 
-The lease of a fence is a record in the broker. Who holds it has a term, which has an epoch (a number that only grows)
+The lease of a fence is a record in the broker. Its holder has a term, which has an epoch (a number that only grows)
 and a token (a random word that no other term has). A broker that was opened with the fence of a term, see
 `Broker.open_fenced`, writes only while the term lasts.
 """

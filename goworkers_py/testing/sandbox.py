@@ -228,8 +228,8 @@ def _leave() -> None:
 
 
 def must_raise(error: BaseException, raise_errors: bool) -> bool:
-    """A JobControl is no error: the job has said how its run ends. What is no failure of a job in a test (Ctrl-C, or
-    what test tools throw) is always raised."""
+    """A JobControl is no error: the job has said how its run ends. An exception that is no failure of a job in a test
+    (Ctrl-C, or one that test tools throw) is always raised."""
     of_job = isinstance(error, Exception | SystemExit | asyncio.CancelledError)
     return not isinstance(error, JobControl) and (raise_errors or not of_job)
 

@@ -27,6 +27,22 @@ def application(
     push jobs. `environ["REMOTE_USER"]` is who, for the audit. `title` and `read_only` stand in
     the section [web] otherwise. docs/web.md mounts it in Django, Flask and FastAPI.
     """
-    from goworkers_py.web.site.assembly import assemble  # imports jinja2
+    from goworkers_py.core.default_app import default_app
+    from goworkers_py.web.site.access import ByFunction, Closed
+    from goworkers_py.web.site.application import Application  # imports jinja2
+    from goworkers_py.web.site.settings import PageSettings
+    from goworkers_py.web.views.all_views import TABLE
 
-    return assemble(app, authorize, title, read_only, access, asks_push)
+    host: Host = default_app() if app is None else app
+    decides = access or (ByFunction(authorize, asks_push) if authorize is not None else Closed())
+
+    def settings() -> PageSettings:
+        """The configuration may change after the application was made, by `configure`."""
+        of_config = host.config.web
+        return PageSettings(
+            title or of_config.title or "pyworkers",
+            of_config.read_only if read_only is None else read_only,
+            of_config.hide,
+        )
+
+    return Application(host, TABLE, lambda: decides, settings)

@@ -34,12 +34,6 @@ from goworkers_py.observe.health_report import OF_SUSPECT
 DEAD = json.dumps({"queues": {"q": 1}, "trial": "", "origin": {"machine": "elsewhere"}})
 
 
-@pytest.fixture
-def inspector(redis_url: str) -> Iterator[Inspector]:
-    with own_app(redis_url) as app:
-        yield app.inspector
-
-
 def findings(inspector: Inspector, check: str) -> list[Finding]:
     return [one for one in Doctor(inspector, None).findings() if one.check == check]
 

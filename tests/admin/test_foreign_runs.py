@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 import redis as redis_py
-from apps import own_app
 from web_processes import KEYS, ProcessScene, go_process, ruby_process
 
 from goworkers_py.admin.filter import Filter
@@ -21,12 +20,6 @@ from goworkers_py.features.cancelling.contract import Cancels
 from goworkers_py.features.iteration.redis_part import iteration_key
 
 RUBY, GO = "web-1:42:ab12ab12ab12", "go-1:77:dcd959843c076876427ce5c6"
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as app:
-        yield app
 
 
 def payload(jid: str, job_class: str = "J") -> bytes:

@@ -23,12 +23,6 @@ from goworkers_py.wire import enclosure
 from goworkers_py.wire.stored_job import StoredJob
 
 
-@pytest.fixture
-def inspector(redis_url: str) -> Iterator[Inspector]:
-    with own_app(redis_url) as app:
-        yield app.inspector
-
-
 def numbered(count: int, score: float | None = None) -> dict[str | bytes, float]:
     return {job("J", n, jid=f"jid-{n:06}"): n if score is None else score for n in range(count)}
 

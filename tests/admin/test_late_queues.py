@@ -5,23 +5,17 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 import redis as redis_py
-from apps import job, own_app
+from apps import job
 
 from goworkers_py.admin import late_queues
 from goworkers_py.admin.doctor import Doctor
 from goworkers_py.admin.inspector import Inspector
 
 PROCESS = "host:1:x"
-
-
-@pytest.fixture
-def inspector(redis_url: str) -> Iterator[Inspector]:
-    with own_app(redis_url) as app:
-        yield app.inspector
 
 
 def found(inspector: Inspector) -> list[tuple[bool, str, str]]:

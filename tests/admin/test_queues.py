@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import islice
 
 import pytest
 import redis as redis_py
-from apps import fields, job, own_app, queue
+from apps import fields, job, queue
 
 from goworkers_py.admin.filter import Filter, Refined, Wanted
 from goworkers_py.admin.inspector import Inspector
@@ -23,12 +22,6 @@ ODD = "odd: name/of*a?queue [é]"
 
 
 Q = waiting_in("q")
-
-
-@pytest.fixture
-def inspector(redis_url: str) -> Iterator[Inspector]:
-    with own_app(redis_url) as app:
-        yield app.inspector
 
 
 def push(redis: redis_py.Redis, count: int, name: str = "q") -> None:

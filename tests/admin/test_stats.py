@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 
 import pytest
 import redis as redis_py
@@ -20,12 +19,6 @@ from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.wire import payload
 
 FAR = 4_000_000_000.0
-
-
-@pytest.fixture
-def inspector(redis_url: str) -> Iterator[Inspector]:
-    with own_app(redis_url) as app:
-        yield app.inspector
 
 
 def job(**fields: object) -> bytes:

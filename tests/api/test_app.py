@@ -28,12 +28,6 @@ from goworkers_py.config.options import QueueConfig
 UNWORKED = "jobs are registered for queue forgotten, but this process fetches from others: add -q"
 
 
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as app:
-        yield app
-
-
 def only(raws: list[bytes]) -> dict[str, Any]:
     (raw,) = raws
     fields: dict[str, Any] = json.loads(raw)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import logging
-import os
 import subprocess
 import sys
 import textwrap
@@ -13,7 +12,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +27,6 @@ from goworkers_py import ConfigError, EnqueueOptions, Message
 from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import Config
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as app:
-        yield app
-
-
-def only(raws: list[bytes]) -> dict[str, Any]:
-    (raw,) = raws
-    fields: dict[str, Any] = json.loads(raw)
-    return fields
-
 
 # --- go-workers' shape
 
@@ -294,7 +280,7 @@ def test_client_links_may_change_or_stop_a_push(app: App, redis: redis_py.Redis)
 
     assert app.enqueue("q", "J", ["stop"]) is None
     assert app.enqueue("q", "J", [1])
-    assert only(queue(redis))["trace"] == "abc"
+    assert fields(queue(redis), "trace") == ["abc"]
 
 
 def test_client_links_of_a_file_apply_in_a_program_that_only_pushes(
@@ -490,23 +476,3 @@ def test_the_stats_server_has_the_figures_of_go_workers(own_redis: RedisServer) 
             assert (status, list(body)) == (503, ["error"])
         finally:
             server.stop()
-
-
-# --- what the configuration names
-
-
-@pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], str]]:
-    """Writes a module into the working directory and returns its name."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
-    names: list[str] = []
-
-    def write(text: str) -> str:
-        names.append(f"written_{os.getpid()}_{len(names)}_{tmp_path.name}")
-        (tmp_path / f"{names[-1]}.py").write_text(textwrap.dedent(text))
-        return names[-1]
-
-    yield write
-    for name in names:
-        sys.modules.pop(name, None)

@@ -13,10 +13,11 @@ from waiting import eventually
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 
+pytestmark = pytest.mark.usefixtures("on_this_server")
+
 
 @pytest.fixture
-def app(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
-    monkeypatch.setenv("PYWORKERS_REDIS", redis_url)
+def app(redis_url: str) -> Iterator[App]:
     with own_app(redis_url, QueueConfig("q", 1)) as app:
         yield app
 

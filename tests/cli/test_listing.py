@@ -18,12 +18,9 @@ from daemon import command, environment
 from goworkers_py.cli.tables import cut, duration, when
 from goworkers_py.wire import enclosure
 
+pytestmark = pytest.mark.usefixtures("on_this_server")
+
 UNSHOWN = "\\x1b"
-
-
-@pytest.fixture(autouse=True)
-def on_this_server(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYWORKERS_REDIS", redis_url)
 
 
 @pytest.fixture
@@ -381,12 +378,6 @@ def test_the_other_queues_are_listed_when_one_key_is_of_another_type(filled: red
     done = call("queues")
     assert (done.returncode, one_line(done.stderr)) == (1, "key queue:broken is a string, and must be a list")
     assert "odd name:*" in done.stdout
-
-
-def test_without_a_server_the_exit_code_is_75(call: Call) -> None:
-    done = call("queues", "--redis", "redis://127.0.0.1:1/0")
-    assert (done.returncode, done.stdout) == (75, "")
-    assert one_line(done.stderr).startswith("no server: ")
 
 
 # --- for people

@@ -12,7 +12,6 @@ import click
 import pytest
 import redis as redis_py
 import web_scene
-from apps import own_app
 from calls import Call, one_line
 from web_scene import Scene
 
@@ -124,14 +123,7 @@ def test_every_command_is_known_as_one_that_changes_or_one_that_does_not() -> No
 
 
 @pytest.fixture
-def app(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
-    monkeypatch.setenv("PYWORKERS_REDIS", redis_url)
-    with own_app(redis_url) as made:
-        yield made
-
-
-@pytest.fixture
-def scene(app: App, redis: redis_py.Redis) -> Scene:
+def scene(app: App, redis: redis_py.Redis, on_this_server: None) -> Scene:
     return web_scene.restored(web_scene.fill_for_changes, app, redis)
 
 

@@ -36,27 +36,7 @@ from goworkers_py.cli.top import _share
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.timing import TIMING, Timing
 
-JOBS = """
-    import time
-    import goworkers_py as workers
-
-    @workers.job("Slow", queue="q")
-    def slow(seconds):
-        time.sleep(seconds)
-"""
-
-
-@pytest.fixture(autouse=True)
-def on_this_server(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYWORKERS_REDIS", redis_url)
-
-
-@pytest.fixture
-def daemon(tmp_path: Path, redis_url: str) -> Iterator[Daemon]:
-    folder = tmp_path / "daemon"
-    folder.mkdir()
-    with Daemon(folder, redis_url, JOBS, "-q", "q=2") as daemon:
-        yield daemon.ready()
+pytestmark = pytest.mark.usefixtures("on_this_server")
 
 
 def begun(redis: redis_py.Redis, *jids: str) -> None:
@@ -95,9 +75,9 @@ def test_the_cpu_that_a_process_uses_is_told(redis: redis_py.Redis, redis_url: s
         assert daemon.stop() == 0
 
 
-def test_a_killed_process_is_not_listed(daemon: Daemon, redis: redis_py.Redis, call: Call) -> None:
+def test_a_killed_process_is_not_listed(slow_daemon: Daemon, redis: redis_py.Redis, call: Call) -> None:
     [identity] = (json.loads(line)["identity"] for line in call("processes", "--json").stdout.splitlines())
-    daemon.kill()
+    slow_daemon.kill()
     redis.delete(f"pyworkers:lease:{identity}")  # as the process does that finds it dead
     assert redis.exists(identity)
     assert call("processes").stdout == ""
@@ -134,7 +114,7 @@ def test_the_help_of_recover_says_that_it_calls_no_on_death_handlers(call: Call)
 
 
 def test_jobs_in_progress_are_shown_with_their_owner_and_recovered_when_it_is_dead(
-    daemon: Daemon, redis: redis_py.Redis, call: Call
+    slow_daemon: Daemon, redis: redis_py.Redis, call: Call
 ) -> None:
     begun(redis, "a", "b")
     [identity] = [one.decode() for one in redis.hkeys("pyworkers:owners")]
@@ -144,7 +124,7 @@ def test_jobs_in_progress_are_shown_with_their_owner_and_recovered_when_it_is_de
     assert [(one["alive"], one.get("job", {}).get("jid")) for one in told] == [(True, "a"), (True, "b"), (True, None)]
     assert all(time.time() - one["running_since"] < 60 for one in told[:2])
     assert call("recover").stdout == "0 jobs recovered\n"
-    daemon.kill()
+    slow_daemon.kill()
     assert call("inprogress").stdout.splitlines()[1].split()[:2] == [identity, "no"]
     done = call("recover")
     assert done.stdout.splitlines()[0] == f"class=Slow jid=a queue=q of {identity}: back to its queue"
@@ -271,7 +251,7 @@ def test_queue_and_process_are_read_from_the_key_of_a_list_under_any_namespace(
 # --- top
 
 
-def test_top_once_shows_everything(daemon: Daemon, redis: redis_py.Redis, call: Call) -> None:
+def test_top_once_shows_everything(slow_daemon: Daemon, redis: redis_py.Redis, call: Call) -> None:
     redis.sadd("queues", "q")
     redis.sadd("paused", "other")
     begun(redis, "a")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import redis as redis_py
-from apps import own_app, queue
+from apps import queue
 
 from goworkers_py import App, ArgumentError, ConfigError, EnqueueOptions, Job
 from goworkers_py.config.job_options import CodeOptions, PushOptions, SetOptions, WireOptions, options_of
@@ -40,12 +40,6 @@ VALUES: dict[str, tuple[Any, Any]] = {
 }
 SAID = {name: said for name, (said, _) in VALUES.items()}
 WRITTEN = {name: written for name, (_, written) in VALUES.items()}
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as app:
-        yield app
 
 
 Declare = Callable[..., Any]

@@ -3,62 +3,26 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import dir_crash_points
 import pytest
-from daemon import Daemon, pyworkers
+from broker_site import BrokerSite
+from crash_points import lives
+from daemon import pyworkers
 from dir_broker import DirBroker, sortable
 from waiting import eventually
 
-import goworkers_py as workers
 from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, ConfigError
 
-JOBS = """
-import time
-from pathlib import Path
-import goworkers_py as workers
 
-@workers.job(queue="q", retry_in=lambda count, error: 0.1)
-def note(text, fails=0):
-    with Path("ran").open("a") as file:
-        file.write(text + " ")
-    if text == "dead":
-        raise workers.KillJob(text)
-    if workers.current_message().get("retry_count", -1) + 1 < fails:
-        raise ValueError(text)
-
-@workers.job(queue="q")
-def wait(name):
-    with Path("ran").open("a") as file:
-        file.write(name + " ")
-    while not Path(name).exists():
-        time.sleep(0.01)
-"""
-
-
-class Site:
+class Site(BrokerSite):
     def __init__(self, folder: Path) -> None:
-        self.folder, self.address = folder, f"dir://{folder / 'jobs'}"
-        self._app = workers.App()
-        self._app.configure(broker=self.address)
-
-    def push(self, job: str, *arguments: object) -> None:
-        self._app.enqueue("q", job, list(arguments))
-
-    def daemon(self, *flags: str) -> Daemon:
-        return Daemon(self.folder, self.address, JOBS, "--queue", "q=2", *flags).ready()
-
-    @property
-    def ran(self) -> list[str]:
-        file = self.folder / "ran"
-        return file.read_text().split() if file.exists() else []
+        super().__init__(folder, f"dir://{folder / 'jobs'}")
 
     def files(self, place: str) -> list[str]:
         return [path.name for path in (self.folder / "jobs").glob(f"{place}/**/*") if path.is_file()]
@@ -121,11 +85,7 @@ def test_a_job_that_was_running_when_three_processes_died_is_buried(site: Site) 
 def test_a_process_that_is_killed_at_any_line_has_done_each_step_whole_or_not_at_all(
     tmp_path: Path, stride: int
 ) -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, dir_crash_points.__file__, str(tmp_path), str(stride)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    steps = [int(line.split()[0]) for line in done.stdout.splitlines()]
+    steps = [step for step, _ in lives(dir_crash_points, tmp_path, stride)]
     for step in steps:
         with closing(dir_crash_points.broker_of(tmp_path, step)) as broker:
             [job] = broker.transport.consume("b:2:bb", [("q", 9)], 9, 0)

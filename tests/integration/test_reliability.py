@@ -59,12 +59,6 @@ def lines_with(output: str, text: str) -> list[str]:
 
 
 @pytest.fixture
-def fleet(tmp_path: Path, redis_url: str, redis: redis_py.Redis) -> Iterator[Fleet]:
-    with Fleet(tmp_path, redis_url, redis) as fleet:
-        yield fleet
-
-
-@pytest.fixture
 def proxy(redis_url: str) -> Iterator[Proxy]:
     with Proxy(int(redis_url.rpartition(":")[2].partition("/")[0])) as proxy:
         yield proxy

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import redis as redis_py
-from apps import fields, in_progress, own_app, queue, working
+from apps import fields, in_progress, queue, working
 from link_calls import fails_with, message
 from waiting import eventually
 
@@ -150,12 +150,6 @@ def seen() -> list[Any]:
 
 
 # --- on a server: what the links leave there
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as app:
-        yield app
 
 
 def test_links_stand_in_the_order_prepended_ours_appended_the_queues_own(app: App, seen: list[Any]) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -190,12 +188,6 @@ def test_no_field_makes_judge_raise(told: dict[str, Any], alone: bool) -> None:
 
 
 # --- with real processes
-
-
-@pytest.fixture
-def fleet(tmp_path: Path, redis_url: str, redis: redis_py.Redis) -> Iterator[Fleet]:
-    with Fleet(tmp_path, redis_url, redis) as fleet:
-        yield fleet
 
 
 @pytest.mark.slow

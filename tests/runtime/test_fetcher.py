@@ -3,7 +3,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -54,12 +53,6 @@ class Fetching:
 
     def buffered(self) -> list[bytes]:
         return [delivery.payload for delivery in self.buffer.take_back()]
-
-
-@pytest.fixture
-def broker(redis_url: str) -> Iterator[RedisBroker]:
-    with own_broker(redis_url) as broker:
-        yield broker
 
 
 def push(redis: redis_py.Redis, *numbers: int) -> list[bytes]:

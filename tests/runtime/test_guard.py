@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from apps import guard_around, job, net
+from apps import Suspicious, guard_around, job, net, never
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import DiscardJob
@@ -26,21 +26,6 @@ from goworkers_py.runtime.running.quarantine import Quarantine
 from goworkers_py.runtime.running.rungs import Rung
 from goworkers_py.wire import needs
 from goworkers_py.wire.message import Message, current_message
-
-
-class Suspicious(Quarantine):
-    """Notes what it is given to run."""
-
-    def __init__(self) -> None:
-        self.ran: list[str] = []
-
-    def run(self, message: Message, delivery: Delivery, chain: Run) -> Outcome:
-        self.ran.append(message.jid)
-        return chain(message)
-
-
-def never(message: Message) -> Outcome:
-    pytest.fail(f"{message} was run")
 
 
 def run(payload: bytes, chain: Run = lambda message: DONE, quarantine: Quarantine | None = None) -> Outcome:

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import redis as redis_py
@@ -33,12 +33,6 @@ from goworkers_py.runtime.running.quarantine import Quarantine
 from goworkers_py.wire.message import Message
 
 KEYS = Keys()
-
-
-@pytest.fixture
-def broker(redis_url: str) -> Iterator[RedisBroker]:
-    with own_broker(redis_url) as broker:
-        yield broker
 
 
 @pytest.fixture

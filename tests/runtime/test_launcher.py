@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import redis as redis_py
 from apps import fields, in_progress, job, own_app, own_broker, queue, started
+from gates import Gate
 from servers import RedisServer
 from waiting import eventually
 
@@ -44,23 +45,6 @@ def never() -> threading.Event:
 def app(redis_url: str) -> Iterator[App]:
     with own_app(redis_url, timeout=20) as app:
         yield app
-
-
-class Gate:
-    def __init__(self) -> None:
-        self.running: list[str] = []
-        self.open = threading.Event()
-
-    def __call__(self, message: Message) -> None:
-        self.running.append(message.jid)
-        self.open.wait(30)
-
-
-@pytest.fixture
-def gate() -> Iterator[Gate]:
-    gate = Gate()
-    yield gate
-    gate.open.set()
 
 
 def stopping(launcher: Launcher) -> threading.Thread:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import redis as redis_py
 from apps import fields, fresh_lease, guard_around, in_progress, job, own_broker, queue, shared
+from gates import Gate
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Settled, SettlementBatch
@@ -67,27 +68,6 @@ def managing(redis_url: str) -> Iterator[Callable[[Callable[[Message], object]],
         yield make
         for manager in (manager for managing in made for manager in managing.made):
             stop(manager, 1)
-
-
-class Gate:
-    """A handler whose jobs wait until they are let through."""
-
-    def __init__(self) -> None:
-        self.running: list[str] = []
-        self.ended: list[str] = []
-        self.open = threading.Event()
-
-    def __call__(self, message: Message) -> None:
-        self.running.append(message.jid)
-        assert self.open.wait(30)
-        self.ended.append(message.jid)
-
-
-@pytest.fixture
-def gate() -> Iterator[Gate]:
-    gate = Gate()
-    yield gate
-    gate.open.set()
 
 
 def stop(manager: Manager, seconds: float = 20) -> int:

@@ -93,12 +93,6 @@ def numbered(prefix: str, count: int) -> list[str]:
 
 
 @pytest.fixture
-def broker(redis_url: str) -> Iterator[RedisBroker]:
-    with own_broker(redis_url) as broker:
-        yield broker
-
-
-@pytest.fixture
 def patient_broker(redis_url: str) -> Iterator[RedisBroker]:
     """Its waits do not end by themselves while a test that has begun one stands still."""
     with own_broker(redis_url, block_s=60) as broker:

@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -343,12 +343,6 @@ def test_other_jobs_wait_elsewhere_while_a_suspect_runs(
 
 
 # --- for real
-
-
-@pytest.fixture
-def fleet(tmp_path: Path, redis_url: str, redis: redis_py.Redis) -> Iterator[Fleet]:
-    with Fleet(tmp_path, redis_url, redis) as fleet:
-        yield fleet
 
 
 def _work_until(fleet: Fleet, done: Callable[[], bool], *flags: str, constants: dict[str, float]) -> int:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 import redis as redis_py
@@ -25,12 +24,6 @@ from goworkers_py.runtime.recovering.recoverer import Recoverer, judge_by, recov
 from goworkers_py.wire.message import Message
 
 GONE = "host:1:abcdef"
-
-
-@pytest.fixture
-def broker(redis_url: str) -> Iterator[RedisBroker]:
-    with own_broker(redis_url) as broker:
-        yield broker
 
 
 @pytest.fixture

@@ -31,12 +31,6 @@ FAR = "far"
 
 
 @pytest.fixture
-def broker(redis_url: str) -> Iterator[RedisBroker]:
-    with own_broker(redis_url) as broker:
-        yield broker
-
-
-@pytest.fixture
 def far(own_redis: RedisServer) -> Iterator[App]:
     with own_app(own_redis.url) as app:
         yield app

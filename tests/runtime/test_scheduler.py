@@ -29,12 +29,6 @@ ON_TIME_S = 0.25  # for the most punctual of several: a machine that is busy wit
 ROUNDS = 5  # of which one must be on time: the machine may hold up all of a round
 
 
-@pytest.fixture
-def broker(redis_url: str) -> Iterator[RedisBroker]:
-    with own_broker(redis_url) as broker:
-        yield broker
-
-
 def scheduler(
     broker: RedisBroker,
     poll_interval: float = 60,

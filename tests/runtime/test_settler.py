@@ -215,17 +215,21 @@ def test_many_that_finish_together_are_settled_in_few_steps(redis_url: str, redi
     assert redis.get("stat:processed") == str(2 * module.LARGEST_BATCH + 50).encode()
 
 
-def test_large_payloads_are_settled_in_several_steps(
-    redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The server does nothing else while it reads one."""
-    settle, steps = RedisTransport.settle, []
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many jobs each step of the server settles."""
+    settle, sizes = RedisTransport.settle, list[int]()
 
     def noted(self: RedisTransport, batch: SettlementBatch) -> list[Settled]:
-        steps.append(len(batch.finished))
+        sizes.append(len(batch.finished))
         return settle(self, batch)
 
     monkeypatch.setattr(RedisTransport, "settle", noted)
+    return sizes
+
+
+def test_large_payloads_are_settled_in_several_steps(redis_url: str, redis: redis_py.Redis, steps: list[int]) -> None:
+    """The server does nothing else while it reads one."""
     large = "x" * (module.LARGEST_BATCH_BYTES * 2 // 5)
     with own_broker(redis_url) as broker:
         settling = Settling(broker, redis)
@@ -237,17 +241,8 @@ def test_large_payloads_are_settled_in_several_steps(
     assert redis.llen(LIST) == 0
 
 
-def test_pushes_with_ties_are_settled_in_several_steps(
-    redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pushes_with_ties_are_settled_in_several_steps(redis_url: str, redis: redis_py.Redis, steps: list[int]) -> None:
     """They are short, and many words. A command of more than 1,048,576 words closes the connection."""
-    settle, steps = RedisTransport.settle, []
-
-    def noted(self: RedisTransport, batch: SettlementBatch) -> list[Settled]:
-        steps.append(len(batch.finished))
-        return settle(self, batch)
-
-    monkeypatch.setattr(RedisTransport, "settle", noted)
     count = module.LARGEST_BATCH_BYTES * 2 // 5 // WEIGHT
     with own_broker(redis_url) as broker:
         settling = Settling(broker, redis)

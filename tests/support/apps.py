@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import pytest
 import redis as redis_py
 
 from goworkers_py.api.app import App
@@ -28,6 +29,7 @@ from goworkers_py.core.command import Obey
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.machine import awake_and_asleep
+from goworkers_py.core.outcome import Outcome
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.features.in_process import InProcess
 from goworkers_py.links.chain import Run
@@ -51,6 +53,8 @@ from goworkers_py.runtime.running.run_ends import RunEnds
 from goworkers_py.runtime.shared import Shared
 from goworkers_py.wire.message import Message
 
+NOWHERE = "redis://localhost:1"
+
 
 @contextmanager
 def own_app(redis_url: str, *queues: QueueConfig, timing: Timing = TIMING, **options: Any) -> Iterator[App]:
@@ -65,6 +69,13 @@ def own_app(redis_url: str, *queues: QueueConfig, timing: Timing = TIMING, **opt
     finally:
         app.quit()
         app.use(app.config)  # closes its connections
+
+
+def without_server() -> App:
+    """An App for the test modes: no server listens at its address."""
+    app = App()
+    app.configure(broker=NOWHERE)
+    return app
 
 
 @contextmanager
@@ -146,6 +157,21 @@ def shared(lease: Lease | None = None, quarantine: Quarantine | None = None, clo
 def net(run_stats: RunStats | None = None) -> Net:
     """Of a queue without handlers."""
     return Net(RetryPolicy(), Registry(), Handlers(), run_stats or RunStats(), time.time)
+
+
+class Suspicious(Quarantine):
+    """Notes what it is given to run."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    def run(self, message: Message, delivery: Delivery, chain: Run) -> Outcome:
+        self.ran.append(message.jid)
+        return chain(message)
+
+
+def never(message: Message) -> Outcome:
+    pytest.fail(f"{message} was run")
 
 
 def guard_around(

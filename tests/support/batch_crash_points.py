@@ -18,7 +18,7 @@ import threading
 import time
 from functools import partial
 
-from crash_points import LONGEST_LIFE_S, Killer, await_settled, survives
+from crash_points import LONGEST_LIFE_S, Killer, await_settled, live_until_one_survives
 
 from goworkers_py.api.app import App
 from goworkers_py.api.job import Job
@@ -98,11 +98,7 @@ def chain(address: str, step: int) -> None:
 
 
 def main(what: str, address: str, stride: str) -> None:
-    step, alive = 1, False
-    while not alive:
-        alive = survives(step, partial({"open": open_one, "end": end, "chain": chain}[what], address, step))
-        print(step, "survived" if alive else "killed", flush=True)
-        step += int(stride)
+    live_until_one_survives(partial({"open": open_one, "end": end, "chain": chain}[what], address), stride)
 
 
 if __name__ == "__main__":

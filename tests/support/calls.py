@@ -65,6 +65,12 @@ def call(
     sys.modules.pop("jobs", None)
 
 
+@pytest.fixture
+def on_this_server(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands that name no server ask the empty database."""
+    monkeypatch.setenv("PYWORKERS_REDIS", redis_url)
+
+
 def one_line(text: str) -> str:
     (line,) = text.splitlines()
     assert line.startswith("pyworkers: ")

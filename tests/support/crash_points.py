@@ -13,12 +13,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from types import FrameType
+from itertools import count
+from types import FrameType, ModuleType
 from typing import Any
 
 import redis
@@ -109,12 +111,27 @@ def survives(step: int, life: Callable[[], None]) -> bool:
         os._exit(code)
 
 
-def main(address: str, stride: str, offset: str) -> None:
-    step, alive = 1 + int(offset), False
-    while not alive:
-        alive = survives(step, partial(live, address, step))
+def live_until_one_survives(life: Callable[[int], None], stride: str, offset: str = "0") -> None:
+    """Calls `life` for one step after another, each in a forked child. Prints `n killed` for step n, until one
+    survives, which prints `n survived`."""
+    for step in count(1 + int(offset), int(stride)):
+        alive = survives(step, partial(life, step))
         print(step, "survived" if alive else "killed", flush=True)
-        step += int(stride)
+        if alive:
+            return
+
+
+def lives(program: ModuleType, *arguments: object) -> list[tuple[int, bool]]:
+    """Runs such a program. Each step, and whether its process survived."""
+    command = [sys.executable, str(program.__file__), *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [(int(step), word == "survived") for step, word in map(str.split, done.stdout.splitlines())]
+
+
+def main(address: str, stride: str, offset: str) -> None:
+    live_until_one_survives(partial(live, address), stride, offset)
 
 
 if __name__ == "__main__":

@@ -8,12 +8,21 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import pytest
 from servers import check_allowed
 from waiting import await_stopped, eventually
 
+SLOW = """
+    import time
+    import goworkers_py as workers
+
+    @workers.job("Slow", queue="q")
+    def slow(seconds):
+        time.sleep(seconds)
+"""
 START_S = 20.0
 STOP_S = 20.0
 
@@ -122,3 +131,12 @@ class Daemon:
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.kill()
+
+
+@pytest.fixture
+def slow_daemon(tmp_path: Path, redis_url: str) -> Iterator[Daemon]:
+    """Has a job that sleeps, and two threads for it. conftest.py imports this fixture for every test."""
+    folder = tmp_path / "daemon"
+    folder.mkdir()
+    with Daemon(folder, redis_url, SLOW, "-q", "q=2") as daemon:
+        yield daemon.ready()

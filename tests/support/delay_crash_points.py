@@ -3,16 +3,16 @@
     python delay_crash_points.py KIND PLACE STRIDE
 
 KIND is redis, delaytk (the layout of a Go program) or sqlite. A step is a line of goworkers_py or of the Redis driver.
-The process of step n saves the task `task-n`. Prints the number of those that were killed.
+The process of step n saves the task `task-n`. Prints `n killed` for each, until one survives, which prints `n
+survived`.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-from itertools import count
+from functools import partial
 
-from crash_points import Killer
+from crash_points import Killer, live_until_one_survives
 
 import goworkers_py as workers
 
@@ -30,23 +30,11 @@ def live(kind: str, place: str, step: int) -> None:
     killer.begin()
     sys.settrace(lambda frame, event, argument: killer.of_main(frame))
     kept.save(workers.DelayTask(f"task-{step}", 2_000_000_000.0, "remind", "text"))
-    os._exit(0)
 
 
-def main(kind: str, place: str, stride: int) -> None:
-    for step in count(1, stride):
-        pid = os.fork()
-        if pid == 0:
-            try:
-                live(kind, place, step)
-            finally:
-                os._exit(1)
-        _, status = os.waitpid(pid, 0)
-        if not os.WIFSIGNALED(status):
-            assert status == 0
-            print(step // stride)
-            return
+def main(kind: str, place: str, stride: str) -> None:
+    live_until_one_survives(partial(live, kind, place), stride)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(*sys.argv[1:])

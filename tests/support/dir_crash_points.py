@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import crash_points
-from crash_points import Killer, survives
+from crash_points import Killer, live_until_one_survives
 from dir_broker import DirBroker
 
 from goworkers_py.brokers.contracts.transport import SettlementBatch
@@ -30,6 +30,7 @@ def broker_of(folder: Path, step: int) -> DirBroker:
 
 def live(folder: Path, step: int) -> None:
     crash_points.TRACED_FILES = ("/dir_broker.py",)
+    broker_of(folder, step).transport.publish([Push("q", b"{}")])
     transport, killer = broker_of(folder, step).transport, Killer(step)
     sys.settrace(lambda frame, event, argument: killer.of_main(frame))
     killer.begin()
@@ -40,12 +41,7 @@ def live(folder: Path, step: int) -> None:
 
 
 def main(folder: str, stride: str) -> None:
-    step, alive = 1, False
-    while not alive:
-        broker_of(Path(folder), step).transport.publish([Push("q", b"{}")])
-        alive = survives(step, partial(live, Path(folder), step))
-        print(step, "survived" if alive else "killed", flush=True)
-        step += int(stride)
+    live_until_one_survives(partial(live, Path(folder)), stride)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import sys
 from functools import partial
 
 import crash_points
-from crash_points import Killer, survives
+from crash_points import Killer, live_until_one_survives
 from harness import job
 
 from goworkers_py.brokers.contracts.transport import SettlementBatch
@@ -39,11 +39,7 @@ def live(address: str, step: int) -> None:
 
 
 def main(address: str, stride: str) -> None:
-    step, alive = 1, False
-    while not alive:
-        alive = survives(step, partial(live, address, step))
-        print(step, "survived" if alive else "killed", flush=True)
-        step += int(stride)
+    live_until_one_survives(partial(live, address), stride)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import sys
 import threading
 from functools import partial
 
-from crash_points import Killer, await_settled, survives
+from crash_points import Killer, await_settled, live_until_one_survives
 
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
@@ -38,11 +38,7 @@ def live(address: str, step: int) -> None:
 
 
 def main(address: str, stride: str) -> None:
-    step, alive = 1, False
-    while not alive:
-        alive = survives(step, partial(live, address, step))
-        print(step, "survived" if alive else "killed", flush=True)
-        step += int(stride)
+    live_until_one_survives(partial(live, address), stride)
 
 
 if __name__ == "__main__":

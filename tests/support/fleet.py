@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 import redis as redis_py
 from apps import job
 from daemon import Daemon
@@ -140,3 +141,10 @@ class Fleet(AbstractContextManager["Fleet"]):
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, redis_url: str, redis: redis_py.Redis) -> Iterator[Fleet]:
+    """conftest.py imports it for every test."""
+    with Fleet(tmp_path, redis_url, redis) as fleet:
+        yield fleet

@@ -1,4 +1,4 @@
-"""An App with stuck jobs, which the test releases."""
+"""Jobs that wait until the test releases them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,33 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import pytest
 from apps import own_app
 
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
+from goworkers_py.wire.message import Message
+
+
+class Gate:
+    """A handler whose jobs wait until they are let through."""
+
+    def __init__(self) -> None:
+        self.running: list[str] = []
+        self.ended: list[str] = []
+        self.open = threading.Event()
+
+    def __call__(self, message: Message) -> None:
+        self.running.append(message.jid)
+        assert self.open.wait(30)
+        self.ended.append(message.jid)
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    gate = Gate()
+    yield gate
+    gate.open.set()
 
 
 class Gates:

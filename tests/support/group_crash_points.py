@@ -15,11 +15,10 @@ from __future__ import annotations
 import dataclasses
 import sys
 import threading
-from functools import partial
 from types import FrameType
 from typing import Any
 
-from crash_points import Killer, await_settled, survives
+from crash_points import Killer, await_settled, live_until_one_survives
 
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.api.app import App
@@ -101,12 +100,8 @@ def main(what: str, address: str, stride: str, last: str = "") -> None:
     if what == "finish":
         finish(address, int(stride), int(last))
         return
-    step, alive = 1, False
-    while not alive:
-        killer = FlushKiller(step) if what == "flush" else Killer(step)
-        alive = survives(step, partial(live, address, step, killer, what == "join"))
-        print(step, "survived" if alive else "killed", flush=True)
-        step += int(stride)
+    killer = FlushKiller if what == "flush" else Killer
+    live_until_one_survives(lambda step: live(address, step, killer(step), what == "join"), stride)
 
 
 if __name__ == "__main__":

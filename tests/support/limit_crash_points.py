@@ -18,7 +18,7 @@ import time
 from functools import partial
 
 import redis
-from crash_points import Killer, await_settled, survives
+from crash_points import Killer, await_settled, live_until_one_survives
 
 from goworkers_py.api.app import App
 from goworkers_py.api.job import Job
@@ -64,11 +64,7 @@ def run(address: str, step: int) -> None:
 
 
 def main(what: str, address: str, stride: str) -> None:
-    step, alive = 1, False
-    while not alive:
-        alive = survives(step, partial({"push": push, "run": run}[what], address, step))
-        print(step, "survived" if alive else "killed", flush=True)
-        step += int(stride)
+    live_until_one_survives(partial({"push": push, "run": run}[what], address), stride)
 
 
 if __name__ == "__main__":

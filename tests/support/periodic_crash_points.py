@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from crash_points import Killer, survives
+from crash_points import Killer, live_until_one_survives
 
 from goworkers_py.api.app import App
 from goworkers_py.features.periodic import redis as periodic
@@ -46,11 +46,7 @@ def fire(address: str, step: int) -> None:
 def main(address: str, stride: str) -> None:
     # Each process would compose the script and load the parts of features first: thousands of lines that ask no server.
     assert periodic._FIRE.sha
-    step, alive = 1, False
-    while not alive:
-        alive = survives(step, partial(fire, address, step))
-        print(step, "survived" if alive else "killed", flush=True)
-        step += int(stride)
+    live_until_one_survives(partial(fire, address), stride)
 
 
 if __name__ == "__main__":

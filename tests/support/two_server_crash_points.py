@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from crash_points import Killer, survives
+from crash_points import Killer, live_until_one_survives
 from harness import job
 
 from goworkers_py.brokers.contracts.recoverable import Presence
@@ -68,19 +68,13 @@ def live(queues: str, store: str, make: Callable[[int], Outcome], step: int) -> 
     for broker in (process.queues, process.store):  # the scripts are loaded, so that each life takes the same steps
         assert isinstance(broker, RedisBroker)
         assert broker.admin.now()
+    process.queues.transport.publish([Push(f"parents-{step}", job(f"parent-{step}"))])
     sys.settrace(lambda frame, event, argument: killer.of_main(frame))
     process.settle(step, make(step), killer.begin)
 
 
-def main(queues: str, store: str, outcome: str, stride: str, offset: str) -> None:
-    step, alive = 1 + int(offset), False
-    publisher = open_broker(Config(broker=queues))
-    while not alive:
-        publisher.transport.publish([Push(f"parents-{step}", job(f"parent-{step}"))])
-        publisher.close()  # a fork must not share its connections
-        alive = survives(step, partial(live, queues, store, OUTCOMES[outcome], step))
-        print(step, "survived" if alive else "killed", flush=True)
-        step += int(stride)
+def main(queues: str, store: str, outcome: str, stride: str) -> None:
+    live_until_one_survives(partial(live, queues, store, OUTCOMES[outcome]), stride)
 
 
 if __name__ == "__main__":

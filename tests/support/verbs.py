@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
 import time
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from typing import Any, Protocol
 
 import pytest
 import redis as redis_py
 from redis.backoff import NoBackoff
 from redis.retry import Retry as Again
-from waiting import eventually, waiting_child
+from waiting import eventually
 
 from goworkers_py.brokers.contracts.recoverable import Beat, FoundJob, Presence, Recovered
 from goworkers_py.brokers.contracts.store import TIMED
@@ -86,26 +85,6 @@ class Make(Protocol):
     """The fixture `make`."""
 
     def __call__(self, machine: str = "", block_s: float = 0.1, **options: Any) -> RedisBroker: ...
-
-
-CHILD = """
-import sys
-from goworkers_py.brokers.contracts.recoverable import Presence
-from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.config.options import Config
-
-url, owner, process = sys.argv[1:]
-broker = RedisBroker(url, Config())
-broker.recoverable.beat(Presence(owner, {"q": 1}, process))
-assert broker.transport.consume(owner, [("q", 1)], 1)
-print("ready", flush=True)
-sys.stdin.read()
-"""
-
-
-def child(url: str, owner: str, process: str = "") -> AbstractContextManager[subprocess.Popen[bytes]]:
-    """A child process that has sent a beat, has consumed a job of `q` and waits."""
-    return waiting_child(CHILD, url, owner, process)
 
 
 def let_lease_run_out(redis: redis_py.Redis, owner: str) -> None:

@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
 from typing import Any
 from unittest.mock import ANY
 
 import pytest
 
-from goworkers_py import testing
 from goworkers_py.api.app import App
 from goworkers_py.api.job import Job
 from goworkers_py.testing import Sandbox
-
-
-@pytest.fixture
-def app() -> App:
-    app = App()
-    app.configure(broker="redis://localhost:1")
-    return app
-
-
-@pytest.fixture
-def sandbox(app: App) -> Iterator[Sandbox]:
-    with testing.fake(app) as sandbox:
-        yield sandbox
 
 
 @pytest.fixture

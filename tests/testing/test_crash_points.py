@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from apps import without_server
 
 from goworkers_py import testing
 from goworkers_py.api.app import App
@@ -22,13 +23,10 @@ from goworkers_py.api.block_owner import BlockKeeper
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.wire.message import Message, current_message
 
-NOWHERE = "redis://localhost:1"
-
 
 @pytest.fixture
 def app() -> App:
-    app = App()
-    app.configure(broker=NOWHERE)
+    app = without_server()
 
     @app.job("Mail", queue="mail")
     def mail(order: int) -> None: ...

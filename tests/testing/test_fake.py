@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,21 +19,6 @@ from goworkers_py.core.errors import ArgumentError, BrokerUnreachable, ConfigErr
 from goworkers_py.testing import Sandbox
 from goworkers_py.wire import needs
 from goworkers_py.wire.message import Message, current_message
-
-NOWHERE = "redis://localhost:1"
-
-
-@pytest.fixture
-def app() -> App:
-    app = App()
-    app.configure(broker=NOWHERE)
-    return app
-
-
-@pytest.fixture
-def sandbox(app: App) -> Iterator[Sandbox]:
-    with testing.fake(app) as sandbox:
-        yield sandbox
 
 
 def outcomes(sandbox: Sandbox, **options: Any) -> list[tuple[str, str]]:

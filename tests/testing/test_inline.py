@@ -16,13 +16,6 @@ from goworkers_py.wire.message import current_message
 
 
 @pytest.fixture
-def app() -> App:
-    app = App()
-    app.configure(broker="redis://localhost:1")
-    return app
-
-
-@pytest.fixture
 def sandbox(app: App) -> Iterator[Sandbox]:
     with testing.inline(app) as sandbox:
         yield sandbox

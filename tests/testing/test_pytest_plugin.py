@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from apps import NOWHERE
 from daemon import environment
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/python-testing"
-NOWHERE = "redis://localhost:1"
 
 pytestmark = pytest.mark.server  # it starts Python processes
 

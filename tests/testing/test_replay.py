@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from apps import without_server
 
 import goworkers_py
 from goworkers_py import testing
@@ -55,8 +56,7 @@ def exact(order): ...
 
 @pytest.fixture
 def app(monkeypatch: pytest.MonkeyPatch) -> App:
-    app = App()
-    app.configure(broker="redis://localhost:1")
+    app = without_server()
     for name in ("job", "enqueue", "enqueue_with_options"):
         monkeypatch.setattr(goworkers_py, name, getattr(app, name))
     shop = ModuleType("shop")

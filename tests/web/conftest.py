@@ -1,28 +1,12 @@
-"""An application with its pages, and the browser that all tests of the pages share: to start one takes seconds."""
+"""The browser that all tests of the pages share: to start one takes seconds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from apps import own_app
 from chromium import Browser, lacks_chromium
-from patient_pages import patient_pages  # noqa: F401  # a fixture for every test
-from wsgi_client import Client
-
-from goworkers_py import App
-from goworkers_py.web import application
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
-
-
-@pytest.fixture
-def client(app: App) -> Client:
-    return Client(application(app, authorize=lambda environ, action: True))
+from page_fixtures import client, patient_pages, scene  # noqa: F401
 
 
 @pytest.fixture(scope="session")

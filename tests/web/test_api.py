@@ -31,11 +31,6 @@ def app(redis_url: str) -> Iterator[App]:
         yield made
 
 
-@pytest.fixture
-def client(app: App) -> Client:
-    return Client(application(app, authorize=lambda environ, action: True))
-
-
 def waiting(app: App, queue: str = "q") -> list[dict[str, Any]]:
     jobs = app.inspector.first(app.inspector.waiting_in(queue), 2_000)
     return [dict(job.message.fields) for job in jobs if job.message]

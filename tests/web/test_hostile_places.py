@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from functools import cache
 from html.parser import HTMLParser
 from typing import Any
@@ -12,7 +11,6 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 import redis as redis_py
 import web_scene
-from apps import own_app
 from web_hostile import EVIL, hostile_payloads
 from web_hostile_scene import THINGS, fill_hostile
 from wsgi_client import Answer, Client
@@ -52,12 +50,6 @@ class Whole(HTMLParser):
                 self.faults.append(f"{name} {told[name]}")
             if name == "href":
                 self.links.append(told[name])
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
 
 
 def fill(app: App, redis: redis_py.Redis) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import redis as redis_py
 import web_scene
-from apps import own_app
 from chromium import Browser, lacks_chromium
 from web_scene import Scene
 
@@ -25,12 +24,6 @@ pytestmark = [
     pytest.mark.server, pytest.mark.timeout(180), pytest.mark.xdist_group("chromium"),
     pytest.mark.skipif(bool(lacks_chromium()), reason=lacks_chromium() or "-"),
 ]  # fmt: skip
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from apps import own_app
 from wsgi_client import Client
 
 from goworkers_py import App
@@ -27,12 +26,6 @@ from goworkers_py.web.site.access_file import password_line, token_line
 from goworkers_py.web.views.all_views import TABLE
 
 pytestmark = pytest.mark.server
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
 
 
 @pytest.fixture(autouse=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import pytest
 import redis as redis_py
 import web_scene
-from apps import own_app
 from calls import Call
 from web_scene import GROUP, Scene
 from wsgi_client import Client
@@ -19,6 +18,8 @@ from goworkers_py.features.groups.group import OwnSettings
 from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import Rate
 from goworkers_py.web import application
+
+pytestmark = pytest.mark.usefixtures("on_this_server")
 
 OF_GROUP = {"queue": "billing", "class": "Invoice", "name": "user:7"}
 IN_GROUP = ("Invoice", "user:7", "--queue", "billing")
@@ -112,23 +113,6 @@ REFUSED = [
     Same("/periodic/unset", {"name": "nightly"}, ("periodic", "set", "nightly", "--unset")),
     Same("/limit/forget", {"name": "order"}, ("limits", "forget", "order"), "places"),
 ]  # fmt: skip
-
-
-@pytest.fixture
-def app(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
-    monkeypatch.setenv("PYWORKERS_REDIS", redis_url)
-    with own_app(redis_url) as made:
-        yield made
-
-
-@pytest.fixture
-def scene(app: App, redis: redis_py.Redis) -> Scene:
-    return web_scene.restored(web_scene.fill, app, redis)
-
-
-@pytest.fixture
-def client(app: App) -> Client:
-    return Client(application(app, authorize=lambda environ, action: True))
 
 
 def prepare(app: App, redis: redis_py.Redis, scene: Scene, before: str) -> None:

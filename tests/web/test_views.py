@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import redis as redis_py
 import web_scene
-from apps import own_app
 from waiting import eventually
 from web_scene import Scene
 from wsgi_client import Client
@@ -29,19 +28,9 @@ SECRET = "s3cr3t"
 
 
 @pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
-
-
-@pytest.fixture
-def scene(app: App, redis: redis_py.Redis) -> Scene:
-    return web_scene.restored(web_scene.fill, app, redis)
-
-
-@pytest.fixture
-def client(app: App, scene: Scene) -> Client:
-    return Client(application(app, authorize=lambda environ, action: True))
+def client(client: Client, scene: Scene) -> Client:
+    """Of pages that have the scene to show."""
+    return client
 
 
 def paths(scene: Scene) -> dict[str, str]:

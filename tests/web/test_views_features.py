@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from apps import own_app
 from wsgi_client import Client
 
 from goworkers_py import App
@@ -18,21 +16,6 @@ from goworkers_py.web.views.all_views import TABLE
 
 OFFERED_BY_SOME = ("partitions", "reports", "configuration", "configurations")
 FEATURES = ("periodic", "batch", "batches", "chain", "chains", "group", "groups", "limit", "limits", "lock", "locks")
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
-
-
-@pytest.fixture
-def client(app: App) -> Client:
-    return client_of(app)
-
-
-def client_of(app: App) -> Client:
-    return Client(application(app, authorize=lambda environ, action: True))
 
 
 @pytest.mark.parametrize("path", [path for path in (*TABLE.views, *TABLE.actions) if path.split("/")[1] in FEATURES])
@@ -55,7 +38,8 @@ def test_a_broker_without_the_feature_says_so(tmp_path: Path, path: str) -> None
     app = App()
     app.configure(broker=f"dir://{quote(str(tmp_path))}")
     needed = "&".join(f"{one.name}=x" for one in TABLE.views[path].query if one.needed)
-    answer = client_of(app).get(f"{path}?{needed}")
+    client = Client(application(app, authorize=lambda environ, action: True))
+    answer = client.get(f"{path}?{needed}")
     told = re.search(r"This broker (has|stores) no|the directory (has|stores) no", unescape(answer.text))
     assert (answer.status in ((400, 404) if needed else (200,)), told is not None) == (True, True)
     assert "state problem" not in answer.text

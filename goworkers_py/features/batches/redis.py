@@ -8,6 +8,7 @@ import simplejson
 
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import Argument, Script, as_number, text
+from goworkers_py.brokers.redis.driver.index import last_changed_first
 from goworkers_py.brokers.redis.driver.replies import one_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core import machine
@@ -18,7 +19,6 @@ from goworkers_py.features.batches.contract import Batches
 from goworkers_py.features.batches.redis_part import LUA, V, batch_key, batch_place, batches_key, deaths_key
 from goworkers_py.features.cancelling.redis import tombstone_of_many
 
-PAGE = 100
 # The fields to read. A record also has one for each failure that was not counted.
 _FIELDS = (
     "v", "name", "at", "total", "succeeded", "failed", "cancelled", "expired", "holds", "ended", "stopped", "to",
@@ -65,11 +65,7 @@ class RedisBatches(Batches):
         return wire.deaths(self._connections.call("LRANGE", deaths_key(self._keys, bid), 0, -1))
 
     def entries(self) -> Iterator[BatchStatus]:
-        start, seen = 0, set[str]()
-        while page := self._connections.call("ZREVRANGE", batches_key(self._keys), start, start + PAGE - 1):
-            start += len(page)
-            bids = [bid for bid in map(text, page) if bid not in seen]  # one that moves ahead moves the others back
-            seen.update(bids)
+        for bids in last_changed_first(self._connections, batches_key(self._keys)):
             yield from (status for status in self._read(bids) if status is not None)
 
     def idle(self, count: int) -> list[BatchStatus]:

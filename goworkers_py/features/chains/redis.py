@@ -8,6 +8,7 @@ from itertools import islice
 
 from goworkers_py.brokers.redis.driver.connection import Connections
 from goworkers_py.brokers.redis.driver.exchange import Argument, Script, as_number, text
+from goworkers_py.brokers.redis.driver.index import last_changed_first
 from goworkers_py.brokers.redis.driver.replies import one_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core import machine
@@ -69,11 +70,7 @@ class RedisChains(Chains):
         return [job for job, result in zip(texts or (), results or (), strict=True) if job and result is None]
 
     def entries(self) -> Iterator[ChainStatus]:
-        start, seen = 0, set[str]()
-        while page := self._connections.call("ZREVRANGE", chains_key(self._keys), start, start + PAGE - 1):
-            start += len(page)
-            cids = [cid for cid in map(text, page) if cid not in seen]  # one that moves ahead moves the others back
-            seen.update(cids)
+        for cids in last_changed_first(self._connections, chains_key(self._keys)):
             yield from (status for status in self._read(cids) if status is not None)
 
     def idle(self, count: int) -> list[ChainStatus]:

@@ -1,4 +1,4 @@
-"""What a broker must do for locks of the gem sidekiq-unique-jobs, where the jobs of that gem are in it."""
+"""The verbs of a broker for locks of the gem sidekiq-unique-jobs, where the jobs of that gem are in it."""
 
 from __future__ import annotations
 

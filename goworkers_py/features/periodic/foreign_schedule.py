@@ -1,8 +1,8 @@
 """Reads the schedules of sidekiq-cron and sidekiq-scheduler, as their gems have written them.
 
-What would mean something else here is an obstacle: the schedule is not to be taken over as it stands. What is lost or
-a little different is a remark. Nothing is guessed: both gems read a time without a zone in the zone of their process,
-which no record tells.
+A field that would mean something else here is an obstacle: the schedule is not to be taken over as it stands. A field
+that is lost or means something a little different is a remark. Nothing is guessed: both gems read a time without a zone
+in the zone of their process, which no record tells.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 the broker settles each slot once, see `features.periodic.contract`.
 
 It registers its schedules every few seconds, so that it notices what people have changed, and sleeps until the next
-slot. What one schedule raises (a function for its arguments, a client link, a queue that the broker refuses) does not
-keep the others from firing: that schedule is tried again in the next look.
+slot. An error of one schedule (from a function for its arguments, a client link, a queue that the broker refuses)
+does not keep the others from firing: that schedule is tried again in the next look.
 """
 
 from __future__ import annotations

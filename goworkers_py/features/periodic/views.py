@@ -91,7 +91,7 @@ def _set(visit: Visit) -> ActionDone:
 
 
 def _check_unmasked(visit: Visit) -> None:
-    """Who copies the arguments from the page would store the mask in place of a secret."""
+    """Somebody who copies the arguments from the page would store the mask in place of a secret."""
     given = visit.args["args"]
     if given is None or MASK not in simplejson.dumps(given):
         return

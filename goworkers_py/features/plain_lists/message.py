@@ -1,4 +1,4 @@
-"""What a message says of another program's message in RabbitMQ, whose body it has."""
+"""The properties of another program's message in RabbitMQ, whose body a message of ours has."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """The outermost link: turns a delivery into an outcome.
 
 A plain job, which is only its class and arguments, goes into the chain at once. Any other job is found by its *marks*,
-goes through the rungs that are for these marks, see `rungs`, and inside of them into the chain. What follows from the
-end of its run is added to its outcome then, see `run_ends`. Whatever breaks off a run outside of the link `retry` gets
-its outcome from `net`.
+goes through the rungs that are for these marks, see `rungs`, and inside of them into the chain. `run_ends` then adds
+the effects of its end to its outcome. `net` gives an outcome to a run that breaks off outside of the link `retry`.
 """
 
 from __future__ import annotations

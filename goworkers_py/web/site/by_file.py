@@ -1,7 +1,7 @@
 """Asks for a name and a secret, and looks both up in the access file.
 
-A token is compared; a password is hashed slowly, once for each process. What a request tells that fits no token and is
-not remembered is a guess until it has been hashed: it takes a place in the count of its source, and one of few slots.
+A token is compared; a password is hashed slowly, once for each process. A secret that fits no token and is not
+remembered is a guess until it has been hashed: it takes a place in the count of its source, and one of few slots.
 A name that is not in the file, or has a token, is hashed like one of the file's passwords, so that the time of an
 answer tells no names."""
 

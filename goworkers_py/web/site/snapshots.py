@@ -1,6 +1,6 @@
 """Answers of the broker that several pages share for a moment, so that many open pages cost no more than one.
 
-A value that is too old is computed anew in a thread. Who asks waits for it, but not long: a count over a million jobs
+A value that is too old is computed anew in a thread. A request waits for it, but not long: a count over a million jobs
 must not hold up its page, which shows the former value with its age, or says that the jobs are being counted.
 """
 
@@ -92,7 +92,7 @@ class Snapshots:
             self._running += 1
 
     def forget(self) -> None:
-        """After a change: what it has changed must be seen on the next page. What takes long is not counted anew."""
+        """After a change: the next page must show it. A count that takes long is not made anew."""
         self._check_pid()
         with self._lock:
             for known in self._known.values():

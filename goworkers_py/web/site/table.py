@@ -71,8 +71,8 @@ class Action:
     # Asks before a change that cannot be taken back: a question, or nothing when no question is needed.
     question: Callable[[Visit], str] | None = None
     name: str = ""  # for the audit; empty: made of the path
-    # Programs do this all the time. What they do, or somebody who may do nothing else, is logged, and not added to the
-    # audit list: it would leave no room for the other changes, or wash them away.
+    # Programs do this all the time. Such changes, and those of somebody who may do nothing else, are logged, and not
+    # added to the audit list: they would leave no room for the other changes, or wash them away.
     routine: bool = False
     needs: str = ACT  # the role
     result: Mapping[str, Data] = field(default_factory=dict)  # the schemas of what `Done.result` holds

@@ -1,7 +1,7 @@
 """Changes selected jobs, or all that fit a filter, some at each request.
 
 A million jobs take longer than a request may. So each request changes jobs for about a second, and answers where to go
-on; the page asks again by itself. Whoever closes the page ends the work: each job was changed or not, and none is
+on; the page asks again by itself. Closing the page ends the work: each job was changed or not, and none is
 between two places. The sums that the client sends back are for its own eyes: the audit adds up what each request has
 counted here.
 """

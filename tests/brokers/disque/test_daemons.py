@@ -7,36 +7,11 @@ from pathlib import Path
 
 import pytest
 import redis
-from daemon import Daemon
+from broker_site import BrokerSite
 from disque_server import DisqueServer
 from waiting import eventually
 
-import goworkers_py as workers
-
 pytestmark = pytest.mark.server
-
-JOBS = """
-import time
-from pathlib import Path
-import goworkers_py as workers
-
-
-@workers.job(queue="q", retry_in=lambda count, error: 0.1)
-def note(text, fails=0):
-    with Path("ran").open("a") as file:
-        file.write(text + " ")
-    if text == "dead":
-        raise workers.KillJob(text)
-    if workers.current_message().get("retry_count", -1) + 1 < fails:
-        raise ValueError(text)
-
-@workers.job(queue="q")
-def wait(name):
-    with Path("ran").open("a") as file:
-        file.write(name + " ")
-    while not Path(name).exists():
-        time.sleep(0.01)
-"""
 
 
 @pytest.fixture(scope="session", params=["disque", "disque-protocol"])
@@ -44,28 +19,16 @@ def server(request: pytest.FixtureRequest, disque_servers: dict[str, Callable[[]
     return disque_servers[request.param]()
 
 
-class Site:
+class Site(BrokerSite):
     def __init__(self, folder: Path, address: str, client: redis.Redis) -> None:
-        self.folder, self.address, self._client = folder, address, client
-        self._app = workers.App()
-        self._app.configure(broker=address)
-
-    def push(self, job: str, *arguments: object) -> None:
-        self._app.enqueue("q", job, list(arguments))
-
-    def daemon(self, *flags: str) -> Daemon:
-        return Daemon(self.folder, self.address, JOBS, "--queue", "q=2", *flags).ready()
-
-    @property
-    def ran(self) -> list[str]:
-        file = self.folder / "ran"
-        return file.read_text().split() if file.exists() else []
+        super().__init__(folder, address)
+        self._client = client
 
     def size(self, queue: str) -> int:
         return int(self._client.execute_command("QLEN", queue))
 
     def close(self) -> None:
-        self._app.broker.close()
+        self.app.broker.close()
 
 
 @pytest.fixture

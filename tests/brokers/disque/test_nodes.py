@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
-import sys
 
 import disque_crash_points
 import pytest
 import redis
+from crash_points import lives
 from harness import job, payloads
 from proxy import Proxy
 from waiting import eventually
@@ -123,11 +121,7 @@ def test_a_process_that_is_killed_at_any_line_of_a_settle_loses_no_job(
     server: DisqueServer, open_transport: Open, stride: int
 ) -> None:
     """Twice is possible: the retry is there, and the job comes again."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, disque_crash_points.__file__, server.url, str(stride)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    steps = [int(line.split()[0]) for line in done.stdout.splitlines()]
+    steps = [step for step, _ in lives(disque_crash_points, server.url, stride)]
     transport, found = open_transport(server.url, poison_limit=0), dict[str, list[bytes]]()
     numbers = itertools.count()
     while some := transport.consume("me", [(f"q-{step}", 9) for step in steps], 500, 5.0):

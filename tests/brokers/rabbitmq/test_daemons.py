@@ -65,15 +65,8 @@ def make(tmp_path: Path) -> Iterator[Make]:
         one.process.wait()
 
 
-@pytest.fixture
-def process(rabbit_url: str) -> Iterator[Process]:
-    one = Process(Config(broker=rabbit_url))
-    with closing(one.broker):
-        yield one
-
-
-def push(process: Process, name: str, *arguments: list[object]) -> None:
-    process.publish(*(job(f"{name}-{one[0]}", args=one, **{"class": name, "retry": 1}) for one in arguments))
+def push(me: Process, name: str, *arguments: list[object]) -> None:
+    me.publish(*(job(f"{name}-{one[0]}", args=one, **{"class": name, "retry": 1}) for one in arguments))
 
 
 def done(folder: Path, word: str = "ended") -> list[str]:
@@ -82,9 +75,9 @@ def done(folder: Path, word: str = "ended") -> list[str]:
     return [line.split(" ", 1)[1] for line in lines if line.startswith(f"{word} ")]
 
 
-def test_a_daemon_runs_jobs_and_ends_at_term(make: Make, rabbit_url: str, process: Process, tmp_path: Path) -> None:
+def test_a_daemon_runs_jobs_and_ends_at_term(make: Make, rabbit_url: str, me: Process, tmp_path: Path) -> None:
     daemon = make(rabbit_url).ready()
-    push(process, "work", *([number] for number in range(200)))
+    push(me, "work", *([number] for number in range(200)))
     assert eventually(lambda: len(done(tmp_path)) == 200)
     assert daemon.stop() == 0
     assert not errors(daemon.output), daemon.output
@@ -92,34 +85,34 @@ def test_a_daemon_runs_jobs_and_ends_at_term(make: Make, rabbit_url: str, proces
 
 
 def test_a_failed_job_is_retried_after_its_time_and_dies(
-    make: Make, rabbit_url: str, process: Process, tmp_path: Path
+    make: Make, rabbit_url: str, me: Process, tmp_path: Path
 ) -> None:
     daemon = make(rabbit_url).ready()
-    push(process, "fail", [1])
+    push(me, "fail", [1])
     assert eventually(lambda: len(done(tmp_path, "failed")) == 2)
     assert daemon.stop() == 0
-    [dead] = process.consume(1, "pyworkers.dead")
+    [dead] = me.consume(1, "pyworkers.dead")
     fields = json.loads(dead.payload)
     assert (fields["jid"], fields["error_message"], fields["retry_count"]) == ("fail-1", "it fails", 1)
 
 
 def test_running_jobs_end_at_term_and_the_others_stay_in_their_queue(
-    make: Make, rabbit_url: str, process: Process, tmp_path: Path
+    make: Make, rabbit_url: str, me: Process, tmp_path: Path
 ) -> None:
-    push(process, "work", *([number, 1] for number in range(20)))
+    push(me, "work", *([number, 1] for number in range(20)))
     daemon = make(rabbit_url).ready()
     assert eventually(lambda: len(done(tmp_path, "began")) >= 5)
     assert daemon.stop() == 0
     ended = done(tmp_path)
     assert sorted(ended) == sorted(done(tmp_path, "began"))
-    left = {json.loads(one.payload)["jid"] for one in process.consume(20 - len(ended))}
+    left = {json.loads(one.payload)["jid"] for one in me.consume(20 - len(ended))}
     assert left == {f"work-{number}" for number in range(20)} - {f"work-{number}" for number in ended}
 
 
 def test_jobs_of_a_daemon_that_is_killed_run_in_another(
-    make: Make, rabbit_url: str, process: Process, tmp_path: Path
+    make: Make, rabbit_url: str, me: Process, tmp_path: Path
 ) -> None:
-    push(process, "work", *([number, 0.02] for number in range(300)))
+    push(me, "work", *([number, 0.02] for number in range(300)))
     killed = make(rabbit_url)
     assert eventually(lambda: len(done(tmp_path)) > 20)
     killed.kill()
@@ -129,11 +122,11 @@ def test_jobs_of_a_daemon_that_is_killed_run_in_another(
 
 
 def test_a_cut_connection_loses_no_job_and_runs_none_again_in_the_process_that_has_it(
-    make: Make, rabbit_url: str, rabbit_server: RabbitNode, process: Process, tmp_path: Path
+    make: Make, rabbit_url: str, rabbit_server: RabbitNode, me: Process, tmp_path: Path
 ) -> None:
     with RawProxy(rabbit_server.port) as proxy:
-        push(process, "gated", *([number] for number in range(5)))
-        push(process, "work", *([number, 0.01] for number in range(5, 300)))
+        push(me, "gated", *([number] for number in range(5)))
+        push(me, "work", *([number, 0.01] for number in range(5, 300)))
         daemon = make(rabbit_url.replace(f":{rabbit_server.port}/", f":{proxy.port}/")).ready()
         assert eventually(lambda: len(done(tmp_path, "began")) >= 5)
         proxy.cut()
@@ -150,9 +143,9 @@ def test_a_cut_connection_loses_no_job_and_runs_none_again_in_the_process_that_h
 @pytest.mark.timeout(180)  # each start of a node takes a processor for five seconds
 def test_a_node_that_is_killed_and_started_again_keeps_all_jobs(make: Make, tmp_path: Path) -> None:
     with closing(RabbitServer()) as server:
-        process = Process(Config(broker=server.url))
-        push(process, "work", *([number, 0.01] for number in range(500)))
-        process.broker.close()
+        me = Process(Config(broker=server.url))
+        push(me, "work", *([number, 0.01] for number in range(500)))
+        me.broker.close()
         server.await_metadata()
         daemon = make(server.url).ready()
         assert eventually(lambda: len(done(tmp_path)) > 20)
@@ -198,7 +191,7 @@ def test_with_standby_one_process_gets_the_jobs_and_the_next_one_after_its_end(
 
 
 def test_standby_refuses_a_queue_that_several_processes_may_consume_from(
-    make: Make, rabbit_url: str, process: Process
+    make: Make, rabbit_url: str, me: Process
 ) -> None:
-    push(process, "work", [1])
+    push(me, "work", [1])
     make(rabbit_url, "--standby", "yes").says("inequivalent arg 'x-single-active-consumer'")

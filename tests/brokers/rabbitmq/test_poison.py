@@ -16,8 +16,6 @@ from rabbit import RabbitNode
 from raw_proxy import RawProxy
 from waiting import eventually
 
-from goworkers_py.config.options import Config
-
 pytestmark = pytest.mark.server
 
 
@@ -72,15 +70,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
         one.kill()
 
 
-@pytest.fixture
-def process(rabbit_url: str) -> Iterator[Process]:
-    one = Process(Config(broker=rabbit_url))
-    with closing(one.broker):
-        yield one
-
-
-def push(process: Process, name: str, *arguments: list[object]) -> None:
-    process.publish(*(job(f"{name}-{one[0]}", args=one, **{"class": name}) for one in arguments))
+def push(me: Process, name: str, *arguments: list[object]) -> None:
+    me.publish(*(job(f"{name}-{one[0]}", args=one, **{"class": name}) for one in arguments))
 
 
 def done(folder: Path, word: str = "ended") -> list[str]:
@@ -103,11 +94,11 @@ def run_under_restart(start: Callable[[], Daemon], until: Callable[[], bool]) ->
 
 @pytest.mark.timeout(150)
 def test_a_job_that_kills_its_process_is_buried_and_the_jobs_beside_it_run(
-    start: Start, rabbit_url: str, process: Process, tmp_path: Path
+    start: Start, rabbit_url: str, me: Process, tmp_path: Path
 ) -> None:
-    push(process, "work", *([number, 0.05] for number in range(60)))
-    push(process, "kill", [1])
-    push(process, "work", *([number, 0.05] for number in range(60, 120)))
+    push(me, "work", *([number, 0.05] for number in range(60)))
+    push(me, "kill", [1])
+    push(me, "work", *([number, 0.05] for number in range(60, 120)))
     daemons = run_under_restart(
         lambda: start(rabbit_url), lambda: bool(done(tmp_path, "died")) and len({*done(tmp_path)}) == 120
     )
@@ -116,10 +107,10 @@ def test_a_job_that_kills_its_process_is_buried_and_the_jobs_beside_it_run(
     last = daemons[-1]
     told = last.says("poison: class=kill jid=kill-1")
     assert f"{LIMIT} processes died while they ran this job" in told
-    push(process, "work", [120])
+    push(me, "work", [120])
     assert eventually(lambda: "120" in done(tmp_path)), "the daemon does not go on"
     assert last.stop() == 0
-    [dead] = process.consume(1, "pyworkers.dead")
+    [dead] = me.consume(1, "pyworkers.dead")
     fields = json.loads(dead.payload)
     assert (fields["jid"], fields["error_class"]) == ("kill-1", "goworkers_py.PoisonPill")
     assert "recovered" not in fields
@@ -128,9 +119,9 @@ def test_a_job_that_kills_its_process_is_buried_and_the_jobs_beside_it_run(
 
 @pytest.mark.timeout(150)
 def test_jobs_that_are_given_back_again_and_again_are_no_suspects(
-    start: Start, rabbit_url: str, process: Process, tmp_path: Path
+    start: Start, rabbit_url: str, me: Process, tmp_path: Path
 ) -> None:
-    push(process, "work", *([number, 0.3] for number in range(1_000)))  # more than six daemons run
+    push(me, "work", *([number, 0.3] for number in range(1_000)))  # more than six daemons run
     daemons: list[Daemon] = []
     for _ in range(6):  # each stop gives back the jobs that wait in the process
         daemons.append(start(rabbit_url).ready())
@@ -142,14 +133,14 @@ def test_jobs_that_are_given_back_again_and_again_are_no_suspects(
     assert eventually(lambda: len({*done(tmp_path)}) == 1_000, within_s=30)
     assert daemons[-1].stop() == 0
     assert not [one.output for one in daemons if "suspect" in one.output or "poison" in one.output]
-    assert process.broker.transport.consume(process.identity, [("pyworkers.dead", 1)], 1, 0.3) == []
+    assert me.broker.transport.consume(me.identity, [("pyworkers.dead", 1)], 1, 0.3) == []
 
 
 @pytest.mark.timeout(150)
 def test_a_job_that_outlasts_every_stop_is_no_suspect(
-    start: Start, rabbit_url: str, process: Process, tmp_path: Path
+    start: Start, rabbit_url: str, me: Process, tmp_path: Path
 ) -> None:
-    push(process, "work", [1, 30])
+    push(me, "work", [1, 30])
     for number in range(FORGIVEN + LIMIT + 2):
         daemon = start(rabbit_url, PYWORKERS_TIMEOUT="0.2").ready()
         assert eventually(lambda: len(done(tmp_path, "began")) > number)  # noqa: B023
@@ -159,9 +150,9 @@ def test_a_job_that_outlasts_every_stop_is_no_suspect(
 
 @pytest.mark.timeout(150)
 def test_a_lost_connection_convicts_no_job_that_runs_alone_in_a_living_process(
-    start: Start, rabbit_url: str, rabbit_server: RabbitNode, process: Process, tmp_path: Path
+    start: Start, rabbit_url: str, rabbit_server: RabbitNode, me: Process, tmp_path: Path
 ) -> None:
-    clues = process.broker.death_clues
+    clues = me.broker.death_clues
     assert clues is not None
     for _ in range(LIMIT - 1):
         clues.leave("name")
@@ -170,7 +161,7 @@ def test_a_lost_connection_convicts_no_job_that_runs_alone_in_a_living_process(
     with RawProxy(rabbit_server.port) as proxy:
         address = rabbit_url.replace(f":{rabbit_server.port}/", f":{proxy.port}/")
         cut_off = start(address, GRACE=str(grace)).ready()
-        process.publish(job("slow", args=[1], recovered=record, **{"class": "slow_once"}))
+        me.publish(job("slow", args=[1], recovered=record, **{"class": "slow_once"}))
         assert eventually(lambda: clues.ran_alone("name") and done(tmp_path, "began"))
         other = start(rabbit_url, GRACE=str(grace)).ready()
         proxy.cut()  # the other one gets the job, and waits, mostly; or the clue is taken back before
@@ -186,10 +177,10 @@ def test_a_lost_connection_convicts_no_job_that_runs_alone_in_a_living_process(
 
 @pytest.mark.timeout(150)
 def test_with_a_redis_beside_it_the_job_is_buried_among_the_dead_jobs_of_redis(
-    start: Start, rabbit_url: str, redis_url: str, process: Process, tmp_path: Path
+    start: Start, rabbit_url: str, redis_url: str, me: Process, tmp_path: Path
 ) -> None:
-    push(process, "kill", [1])
-    push(process, "work", *([number, 0.05] for number in range(40)))
+    push(me, "kill", [1])
+    push(me, "work", *([number, 0.05] for number in range(40)))
     daemons = run_under_restart(
         lambda: start(rabbit_url, PYWORKERS_STORE=redis_url),
         lambda: bool(done(tmp_path, "died")) and len({*done(tmp_path)}) == 40,

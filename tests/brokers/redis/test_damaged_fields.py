@@ -4,12 +4,11 @@ others, and a leader's followers go on."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import redis as redis_py
-from apps import own_app
 
 from goworkers_py.api.app import App
 from goworkers_py.brokers.redis.fleet import sidekiq_metrics
@@ -17,12 +16,6 @@ from goworkers_py.features.standby import redis as leadership
 from goworkers_py.features.standby.contract import News
 
 DEEP = b"[" * 100_000
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as app:
-        yield app
 
 
 def push_batch(app: App, name: str) -> None:

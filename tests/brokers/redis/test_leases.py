@@ -18,16 +18,13 @@ from verbs import (
     Make,
     as_it_was,
     back,
-    batch,
     beat,
     consume,
-    consume_all,
     freeze_clock,
     held,
     hold,
     job,
     leave,
-    let_lease_run_out,
     publish,
     recover,
     seconds,
@@ -40,7 +37,6 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.fleet import leases
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerUnavailable
-from goworkers_py.core.outcome import DONE
 from goworkers_py.core.proc import origin
 from goworkers_py.core.timing import Timing
 from goworkers_py.core.version import __version__
@@ -120,20 +116,6 @@ def test_a_living_process_is_not_taken_for_dead_when_it_tells_nothing_of_its_mac
     monkeypatch.setattr(leases, "origin", dict)
     strand(broker, job(1))
     assert recover(broker, by_lease=True) == []
-
-
-def test_every_beat_of_an_identity_that_was_declared_dead_raises(
-    make: Make, broker: RedisBroker, redis: redis_py.Redis
-) -> None:
-    other = make("another")
-    strand(other, job(1))
-    let_lease_run_out(redis, OTHER)
-    recover(broker, by_lease=True)
-    for _ in range(2):
-        with pytest.raises(DeclaredDead):
-            beat(other, OTHER)
-    beat(other, "there:2:cccc")
-    assert other.transport.settle(batch((job(1), DONE), owner=OTHER)) == [False]
 
 
 def test_nobody_is_declared_dead_by_a_server_that_came_back_with_an_older_state(
@@ -310,13 +292,6 @@ def test_a_dead_process_leaves_the_fleet_also_when_the_process_that_declared_it_
     assert not redis.sismember("processes", THIRD)
 
 
-def test_leave_gives_back_the_jobs_in_progress(broker: RedisBroker) -> None:
-    strand(broker, job(1), job(2), owner=OWNER)
-    assert leave(broker) == [back("q", OWNER, job(1)), back("q", OWNER, job(2))]
-    assert held(broker) == []
-    assert consume_all(broker) == [job(1), job(2)]
-
-
 def test_a_job_that_arrives_after_leave_in_the_list_of_its_owner_is_recovered(make: Make, broker: RedisBroker) -> None:
     beat(broker, OWNER)
     assert not leave(broker, silent=False)
@@ -324,10 +299,6 @@ def test_a_job_that_arrives_after_leave_in_the_list_of_its_owner_is_recovered(ma
         beat(broker, OWNER)
     hold(broker, job(1))
     assert recover(make("another"), by_lease=False, owner=OTHER) == [back("q", OWNER, job(1))]
-
-
-def test_leave_of_an_unknown_identity_does_nothing(broker: RedisBroker) -> None:
-    assert leave(broker) == []
 
 
 def test_leave_ends_a_fetch_that_still_waits(make: Make, redis: redis_py.Redis) -> None:

@@ -25,7 +25,6 @@ from verbs import (
     job,
     promote,
     promote_all,
-    promoted,
     publish,
     seconds,
 )
@@ -41,7 +40,6 @@ from goworkers_py.core.outcome import (
     DONE,
     REQUEUE,
     REQUEUE_LAST,
-    UNACKNOWLEDGED,
     Dead,
     Done,
     Outcome,
@@ -58,30 +56,6 @@ from goworkers_py.features.unique.effects import FreeLock
 from goworkers_py.features.unique.lock import LockClaim
 
 NOT_KEPT = [DONE, DISCARD, Dead(job("buried")), REQUEUE, REQUEUE_LAST, Retry(1.0, job("again"))]
-
-
-@pytest.mark.parametrize(
-    ("outcome", "comes_back", "is_retried"),
-    [
-        (DONE, False, False),
-        (DISCARD, False, False),
-        (Dead(job("buried")), False, False),
-        (REQUEUE, True, False),
-        (REQUEUE_LAST, True, False),
-        (Retry(1.0, job("again")), False, True),
-    ],
-)
-def test_a_settled_job_goes_where_its_outcome_says(
-    broker: RedisBroker, outcome: Outcome, comes_back: bool, is_retried: bool
-) -> None:
-    publish(broker, job(1), job(2))
-    consume(broker, OWNER, "q", 1)
-    assert broker.transport.settle(batch((job(1), outcome))) == [True]
-    assert held(broker) == []
-    in_order = [job(2), job(1)] if outcome == REQUEUE_LAST else [job(1), job(2)]
-    assert consume_all(broker) == (in_order if comes_back else [job(2)])
-    promote_all(broker)
-    assert consume_all(broker) == ([promoted(job("again"))] if is_retried else [])
 
 
 def test_a_retry_is_due_at_its_time(broker: RedisBroker) -> None:
@@ -121,11 +95,6 @@ def test_jobs_with_one_effect_are_removed_together(
     assert redis.llen("queue:q:" + OWNER + ":inprogress") == 0
 
 
-def test_to_settle_a_delivery_that_was_not_acknowledged_raises(broker: RedisBroker) -> None:
-    with pytest.raises(ValueError, match="NOT_SETTLED"):
-        broker.transport.settle(batch((job(1), UNACKNOWLEDGED)))
-
-
 @pytest.mark.parametrize("outcome", NOT_KEPT)
 def test_a_delivery_that_is_no_longer_in_progress_is_left_alone(broker: RedisBroker, outcome: Outcome) -> None:
     publish(broker, job("mine"), job("another's"))
@@ -138,39 +107,6 @@ def test_a_delivery_that_is_no_longer_in_progress_is_left_alone(broker: RedisBro
     assert consume_all(broker) == []
 
 
-def test_a_batch_sent_twice_is_done_once(broker: RedisBroker) -> None:
-    hold(broker, job(1), job(2), job(3))
-    ends = batch((job(1), Retry(1.0, job("again"))), (job(2), REQUEUE), (job("never"), DONE))
-    assert [broker.transport.settle(ends) for _ in range(3)] == [[True, True, False]] * 3
-    assert held(broker) == [job(3)]
-    assert consume_all(broker) == [job(2)]
-    assert promote_all(broker) == 1
-
-
-def test_a_batch_sent_again_does_not_settle_an_equal_job_fetched_later(broker: RedisBroker) -> None:
-    publish(broker, job(1), job(1))
-    consume(broker, OWNER, "q", 1)
-    ends = batch((job(1), DONE))
-    broker.transport.settle(ends)
-    consume(broker, OWNER, "q", 1)
-    assert broker.transport.settle(ends) == [True]
-    assert held(broker) == [job(1)]
-
-
-def test_a_new_batch_settles_an_equal_job(broker: RedisBroker) -> None:
-    hold(broker, job(1), job(1), job(1))
-    assert broker.transport.settle(batch((job(1), DONE), (job(1), DONE))) == [True, True]
-    assert broker.transport.settle(batch((job(1), DONE))) == [True]
-    assert broker.transport.settle(batch((job(1), DONE))) == [False]
-
-
-def test_batches_of_two_settlers_with_the_same_number_are_two(broker: RedisBroker) -> None:
-    hold(broker, job(1), job(2))
-    for name in (1, 2):
-        finished = [(Delivery(job(name), "q", OWNER), DONE)]
-        assert broker.transport.settle(SettlementBatch(f"settler {name}", 1, finished)) == [True]
-
-
 def test_one_batch_may_hold_deliveries_of_several_owners(broker: RedisBroker) -> None:
     publish(broker, job(1), job(2), job(1))
     for owner in (OWNER, OTHER, "third:3:c"):
@@ -178,13 +114,6 @@ def test_one_batch_may_hold_deliveries_of_several_owners(broker: RedisBroker) ->
     finished = [(Delivery(job(n), "q", owner), DONE) for n, owner in ((1, OWNER), (2, OWNER), (2, OTHER))]
     assert broker.transport.settle(batch_of(*finished)) == [True, False, True]
     assert held(broker, "third:3:c") == [job(1)]
-
-
-def test_jobs_given_back_newest_first_run_next_in_their_old_order(broker: RedisBroker) -> None:
-    publish(broker, *map(job, range(5)))
-    fetched = consume(broker, OWNER, "q", 3)
-    broker.transport.settle(batch(*((raw, REQUEUE) for raw in reversed(fetched))))
-    assert consume_all(broker) == [job(n) for n in range(5)]
 
 
 @pytest.mark.parametrize(

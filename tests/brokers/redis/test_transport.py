@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 import pytest
 import redis as redis_py
 from servers import RedisServer
-from verbs import KEYS, OTHER, OWNER, Make, batch, beat, consume, consume_all, held, job, promote_all, promoted, publish
+from verbs import KEYS, OTHER, OWNER, Make, beat, consume, consume_all, held, job, promote_all, promoted, publish
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Push
@@ -17,16 +17,6 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.driver import connection
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, LeaseGone
-from goworkers_py.core.outcome import DONE
-
-
-def test_jobs_are_fetched_in_the_order_they_were_pushed(broker: RedisBroker) -> None:
-    jobs = [job(n) for n in range(25)]
-    publish(broker, *jobs[:10])
-    publish(broker, *jobs[10:20])
-    fetched = consume(broker, OWNER, "q", 7) + consume(broker, OWNER, "q", 7)
-    publish(broker, *jobs[20:])
-    assert fetched + consume_all(broker) == jobs
 
 
 def test_a_fetch_takes_no_more_than_its_limit(broker: RedisBroker) -> None:
@@ -91,20 +81,6 @@ def test_two_processes_do_not_get_the_same_job(make: Make) -> None:
     with ThreadPoolExecutor(4) as pool:
         taken = pool.map(consume_all, brokers, [f"owner{n}" for n in range(4)])
     assert sorted(payload for one in taken for payload in one) == sorted(jobs)
-
-
-@pytest.mark.parametrize(
-    "raw", [b"", b"\xff\x00\r\n", "é✓".encode(), b"x" * 5_000_000], ids=["empty", "any", "é", "5 MB"]
-)
-def test_every_payload_comes_as_it_was_pushed(broker: RedisBroker, raw: bytes) -> None:
-    publish(broker, raw)
-    assert consume(broker, OWNER, "q", 1) == held(broker) == [raw]
-    assert broker.transport.settle(batch((raw, DONE))) == [True]
-
-
-def test_a_job_that_was_pushed_twice_is_two_jobs(broker: RedisBroker) -> None:
-    publish(broker, job(1), job(1))
-    assert consume_all(broker) == [job(1), job(1)]
 
 
 def test_a_fetch_that_waits_brings_the_job_that_comes(make: Make) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 import redis as redis_py
 import two_server_crash_points
+from crash_points import lives
 from harness import as_it_was
 from servers import RedisServer
 from two_server_crash_points import CHILDREN, OUTCOMES, Process
@@ -25,16 +23,6 @@ STRIDES = pytest.mark.parametrize("stride", [13, pytest.param(1, marks=pytest.ma
 def other(server_program: str) -> Iterator[RedisServer]:
     with closing(RedisServer()) as server:
         yield server
-
-
-def run_and_kill(queues: RedisServer, store: RedisServer, outcome: str, stride: int) -> list[int]:
-    """The steps, of which the last one survived."""
-    command = [sys.executable, two_server_crash_points.__file__, queues.url, store.url, outcome, str(stride), "0"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("survived\n")
-    return [int(line.split()[0]) for line in done.stdout.splitlines()]
 
 
 def left(redis: redis_py.Redis, step: int) -> int:
@@ -58,7 +46,7 @@ def test_a_job_that_is_done_is_done_with_all_its_effects_and_these_happen_once(
     own_redis: RedisServer, other: RedisServer, stride: int
 ) -> None:
     queues, store = own_redis.client(), other.client()
-    steps = run_and_kill(own_redis, other, "done", stride)
+    steps = [step for step, _ in lives(two_server_crash_points, own_redis.url, other.url, "done", stride)]
     again = [step for step in steps if left(queues, step)]
     twice = [step for step in again if store.exists(f"pyworkers:value:result:parent-{step}")]
     print(f"{len(steps)} processes, {len(again)} jobs run again, {len(twice)} of them twice")
@@ -79,7 +67,7 @@ def test_a_job_that_failed_is_among_the_retries_or_runs_again(
     own_redis: RedisServer, other: RedisServer, stride: int
 ) -> None:
     queues, store = own_redis.client(), other.client()
-    steps = run_and_kill(own_redis, other, "retry", stride)
+    steps = [step for step, _ in lives(two_server_crash_points, own_redis.url, other.url, "retry", stride)]
     retries = {member for member, _ in store.zscan_iter("retry")}
     for step in steps:
         stored = sum(f'"parent-{step}"'.encode() in member for member in retries)

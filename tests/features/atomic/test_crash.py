@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -12,7 +10,7 @@ import crash_points
 import pytest
 import redis as redis_py
 from apps import job, own_broker
-from crash_points import CHILDREN
+from crash_points import CHILDREN, lives
 from servers import RedisServer
 from verbs import OWNER
 
@@ -36,14 +34,6 @@ def assert_whole(redis: redis_py.Redis, step: int) -> bool:
     return children > 0
 
 
-def run_and_kill(server: RedisServer, stride: int, offset: int) -> list[str]:
-    command = [sys.executable, crash_points.__file__, server.url, str(stride), str(offset)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
-
-
 @pytest.mark.parametrize("stride", [29, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("untraced")
@@ -52,11 +42,10 @@ def test_a_daemon_that_is_killed_at_any_step_of_the_end_leaves_the_job_or_all_it
 ) -> None:
     redis, killed = own.client(), set[bool]()
     for offset in range(0, stride, 7):
-        lives = run_and_kill(own, stride, offset)
-        print(f"{len(lives)} daemons")
-        ended = [assert_whole(redis, int(life.split()[0])) for life in lives]
-        assert lives[-1].endswith("survived")
-        assert ended[-1]
+        steps = lives(crash_points, own.url, stride, offset)
+        print(f"{len(steps)} daemons")
+        ended = [assert_whole(redis, step) for step, _ in steps]
+        assert ended[-1], "the one that survived"
         killed |= set(ended[:-1])
         if killed == {False, True}:
             break

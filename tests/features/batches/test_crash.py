@@ -4,37 +4,18 @@ is killed."""
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing
 
 import batch_crash_points
 import pytest
 import redis as redis_py
 from apps import own_app, working
+from crash_points import lives
 from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.timing import TIMING
-
-
-@pytest.fixture
-def own(server_program: str) -> Iterator[RedisServer]:
-    with closing(RedisServer(appendonly="no")) as server:
-        yield server
-
-
-def lives(what: str, server: RedisServer, stride: int) -> list[tuple[int, bool]]:
-    """Each step, and whether the process survived."""
-    command = [sys.executable, batch_crash_points.__file__, what, server.url, str(stride)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return [(int(step), word == "survived") for step, word in map(str.split, done.stdout.splitlines())]
 
 
 def listed(redis: redis_py.Redis, key: str) -> list[dict[str, object]]:
@@ -51,7 +32,7 @@ def batches_by_name(redis: redis_py.Redis) -> dict[str, dict[str, str]]:
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("untraced")
 def test_a_batch_has_counted_the_jobs_that_a_killed_program_has_pushed(own: RedisServer, stride: int) -> None:
-    redis, steps = own.client(), lives("open", own, stride)
+    redis, steps = own.client(), lives(batch_crash_points, "open", own.url, stride)
     records, partly = batches_by_name(redis), 0
     for step, survived in steps:
         record, jobs = records.get(f"batch-{step}"), listed(redis, f"queue:batch-{step}")
@@ -67,7 +48,7 @@ def test_a_batch_has_counted_the_jobs_that_a_killed_program_has_pushed(own: Redi
 @pytest.mark.timeout(1800)
 @pytest.mark.usefixtures("untraced")
 def test_a_batch_whose_daemon_is_killed_ends_once_under_the_next_one(own: RedisServer, stride: int) -> None:
-    redis, steps = own.client(), lives("end", own, stride)
+    redis, steps = own.client(), lives(batch_crash_points, "end", own.url, stride)
     names = [f"batch-{step}" for step, _ in steps]
     killed = [name for name in names if "ended" not in batches_by_name(redis)[name]]
     for name, record in batches_by_name(redis).items():  # after the kill, before the next daemon
@@ -98,7 +79,7 @@ def test_a_batch_whose_daemon_is_killed_ends_once_under_the_next_one(own: RedisS
 @pytest.mark.timeout(1800)
 @pytest.mark.usefixtures("untraced")
 def test_a_chain_whose_daemon_is_killed_runs_each_link_once_under_the_next_one(own: RedisServer, stride: int) -> None:
-    redis, steps = own.client(), lives("chain", own, stride)
+    redis, steps = own.client(), lives(batch_crash_points, "chain", own.url, stride)
     names = [f"batch-{step}" for step, _ in steps]
     states = [redis.hget(key, "state") for key in redis.keys("pyworkers:chain:*")]
     for name in names:  # the link that is at work is in one place

@@ -2,34 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-import redis as redis_py
-import web_scene
-from apps import own_app
 from web_hostile import NAME, assert_shown_as_text
 from web_scene import Scene
 from wsgi_client import Client
 
 from goworkers_py import App
-from goworkers_py.web import application
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
-
-
-@pytest.fixture
-def scene(app: App, redis: redis_py.Redis) -> Scene:
-    return web_scene.restored(web_scene.fill, app, redis)
-
-
-@pytest.fixture
-def client(app: App, scene: Scene) -> Client:
-    return Client(application(app, authorize=lambda environ, action: True))
 
 
 def test_a_batch_is_cancelled_after_a_question(app: App, client: Client, scene: Scene) -> None:
@@ -49,8 +26,7 @@ def test_a_batch_is_ended_by_force_only_after_a_question(app: App, client: Clien
     assert batch.ended_at is not None
 
 
-def test_a_hostile_name_is_shown_as_text_and_its_page_found(app: App) -> None:
-    client = Client(application(app, authorize=lambda environ, action: True))
+def test_a_hostile_name_is_shown_as_text_and_its_page_found(app: App, client: Client) -> None:
     with app.batch(NAME):
         app.enqueue("q", "Job", [])
     assert_shown_as_text(client, "/batches", "/batch?")

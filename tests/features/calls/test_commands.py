@@ -14,33 +14,12 @@ import pytest
 import redis as redis_py
 from apps import own_app, running, started, working
 from calls import Call, one_line
-from daemon import Daemon
+from daemon import SLOW, Daemon
 from waiting import eventually
 
 from goworkers_py.config.options import QueueConfig
 
-JOBS = """
-    import time
-    import goworkers_py as workers
-
-    @workers.job("Slow", queue="q")
-    def slow(seconds):
-        time.sleep(seconds)
-"""
-
-
-@pytest.fixture(autouse=True)
-def on_this_server(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYWORKERS_REDIS", redis_url)
-
-
-@pytest.fixture
-def daemon(tmp_path: Path, redis_url: str) -> Iterator[Daemon]:
-    folder = tmp_path / "daemon"
-    folder.mkdir()
-    with Daemon(folder, redis_url, JOBS, "-q", "q=2") as daemon:
-        yield daemon.ready()
-
+pytestmark = pytest.mark.usefixtures("on_this_server")
 
 TWO_PARTITIONS = """
 [pyworkers]
@@ -58,7 +37,7 @@ BOTH = {"main", "billing"}
 def two_partitions(tmp_path: Path, redis_url: str, here: Path) -> Iterator[dict[str, str]]:
     """A daemon with two partitions on one server. The identity of each, by its name."""
     (here / "conf.ini").write_text(TWO_PARTITIONS)
-    with Daemon(tmp_path, redis_url, JOBS, "-c", str(here / "conf.ini")).ready() as daemon, own_app(redis_url) as app:
+    with Daemon(tmp_path, redis_url, SLOW, "-c", str(here / "conf.ini")).ready() as daemon, own_app(redis_url) as app:
         assert eventually(lambda: {one.partition for one in app.inspector.processes() if one.commands} == BOTH)
         yield {one.partition: one.identity for one in app.inspector.processes()}
         assert daemon.stop() == 0
@@ -158,7 +137,7 @@ def test_a_process_that_does_not_say_its_partition_is_chosen_by_its_queues(
 
 
 def test_processes_are_listed_and_asked_to_dump_to_quiet_and_to_stop(
-    daemon: Daemon, redis: redis_py.Redis, call: Call
+    slow_daemon: Daemon, redis: redis_py.Redis, call: Call
 ) -> None:
     [line] = call("processes", "--json").stdout.splitlines()
     told = json.loads(line)
@@ -181,8 +160,8 @@ def test_processes_are_listed_and_asked_to_dump_to_quiet_and_to_stop(
     assert (done.returncode, done.stdout) == (1, "")
     assert one_line(done.stderr) == f"{name}: this process has no command flush-cache"
     assert call("processes", "stop", name).stdout == f"{name}: stopping\n"
-    daemon.says("quiet: no new jobs are fetched")
-    assert daemon.wait() == 0
+    slow_daemon.says("quiet: no new jobs are fetched")
+    assert slow_daemon.wait() == 0
     assert call("processes").stdout == ""
 
 

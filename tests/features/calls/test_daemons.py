@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -45,12 +44,6 @@ pytestmark = [pytest.mark.server, pytest.mark.timeout(120)]
 def noted(folder: Path, daemon: Daemon) -> list[int]:
     path = folder / f"noted-{daemon.process.pid}"
     return [int(line) for line in path.read_text().split()] if path.exists() else []
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as app:
-        yield app
 
 
 def give(app: App, number: int, life_s: float = 60.0) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from urllib.parse import urlencode
 
-import pytest
 import redis as redis_py
 from apps import own_app, started
 from waiting import eventually
@@ -18,17 +16,6 @@ from goworkers_py import App
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.web import application
 from goworkers_py.web.site.hiding import MASK
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
-
-
-@pytest.fixture
-def client(app: App) -> Client:
-    return Client(application(app, authorize=lambda environ, action: True))
 
 
 def test_reports_are_listed_newest_first_without_secrets_and_can_be_followed(app: App, client: Client) -> None:

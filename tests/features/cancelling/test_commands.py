@@ -9,10 +9,7 @@ import redis as redis_py
 from apps import job
 from calls import Call
 
-
-@pytest.fixture(autouse=True)
-def on_this_server(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYWORKERS_REDIS", redis_url)
+pytestmark = pytest.mark.usefixtures("on_this_server")
 
 
 def test_jobs_are_cancelled_by_a_filter(redis: redis_py.Redis, call: Call) -> None:

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 
-import pytest
-import redis as redis_py
-import web_scene
 from apps import own_app, working
 from waiting import eventually
 from web_scene import Scene
@@ -18,22 +14,6 @@ from goworkers_py import App, EnqueueOptions
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.web import application
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
-
-
-@pytest.fixture
-def client(app: App) -> Client:
-    return Client(application(app, authorize=lambda environ, action: True))
-
-
-@pytest.fixture
-def scene(app: App, redis: redis_py.Redis) -> Scene:
-    return web_scene.restored(web_scene.fill, app, redis)
 
 
 def keys(client: Client, query: str) -> list[str]:

@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-from apps import own_app
 from wsgi_client import Client
 
 from goworkers_py import App
 from goworkers_py.features.configuration.views import masked
-from goworkers_py.web import application
 from goworkers_py.web.site.hiding import MASK, Hiding
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
-
-
-@pytest.fixture
-def client(app: App) -> Client:
-    return Client(application(app, authorize=lambda environ, action: True))
-
 
 TEXT = """[queue:billing]
 concurrency = 5

@@ -6,7 +6,6 @@ import datetime
 import json
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,6 @@ from goworkers_py.core import machine
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError, BrokerError, ConfigError, WorkersError
 from goworkers_py.features.delays.task import DEAD_AT, NEVER, DelayTask
-
-
-@pytest.fixture
-def queues() -> Iterator[Queues]:
-    with closing(Queues()) as made:
-        yield made
-
 
 # --- push, cancel, move
 

@@ -18,22 +18,10 @@ from waiting import eventually
 import goworkers_py as workers
 from goworkers_py.brokers.redis.driver.exchange import Script
 from goworkers_py.core.errors import BrokerUnavailable
-from goworkers_py.features.delays import keeper
 from goworkers_py.features.delays import redis as delays
 from goworkers_py.features.delays.contract import Persistence
 
 Open = Callable[[], Persistence]
-
-
-@pytest.fixture
-def queues() -> Iterator[Queues]:
-    with closing(Queues()) as made:
-        yield made
-
-
-@pytest.fixture
-def short_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "LOOK_S", 0.1)
 
 
 @pytest.fixture(params=["memory", "redis", "sqlite"])

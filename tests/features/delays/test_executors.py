@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime
 import logging
-from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -15,12 +13,6 @@ from waiting import eventually
 
 import goworkers_py as workers
 from goworkers_py.core.errors import ConfigError
-
-
-@pytest.fixture
-def queues() -> Iterator[Queues]:
-    with closing(Queues()) as made:
-        yield made
 
 
 class Reminder:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -20,12 +18,6 @@ import goworkers_py as workers
 from goworkers_py.features.delays.redis_lists import address_of_environment
 
 LIST = "__delay_queue_list__"
-
-
-@pytest.fixture
-def queues() -> Iterator[Queues]:
-    with closing(Queues()) as made:
-        yield made
 
 
 def go_record(task_id: str, cycles: int, position: int, params: str = "text", then: Any = None) -> dict[str, Any]:

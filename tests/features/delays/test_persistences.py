@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import Iterable
 from contextlib import closing
@@ -13,6 +11,7 @@ from pathlib import Path
 import delay_crash_points
 import pytest
 import redis as redis_py
+from crash_points import lives
 
 import goworkers_py as workers
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError
@@ -100,9 +99,7 @@ def test_a_process_that_is_killed_during_a_save_leaves_a_whole_task_or_none(
 ) -> None:
     """The original wrote the body in one step, and its id into the list in another one."""
     place = str(tmp_path / "delays.db") if kind == "sqlite" else redis_url
-    program = str(Path(__file__).parents[2] / "support" / "delay_crash_points.py")
-    told = subprocess.run([sys.executable, program, kind, place, "5"], check=True, capture_output=True, timeout=100)
-    assert int(told.stdout) > 3
+    assert len(lives(delay_crash_points, kind, place, 5)) > 4
     with closing(delay_crash_points.opened(kind, place)) as kept:
         found = {each.id for each in kept.list()}
     assert "known" in found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -21,22 +20,13 @@ from goworkers_py.features.delays import keeper
 from goworkers_py.features.delays.shared_book import book_of
 from goworkers_py.features.delays.timers import Timers
 
+pytestmark = pytest.mark.usefixtures("short_looks")
+
 TEN_MINUTES_S = 600
 DUE = "pyworkers:delay-due:default"
 OWNERS = "pyworkers:delay-owners:default"
 SOME_LOOKS_S = 0.4
 BEFORE_THE_STEP_S = 4.0  # after a push: no task may be due before the test has set the clock
-
-
-@pytest.fixture
-def queues() -> Iterator[Queues]:
-    with closing(Queues()) as made:
-        yield made
-
-
-@pytest.fixture(autouse=True)
-def short_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "LOOK_S", 0.1)
 
 
 def server_time(client: redis_py.Redis) -> float:

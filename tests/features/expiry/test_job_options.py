@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 import redis as redis_py
-from apps import own_app, queue
+from apps import queue
 
 from goworkers_py import App, EnqueueOptions
 from goworkers_py.config.job_options import CodeOptions
 from goworkers_py.core.errors import WorkersError
 
 NOW = 1_700_000_000.0
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as app:
-        yield app
 
 
 def test_expires_in_counts_from_the_push_or_from_the_time_of_a_scheduled_job() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from apps import guard_around, job, net
+from apps import Suspicious, guard_around, job, net, never
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import DONE, EXPIRED, Outcome
@@ -17,21 +17,6 @@ from goworkers_py.wire.message import Message
 
 RECOVERED = {"count": 1, "since": 1}
 PAST, FUTURE = 1.0, 4e9
-
-
-class Suspicious(Quarantine):
-    """Notes what it is given to run."""
-
-    def __init__(self) -> None:
-        self.ran: list[str] = []
-
-    def run(self, message: Message, delivery: Delivery, chain: Run) -> Outcome:
-        self.ran.append(message.jid)
-        return chain(message)
-
-
-def never(message: Message) -> Outcome:
-    pytest.fail(f"{message} was run")
 
 
 def run(

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import closing
 
 import echo_crash_points
 import pytest
+from crash_points import lives
 from echo_crash_points import payload_of
 from servers import RedisServer
-
-
-@pytest.fixture
-def own(server_program: str) -> Iterator[RedisServer]:
-    with closing(RedisServer(appendonly="no")) as server:
-        yield server
 
 
 @pytest.mark.parametrize("stride", [31, pytest.param(1, marks=pytest.mark.slow)])
@@ -26,11 +16,7 @@ def own(server_program: str) -> Iterator[RedisServer]:
 @pytest.mark.usefixtures("untraced")
 def test_a_job_that_is_killed_has_one_echo_when_it_has_ended_and_else_none(own: RedisServer, stride: int) -> None:
     """Two echoes of one job would end a batch of two jobs early."""
-    command = [sys.executable, echo_crash_points.__file__, own.url, str(stride)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    steps, redis, ended = [int(line.split()[0]) for line in done.stdout.splitlines()], own.client(), 0
+    steps, redis, ended = [step for step, _ in lives(echo_crash_points, own.url, stride)], own.client(), 0
     for step in steps:
         lists = [f"queue:ruby-{step}", *redis.keys(f"queue:ruby-{step}:*:inprogress")]
         goes_on = [raw for key in lists for raw in redis.lrange(key, 0, -1)]

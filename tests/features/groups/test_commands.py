@@ -17,12 +17,9 @@ from goworkers_py.core.effect import Push
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
 
+pytestmark = pytest.mark.usefixtures("on_this_server")
+
 GROUP = Group("billing", "Invoice", "user:7")
-
-
-@pytest.fixture(autouse=True)
-def on_this_server(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYWORKERS_REDIS", redis_url)
 
 
 @pytest.fixture

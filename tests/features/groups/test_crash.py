@@ -3,32 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import closing
 
 import group_crash_points
 import pytest
 import redis as redis_py
+from crash_points import lives
 from group_crash_points import MEMBERS
 from servers import RedisServer
-
-
-@pytest.fixture
-def own(server_program: str) -> Iterator[RedisServer]:
-    with closing(RedisServer(appendonly="no")) as server:
-        yield server
-
-
-def called(server: RedisServer, what: str, *arguments: int) -> str:
-    command = [sys.executable, group_crash_points.__file__, what, server.url, *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def aggregated(redis: redis_py.Redis) -> dict[str, list[str]]:
@@ -53,9 +35,9 @@ def test_every_member_is_aggregated_exactly_once_wherever_its_process_is_killed(
     own: RedisServer, what: str, stride: int
 ) -> None:
     redis = own.client()
-    steps = [int(line.split()[0]) for line in called(own, what, stride).splitlines()]
+    steps = [step for step, _ in lives(group_crash_points, what, own.url, stride)]
     before = len(aggregated(redis))
-    called(own, "finish", stride, steps[-1])
+    assert lives(group_crash_points, "finish", own.url, stride, steps[-1]) == []
     times: defaultdict[str, int] = defaultdict(int)
     for numbers in aggregated(redis).values():
         assert what == "join" or numbers == sorted(numbers)

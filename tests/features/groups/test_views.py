@@ -4,40 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from html import unescape
 
 import pytest
-import redis as redis_py
-import web_scene
-from apps import own_app
 from web_hostile import NAME, assert_shown_as_text
-from web_scene import GROUP, Scene
+from web_scene import GROUP
 from wsgi_client import Client
 
 import goworkers_py as workers
 from goworkers_py import App
 from goworkers_py.core.effect import Push
 from goworkers_py.features.groups.group import Group, GroupMembership, GroupSettings
-from goworkers_py.web import application
 
 
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
-
-
-@pytest.fixture
-def scene(app: App, redis: redis_py.Redis) -> Scene:
-    return web_scene.restored(web_scene.fill, app, redis)
-
-
-@pytest.fixture
-def client(app: App, scene: Scene) -> Client:
-    return Client(application(app, authorize=lambda environ, action: True))
-
-
+@pytest.mark.usefixtures("scene")
 def test_a_group_is_set_flushed_and_deleted(app: App, client: Client) -> None:
     of = {"queue": "billing", "class": "Invoice", "name": "user:7"}
     client.post("/group/set", {**of, "grace": "5m", "max_size": "9"})
@@ -57,6 +37,7 @@ def test_a_group_is_set_flushed_and_deleted(app: App, client: Client) -> None:
     assert app.inspector.members(GROUP) == []
 
 
+@pytest.mark.usefixtures("scene")
 def test_the_page_of_a_tracked_member_leads_to_its_group(app: App, client: Client) -> None:
     options = workers.EnqueueOptions(group="user:7", track=True)
     jid = app.enqueue_with_options("billing", "Invoice", [9], options)
@@ -66,6 +47,7 @@ def test_the_page_of_a_tracked_member_leads_to_its_group(app: App, client: Clien
 
 
 @pytest.mark.parametrize("track", [True, False])
+@pytest.mark.usefixtures("scene")
 def test_the_page_of_a_member_says_in_which_group_it_waits(app: App, client: Client, track: bool) -> None:
     options = workers.EnqueueOptions(group="user:7", track=True) if track else workers.EnqueueOptions(group="user:7")
     jid = app.enqueue_with_options("billing", "Invoice", [9], options)
@@ -75,8 +57,7 @@ def test_the_page_of_a_member_says_in_which_group_it_waits(app: App, client: Cli
     assert "No place holds" not in page
 
 
-def test_hostile_names_are_shown_as_text_and_the_page_of_the_group_found(app: App) -> None:
-    client = Client(application(app, authorize=lambda environ, action: True))
+def test_hostile_names_are_shown_as_text_and_the_page_of_the_group_found(app: App, client: Client) -> None:
     joining = GroupMembership(Group("b", NAME, NAME), GroupSettings(grace_s=3_600))
     told = json.dumps({"class": NAME, "args": [NAME], "jid": NAME, "queue": "b"}).encode()
     app.broker.transport.publish([Push("b", told, ties=(joining,))])

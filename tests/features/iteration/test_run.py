@@ -10,10 +10,11 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
+from apps import without_server
 from waiting import eventually
 
 import goworkers_py as workers
-from goworkers_py import ConfigError, testing
+from goworkers_py import ConfigError
 from goworkers_py.api.app import App
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.core.cancel_request import CancelRequest
@@ -34,15 +35,7 @@ AT_ONCE = 1e-9  # as a time slice, a run ends at each yield; as a checkpoint, th
 
 @pytest.fixture
 def app() -> App:
-    app = App()
-    app.configure(broker="redis://localhost:1")
-    return app
-
-
-@pytest.fixture
-def sandbox(app: App) -> Iterator[Sandbox]:
-    with testing.fake(app) as sandbox:
-        yield sandbox
+    return without_server()
 
 
 def outcomes(sandbox: Sandbox) -> list[str]:

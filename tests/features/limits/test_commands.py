@@ -24,10 +24,11 @@ from goworkers_py.core.errors import ArgumentError
 from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import Slot
 
+pytestmark = pytest.mark.usefixtures("on_this_server")
+
 
 @pytest.fixture
-def app(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
-    monkeypatch.setenv("PYWORKERS_REDIS", redis_url)
+def app(redis_url: str) -> Iterator[App]:
     with own_app(redis_url, QueueConfig(name="q", concurrency=1)) as app:
         limit = app.limit("order", concurrent=1, by=lambda key: key)
 
@@ -118,16 +119,14 @@ def test_a_job_that_waits_for_a_limit_says_so(call: Call, app: App, told: Callab
     assert told("job", "show", job.jid).items() >= {"state": "waiting", "line": job.line}.items()
 
 
-def test_a_server_without_limits_is_told(call: Call, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYWORKERS_REDIS", redis_url)
+def test_a_server_without_limits_is_told(call: Call) -> None:
     listed = call("limits", "list")
     assert (listed.stdout, listed.stderr.count("pyworkers: no limits; ")) == ("", 1)
 
 
 @pytest.fixture
-def before_any_process(redis_url: str, called_app: App, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def before_any_process(called_app: App, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The configuration has two limits, of which the code declares one. No process has run it."""
-    monkeypatch.setenv("PYWORKERS_REDIS", redis_url)
     monkeypatch.setattr(goworkers_py, "limit", called_app.limit)
     (here / "limited.py").write_text("import goworkers_py\ngoworkers_py.limit('order', concurrent=1)\n")
     monkeypatch.delitem(sys.modules, "limited", raising=False)

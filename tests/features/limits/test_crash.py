@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import closing
 
 import limit_crash_points
 import pytest
 import redis as redis_py
 from apps import own_app
+from crash_points import lives
 from servers import RedisServer
 
 from goworkers_py.core.errors import LimitTimeout
 from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import Slot
-
-
-@pytest.fixture
-def own(server_program: str) -> Iterator[RedisServer]:
-    with closing(RedisServer(appendonly="no")) as server:
-        yield server
-
-
-def lives(what: str, server: RedisServer, stride: int) -> list[tuple[int, bool]]:
-    """Each step, and whether the process survived."""
-    command = [sys.executable, limit_crash_points.__file__, what, server.url, str(stride)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return [(int(step), word == "survived") for step, word in map(str.split, done.stdout.splitlines())]
 
 
 def jobs_of(redis: redis_py.Redis, step: int) -> dict[str, list[str]]:
@@ -72,7 +55,7 @@ def check_line(redis: redis_py.Redis, step: int, places: dict[str, list[str]]) -
 @pytest.mark.usefixtures("untraced")
 def test_a_push_that_is_killed_leaves_the_job_in_its_line_or_nowhere(own: RedisServer, stride: int) -> None:
     redis, pushed = own.client(), []
-    for step, _ in (steps := lives("push", own, stride)):
+    for step, _ in (steps := lives(limit_crash_points, "push", own.url, stride)):
         places = jobs_of(redis, step)
         assert places["first"][0].startswith("queue")
         check_line(redis, step, places)
@@ -88,7 +71,7 @@ def test_a_push_that_is_killed_leaves_the_job_in_its_line_or_nowhere(own: RedisS
 @pytest.mark.usefixtures("untraced")
 def test_a_run_that_is_killed_loses_no_job_and_leaves_no_line_without_a_place(own: RedisServer, stride: int) -> None:
     redis, ended = own.client(), 0
-    for step, survived in (steps := lives("run", own, stride)):
+    for step, survived in (steps := lives(limit_crash_points, "run", own.url, stride)):
         places, ran = jobs_of(redis, step), {one.decode() for one in redis.lrange(f"ran-{step}", 0, -1)}
         check_line(redis, step, places)
         assert {"first", "second"} - set(places) <= ran

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 
-import pytest
 import redis as redis_py
-from apps import job, own_app
+from apps import job
 
 from goworkers_py.admin.doctor import Doctor, Finding
 from goworkers_py.admin.inspector import Inspector
@@ -20,12 +18,6 @@ from goworkers_py.features.limits.contract import Limits
 from goworkers_py.features.limits.limit import LimitSettings, Slot
 
 DEAD = json.dumps({"queues": {"q": 1}, "trial": "", "origin": {"machine": "elsewhere"}})
-
-
-@pytest.fixture
-def inspector(redis_url: str) -> Iterator[Inspector]:
-    with own_app(redis_url) as app:
-        yield app.inspector
 
 
 def findings(inspector: Inspector) -> list[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from apps import without_server
 
 from goworkers_py import testing
 from goworkers_py.api.app import App
@@ -10,9 +11,7 @@ from goworkers_py.api.app import App
 
 @pytest.fixture
 def app() -> App:
-    app = App()
-    app.configure(broker="redis://localhost:1")
-    return app
+    return without_server()
 
 
 def test_strict_jobs_run_in_order(app: App) -> None:

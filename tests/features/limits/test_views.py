@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-import redis as redis_py
-import web_scene
-from apps import own_app
-from web_scene import Scene
 from wsgi_client import Client
 
 from goworkers_py import App
 from goworkers_py.features.limits.limit import Slot, SlotTie
 from goworkers_py.features.limits.payload import with_slots
 from goworkers_py.features.limits.views import job_facts
-from goworkers_py.web import application
 from goworkers_py.wire.message import Message
 
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
-
-
-@pytest.fixture
-def scene(app: App, redis: redis_py.Redis) -> Scene:
-    return web_scene.restored(web_scene.fill, app, redis)
-
-
-@pytest.fixture
-def client(app: App, scene: Scene) -> Client:
-    return Client(application(app, authorize=lambda environ, action: True))
+pytestmark = pytest.mark.usefixtures("scene")
 
 
 def test_a_limit_is_set_by_hand_and_back(app: App, client: Client) -> None:

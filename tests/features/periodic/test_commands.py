@@ -19,10 +19,7 @@ from goworkers_py.features.periodic.options import PeriodicConfig
 from goworkers_py.features.periodic.record import schedule
 from goworkers_py.features.periodic.schedule import Firing, Release, Rule
 
-
-@pytest.fixture(autouse=True)
-def on_this_server(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYWORKERS_REDIS", redis_url)
+pytestmark = pytest.mark.usefixtures("on_this_server")
 
 
 @pytest.fixture

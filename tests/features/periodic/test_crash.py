@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 
 import periodic_crash_points
 import pytest
 import redis as redis_py
+from crash_points import lives
 from daemon import Daemon
 from periodic_crash_points import EVERY_S, firer
 from servers import RedisServer
 from waiting import eventually
-
-
-@pytest.fixture
-def own(server_program: str) -> Iterator[RedisServer]:
-    with closing(RedisServer(appendonly="no")) as server:
-        yield server
 
 
 def make_due(redis: redis_py.Redis, address: str, steps: range) -> None:
@@ -53,11 +44,7 @@ def state_of(redis: redis_py.Redis, step: int) -> tuple[bytes | None, int]:
 def test_a_firing_that_is_killed_at_any_line_fires_exactly_once(own: RedisServer, stride: int, most: int) -> None:
     redis = own.client()
     make_due(redis, own.url, range(1, most, stride))
-    command = [sys.executable, periodic_crash_points.__file__, own.url, str(stride)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    steps = [int(line.split()[0]) for line in done.stdout.splitlines()]
+    steps = [step for step, _ in lives(periodic_crash_points, own.url, stride)]
     assert steps[-1] < most
     fired = []
     for step in steps:

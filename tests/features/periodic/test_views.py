@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
-import redis as redis_py
-import web_scene
-from apps import own_app
 from web_hostile import NAME, assert_shown_as_text
-from web_scene import Scene
 from wsgi_client import Client
 
 from goworkers_py import App
 from goworkers_py.features.periodic.contract import Periodic
 from goworkers_py.features.periodic.record import schedule
 from goworkers_py.features.periodic.schedule import Release, Rule
-from goworkers_py.web import application
 
 
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
-
-
-@pytest.fixture
-def scene(app: App, redis: redis_py.Redis) -> Scene:
-    return web_scene.restored(web_scene.fill, app, redis)
-
-
-@pytest.fixture
-def client(app: App, scene: Scene) -> Client:
-    return Client(application(app, authorize=lambda environ, action: True))
-
-
+@pytest.mark.usefixtures("scene")
 def test_periodic_jobs_are_paused_set_run_and_resumed(app: App, client: Client) -> None:
     def status() -> tuple[bool, str, bool, int]:
         one = app.inspector.periodic_job("nightly")
@@ -56,6 +35,7 @@ def test_periodic_jobs_are_paused_set_run_and_resumed(app: App, client: Client) 
     assert client.post("/periodic/pause", {"name": "nosuch"}).status == 400
 
 
+@pytest.mark.usefixtures("scene")
 def test_a_mask_is_not_stored_in_place_of_a_secret(app: App, client: Client) -> None:
     fields = {"class": "Sync", "queue": "q", "args": [{"token": "s3cr3t"}], "catch_up": "latest", "overlap": "allow"}
     app.broker.require_part(Periodic).register(Release("crm"), [schedule("sync", Rule("", 60, ""), fields)])
@@ -67,6 +47,7 @@ def test_a_mask_is_not_stored_in_place_of_a_secret(app: App, client: Client) -> 
     assert app.inspector.periodic_job("sync").args == [{"token": "new"}]
 
 
+@pytest.mark.usefixtures("scene")
 def test_the_search_finds_periodic_jobs_by_a_part_of_their_name(client: Client) -> None:
     found = client.get("/api/find?q=NIGHT").json["found"]
     assert [(hit["name"], hit["kind"], hit["to"]) for hit in found if hit["kind"] == "periodic job"] == [
@@ -74,8 +55,7 @@ def test_the_search_finds_periodic_jobs_by_a_part_of_their_name(client: Client) 
     ]
 
 
-def test_a_hostile_name_is_shown_as_text_and_its_page_found(app: App) -> None:
-    client = Client(application(app, authorize=lambda environ, action: True))
+def test_a_hostile_name_is_shown_as_text_and_its_page_found(app: App, client: Client) -> None:
     fields = {"class": NAME, "queue": "q", "args": [NAME], "catch_up": "latest", "overlap": "allow"}
     app.broker.require_part(Periodic).register(Release("shop", "1"), [schedule(NAME, Rule("", 60, ""), fields)])
     assert_shown_as_text(client, "/periodic", "/periodic/one?")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
-from apps import own_app
 from calls import Call, one_line
 
 from goworkers_py.api.app import App
@@ -14,12 +12,7 @@ from goworkers_py.core.fence import Fence
 from goworkers_py.features.standby.contract import Leadership
 from goworkers_py.features.standby.election import Bid, Standing
 
-
-@pytest.fixture
-def app(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
-    monkeypatch.setenv("PYWORKERS_REDIS", redis_url)
-    with own_app(redis_url) as app:
-        yield app
+pytestmark = pytest.mark.usefixtures("on_this_server")
 
 
 @pytest.fixture
@@ -40,7 +33,6 @@ def test_the_leader_is_shown(call: Call, leads: str) -> None:
     assert 0 < told["lease_left"] <= 600
 
 
-@pytest.mark.usefixtures("app")
 def test_an_election_without_a_leader_says_none(call: Call) -> None:
     assert call("leader", "show").stdout.splitlines()[1].split()[:2] == ["main", "none"]
     assert json.loads(call("leader", "show", "--json").stdout)["leader"] is None

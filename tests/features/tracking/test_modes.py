@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
+from apps import without_server
 
-from goworkers_py import testing
 from goworkers_py.api.app import App
 from goworkers_py.core.errors import NoResult
 from goworkers_py.testing.sandbox import Sandbox
@@ -14,15 +12,7 @@ from goworkers_py.testing.sandbox import Sandbox
 
 @pytest.fixture
 def app() -> App:
-    app = App()
-    app.configure(broker="redis://localhost:1")
-    return app
-
-
-@pytest.fixture
-def sandbox(app: App) -> Iterator[Sandbox]:
-    with testing.fake(app) as sandbox:
-        yield sandbox
+    return without_server()
 
 
 def test_a_result_is_there_when_the_job_has_run(app: App, sandbox: Sandbox) -> None:

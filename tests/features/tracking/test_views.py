@@ -16,18 +16,12 @@ from wsgi_client import Client
 from goworkers_py import App, current_message
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.features.tracking import views as results
-from goworkers_py.web import application
 
 
 @pytest.fixture
 def app(redis_url: str) -> Iterator[App]:
     with own_app(redis_url, QueueConfig(name="q", concurrency=1), timeout=1) as made:
         yield made
-
-
-@pytest.fixture
-def client(app: App) -> Client:
-    return Client(application(app, authorize=lambda environ, action: True))
 
 
 def test_a_result_is_waited_for_and_each_end_has_a_status_of_its_own(app: App, client: Client) -> None:

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from apps import own_app
 from calls import Call, one_line
 
 from goworkers_py.api.app import App
 
-
-@pytest.fixture
-def app(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
-    monkeypatch.setenv("PYWORKERS_REDIS", redis_url)
-    with own_app(redis_url) as app:
-        yield app
+pytestmark = pytest.mark.usefixtures("on_this_server")
 
 
 def test_locks_are_listed_shown_and_freed(call: Call, app: App) -> None:
@@ -33,7 +26,6 @@ def test_locks_are_listed_shown_and_freed(call: Call, app: App) -> None:
     assert (again.returncode, again.stdout) == (1, f"{held['name']}: no job holds it\n")
 
 
-@pytest.mark.usefixtures("app")
 @pytest.mark.parametrize(
     ("name", "told"),
     [
@@ -48,7 +40,6 @@ def test_a_lock_that_nobody_holds_is_not_called_free(call: Call, name: str, told
     assert told in one_line(shown.stderr)
 
 
-@pytest.mark.usefixtures("app")
 def test_a_push_that_meets_a_lock_names_it(call: Call, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "unique", raising=False)
     job = "@goworkers_py.job('Shop::Sync', queue='q', unique_for=60)"
@@ -60,7 +51,6 @@ def test_a_push_that_meets_a_lock_names_it(call: Call, here: Path, monkeypatch: 
     assert one_line(again.stderr).endswith("pyworkers locks list --class Shop::Sync")
 
 
-@pytest.mark.usefixtures("app")
 @pytest.mark.parametrize("what", ["locks", "groups", "batches", "chains", "periodic jobs", "limits"])
 def test_an_empty_list_is_told_on_stderr(call: Call, what: str) -> None:
     listed = call(what.split()[0], "list")

@@ -3,31 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 import redis as redis_py
 import unique_crash_points
+from crash_points import lives
 from servers import RedisServer
-
-
-@pytest.fixture
-def own(server_program: str) -> Iterator[RedisServer]:
-    with closing(RedisServer(appendonly="no")) as server:
-        yield server
-
-
-def lives(what: str, server: RedisServer, stride: int) -> list[tuple[int, bool]]:
-    """Each step, and whether the process survived."""
-    command = [sys.executable, unique_crash_points.__file__, what, server.url, str(stride)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return [(int(step), word == "survived") for step, word in map(str.split, done.stdout.splitlines())]
 
 
 def jobs_of(redis: redis_py.Redis, step: int) -> list[dict[str, object]]:
@@ -46,7 +27,7 @@ def lock_of(redis: redis_py.Redis, job: dict[str, object]) -> dict[bytes, bytes]
 @pytest.mark.usefixtures("untraced")
 def test_a_push_that_is_killed_leaves_the_job_and_its_lock_or_none_of_both(own: RedisServer, stride: int) -> None:
     redis, pushed = own.client(), []
-    for step, _ in (steps := lives("push", own, stride)):
+    for step, _ in (steps := lives(unique_crash_points, "push", own.url, stride)):
         jobs = jobs_of(redis, step)
         assert len(jobs) <= 1
         if jobs:
@@ -64,7 +45,7 @@ def test_a_job_that_is_killed_has_its_lock_and_newest_arguments_until_it_has_end
     own: RedisServer, stride: int
 ) -> None:
     redis, ended = own.client(), []
-    for step, survived in (steps := lives("run", own, stride)):
+    for step, survived in (steps := lives(unique_crash_points, "run", own.url, stride)):
         ran = [json.loads(raw)["args"] for raw in redis.lrange(f"queue:ran-{step}", 0, -1)]
         assert ran in ([], [["newest"]])
         jobs = jobs_of(redis, step)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
-import pytest
 import redis as redis_py
-from apps import own_app
 
 from goworkers_py.admin.doctor import Doctor, Finding
 from goworkers_py.admin.inspector import Inspector
@@ -15,12 +12,6 @@ from goworkers_py.features.unique.contract import Locks
 from goworkers_py.features.unique.lock import Begin
 
 DEAD = json.dumps({"queues": {"q": 1}, "trial": "", "origin": {"machine": "elsewhere"}})
-
-
-@pytest.fixture
-def inspector(redis_url: str) -> Iterator[Inspector]:
-    with own_app(redis_url) as app:
-        yield app.inspector
 
 
 def findings(inspector: Inspector) -> list[Finding]:

@@ -2,33 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-import redis as redis_py
-import web_scene
-from apps import own_app
 from web_scene import Scene
 from wsgi_client import Client
 
 from goworkers_py import App
-from goworkers_py.web import application
-
-
-@pytest.fixture
-def app(redis_url: str) -> Iterator[App]:
-    with own_app(redis_url) as made:
-        yield made
-
-
-@pytest.fixture
-def scene(app: App, redis: redis_py.Redis) -> Scene:
-    return web_scene.restored(web_scene.fill, app, redis)
-
-
-@pytest.fixture
-def client(app: App, scene: Scene) -> Client:
-    return Client(application(app, authorize=lambda environ, action: True))
 
 
 def test_a_lock_is_freed_after_a_question(app: App, client: Client, scene: Scene) -> None:

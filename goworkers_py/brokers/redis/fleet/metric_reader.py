@@ -11,7 +11,7 @@ where they did not, because only one layout counts:
   first process of another Sidekiq version has come or the last one has gone.
 
 For the same reason steps of ten minutes may be lower than the sum of their minutes. Sidekiq 8 alone writes them, for
-three days. What only Sidekiq 7 has written is added up from its minutes, of the last eight hours.
+three days. The counts of Sidekiq 7 alone are added up from its minutes, of the last eight hours.
 
 All programs count a run some seconds after its end, at their next beat, in the minute of the beat. A process that is
 killed takes the counts of its last seconds with it. A bucket of a histogram holds up to 65,535 runs in a minute.
