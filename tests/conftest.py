@@ -70,7 +70,7 @@ LONGEST = (
     "tests/brokers/rabbitmq/test_p",
     "tests/brokers/rabbitmq/test_daemons",
     "tests/brokers/two_servers/test_daemons",
-    "tests/integration/simulation/test_simulation.py::test_five_hundred",
+    "tests/integration/simulation/test_simulation.py::test_two_hundred",
 )
 # Every other fixture with a server uses one of these.
 OF_SERVERS = {"redis_server", "server_program", "disque_servers", "cluster", "rabbit_server"}
