@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -96,21 +96,21 @@ class Scene:
 Scenario = Callable[[Scene], Step]
 
 
-def check_with_each_command_denied(walled: Walled, scenario: Scenario) -> None:
+def check_with_each_command_denied(walled: Walled, scenario: Scenario, sections: Sequence[object] = ()) -> None:
     """Also with all commands allowed, and on a server that is out of memory."""
     with walled.noted_commands() as asked:
-        wrong = {"with all": _wrong_with(walled, scenario)}
+        wrong = {"with all": _wrong_with(walled, scenario, sections)}
     assert len(asked) > 3
-    wrong |= {f"without {command}": _wrong_with(walled, scenario, command) for command in sorted(asked)}
-    wrong["out of memory"] = _wrong_with(walled, scenario, memory="1")
+    wrong |= {f"without {command}": _wrong_with(walled, scenario, sections, command) for command in sorted(asked)}
+    wrong["out of memory"] = _wrong_with(walled, scenario, sections, memory="1")
     assert not any(wrong.values()), "\n".join(f"{how}: {told}" for how, told in wrong.items() if told)
 
 
-def _wrong_with(walled: Walled, scenario: Scenario, *denied: str, memory: str = "0") -> str:
+def _wrong_with(walled: Walled, scenario: Scenario, sections: Sequence[object], *denied: str, memory: str = "0") -> str:
     """Tries the step twice while the command is denied, then until it is done. Returns how it ended, if not well."""
     walled.redis.flushall()
     walled.allow_all_but()
-    with own_broker(walled.url) as broker:
+    with own_broker(walled.url, sections=sections) as broker:
         step = scenario(Scene(broker, walled.redis))
         walled.allow_all_but(*denied)
         walled.redis.config_set("maxmemory", memory)

@@ -152,7 +152,7 @@ class RedisGroups(Groups):
         for member in members:
             arguments += (member, *jobs.effects(member, "cancelled", reason))
         fixed = (entry_of(group), group.job_class, int(bool(group.set)))
-        keys = (*self._four(group), self._keys.queues, *jobs.names)
+        keys = (*self._four(group), self._keys.queues, self._keys.nothing, *jobs.names)
         answer: list[int] = self._connections.script(_LEAVE, keys, (*fixed, *arguments))
         return answer
 

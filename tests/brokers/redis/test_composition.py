@@ -4,7 +4,7 @@ it is given, and calls its functions."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,9 +12,9 @@ import redis as redis_py
 from lua_names import functions_made, globals_of, most_locals, tokens
 from lua_sets import word_sets
 
-from goworkers_py.brokers.redis.driver.composition import Composition, fragments, scripts, split
+from goworkers_py.brokers.redis.driver.composition import TABLES, Composition, fragments, locals_of, scripts, split
 from goworkers_py.brokers.redis.driver.exchange import Script
-from goworkers_py.brokers.redis.parts import effect_kinds, parts, row_kinds, tie_kinds, words_for
+from goworkers_py.brokers.redis.parts import effect_kinds, parts, row_kinds, tie_kinds, words_for, words_of_moves
 from goworkers_py.core.effect import PushJobs
 from goworkers_py.features.groups.effects import EndMember, EndSet
 from goworkers_py.features.tracking.effects import NoteState
@@ -139,6 +139,37 @@ def test_a_name_that_nothing_gives_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "own.lua").write_text("local nobody = ...\nreturn 1\n")
     with pytest.raises(ValueError, match="nothing gives it nobody"):
         Composition().compose(tmp_path / "own.lua")
+
+
+@pytest.mark.parametrize("name", ["refusal", "handlers", "KEPT_S"])
+def test_a_local_of_a_head_takes_the_place_of_nothing(tmp_path: Path, name: str) -> None:
+    (tmp_path / "own.lua").write_text(f"local {name} = nil\nlocal effects = ...\nreturn 1\n")
+    with pytest.raises(ValueError, match=f"something else: {name}"):
+        Composition().compose(tmp_path / "own.lua")
+
+
+@pytest.mark.parametrize("path", scripts(), ids=lambda path: path.stem)
+def test_a_head_says_which_of_its_locals_are_for_fragments(path: Path) -> None:
+    head, given, body = split(path.read_text("utf-8"))
+    used = {name for name in locals_of(head) if name in tokens(body) or tokens(head).count(name) > 1}
+    said = [
+        name for listed in re.findall(r"^-- For fragments: (.*)$", head, re.MULTILINE) for name in listed.split(", ")
+    ]
+    assert said == [name for name in locals_of(head) if name not in used]
+    assert set(said) <= _needed(given), "for no fragment"
+
+
+def _needed(given: Sequence[str]) -> set[str]:
+    """What the fragments of a script are given, and those that they are given."""
+    needed, left = set[str](), set(given)
+    while left:
+        name = left.pop().removeprefix("make_")
+        if name in TABLES:
+            left |= fragments().keys() - needed
+        elif name not in needed:
+            needed.add(name)
+            left |= set(split(fragments()[name].read_text("utf-8"))[1]) if name in fragments() else set()
+    return needed
 
 
 def test_effects_of_features_need_their_words_alone() -> None:
@@ -284,6 +315,14 @@ def test_effects_are_refused_or_applied_by_their_words(redis: redis_py.Redis) ->
     assert not redis.exists("key")
     assert alone(redis, "effects", "it.apply(1, 8)", ("key",), *both, handlers=handlers) is None
     assert redis.get("key") == b"may"
+
+
+def test_no_effect_of_a_promotion_can_be_refused(redis: redis_py.Redis) -> None:
+    """promote.lua does not ask before it moves the jobs."""
+    of_words = {word: name for part in parts() for name, words in part.handlers.items() for word in words}
+    assert words_of_moves()
+    for word in words_of_moves():
+        assert alone(redis, of_words[word], f"it['{word}'].refusal == nil") == 1
 
 
 def test_a_slot_lets_the_next_job_of_its_line_go(redis: redis_py.Redis) -> None:

@@ -7,7 +7,13 @@ name but those of Lua and of the server, and those that it is given. Both say in
 
     local key_at, now, KEPT_S = ...
 
-The lines of a script before that line are its head, whose locals may be given too. Each other name is
+The lines of a script before that line are its head, whose locals may be given too, also to fragments of fragments. A
+comment says which the script itself does not use:
+
+    -- For fragments: FIXED, arguments
+
+No local of a head has the name of a fragment, of a table or of a constant: it would take its place in silence. Each
+other name is
 
 - a table by words, made of the fragments that handle them: `ties` of pushes and their `checks`, `handlers` of effects,
   `row_handlers` of rows, and `finishers`, the last step of those of these fragments that have one;
@@ -58,6 +64,10 @@ def split(source: str) -> tuple[str, list[str], str]:
     return source[: found.start()], found[1].split(", "), source[found.end() :]
 
 
+def locals_of(head: str) -> list[str]:
+    return [name for names in _LOCALS.findall(head) for name in names.split(", ")]
+
+
 class Composition:
     """One script. `words` are those of ties, effects and rows that it is to know; None: all."""
 
@@ -68,8 +78,9 @@ class Composition:
 
     def compose(self, path: Path) -> str:
         head, given, body = split(source_of(path))
-        for names in _LOCALS.findall(head):
-            self._known |= {name: name for name in names.split(", ")}
+        self._known |= {name: name for name in locals_of(head)}
+        if taken := self._known.keys() & (fragments().keys() | TABLES | _constants().keys()):
+            raise ValueError(f"{path.name}: its head has a local of the name of something else: {', '.join(taken)}")
         if self._words is None and _needs_tables(given, frozenset(self._known)):
             return f"{head}{self._when_needed(given, path)}{body}"
         for name in given:

@@ -9,11 +9,9 @@
 --       see effects.lua
 -- Answer: for each entry 1: moved or deleted, 0: no longer there, or the text of the error for which it stays
 local LINE, LINES, QUEUES, DEAD, NOTHING, OF_QUEUES, SIZE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], 5, 6
-local FIXED, TRIAL, OUTBOXES, arguments = OF_QUEUES + ARGV[5], nil, nil, ARGV
-local function refusal()
-  return false
-end
-local now, effects, AT_ONCE = ...
+-- For fragments: FIXED, TRIAL, OUTBOXES, arguments
+local FIXED, TRIAL, OUTBOXES, arguments = OF_QUEUES + ARGV[5], NOTHING, nil, ARGV
+local now, effects, applied, AT_ONCE = ...
 
 -- Where the access rules do not allow the commands that take entries out or put them back, the script fails here,
 -- before it writes anything: a job must not be in two places.
@@ -26,6 +24,18 @@ local function put(step, key, payload)
   if step == 'front' then return redis.pcall('RPUSH', key, payload) end
   if step == 'back' then return redis.pcall('LPUSH', key, payload) end
   if step == 'dead' then return redis.pcall('ZADD', key, now, payload) end
+end
+
+-- The effects of a job were refused after all: it goes back into the line. Where it cannot be taken out of its new place,
+-- it stays there: a job must not be in two places.
+local function take_back(step, key, entry, payload)
+  local reply = 1
+  if step == 'dead' then
+    reply = redis.pcall('ZREM', key, payload)
+  elseif step ~= 'delete' then
+    reply = redis.pcall('LREM', key, step == 'front' and '-1' or '1', payload)
+  end
+  if type(reply) == 'number' then redis.call('RPUSH', LINE, entry) end
 end
 
 local oldest, there, taken = {}, {}, {}
@@ -59,7 +69,7 @@ while i <= #ARGV do
     else
       result, buried = 1, buried or step == 'dead'
       if number > 0 then redis.pcall('SADD', QUEUES, name) end
-      follow[#follow + 1] = {first, last}
+      if first <= last then follow[#follow + 1] = {at = #answer + 1, key = key, first = first, last = last} end
     end
   end
   answer[#answer + 1] = result
@@ -80,9 +90,16 @@ if #stay < #oldest then
     redis.call('RPUSH', LINE, unpack(stay, from, math.min(#stay, from + AT_ONCE - 1)))
   end
 end
+-- After the line was written: an effect may take an entry out of it.
+for _, move in ipairs(follow) do
+  local failed = applied(move.first, move.last)
+  if failed then
+    i = move.first - SIZE
+    take_back(ARGV[i], move.key, ARGV[i + 3], ARGV[i + 4])
+    answer[move.at] = failed
+  end
+end
 if redis.call('LLEN', LINE) == 0 then redis.pcall('SREM', LINES, ARGV[1]) end
--- Last: an effect may take an entry out of this line.
-for _, effect in ipairs(follow) do effects.apply(effect[1], effect[2]) end
 effects.finish()
 if buried then
   redis.pcall('ZREMRANGEBYSCORE', DEAD, '-inf', now - ARGV[4])

@@ -7,19 +7,21 @@
 -- ARGV: first place to look at, last place (below 0: from the other end, as in LRANGE), a mark that is no job's
 --       payload, the name of the queue to which the entries go ('': they are deleted), then for each entry: the entry, its
 --       payload in the other queue, how many arguments its effects have, and these, see effects.lua
--- Answer: for each entry 1: deleted or moved, 0: not found near its place
-local QUEUES, GOAL, FIXED, SIZE, TRIAL, OUTBOXES, arguments = KEYS[3], KEYS[4], 4, 3, nil, nil, ARGV
-local function refusal()
-  return false
-end
-local effects = ...
+-- Answer: for each entry 1: deleted or moved, 0: not found near its place; or an error. An effect may be refused after all:
+--       its entry went back to the beginning of the queue, and the others are gone.
+local NOTHING, QUEUES, GOAL, SIZE = KEYS[2], KEYS[3], KEYS[4], 3
+-- For fragments: FIXED, TRIAL, OUTBOXES, arguments
+local FIXED, TRIAL, OUTBOXES, arguments = 4, NOTHING, nil, ARGV
+local effects, applied = ...
 
 local first, mark, goal = tonumber(ARGV[1]), ARGV[3], ARGV[4]
 local wanted, places_of, moved, gone = {}, {}, {}, {}
--- Where the access rules do not allow LREM, the script fails here, before it marks anything. And a server that is out
--- of memory lets a script go on that has called a write command before. LSET finds no such key.
-redis.call('LREM', KEYS[2], '1', mark)
-local refused = redis.pcall('LSET', KEYS[2], 0, mark).err
+-- Where the access rules do not allow LREM, or RPUSH for the way back, the script fails here, before it marks anything. And
+-- a server that is out of memory lets a script go on that has called a write command before. LSET finds no such key.
+redis.call('LREM', NOTHING, '1', mark)
+redis.call('RPUSH', NOTHING, '')
+redis.call('LREM', NOTHING, '0', '')
+local refused = redis.pcall('LSET', NOTHING, 0, mark).err
 if not string.find(refused, 'no such key', 1, true) then return {err = refused} end
 -- The list may have become shorter since its places were read. LRANGE begins at its beginning then, and so must the
 -- places. `0 -`, because the sign of -0 would be sent too, which LRANGE refuses.
@@ -49,16 +51,21 @@ if goal ~= '' then
   for i = 1, #there, 1000 do redis.call('LPUSH', GOAL, unpack(there, i, math.min(i + 999, #there))) end
   if #there > 0 then redis.pcall('SADD', QUEUES, goal) end
 end
-local follow = {}
-for i, raw in ipairs(found) do
-  redis.call('LSET', KEYS[1], places[i], mark)
-  follow[#follow + 1] = places_of[raw]
-end
+for i in ipairs(found) do redis.call('LSET', KEYS[1], places[i], mark) end
 -- From the end of the list to which the places are nearer: LREM looks at each entry until it has found all.
 if #found > 0 then redis.call('LREM', KEYS[1], first < 0 and -#found or #found, mark) end
 -- Last: an effect may push to this queue, which moves its places.
-for _, effect in ipairs(follow) do effects.apply(effect[1], effect[2]) end
+local refused_effect
+for _, raw in ipairs(found) do
+  local failed = applied(unpack(places_of[raw]))
+  if failed then
+    if goal ~= '' then redis.call('LREM', GOAL, '1', moved[raw]) end
+    redis.call('RPUSH', KEYS[1], raw)
+    refused_effect = failed
+  end
+end
 effects.finish()
+if refused_effect then return {err = refused_effect} end
 local answer = {}
 for _, entry in ipairs(entries) do
   local left = (gone[entry] or 0) > 0

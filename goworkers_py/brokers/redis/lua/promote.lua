@@ -7,6 +7,7 @@
 --   fail
 -- Answer: the text of an error for each entry that stays in the set because of it
 local QUEUES, OF_QUEUES, NAMES, SIZE = KEYS[2], 3, 3, 4
+-- For fragments: FIXED, arguments
 local FIXED, arguments = OF_QUEUES + ARGV[3], ARGV
 local effects = ...
 local queues, due_until = tonumber(ARGV[3]), tonumber(ARGV[1])
@@ -48,6 +49,7 @@ for queue = 1, queues do
   local key, name = KEYS[OF_QUEUES + queue], ARGV[NAMES + queue]
   if #moved[queue] > 0 and moved_to(key, redis.pcall('LPUSH', key, unpack(written[queue])), moved[queue]) then
     redis.pcall('SADD', QUEUES, name)
+    -- None of these effects can be refused: they only note where the jobs are.
     for _, place in ipairs(follow[queue]) do effects.apply(place + SIZE, place + SIZE - 1 + ARGV[place + 3]) end
   end
 end

@@ -3,6 +3,7 @@
 -- KEYS: queues, a key that never exists, then queues, the schedule, and the keys of ties, in any order
 -- ARGV: the pushes
 -- Answer: for each job that of push.lua
+-- For fragments: QUEUES, TRIAL, FIXED, arguments
 local QUEUES, TRIAL, FIXED, arguments = KEYS[1], KEYS[2], 2, ARGV
 local push, check_push = ...
 local answer, first = {}, 1

@@ -20,6 +20,7 @@
 --         there ('': the raw payload), how many arguments its effects have, and these, see effects.lua
 -- Answer: for each item that was not settled its number, and 0 when it was not in its list, or the text of the error
 --       for which it stays there
+-- For fragments: OUTBOXES, RECEIPT, NOTHING, TRIAL, number, day_life, receipt_life
 local DEAD, QUEUES, LINES, OUTBOXES, RECEIPT, NOTHING = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[9], KEYS[10]
 local FIXED, TRIAL, arguments, number, day_life, receipt_life = 10, KEYS[10], ARGV, ARGV[1], ARGV[4], ARGV[5]
 local receipt, rows, refusal, type_error, registry_error, effects, row_handlers, now = ...

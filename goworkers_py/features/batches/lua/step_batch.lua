@@ -6,6 +6,7 @@
 --       'cancel'  its tombstone, seconds that a tombstone lives
 --       'close'   '1': the batch ends now
 -- Answer: 1: done, 0: the batch is not there, or has ended
+-- For fragments: QUEUES, FIXED, arguments
 local QUEUES, FIXED, arguments = KEYS[1], 1, ARGV
 local now, batch, KEPT_S = ...
 local place, last = batch.place(2)

@@ -3,6 +3,7 @@
 -- ARGV: the place, see chain.lua, then 'push' and the fields of the record, or 'cancel', the tombstone of the chain and
 --       the seconds that a tombstone lives
 -- Answer: 1: done, 0: the batch takes no jobs; the chain is not there, or has ended
+-- For fragments: QUEUES, FIXED, arguments
 local QUEUES, FIXED, arguments = KEYS[1], 1, ARGV
 local now, batch, chain, KEPT_S, AT_ONCE = ...
 local place, last = chain.place(1)

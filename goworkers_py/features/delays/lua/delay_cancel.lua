@@ -2,6 +2,7 @@
 -- KEYS: tasks, due times, claims, owners
 -- ARGV: owner, id
 -- Answer: 1 when it was there and no other owner with a lease had a claim on it; otherwise 0
+-- For fragments: OWNERS
 local TASKS, DUE, CLAIMS, OWNERS = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local delay_lives = ...
 redis.call('ZMSCORE', DUE, '')

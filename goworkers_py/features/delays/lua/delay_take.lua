@@ -2,6 +2,7 @@
 -- KEYS: tasks, due times, claims, owners
 -- ARGV: owner, claim and owner, by when the tasks must be due ('+inf': they need not be due), ids
 -- Answer: the time of this step, then id and record of each claimed task; none where the owner has no lease
+-- For fragments: OWNERS
 local TASKS, DUE, CLAIMS, OWNERS = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now, delay_lives = ...
 local owner, own_claim, by = ARGV[1], ARGV[2], tonumber(ARGV[3])

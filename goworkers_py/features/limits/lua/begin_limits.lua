@@ -9,11 +9,9 @@
 -- Answer: {'run'}, {'waits', name of the line}, {'lost'}: the job was not in its list, {'full'} of a block,
 --         {'undeclared'}, or {'late', number}, see late.lua
 local RECEIPT, QUEUES, LIST, NOTHING = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+-- For fragments: QUEUES, NOTHING, FIXED, TRIAL, OUTBOXES, arguments
 local FIXED, TRIAL, OUTBOXES, arguments = 4, KEYS[4], nil, ARGV
-local function refusal()
-  return false
-end
-local effects, limit, late, trial, slot_check = ...
+local effects, applied, limit, late, trial, slot_check = ...
 -- A server that is out of memory lets a script go on that has called a write command before. Without this LTRIM,
 -- limited jobs could not begin on a full server.
 redis.call('LTRIM', LIST, '0', '-1')
@@ -76,14 +74,13 @@ for i, slot in ipairs(slots) do
 end
 if failed then return {err = failed} end
 redis.call('LREM', LIST, '-1', raw)
-failed = limit.join(slots[full], entry)
+failed = applied(first, #ARGV) or limit.join(slots[full], entry)
 if failed then
   redis.call('RPUSH', LIST, raw)
   return {err = failed}
 end
 -- From here on the job is in the line, so an error must not end the step. A look mends the line of a place.
-pcall(effects.apply, first, #ARGV)
--- It gives up its other places, but for those before this slot in the order. So no two jobs wait for each other.
+-- The job gives up its other places, but for those before this slot in the order. So no two jobs wait for each other.
 for i, slot in ipairs(slots) do
   if slot.has and is_before(i, full) then
     pcall(limit.give_place, slot, jid, '', slots[full].name)

@@ -1,6 +1,7 @@
 -- Ends the place of a block of code in a slot.
 -- KEYS: receipt, queues, then keys of the slot    ARGV: number and its life, see late.lua, jid, the slot, see limit.lua
 -- A block leaves once, and later copies find nothing. It says its number, so that a late copy of its begin is refused.
+-- For fragments: QUEUES, FIXED, arguments
 local QUEUES, FIXED, arguments = KEYS[2], 2, ARGV
 local late, limit, LET_GO_MOST = ...
 local jid = ARGV[3]

@@ -3,6 +3,7 @@
 -- ARGV: how many owners, how many jobs at most to let go, the slot, see limit.lua, then for each place that may be free:
 --       its jid, its value when it was read, and the number of the lease (0: its job was found nowhere)
 -- Answer: how many jobs were let go, how many are in the line
+-- For fragments: QUEUES, OWNERS, BLOCKS, GONE, arguments
 local QUEUES, OWNERS, BLOCKS, GONE = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local FIXED, arguments = 4, ARGV
 local holder, limit = ...

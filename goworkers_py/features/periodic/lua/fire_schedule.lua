@@ -4,6 +4,7 @@
 -- ARGV: order of the generation, number of the state, slot, word, jid, first missed slot or '', 1: people have asked,
 --   1: skips when the lock is held, how many entries the history has, life, then the push if there is one
 -- Answer: {'done', word}, {'changed'}, {'early'} or {'held', then the holder as {jid, queue, at, due}}
+-- For fragments: QUEUES, FIXED, TRIAL, arguments
 local QUEUES, FIXED, TRIAL, arguments = KEYS[1], 5, KEYS[5], ARGV
 local now, push, check_push, checks = ...
 local SOURCE, RECORD, HISTORY = KEYS[2], KEYS[3], KEYS[4]

@@ -6,6 +6,7 @@
 --       payload, identity, queue, class, progress ('': none), how many arguments the effects of other features have that
 --       happen if it was written, and these, see effects.lua
 -- Answer: for each job 1 when it was written, else 0
+-- For fragments: FIXED, arguments
 local FIXED, arguments = 0, ARGV
 local note, effects = ...
 local life, written = ARGV[1], {}

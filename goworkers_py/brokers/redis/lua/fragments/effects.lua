@@ -3,7 +3,8 @@
 -- the option, the first and the last value, and this fragment:
 --   refusal   the error that the effect would give, before anything is done: an item and its effects are settled all or
 --             not at all. Without this function the effect may fail, which does not keep the job from its step
---   apply     does it. Returns the error, if any, which keeps the job in progress: an effect that may fail returns none
+--   apply     does it. Returns the error, if any, for which the job goes back to where it was: an effect that may fail
+--             returns none
 local key_at, arguments, handlers, finishers = ...
 local own = {}
 
