@@ -1,6 +1,7 @@
 """How a run can end. Each outcome is one atomic step on the server, together with its effects.
 
-Outcomes are values: look at the type of one, not at its identity.
+Outcomes are values: look at the type of one. Code that asks `is DONE` saves time for the usual end, and does the same
+for any other `Done()`.
 """
 
 from __future__ import annotations

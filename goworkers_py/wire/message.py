@@ -17,6 +17,7 @@ from goworkers_py.wire import payload
 
 if TYPE_CHECKING:
     from goworkers_py.core.cancel_request import CancelRequest
+    from goworkers_py.core.delivery import Delivery
     from goworkers_py.core.fence import Term
     from goworkers_py.core.home import HeldByRun, RunHome
     from goworkers_py.core.outcome import Outcome
@@ -45,8 +46,9 @@ class Message(FeatureMessage):
         "thread",
     )  # fmt: skip
 
-    begun_at: float  # set when a worker begins the job, see `Delivery.begun_at`
-    delivery: Any  # set for a job with marks, see `runtime.running.rungs`
+    # Set when a worker begins the job, see `runtime.running.guard`.
+    begun_at: float
+    delivery: Delivery
 
     def __init__(self, raw: bytes, queue: str) -> None:
         self.fields = fields = payload.read(raw)  # not to be changed

@@ -19,18 +19,19 @@ from goworkers_py.brokers.two_servers.settlement import SettlementPart
 from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
-from goworkers_py.core.effect import WEIGHT, Push, PushJobs, StoreValue
+from goworkers_py.core.effect import WEIGHT, Effect, Push, PushJobs, StoreValue
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
-from goworkers_py.core.outcome import DISCARD, DONE, LOST, REQUEUE, UNACKNOWLEDGED, Dead, Done, Outcome, Retry
+from goworkers_py.core.outcome import DISCARD, DONE, LOST, REQUEUE, UNACKNOWLEDGED, Dead, Done, Outcome, Requeue, Retry
 from goworkers_py.features.batches.effects import EndInBatch
+from goworkers_py.features.in_process import InProcess
 from goworkers_py.features.limits.effects import LeaveSlot
 from goworkers_py.features.limits.limit import Slot
 from goworkers_py.features.tracking.effects import NoteState, TrackedJob
 from goworkers_py.features.tracking.tie import RecordTie
-from goworkers_py.features.unique.effects import FreeLock
+from goworkers_py.features.unique.effects import FreeLock, KeepLock
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.settling import settlement as module
-from goworkers_py.runtime.settling.settlement import Settlement
+from goworkers_py.runtime.settling.settlement import Settlement, requeued
 from goworkers_py.runtime.settling.settler import Settler
 from goworkers_py.wire.message import Message
 
@@ -555,9 +556,14 @@ def test_a_batch_hears_of_the_death_of_a_job_whose_end_cannot_be_written(
 
 @pytest.mark.parametrize("error", [MemoryError("no room"), UnicodeError("half"), RecursionError("deep")])
 def test_a_broker_that_raises_what_it_likes_for_one_delivery_settles_the_others(
-    error: Exception, settling: Settling, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+    error: Exception,
+    settling: Settling,
+    redis: redis_py.Redis,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A broker of another package, say. The one that it settles in no way waits, as one that is refused."""
+    """A broker of another package, say. A job that has ended well waits then, and is no dead one. The error is told
+    once, with its traceback."""
     settling.settlement.refused_for_s = 0.05
     settle, mended = RedisTransport.settle, threading.Event()
 
@@ -576,7 +582,9 @@ def test_a_broker_that_raises_what_it_likes_for_one_delivery_settles_the_others(
     mended.set()
     assert eventually(lambda: len(settling.unsettled) == 0)
     assert redis.llen(LIST) == 0
-    assert redis.zcard("dead") == 1
+    assert redis.zcard("dead") == 0
+    told = [record for record in caplog.records if record.exc_info]
+    assert [record.exc_info[1] for record in told if record.exc_info] == [error]
 
 
 def test_a_settler_in_serial_mode_gives_a_simpler_outcome_too(redis_url: str, redis: redis_py.Redis) -> None:
@@ -597,3 +605,17 @@ def test_a_settler_in_serial_mode_gives_a_simpler_outcome_too(redis_url: str, re
             assert launcher.stop()
     assert only_dead(redis)["jid"] == JID
     assert not in_progress(redis)
+
+
+def test_a_part_that_raises_costs_no_delivery_its_way_back(caplog: pytest.LogCaptureFixture) -> None:
+    class Raising(InProcess):
+        def given_back(self, delivery: Delivery) -> tuple[Effect, ...]:
+            raise RuntimeError("a bug")
+
+    class Keeping(InProcess):
+        def given_back(self, delivery: Delivery) -> tuple[Effect, ...]:
+            return (KeepLock("lock", JID, 60),)
+
+    outcome = requeued(Delivery(job(jid=JID), "q", OWNER), [Raising(), Keeping()])
+    assert outcome == Requeue(effects=(KeepLock("lock", JID, 60),))
+    assert "given back without an effect" in caplog.text

@@ -102,7 +102,7 @@ class Guard:
         # First `message`, then `_alarmed`: a feature raises its alarm first, and looks for the messages of
         # running jobs then. So a job that is cancelled just now is found by one of the two.
         delivery.message = message
-        message.begun_at = delivery.begun_at
+        message.delivery, message.begun_at = delivery, delivery.begun_at
         token = set_current(message)
         try:
             if (
@@ -121,7 +121,6 @@ class Guard:
     # --- a job that is more than its class and arguments
 
     def _run_special(self, message: Message, delivery: Delivery) -> Outcome:
-        message.delivery = delivery
         fields, marks = message.fields, self._marks_of(message, delivery)
         run, good_end = None, None
         if marks == _OF_TIES and isinstance(fields[NEEDS], dict):
@@ -187,7 +186,6 @@ class Guard:
 
     def _caught(self, message: Message, delivery: Delivery, outcome: Outcome | None, error: BaseException) -> Outcome:
         """`outcome`: that of the chain, if it has ended."""
-        message.delivery = delivery
         ended = self._net.failed(message, error) if outcome is None else self._net.kept(outcome, error)
         return self._ends.finished(message, ended)
 
@@ -199,9 +197,9 @@ class Guard:
         try:
             read = self._read
             message = Message(delivery.payload, delivery.queue) if read is None else read(delivery)
-            message.delivery = delivery
         except UnreadablePayload as fault:
             return self._unreadable(delivery, fault)
         except Exception:
             return self._net.buried(delivery.payload, error)
+        message.delivery = delivery
         return self._ends.finished(message, self._net.failed(message, error))

@@ -47,7 +47,6 @@ class Worker(Service):
         self._retired = False  # set by the watchdog's thread in `retire`
 
     def run(self) -> None:
-        target_of(machine.get_ident()).reset()
         self.enter_pool()
         try:
             self.work()
@@ -70,7 +69,8 @@ class Worker(Service):
             hand.release()
 
     def enter_pool(self) -> None:
-        """At the beginning of the thread that calls `work`."""
+        """In the thread that calls `work`: at its beginning, and again when something thrown has broken it off."""
+        target_of(machine.get_ident()).reset()
         home = next(lane.home for lane in self._lanes.values())
         pool_here.set(PoolHere(home, frozenset(self._lanes)))
 

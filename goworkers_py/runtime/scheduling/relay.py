@@ -56,10 +56,8 @@ class Relay(BrokerService):
 
     def _relay(self, name: str, destination: Destination) -> float:
         """Empties an outbox. Returns after how long to look at it again."""
-        outage, passed = (
-            self._outages.setdefault(name, Outage(f"the broker {name}, whose pushes wait in the outbox,")),
-            0,
-        )
+        passed = 0
+        outage = self._outages.setdefault(name, Outage(f"the broker {name}, whose pushes wait in the outbox,"))
         wait_s = self._not_before.get(name, 0.0) - machine.monotonic()
         if wait_s > 0:
             return wait_s

@@ -99,6 +99,7 @@ class Settlement:
         # What the broker was asked for `_batch`; it is asked for exactly this again.
         self._sent: SettlementBatch | None = None
         self._failed_before = False  # `_sent` as a whole, once
+        self._faulty = False  # an error of our own code was told
         self._refused: dict[Delivery, Outcome] = {}
         self._refused_until = 0.0
         # The outcomes that are left for deliveries which cannot be settled with theirs.
@@ -222,19 +223,21 @@ class Settlement:
             self._counters.add("settle_retries")
             if not isinstance(error, BrokerRefused) or is_no_answer(error):
                 self._pause(self._outage.failed(self.name, error), stopping)
-            elif self._is_tried_again(str(error)):
+            elif self._retry_or_halve(str(error)):
                 pause_s = self._outage.failed(self.name, error)
                 self._pause(pause_s if self._most == LARGEST_BATCH else 0, stopping)
             return False
         except Exception as error:  # of our own code: a delivery that cannot be written, say
-            self._is_tried_again(Unwritable(f"{error_class(error)}: {error_text(error)}"))
+            self._counters.add("settle_retries")
+            self._tell_of_fault(error)
+            self._retry_or_halve(Unwritable(f"{error_class(error)}: {error_text(error)}"))
             return False
         self._batch, self._sent, self._failed_before = {}, None, False
         self._most = min(LARGEST_BATCH, 2 * self._most)
         self._note(finished, results)
         return True
 
-    def _is_tried_again(self, error: str) -> bool:
+    def _retry_or_halve(self, error: str) -> bool:
         """The batch has failed as a whole, for one of its deliveries perhaps. True at the first time: the broker may
         have done it, and is asked for the same again. At the second time the deliveries come into smaller batches, and
         `error` is the result of one that has failed alone."""
@@ -249,6 +252,13 @@ class Settlement:
         else:
             self._note(failed, [error])
         return False
+
+    def _tell_of_fault(self, error: Exception) -> None:
+        """Once, until everything can be settled again."""
+        if not self._faulty:
+            self._faulty = True
+            with suppress(Exception):  # a log filter of the user's raises
+                log.error("settling raised an error; tried again, down to the job that is to blame", exc_info=error)
 
     def _simplify(self, delivery: Delivery, outcome: Outcome, error: Unwritable) -> bool:
         """Takes the next simpler outcome for a delivery that can never be settled with this one. False when none is
@@ -295,6 +305,7 @@ class Settlement:
                 self._outage.failed(self.name, BrokerRefused(errors[0]))
         elif not self._refused and self._most == LARGEST_BATCH:
             self._outage.recovered(self.name)
+            self._faulty = False
         for at, outcome in [(at, pair[1]) for at, pair in enumerate(batch) if pair[1] is not DONE]:
             if results[at] is True:
                 self._tell_of_places(outcome)
@@ -333,8 +344,13 @@ class Settlement:
 
 def requeued(delivery: Delivery, parts: Iterable[InProcess]) -> Outcome:
     """The outcome of a delivery that is given back: its run did not begin, or did not end in time."""
-    effects = tuple([effect for part in parts for effect in part.given_back(delivery)])
-    return Requeue(effects=effects) if effects else REQUEUE
+    effects: list[Effect] = []
+    for part in parts:
+        try:
+            effects += part.given_back(delivery)
+        except Exception:  # the deliveries behind this one are to be given back, too
+            log.exception("given back without an effect: %s", describe_job(delivery.payload, delivery.queue))
+    return Requeue(effects=tuple(effects)) if effects else REQUEUE
 
 
 def _fitting(ended: Sequence[Finished]) -> int:
@@ -354,7 +370,10 @@ def _fitting(ended: Sequence[Finished]) -> int:
 def simpler_outcomes(delivery: Delivery, outcome: Outcome, error: str) -> Iterator[Outcome]:
     """The outcomes to try for a delivery that cannot be settled with its own, one after the other: without one of the
     effects that may fail, and without all of them; then among the dead jobs, for what it is tied to. Its pushes are not
-    made then: without them, to remove the job would lose theirs."""
+    made then: without them, to remove the job would lose theirs. A job that has only to leave its list is not at fault:
+    it has none, and is tried again as it is."""
+    if type(outcome) is Done and not outcome.effects:
+        return
     # `getattr`: a link of the user may have put something among the effects that is none.
     yield from _with_fewer(outcome, [effect for effect in outcome.effects if getattr(effect, "repeatable", False)])
     raw = _with_error(delivery, error)
