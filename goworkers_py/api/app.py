@@ -85,6 +85,9 @@ class App(Producer):
         self._open_broker: Callable[[Config], Broker] = open_broker
         # Made when first needed, under the lock.
         self.partitions: dict[str, Partition] = {}
+        # By the names of the partitions here. Each is set by the beats of one server, and stays when its broker is
+        # closed. Read and changed under the lock.
+        self._clocks = {"": self.clock}
         self._runner: Runner | None = None
         self._reports: Reports | None = None
         self.clients = Clients(self)
@@ -164,6 +167,13 @@ class App(Producer):
     def open_broker(self, config: Config) -> Broker:
         return self._open_broker(self.timed(config))
 
+    def clock_of(self, partition: str) -> Clock:
+        """Called under the lock, by a new Partition."""
+        if partition not in self._clocks:
+            self._clocks[partition] = Clock()
+            self._clocks[partition].travel(self.clock.travelled_s)
+        return self._clocks[partition]
+
     def _config_of(self, partition: str, config: Config) -> Config:
         if not partition:
             return config
@@ -224,7 +234,7 @@ class App(Producer):
             said = self._declared.options_of_job(options, function, wire_name)
             spec = JobSpec(wire_name, code_of(function, said), said.get("queue") or "default", said, own=options)
             self.registry.add(spec)
-            return Job(self.clients, self.clock, spec)
+            return Job(self.clients, spec)
 
         return add if name is None or isinstance(name, str) else add(name)
 
@@ -394,7 +404,7 @@ class App(Producer):
         or a datetime. To a queue of plain format, see docs/plain-lists.md, it pushes the bare body without a jid."""
         from goworkers_py.features.messages.api import send
 
-        return send(self.partition, self.clock, message, delay, options)
+        return send(self.partition, message, delay, options)
 
     def receive(self, kind: type[TypedMessage], consumers: int = 5) -> Receiver:
         """`receiver = workers.receive(Mail, consumers=5)` resolves the messages of a class in 5 threads of this
@@ -461,6 +471,12 @@ class App(Producer):
         return self.runner.stats_server(port, host)
 
     # --- the test modes
+
+    def travel(self, travelled_s: float) -> None:
+        """From now on the clocks of all partitions show the time of this machine plus `travelled_s`."""
+        with self._lock:
+            for clock in self._clocks.values():
+                clock.travel(travelled_s)
 
     @contextmanager
     def with_broker(self, open_broker: Callable[[Config], Broker]) -> Iterator[None]:

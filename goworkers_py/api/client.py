@@ -48,7 +48,7 @@ class Client:
         self.milliseconds = config.timestamps == "ms"  # so are times written; see `Timestamps`
         self._advice = without_password(config.broker), settings_of_broker(config)  # for an error
         self.home = config.home
-        self._clock = clock or Clock()
+        self.clock = clock or Clock()
         self._on_later = on_later
         self._workers = WorkerCheck(lambda: broker().recoverable.live_processes())
         self._writers = JobWriters(broker, self._workers, links)
@@ -91,7 +91,7 @@ class Client:
         payload.check_rows(rows)
         if asked.kwargs:
             payload.check_kwargs(asked.kwargs)
-        now = self._clock.wall()
+        now = self.clock.wall()
         later = None
         if options.said:
             require("jid" not in options.said or len(rows) == 1, "one jid cannot name several jobs")

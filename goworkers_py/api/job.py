@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from goworkers_py.api.client import Client
-    from goworkers_py.core.clock import Clock
     from goworkers_py.core.effect import Push
     from goworkers_py.core.home import Home
     from goworkers_py.policy.arguments import Both
@@ -45,7 +44,6 @@ class Job(FeatureJob, Generic[P, R]):
     def __init__(
         self,
         clients: Mapping[str, Client],
-        clock: Clock,
         spec: JobSpec,
         options: EnqueueOptions = NO_OPTIONS,
         queue: str = "",
@@ -54,7 +52,6 @@ class Job(FeatureJob, Generic[P, R]):
         """`clients` has the client of each partition. The queue and the partition are those of its pushes; without
         them, those of the code."""
         self._clients = clients
-        self._clock = clock
         self._spec = spec
         self._options = options
         self._complete = options.over(spec.options)
@@ -95,9 +92,7 @@ class Job(FeatureJob, Generic[P, R]):
         changed: dict[str, Any] = {**options}
         queue = changed.pop("queue", self._queue) or self._spec.queue
         partition = changed.pop("partition", self.partition)
-        job: Job[P, R] = Job(
-            self._clients, self._clock, self._spec, self._options.replaced(**changed), queue, partition
-        )
+        job: Job[P, R] = Job(self._clients, self._spec, self._options.replaced(**changed), queue, partition)
         check_options(options, job._complete.said, self._spec.name)
         return job
 
@@ -108,7 +103,7 @@ class Job(FeatureJob, Generic[P, R]):
 
     def enqueue_in(self, delay: Delay, /, *args: P.args, **kwargs: P.kwargs) -> str | None:
         """`invoice.enqueue_in(timedelta(hours=1), 42)`: the job runs after a delay, in seconds or as a timedelta."""
-        return self.enqueue_at(after(delay, self._clock.at_latest()), *args, **kwargs)
+        return self.enqueue_at(after(delay, self.client.clock.at_latest()), *args, **kwargs)
 
     def enqueue_at(self, at: Moment, /, *args: P.args, **kwargs: P.kwargs) -> str | None:
         """`invoice.enqueue_at(4102444800, 42)`: the job runs at a time, in epoch seconds or as a datetime.

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 class PartitionOwner(Protocol):
     """The App of a partition."""
 
-    clock: Clock
     registry: Registry
     partitions: dict[str, Partition]  # as they are now, by their names in the App
+
+    def clock_of(self, partition: str) -> Clock: ...
 
     def client_links_of(self, config: Config) -> Sequence[ClientLink]: ...
 
@@ -50,7 +51,7 @@ class Partition(Producer):
 
     def __init__(self, owner: PartitionOwner, key: str, config: Config, of: Config) -> None:
         """`key` is its name in the App, where the App's own one has an empty name; `of` is the App's configuration."""
-        super().__init__(owner.clock, owner.registry)
+        super().__init__(owner.clock_of(key), owner.registry)
         self.key = key
         self.config = config
         self.of = of

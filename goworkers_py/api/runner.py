@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from goworkers_py.api.partition import Partition
     from goworkers_py.brokers.broker import Broker
     from goworkers_py.config.options import Config
-    from goworkers_py.core.clock import Clock
     from goworkers_py.core.command import Obey
     from goworkers_py.policy.our_work import OurWork
     from goworkers_py.policy.registry import Registry
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     class RunnableApp(Host, Protocol):
         """An App, as its runner needs it."""
 
-        clock: Clock
         registry: Registry
         allow_no_jobs: bool
 
@@ -101,13 +99,13 @@ class Runner:
     def launcher(self, obey: Obey | None = None) -> Launcher:
         """Builds the daemon without starting it. The commands of the fleet go to `obey`."""
         partition = self._app.partition()
-        return assemble(self.plan_of(partition), partition.broker, self._app.clock, partition.hints, obey)
+        return assemble(self.plan_of(partition), partition.broker, partition.clock, partition.hints, obey)
 
     def launcher_beside(self, config: Config, partition: Partition) -> tuple[Launcher, Broker]:
         """A launcher for the queues of `config` alone, and its broker, which is closed with it."""
         plan = self.plan_from(config)
         broker = self._app.open_broker(plan.config)
-        return assemble(plan, broker, self._app.clock, partition.hints), broker
+        return assemble(plan, broker, partition.clock, partition.hints), broker
 
     def daemon(self, obey: Obey | None = None) -> Daemon:
         """The launchers of all partitions that this process works."""
@@ -123,7 +121,7 @@ class Runner:
 
     def _launcher_of(self, partition: Partition, plan: Plan, obey: Obey | None) -> AnyLauncher:
         def make_launcher(broker: Broker, on_quiet_asked: Callable[[], None] | None = None) -> Launcher:
-            return assemble(plan, broker, self._app.clock, partition.hints, obey, on_quiet_asked)
+            return assemble(plan, broker, partition.clock, partition.hints, obey, on_quiet_asked)
 
         work = PartitionWork(plan, partition.broker, make_launcher, obey)
         if self._is_daemon:

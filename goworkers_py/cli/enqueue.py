@@ -75,7 +75,7 @@ def enqueue(
         # --partition goes before the job's code.
         partition = "" if app.config.partition else (spec.options.get("partition") or "")
         inspector = app.partition(partition).inspector
-        jid = Job(app.clients, app.clock, spec, options, queue or "", partition).enqueue(*args, **kwargs)
+        jid = Job(app.clients, spec, options, queue or "", partition).enqueue(*args, **kwargs)
     if jid is None:
         fail(f"not pushed: {_why_not_pushed(spec)}", FAILED)
     click.echo(jid)

@@ -10,7 +10,8 @@ MOST_DRIFT = 500e-6
 
 
 class Clock:
-    """Wall time as the server counts it, and monotonic time. Tests pass a clock that they set by hand.
+    """Wall time as one server counts it, and monotonic time. Each partition has its own, because servers differ. Tests
+    pass a clock that they set by hand.
 
     An answer of the server proves an interval, as long as the round trip, in which its clock stands. `wall` is the
     begin of that interval, so that nothing is due or expired early. `at_latest` is its end: from it due times are

@@ -45,7 +45,7 @@ from goworkers_py.runtime.services import Services
 from goworkers_py.runtime.settling.settlement import Settlement
 from goworkers_py.runtime.settling.settler import Settler
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.wire.message import Message
+from goworkers_py.wire.message import Message, Timestamps
 
 NEEDED = (Capability.DELAYS, Capability.STORE, Capability.LEASES, Capability.CONTROL)
 # Of a queue service that delivers jobs again by itself.
@@ -149,14 +149,14 @@ class _Assembly:
     def _manager(self, pool: Pool) -> Manager:
         transport, shared = self._broker.transport, self._shared
         on_later, on_posted = self._hints.scheduled, self._relay.wake
-        plan = self._plan
+        plan, timestamps = self._plan, Timestamps(self._config.timestamps)
         if (fence := self._broker.fence) is not None:
             plan = replace(plan, term=Term(fence, self._broker))
         lanes = [
             lane_of(plan, pool, queue, self._watchdog, shared, self._by_feature, self._ends, self._run_suspect)
             for queue in pool.queues
         ]
-        settlement = Settlement(transport, pool, shared, on_later, on_posted, self._parts)
+        settlement = Settlement(transport, pool, shared, on_later, on_posted, self._parts, timestamps)
         if pool.serial:
             from goworkers_py.runtime.serial_manager import SerialManager
             from goworkers_py.runtime.settling.serial_settler import SerialSettler

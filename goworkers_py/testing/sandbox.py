@@ -51,16 +51,15 @@ class Sandbox:
     @contextmanager
     def open(self) -> Iterator[Sandbox]:
         """Inside the block, the App pushes into this sandbox."""
-        clock = self.app.clock
-        travelled_s = clock.travelled_s
+        travelled_s = self.app.clock.travelled_s
         with self.app.with_broker(lambda config: self._of_code):
-            clock.travel(travelled_s)
+            self.app.travel(travelled_s)
             _open.append(self)
             try:
                 yield self
             finally:
                 _open.remove(self)
-                clock.travel(travelled_s)
+                self.app.travel(travelled_s)
 
     # --- running
 
@@ -82,10 +81,10 @@ class Sandbox:
         jobs of each slot in between are pushed."""
         travelled_s = after(delay, self.app.clock.travelled_s)
         if not periodic:
-            self.app.clock.travel(travelled_s)
+            self.app.travel(travelled_s)
             return
         pushing = [feature.for_tests().before_travel(self.app, self._broker) for feature in FEATURES]
-        self.app.clock.travel(travelled_s)
+        self.app.travel(travelled_s)
         for push in pushing:
             push()
         self._published()

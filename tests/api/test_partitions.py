@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,13 @@ from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py import TypedMessage, testing
+from goworkers_py.admin.places import SCHEDULED
 from goworkers_py.api.app import App
+from goworkers_py.brokers.memory.broker import state_at
 from goworkers_py.core.errors import ArgumentError, BrokerUnavailable, ConfigError
+from goworkers_py.core.timing import Timing
+
+TEN_MINUTES_S = 600.0
 
 _numbers = itertools.count(1)
 
@@ -173,6 +179,25 @@ def test_a_sandbox_takes_the_pushes_of_all_partitions(app: App, invoice: Any, ma
     assert sizes(app, "billing") == {}
 
 
+def test_the_clocks_of_all_partitions_travel_in_a_test_block(app: App, invoice: Any, mail: Any) -> None:
+    before = app.partition("billing").clock
+    with testing.fake(app) as sandbox:
+        testing.travel(3_600)
+        clocks = [before, app.clock, app.partition("billing").clock]
+        assert [clock.wall() - time.time() for clock in clocks] == [pytest.approx(3_600, abs=60)] * 3
+        invoice.enqueue_in(60, 1)
+        mail.enqueue_in(60, 2)
+        testing.travel(61)
+        assert [run.outcome for run in sandbox.run_all()] == ["done", "done"]
+    assert [clock.travelled_s for clock in clocks] == [0.0] * 3
+
+
+def test_a_partition_that_is_first_used_after_a_journey_has_travelled_too(app: App) -> None:
+    with testing.fake(app):
+        testing.travel(3_600)
+        assert app.partition("billing").clock.wall() == pytest.approx(time.time() + 3_600, abs=60)
+
+
 def test_a_queue_of_process_is_not_missed_in_a_partition(app: App, invoice: Any) -> None:
     app.process("mail", print, 1)
     assert [app.runner.unworked(plan) for _, plan in app.runner.plans()] == [{}, {}]
@@ -203,3 +228,46 @@ def test_a_hook_that_fails_after_an_outage_stops_the_process(own_redis: RedisSer
         assert daemon.gave_up
     finally:
         app.quit()
+
+
+class TestServersWhoseClocksDiffer:
+    """The server of `billing` is ten minutes ahead of that of the main partition, and of this machine."""
+
+    @pytest.fixture(autouse=True)
+    def _clocks(self, app: App) -> None:
+        app.timing = Timing(beat_every_s=0.02)
+        state_at(app.partition("billing").config.broker).clock = lambda: time.time() + TEN_MINUTES_S
+
+    def test_a_job_expires_and_is_scheduled_by_the_clock_of_its_own_server(
+        self, app: App, invoice: Any, mail: Any, ran: list[Any]
+    ) -> None:
+        now = time.time()
+        mail.set(expires_at=now + TEN_MINUTES_S / 2).enqueue(1)
+        invoice.set(expires_at=now + TEN_MINUTES_S / 2).enqueue(2)  # has expired on its server
+        invoice.set(expires_at=now + TEN_MINUTES_S * 1.5).enqueue(3)
+
+        @app.job("Later", queue="mail")
+        def later(delay_s: float) -> None:
+            """A job pushes as the daemon does: it has the time of the servers."""
+            mail.enqueue_in(delay_s, 4)
+            invoice.enqueue_in(delay_s, 5)
+            app.partition("billing").enqueue_in("invoices", "Invoice", delay_s, [6])
+
+        app.start()
+        assert eventually(lambda: sorted(ran) == [1, 3])
+        later.enqueue(3_600)
+        both = [app.partition(name).inspector for name in ("", "billing")]
+        assert eventually(lambda: sum(found.count(SCHEDULED) for found in both) == 3)
+        assert sorted(ran) == [1, 3]
+        [mails, invoices] = [[job.at - time.time() for job in found.jobs(SCHEDULED)] for found in both]
+        assert mails == [pytest.approx(3_600, abs=60)]
+        assert invoices == [pytest.approx(3_600 + TEN_MINUTES_S, abs=60)] * 2
+
+    def test_the_clock_of_a_partition_is_kept_while_the_beats_of_another_go_on(
+        self, app: App, invoice: Any, mail: Any
+    ) -> None:
+        app.start()
+        for _ in range(20):
+            assert app.clock.wall() == pytest.approx(time.time(), abs=60)
+            assert app.partition("billing").clock.wall() == pytest.approx(time.time() + TEN_MINUTES_S, abs=60)
+            time.sleep(0.01)

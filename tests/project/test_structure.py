@@ -296,6 +296,62 @@ def test_no_default_keeps_a_function_of_the_machine() -> None:
     assert found == set()
 
 
+# Why a module of the brokers, the features or the engine asks this machine's wall clock, which may be minutes off that
+# of the server. Else a decision is by the server's time: in the step on the server, or by `Clock.wall`.
+OF_THIS_MACHINE: dict[str, set[str]] = {
+    "the clock of the server is compared with it": {"runtime.alive.heartbeat", "brokers.redis.server.checks"},
+    "there is no other clock: the server tells no time, or there is no server": {
+        "brokers.absent",
+        "brokers.disque.settlement",
+        "brokers.disque.transport",
+        "brokers.memory.state",
+        "brokers.rabbitmq.settlement",
+        "brokers.rabbitmq.transport",
+        "features.delays.api",
+        "features.delays.sqlite",
+    },
+    "people read the time, or an age that they read is counted": {
+        "brokers.redis.admin.line_jobs",
+        "brokers.redis.admin.moved_jobs",
+        "brokers.redis.admin.queue_list",
+        "brokers.redis.admin.set_jobs",
+        "brokers.redis.queues.lines",
+        "brokers.redis.queues.settlement",  # since when a job is parked or posted, and the day of the run statistics
+        "brokers.redis.queues.transport",  # since when a job is parked
+        "features.batches.findings",
+        "features.iteration.redis_part",
+        "features.limits.redis",
+        "features.periodic.redis",
+        "features.standby.elector",
+        "features.standby.follower_report",
+        "features.unique.redis",
+        "features.unique.redis_part",
+    },
+    "it bounds a life of a day or longer, or picks what is shown": {
+        "features.batches.redis",
+        "features.cancelling.redis",
+        "features.chains.redis",
+        "features.tracking.redis",
+        "features.tracking.redis_part",
+    },
+    "processes of other programs write the times of their own clocks": {
+        "brokers.redis.fleet.process_list",
+        "brokers.redis.neighbours",
+    },
+}
+
+
+def test_the_wall_clock_of_this_machine_is_asked_only_for_a_reason() -> None:
+    found = {
+        module
+        for module, tree in trees().items()
+        for node in nodes_of(tree)
+        if module.startswith(("brokers.", "features.", "runtime.")) and not module.endswith((".views", ".commands"))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "machine.time"
+    }
+    assert found == {module for modules in OF_THIS_MACHINE.values() for module in modules}
+
+
 def _defaults(node: ast.AST) -> list[ast.expr | None]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return [*node.args.defaults, *node.args.kw_defaults]

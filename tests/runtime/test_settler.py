@@ -17,7 +17,8 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.queues.transport import RedisTransport
 from goworkers_py.brokers.two_servers.settlement import SettlementPart
 from goworkers_py.config.options import PoolConfig, QueueConfig
-from goworkers_py.core.clock import Deadline
+from goworkers_py.core import machine
+from goworkers_py.core.clock import Clock, Deadline
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.effect import WEIGHT, Effect, Push, PushJobs, StoreValue
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
@@ -31,21 +32,27 @@ from goworkers_py.features.tracking.tie import RecordTie
 from goworkers_py.features.unique.effects import FreeLock, KeepLock
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.settling import settlement as module
-from goworkers_py.runtime.settling.settlement import Settlement, requeued
+from goworkers_py.runtime.settling.settlement import IN_SECONDS, Settlement, requeued
 from goworkers_py.runtime.settling.settler import Settler
-from goworkers_py.wire.message import Message
+from goworkers_py.wire.message import Message, Timestamps
 
 OWNER = "here:1:abcdef"
 LIST = f"queue:q:{OWNER}:inprogress"
 
 
 class Settling:
-    def __init__(self, broker: RedisBroker, redis: redis_py.Redis) -> None:
+    def __init__(
+        self,
+        broker: RedisBroker,
+        redis: redis_py.Redis,
+        clock: Clock | None = None,
+        timestamps: Timestamps = IN_SECONDS,
+    ) -> None:
         self._redis = redis
-        pool, common = Pool(PoolConfig.of_one(QueueConfig("q", concurrency=1))), shared()
+        pool, common = Pool(PoolConfig.of_one(QueueConfig("q", concurrency=1))), shared(clock=clock)
         self.unsettled, self.counters = pool.unsettled, common.counters
         self.told: list[float] = []
-        self.settlement = Settlement(broker.transport, pool, common, self.told.append)
+        self.settlement = Settlement(broker.transport, pool, common, self.told.append, timestamps=timestamps)
         self.settler = Settler(self.settlement, pool, common)
 
     def fetched(self, *raws: bytes) -> list[Delivery]:
@@ -534,6 +541,20 @@ def test_an_outcome_that_cannot_be_written_ends_its_job_in_one_place_at_once(
     if len(outcome.effects) == 3:
         assert redis.keys("*value*")  # only the broken effect is left out
     assert "a job cannot be settled as it ended, tries a simpler end" in caplog.text
+
+
+def test_a_job_that_cannot_be_settled_as_it_ended_has_the_servers_time_in_the_way_of_the_fleet(
+    redis_url: str, redis: redis_py.Redis
+) -> None:
+    clock = Clock()
+    clock.synchronize(1_764_086_400.0, machine.awake_and_asleep(), machine.awake_and_asleep())
+    with own_broker(redis_url) as broker, Settling(broker, redis, clock, Timestamps("ms")) as settling:
+        [hostile] = settling.fetched(job(jid=JID))
+        settling.settlement.put(hostile, Done(effects=(PushJobs(JID, (Push(f"q{HALF}", b"{}"),)),)))
+        assert eventually(lambda: len(settling.unsettled) == 0)
+    failed_at = only_dead(redis)["failed_at"]
+    assert type(failed_at) is int
+    assert failed_at == pytest.approx(1_764_086_400_000, abs=60_000)
 
 
 def test_a_batch_hears_of_the_death_of_a_job_whose_end_cannot_be_written(

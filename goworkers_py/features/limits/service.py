@@ -55,7 +55,7 @@ class LimitReleaser(BrokerService):
         self._undeclared = machine.Event()  # set by any thread, cleared by this one before it declares
         self._undeclared.set()
         self._all = False
-        self._clock = 0.0  # of the broker; this thread only
+        self._clock = 0.0  # of the broker, at the last look; this thread only
         self._refused: dict[Slot, float] = {}  # monotonic: until when it is left alone; this thread only
         self._search_at = 0.0  # monotonic; this thread only
         self._woken: machine.SimpleQueue[None] = machine.SimpleQueue()  # a put is one step of C code, as in Tracker
@@ -173,12 +173,11 @@ class LimitReleaser(BrokerService):
 
     def _late(self, slot: Slot) -> list[SlotHolder]:
         """The places of jobs that have had them for long: another program may have deleted the jobs. Not of blocks."""
-        now = machine.time()
         late = (LOOK_FOR_AFTER_S, LOOK_FOR_RUN_AFTER_S)
         return [
             holder
             for holder in self._limits.holders(slot)
-            if holder.queue and now - holder.since > late[bool(holder.owner)]
+            if holder.queue and self._clock - holder.since > late[bool(holder.owner)]
         ]
 
     def wait_between(self, seconds: float) -> None:

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from goworkers_py.config.moments import Delay, after
 from goworkers_py.config.options import SERIAL, QueueConfig
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.levels import bare_level
@@ -17,25 +16,22 @@ if TYPE_CHECKING:
     from goworkers_py.api.partition import Partition
     from goworkers_py.api.runner import Runner
     from goworkers_py.config.job_options import SetOptions
-    from goworkers_py.core.clock import Clock
+    from goworkers_py.config.moments import Delay
 
 PartitionOf = Callable[[str], "Partition"]
 
 
-def send(
-    partition_of: PartitionOf, clock: Clock, message: TypedMessage, delay: Delay | None, options: SetOptions
-) -> str | None:
+def send(partition_of: PartitionOf, message: TypedMessage, delay: Delay | None, options: SetOptions) -> str | None:
     kind = type_of(message)
     partition = _partition(kind, partition_of)
     plain = next((queue for queue in partition.config.queues if queue.name == kind.channel and queue.bare_list), None)
     if plain is not None and delay is None and not options:
         partition.client.push_body(bare_level(plain.name, plain.bare_list), message.marshal())
         return None
-    if delay is not None:
-        if options.get("at") is not None:
-            raise ArgumentError("send: give delay or at, not both")
-        options["at"] = after(delay, clock.at_latest())
-    return kind._job.set(**options).enqueue(kind._body.to_arg(message))
+    if delay is not None and options.get("at") is not None:
+        raise ArgumentError("send: give delay or at, not both")
+    job, body = kind._job.set(**options), kind._body.to_arg(message)
+    return job.enqueue(body) if delay is None else job.enqueue_in(delay, body)
 
 
 def receive(runner: Runner, partition_of: PartitionOf, kind: type[TypedMessage], consumers: int) -> Receiver:

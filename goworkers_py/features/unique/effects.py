@@ -21,12 +21,12 @@ class FreeLock:
 
 @dataclass(frozen=True, slots=True)
 class KeepLock:
-    """Lets the lock last for at least `life_s` seconds from now on, if this job holds it: the job goes on, at `due` if
-    that is a time. Like FreeLock, this effect may happen again, and may fail."""
+    """Lets the lock last for at least `for_s` seconds from the time on at which the job goes on, if this job holds it:
+    from now on, or from `due` on. Like FreeLock, this effect may happen again, and may fail."""
 
     jid: str
     name: str
-    life_s: int
+    for_s: int
     due: float | None = None
     kind: ClassVar[str] = "lock"
     size: ClassVar[int] = 0

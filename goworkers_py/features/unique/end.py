@@ -10,7 +10,6 @@ from goworkers_py.core.effect import Effect
 from goworkers_py.core.job_state import ENDED
 from goworkers_py.features.parts import Moves
 from goworkers_py.features.unique.effects import FreeLock, KeepLock
-from goworkers_py.features.unique.lock import lock_life_s
 from goworkers_py.features.unique.payload import LOCK, lock_of
 from goworkers_py.policy.consequences import JobMove, moved
 
@@ -22,7 +21,7 @@ def of_lock(fields: Mapping[str, Any], move: JobMove) -> Sequence[Effect]:
     # A dead one that reads may be retried by hand, and its newest arguments are in the lock; the next push takes that.
     if state in ENDED and not (state == "dead" and lock.reads):
         return (FreeLock(move.jid, lock.name),)
-    return (KeepLock(move.jid, lock.name, lock_life_s(lock.for_s, move.due, move.now), move.due),)
+    return (KeepLock(move.jid, lock.name, lock.for_s, move.due),)
 
 
 def given_back(delivery: Delivery) -> tuple[Effect, ...]:

@@ -14,11 +14,6 @@ OnConflict = Literal["skip", "raise", "replace", "reschedule"]
 RESCHEDULED_S = 5
 
 
-def lock_life_s(for_s: int, due: float | None, now: float) -> int:
-    """How long a lock of a job lasts from now on that is due then."""
-    return for_s + (max(0, int(due - now)) if due is not None else 0)
-
-
 class LockClaim(NamedTuple):
     """A push takes this lock in its step. When another job holds the lock, the result is a Conflict, and `on_conflict`
     says what is done:

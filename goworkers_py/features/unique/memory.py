@@ -23,7 +23,6 @@ from goworkers_py.features.unique.lock import (
     LockEntry,
     OwnedLock,
     TooEarly,
-    lock_life_s,
 )
 
 
@@ -70,7 +69,7 @@ class LockTable(MemoryPart):
             return None
         if claim.on_conflict == "replace" and held.token:
             held.fields, held.holder = claim.fields, replace(held.holder, due=at)
-            life_s = max(lock_life_s(claim.for_s, at, self._state.clock()), KEPT_S)
+            life_s = max(self._life_s(claim.for_s, at), KEPT_S)
             held.expires_at = max(held.expires_at, self._state.clock() + life_s)
             self._state.advance(held.token, at)
             return Decision(Conflict(held.holder, "replaced"))
@@ -83,7 +82,7 @@ class LockTable(MemoryPart):
         held, push = self.get(claim.name), published.push
         if held is not None and held.number == published.number:
             return
-        life_s = lock_life_s(claim.for_s, push.at, self._state.clock())
+        life_s = self._life_s(claim.for_s, push.at)
         reads = claim.on_conflict == "replace"
         holder, token = Holder(claim.jid, push.queue, self._state.clock(), push.at), push.payload if reads else b""
         self.take(claim.name, holder, max(life_s, KEPT_S) if reads else life_s, token, published.number)
@@ -98,6 +97,10 @@ class LockTable(MemoryPart):
             self._held = {name: held for name, held in self._held.items() if held.expires_at > self._state.clock()}
             self._look_at = max(1_000, 2 * len(self._held))
 
+    def _life_s(self, for_s: int, due: float | None) -> int:
+        """How long a lock lasts from now on whose job is due then."""
+        return for_s + (max(0, int(due - self._state.clock())) if due is not None else 0)
+
     def free(self, name: str, jid: str) -> None:
         held = self.get(name)
         if held is not None and held.holder.jid == jid:
@@ -109,7 +112,7 @@ class LockTable(MemoryPart):
     def _keep(self, kept: KeepLock) -> None:
         held = self.get(kept.name)
         if held is not None and held.holder.jid == kept.jid:
-            held.last(self._state.clock() + kept.life_s, self._state.clock())
+            held.last(self._state.clock() + self._life_s(kept.for_s, kept.due), self._state.clock())
             held.holder = replace(held.holder, due=kept.due)
 
     def own(self, lock: OwnedLock) -> str:

@@ -14,7 +14,7 @@ from goworkers_py.brokers.redis.server.key_patterns import literally
 from goworkers_py.core import machine
 from goworkers_py.core.effect import Push
 from goworkers_py.features.unique.effects import FreeLock, KeepLock
-from goworkers_py.features.unique.lock import RESCHEDULED_S, LockClaim, lock_life_s
+from goworkers_py.features.unique.lock import RESCHEDULED_S, LockClaim
 
 LUA = Path(__file__).parent / "lua"
 V = "1"
@@ -64,7 +64,7 @@ def part() -> RedisPart:
 
 def _tie(claim: LockClaim, push: Push, keys: Keys, number_of: NumberOf, now: float) -> tuple[int, Sequence[Argument]]:
     lock, schedule = number_of(lock_key(keys, claim.name)), number_of(keys.schedule)
-    known = claim.jid, lock_life_s(claim.for_s, push.at, now), claim.on_conflict, claim.instead_of
+    known = claim.jid, claim.for_s, claim.on_conflict, claim.instead_of
     return lock, (*known, schedule, RESCHEDULED_S, claim.fields, push.queue)
 
 
@@ -83,7 +83,7 @@ def _alone(pushes: Sequence[Push], keys: Keys) -> tuple[Script, Sequence[str], S
         if not (claim.on_conflict in _WAITS_FOR_NOTHING or replaces) or push.queue != queue or push.at != at:
             return None
         names.append(lock_key(keys, claim.name))
-        arguments += (claim.jid, push.payload, lock_life_s(claim.for_s, at, now), claim.instead_of)
+        arguments += (claim.jid, push.payload, claim.for_s, claim.instead_of)
         if replaces:
             names.append(keys.schedule)
             arguments.append(claim.fields)
@@ -96,7 +96,7 @@ def _free(effect: FreeLock, keys: Keys, number_of: NumberOf, now: float) -> Iter
 
 def _keep(effect: KeepLock, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
     due = "" if effect.due is None else effect.due
-    yield from ("keep", number_of(lock_key(keys, effect.name)), effect.jid, 2, effect.life_s, due)
+    yield from ("keep", number_of(lock_key(keys, effect.name)), effect.jid, 2, effect.for_s, due)
 
 
 def _rows(

@@ -42,7 +42,7 @@ from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.shared import Shared
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import error_class, error_text, failure_fields
-from goworkers_py.wire.message import Message, describe_job
+from goworkers_py.wire.message import Message, Timestamps, describe_job
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +56,7 @@ OLDEST_HELD = 4 * LARGEST_BATCH
 # Between two tries while stopping: the process deregisters only after them.
 HURRIED_PAUSE_S = 0.2
 
+IN_SECONDS = Timestamps()
 # Wakes the thread that waits for an ended delivery. It is dropped, because its delivery is never unsettled.
 _NOTHING: Finished = (Delivery(b"", "", ""), DONE)
 _NOT_SETTLED = frozenset[type[Outcome]](NOT_SETTLED)
@@ -75,10 +76,11 @@ class Settlement:
         on_later: Callable[[float], None],
         on_posted: Callable[[], None] = lambda: None,
         parts: Sequence[InProcess] = (),
+        timestamps: Timestamps = IN_SECONDS,
     ) -> None:
         """`on_later` is called for each job that waits for a time from now on, with that time; `on_posted` when pushes
         were put into an outbox. `parts` are those of the features in this process: they are told of the effects of each
-        settled run that has some."""
+        settled run that has some. `timestamps` are those of a job that cannot be settled as it ended."""
         self.name = f"settler:{pool.label}"
         self.given_up = False
         self._transport = transport
@@ -88,6 +90,7 @@ class Settlement:
         self._on_later = on_later
         self._on_posted = on_posted
         self._parts = parts
+        self._wall, self._timestamps = shared.clock.wall, timestamps
         self._on_settled = [part.settled for part in parts if type(part).settled is not InProcess.settled]
         self._id = f"{pool.name}:{machine.token_hex(6)}"
         self._outcomes: machine.SimpleQueue[Finished] = machine.SimpleQueue()
@@ -263,7 +266,8 @@ class Settlement:
     def _simplify(self, delivery: Delivery, outcome: Outcome, error: Unwritable) -> bool:
         """Takes the next simpler outcome for a delivery that can never be settled with this one. False when none is
         left: then it waits like one that is refused."""
-        simpler = next(self._simpler.setdefault(delivery, simpler_outcomes(delivery, outcome, error)), None)
+        others = simpler_outcomes(delivery, outcome, error, self._wall(), self._timestamps)
+        simpler = next(self._simpler.setdefault(delivery, others), None)
         if simpler is None:
             return False
         self._taken.append((delivery, simpler))
@@ -367,7 +371,9 @@ def _fitting(ended: Sequence[Finished]) -> int:
     return bisect_left(list(accumulate(sizes)), LARGEST_BATCH_BYTES) + 1
 
 
-def simpler_outcomes(delivery: Delivery, outcome: Outcome, error: str) -> Iterator[Outcome]:
+def simpler_outcomes(
+    delivery: Delivery, outcome: Outcome, error: str, now: float, timestamps: Timestamps
+) -> Iterator[Outcome]:
     """The outcomes to try for a delivery that cannot be settled with its own, one after the other: without one of the
     effects that may fail, and without all of them; then among the dead jobs, for what it is tied to. Its pushes are not
     made then: without them, to remove the job would lose theirs. A job that has only to leave its list is not at fault:
@@ -376,8 +382,8 @@ def simpler_outcomes(delivery: Delivery, outcome: Outcome, error: str) -> Iterat
         return
     # `getattr`: a link of the user may have put something among the effects that is none.
     yield from _with_fewer(outcome, [effect for effect in outcome.effects if getattr(effect, "repeatable", False)])
-    raw = _with_error(delivery, error)
-    tied = () if bare_list_of(delivery.queue) else moved(raw, "dead", now=machine.time(), error=error)
+    raw = _with_error(delivery, error, timestamps.write(now))
+    tied = () if bare_list_of(delivery.queue) else moved(raw, "dead", now=now, error=error)
     dead = Dead(buried(raw), effects=tied)
     yield dead
     yield from _with_fewer(dead, dead.effects)
@@ -394,9 +400,9 @@ def _with_fewer(outcome: Outcome, left_out: Sequence[Effect]) -> Iterator[Outcom
         )
 
 
-def _with_error(delivery: Delivery, error: str) -> bytes:
+def _with_error(delivery: Delivery, error: str, failed_at: float) -> bytes:
     try:
-        changes = failure_fields(Message(delivery.payload, delivery.queue), BrokenOff(error), machine.time())
+        changes = failure_fields(Message(delivery.payload, delivery.queue), BrokenOff(error), failed_at)
         return payload.splice(delivery.payload, changes, drop=("at",))
     except Exception:
         return delivery.payload

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from harness import Process, can, job, part_of, waiting
 from slots import end, holders, wish
@@ -9,7 +11,9 @@ from slots import end, holders, wish
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.recoverable import Presence
+from goworkers_py.brokers.memory.broker import MemoryBroker, state_at
 from goworkers_py.config.options import Config
+from goworkers_py.core import machine
 from goworkers_py.core.outcome import Done
 from goworkers_py.features.limits import service as limit_releaser
 from goworkers_py.features.limits.contract import Limits
@@ -61,6 +65,24 @@ def test_a_place_is_freed_whose_job_has_ended_while_its_owner_lives(me: Process,
     look(me)
     assert holders(limits, A) == ["2"]
     assert holders(limits, B) == ["3"]
+
+
+def test_a_machine_whose_clock_is_ahead_looks_for_no_job_that_has_its_place_since_just_now(
+    me: Process, limits: Limits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limit_releaser, "LOOK_FOR_AFTER_S", 60.0)
+    monkeypatch.setattr(limit_releaser, "LOOK_FOR_RUN_AFTER_S", 60.0)
+    me.publish(job(1), job(2))
+    one, two = me.consume(2)
+    limits.begin(wish(one, A))
+    assert limits.begin(wish(two, A)) == Waits("limit:a")
+    me.settle((one, Done()))  # without leaving its place
+    if isinstance(me.broker, MemoryBroker):  # its clock is that of this machine, unless it is told another one
+        state_at(me.config.broker).clock = time.time
+    real = time.time
+    monkeypatch.setattr(machine, "time", lambda: real() + 600.0)
+    look(me)
+    assert holders(limits, A) == ["1"]
 
 
 def test_the_place_of_a_block_is_not_looked_for(me: Process, limits: Limits) -> None:

@@ -273,7 +273,8 @@ def test_a_lock_that_was_kept_for_a_retry_has_its_time_though_its_keeper_is_late
 ) -> None:
     publish(push(1))
     [one] = me.consume(1)
-    me.settle((one, Retry(LATER, locked(1), effects=(KeepLock("1", NAME, 1_000, LATER),))))
+    due = time.time() + 940
+    me.settle((one, Retry(due, locked(1), effects=(KeepLock("1", NAME, 60, due),))))
     assert locks.own([owned(me)]) == [""]
     locks.disown([owned(me)])
     assert end_of(locks) == (1_000.0, "")
@@ -454,7 +455,7 @@ def test_what_a_run_does_to_the_lock_follows_from_its_outcome() -> None:
     fields = wire.read(locked(1))
     assert consequences(fields, DONE, 0.0) == (FreeLock("1", NAME),)
     assert consequences(fields, Dead(locked(1)), 0.0) == (FreeLock("1", NAME),)
-    assert consequences(fields, Retry(100.0, b""), 10.0) == (KeepLock("1", NAME, 150, 100.0),)
+    assert consequences(fields, Retry(100.0, b""), 10.0) == (KeepLock("1", NAME, 60, 100.0),)
 
 
 def test_locks_are_listed_by_the_beginning_of_their_names(me: Process, locks: Locks) -> None:

@@ -2,11 +2,12 @@
 -- does, without the parts that other ties need. It is for several pushes; push_unique.lua is for one.
 -- KEYS: queues, the queue or the schedule, then the lock of each job
 -- ARGV: the name of the queue, when the jobs are due ('': now), the time of the push by the producer's clock, then for each
---       job: jid, payload, life of its lock, and the jid of a holder that does not count
+--       job: jid, payload, how long its lock lasts from the time on at which the job is due, and the jid of a holder that
+--       does not count
 -- Answer: for each job 1, or how it met the lock, and the holder as {jid, queue, at, due}
 local take_lock, make_lock = ...
-local goal, queue, due, now = KEYS[2], ARGV[1], ARGV[2], ARGV[3]
-local answer, entries = {}, {}
+local goal, queue, due, answer, entries = KEYS[2], ARGV[1], ARGV[2], {}, {}
+local now = due == '' and ARGV[3] or redis.call('TIME')[1]
 
 -- No job is pushed, so no lock may stay.
 local function give_up(failed)

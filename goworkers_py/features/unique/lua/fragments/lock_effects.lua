@@ -5,7 +5,7 @@ local function free(key, jid)
   lock.free(key, jid)
 end
 
--- The values: the life of the lock, and when the job is due ('': now).
+-- The values: how long the lock lasts from the time on at which the job is due, and that time ('': now).
 local function keep(key, jid, first)
   lock_life.keep(key, jid, arguments[first], arguments[first + 1])
 end

@@ -1,5 +1,6 @@
 -- How long the lock of a unique job lasts, see lock.lua.
 local lock, KEPT_S = ...
+local now -- asked once, where a job waits for a time
 
 -- The lock lasts for at least so many seconds from now on.
 local function prolong(key, life)
@@ -9,8 +10,14 @@ local function prolong(key, life)
   if type(left) == 'number' and left < tonumber(life) then redis.pcall('EXPIRE', key, life) end
 end
 
-local function keep(key, jid, life, due)
+-- For at least `for_s` seconds from the time on at which the job goes on.
+local function keep(key, jid, for_s, due)
   if not lock.holds(key, jid) then return end
+  local life = for_s
+  if due ~= '' then
+    now = now or redis.pcall('TIME')[1] or due -- refused: it lasts as if the job was due now
+    life = for_s + math.max(0, math.floor(due - now))
+  end
   prolong(key, life)
   redis.pcall('HDEL', key, 'owner')
   if due == '' then redis.pcall('HDEL', key, 'due') else redis.pcall('HSET', key, 'due', due) end

@@ -1,6 +1,6 @@
--- A push takes the lock of its job, or meets that of another job. The values: jid, life of the lock, what to do when another
--- job holds it, the jid of a holder that does not count, the number of the schedule, seconds until a job without its lock
--- is tried again, the fields of `replace`, the job's queue.
+-- A push takes the lock of its job, or meets that of another job. The values: jid, how long the lock lasts from
+-- the time on at which the job is due, what to do when another job holds it, the jid of a holder that does not count, the
+-- number of the schedule, seconds until a job without its lock is tried again, the fields of `replace`, the job's queue.
 local key_at, arguments, now, take_lock, make_lock, make_replace, TIE_SIZE = ...
 
 local function decide(job, tie)

@@ -1,10 +1,12 @@
--- A job takes a lock, see lock.lua. Returns the error, if any. `at`: the time of the push; `held`: another job held the
+-- A job takes a lock, see lock.lua. Returns the error, if any. `for_s`: how long the lock lasts from the time on at which
+-- the job is due; `at`: the time of the push, by the server's clock where `due` is a time; `held`: another job held the
 -- lock. The newest fields of a job that has not begun are nowhere else, so the lock with their token lives for KEPT_S at
 -- least.
 local LOCK_V, KEPT_S = ...
 
-return function(key, jid, life, queue, at, due, token, held)
-  local reply
+return function(key, jid, for_s, queue, at, due, token, held)
+  local life, reply = for_s, nil
+  if due ~= '' then life = for_s + math.max(0, math.floor(due - at)) end
   if held then redis.pcall('DEL', key) end
   if token ~= '' and tonumber(life) < tonumber(KEPT_S) then life = KEPT_S end -- texts: a number takes long to write
   if due == '' and token == '' then
