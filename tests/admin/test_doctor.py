@@ -523,3 +523,12 @@ def test_without_a_server_the_exit_code_is_75(call: Call) -> None:
 def test_a_database_that_the_server_does_not_have_is_an_error_and_no_finding(redis_url: str) -> None:
     with own_app(f"{redis_url.rpartition('/')[0]}/99999") as app, pytest.raises(NoSuchDatabase):
         list(Doctor(app.inspector, None).findings())
+
+
+def test_the_page_of_operations_has_a_row_for_each_check(inspector: Inspector) -> None:
+    page = (Path(__file__).parents[2] / "docs/operations.md").read_text("utf-8")
+    rows = re.findall(r"^\| (`.+?) \| ", page.partition("## Doctor")[2], re.MULTILINE)
+    of_code = {"modules"}  # found by the command, which imports them
+    assert {name for row in rows for name in re.findall(r"`(.+?)`", row)} == {
+        *of_code, *inspector.checks(()), *Doctor(inspector, None)._checks()
+    }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from importlib import import_module
 
 import click
@@ -123,6 +124,20 @@ def test_each_class_of_an_entry_is_in_the_module_that_type_checkers_read(feature
             kind = getattr(import_module(f"goworkers_py.features.{feature.name}.{together}"), member)
             own = kind.__annotations__ if together in ("job_options", "options") else vars(kind)
             assert {*own} <= {*bases, "__module__", "__firstlineno__"}, "run: make reference"
+
+
+@names
+def test_an_option_at_which_a_push_must_look_is_a_mark(feature: Feature) -> None:
+    together = import_module(f"goworkers_py.features.{feature.name}.job_options") if feature.push_marks else None
+    kinds = [getattr(together, name) for name in (feature.options, feature.options_of_push) if name and together]
+    others = {name for kind in kinds for name in kind.__annotations__} - feature.push_marks
+    # They say when a group is flushed, to the process that flushes it.
+    assert others == ({"group_grace", "group_max_delay", "group_max_size"} if feature.name == "groups" else set())
+
+
+def test_contributing_has_a_row_for_each_feature() -> None:
+    text = (FOLDERS.parents[1] / "CONTRIBUTING.md").read_text("utf-8")
+    assert re.findall(r"^\| `(\w+)` \| ", text.partition("### The seams")[0], re.MULTILINE) == sorted(NAMES)
 
 
 def test_the_name_of_an_entry_is_that_of_its_folder() -> None:

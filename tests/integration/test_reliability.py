@@ -471,7 +471,7 @@ SCHEDULER = """
     from goworkers_py.runtime.scheduling.due_hints import DueHints
     from goworkers_py.runtime.outage import Outage
 
-    scheduler.AT_ONCE = 20
+    scheduler.PROMOTED_AT_ONCE = 20
 
     def schedule():
         config = Config(broker=sys.argv[1], poll_interval=0.01)

@@ -227,7 +227,7 @@ def test_a_due_entry_moves_to_its_queue_with_a_new_enqueued_at_and_nothing_else_
 
 
 def test_any_number_of_due_entries_moves_in_one_look_oldest_first(broker: RedisBroker, redis: redis_py.Redis) -> None:
-    count = 2 * module.AT_ONCE + 50
+    count = 2 * module.PROMOTED_AT_ONCE + 50
     redis.zadd("schedule", {job("J", number): 1_000 + number for number in range(count)})
     scheduler(broker).run_once()
     assert fields(queue(redis), "args") == [[number] for number in range(count)]
@@ -260,7 +260,7 @@ def test_an_entry_that_is_no_job_goes_to_the_dead_set_and_its_neighbours_run(
 def test_entries_that_cannot_be_moved_stay_and_do_not_stand_before_the_others(
     broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "AT_ONCE", 2)
+    monkeypatch.setattr(module, "PROMOTED_AT_ONCE", 2)
     redis.set("queue:broken", "somebody's string")
     stuck = [job("J", number, queue="broken") for number in range(3)]
     redis.zadd("retry", {**dict.fromkeys(stuck, 1), job(jid="fine"): 2})
@@ -319,7 +319,7 @@ def test_two_sets_that_are_refused_have_a_pair_of_lines_each(
 def test_stop_ends_a_long_promotion_between_two_steps(
     broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "AT_ONCE", 2)
+    monkeypatch.setattr(module, "PROMOTED_AT_ONCE", 2)
     redis.zadd("retry", {job("J", number): 1 for number in range(5)})
     it = scheduler(broker)
     it.stop()

@@ -1,11 +1,10 @@
-"""The page of a job, failures, processes and the search for a page: what they show, what their actions leave."""
+"""The page of a job: how it is found, what it shows, what its actions leave."""
 
 from __future__ import annotations
 
 import base64
 import json
 import re
-import time
 import zlib
 from html import unescape
 from typing import Any
@@ -13,17 +12,12 @@ from urllib.parse import urlencode
 
 import pytest
 import redis as redis_py
-from apps import own_app, working
-from waiting import eventually
-from web_processes import ProcessScene, go_process, python_process, ruby_process
 from wsgi_client import Client
 
 from goworkers_py import App
 from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.config.enqueue_options import EnqueueOptions
-from goworkers_py.config.options import QueueConfig
 from goworkers_py.web import application
-from goworkers_py.web.site.filters import NOTHING
 from goworkers_py.web.site.hiding import Hiding
 from goworkers_py.web.views import job_finding
 from goworkers_py.web.views.rows import key_of
@@ -317,146 +311,3 @@ def test_a_viewer_cannot_act(app: App, redis: redis_py.Redis) -> None:
     assert "/jobs/delete" not in page
     for path in ("/job/cancel", "/job/again", "/process/stop", "/process/quiet"):
         assert viewer.post(path, {**place, "identity": "x"}).status == 403
-
-
-# --- failures
-
-
-def test_failures_are_grouped_by_class_and_error_of_both_states(client: Client, redis: redis_py.Redis) -> None:
-    now = time.time()
-    redis.zadd("retry", {failed(f"r{n}", at=now - 60 * n): AT + n for n in range(4)})
-    redis.zadd("dead", {failed("d1", at=now - 7_200): now - 7_200, failed("d2", "Other"): AT})
-    shown = client.get("/api/failures").json
-    first, second = shown["failures"]
-    told = (first["job_class"], first["error_class"], first["retry"], first["dead"], sum(first["by_hour"]))
-    assert told == ("Mail", "Timeout", 4, 1, 5)
-    assert (second["error_class"], second["retry"], second["dead"]) == ("Other", 0, 1)
-    assert (shown["estimated"], shown["total"]) == (False, 6)
-    assert first["oldest"] == pytest.approx(now - 7_200, abs=1)
-    assert [one["dead"] for one in client.get("/api/failures?state=dead").json["failures"]] == [1, 1]
-    assert client.get("/api/failures?class=mAi").json["kinds"] == 2
-    assert client.get("/api/failures?class=Nosuch").json["kinds"] == 0
-
-
-def test_the_counts_of_many_failures_are_estimated_and_say_so(client: Client, redis: redis_py.Redis) -> None:
-    redis.zadd("retry", {failed(f"r{n}"): AT + n for n in range(3_000)})
-    shown = client.get("/api/failures").json
-    assert (shown["estimated"], shown["total"], shown["failures"][0]["retry"]) == (True, 3_000, 3_000)
-    assert "About: estimated from" in client.get("/failures").text
-
-
-def test_all_jobs_of_a_failure_are_run_now_after_a_question(app: App, client: Client, redis: redis_py.Redis) -> None:
-    redis.zadd("retry", {failed("a"): AT, failed("b"): AT + 1, failed("c", "Other"): AT + 2})
-    form = {"state": "retry", "all": "yes", "class": "Mail", "error": "Timeout"}
-    page = client.get("/failures?state=retry").text
-    assert page.count("Run all now") == 2
-    assert "Run now all jobs" in client.post("/jobs/retry", form).text
-    client.sure("/jobs/retry", form)
-    assert {one.jid for one in app.inspector.jobs(waiting_in("mail"))} == {"a", "b"}
-    assert [one.jid for one in app.inspector.jobs(RETRIES)] == ["c"]
-
-
-# --- processes
-
-
-def sidekiq_process(redis: redis_py.Redis, identity: str = "web-1:42:ab12") -> None:
-    info = {"hostname": "web-1", "started_at": time.time() - 60, "pid": 42, "tag": "shop", "concurrency": 5,
-            "queues": ["mail"], "identity": identity, "version": "7.3.0"}  # fmt: skip
-    redis.sadd("processes", identity)
-    told = {"info": json.dumps(info), "busy": 2, "beat": time.time(), "quiet": "false", "rss": 50_000}
-    redis.hset(identity, mapping=told)  # type: ignore[arg-type]
-
-
-def test_processes_in_any_language_are_listed(redis_url: str, redis: redis_py.Redis) -> None:
-    sidekiq_process(redis)
-    with own_app(redis_url, QueueConfig("mail", 3)) as app, working(app):
-        client = Client(application(app, authorize=lambda environ, action: True))
-        assert eventually(lambda: len(app.inspector.processes()) == 2)
-        shown = client.get("/api/processes").json
-        told = {one["language"]: one["process"]["concurrency"] for one in shown["processes"]}
-        assert told == {"Python": 3, "Ruby": 5}
-        assert (shown["total"], shown["threads"]) == (2, 8)
-        assert "<meter" in client.get("/processes").text
-
-
-def test_the_cpu_of_a_process_is_shown_where_it_tells_that(app: App, client: Client, redis: redis_py.Redis) -> None:
-    python_process(redis, ProcessScene("py:1:aaaaaaaaaaaa", [("mail", 3, ["mail"])], cpu_share=1.374), time.time())
-    sidekiq_process(redis)
-    cell = re.findall(r'data-label="CPU">(.*?)</td>', client.get("/processes").text)
-    assert cell == ["137.4 %", NOTHING] or cell == [NOTHING, "137.4 %"]
-    told = {one["language"]: one["process"]["cpu_share"] for one in client.get("/api/processes").json["processes"]}
-    assert told == {"Python": 1.374, "Ruby": None}
-    assert "<strong>137.4 %</strong>" in client.get("/process?identity=py:1:aaaaaaaaaaaa").text
-    assert client.get("/api/process?identity=py:1:aaaaaaaaaaaa").json["process"]["cpu_share"] == 1.374
-    assert client.get("/process?identity=web-1:42:ab12").status == 200
-
-
-def test_the_jobs_of_one_process_are_shown_and_not_those_of_others(client: Client, redis: redis_py.Redis) -> None:
-    for identity, jid in (("a:1:x", "ja"), ("b:2:y", "jb")):
-        sidekiq_process(redis, identity)
-        work = {"queue": "mail", "payload": job(jid), "run_at": int(time.time()) - 5}
-        redis.hset(f"{identity}:work", "t1", json.dumps(work))
-    shown = client.get("/api/process?identity=a%3A1%3Ax").json
-    assert [one["row"]["jid"] for one in shown["running"]] == ["ja"]
-    found = client.get("/api" + where("jb", state="running")).json
-    assert (found["state"], found["process"], found["row"]["queue"]) == ("running", "b:2:y", "mail")
-
-
-# --- find
-
-
-def test_the_palette_finds_queues_classes_processes_and_jobs(app: App, client: Client, redis: redis_py.Redis) -> None:
-    sidekiq_process(redis, "mailer:42:ab12")
-    app.enqueue("mail", "X", [])
-    app.enqueue("hotmail", "X", [])
-    redis.zadd("retry", {failed("ab" * 12, job_class="MailJob"): AT})
-    client.get("/failures")
-    found = client.get("/api/find?q=MAIL").json["found"]
-    assert [(one["kind"], one["name"]) for one in found] == [
-        ("queue", "mail"), ("queue", "hotmail"), ("class", "MailJob"), ("process", "mailer:42:ab12"),
-    ]  # fmt: skip
-    assert found[0]["to"] == "/queue?name=mail"
-    (hit,) = client.get("/api/find?q=" + "ab" * 12).json["found"]
-    assert hit["kind"] == "job"
-    assert client.get("/api" + hit["to"]).json["state"] == "retry"
-
-
-def test_a_whole_jid_leads_to_its_job(app: App, client: Client) -> None:
-    jid = app.enqueue_with_options("mail", "Mail", [], EnqueueOptions(track=True, jid="order 7/ä"))
-    answer = client.get("/find?" + urlencode({"q": "order 7/ä"}))
-    assert answer.status == 303
-    assert client.get("/api" + answer.location).json["jid"] == jid
-
-
-def test_nothing_found_is_said(client: Client) -> None:
-    assert client.get("/api/find?q=").json["found"] == []
-    assert "no job was seen with this jid" in client.get("/find?q=zzz").text
-    assert client.get("/find?q=%FF").status == 200
-
-
-def test_at_most_twenty_are_found(client: Client, redis: redis_py.Redis) -> None:
-    redis.sadd("queues", *[f"mail-{number}" for number in range(200)])
-    assert len(client.get("/api/find?q=mail").json["found"]) <= 20
-
-
-def test_a_process_of_go_shows_its_jobs_and_offers_no_command(app: App, client: Client, redis: redis_py.Redis) -> None:
-    name = "go-1:77:dcd959843c076876427ce5c6"
-    payload = b'{"class":"GoJob","args":[1],"jid":"a","queue":"mail"}'
-    go_process(redis, ProcessScene(name, [("mail", 2, ["mail"])], [("mail", payload)]), time.time())
-    told = client.get(f"/api/process?identity={name}").json
-    assert (told["language"], told["commands"], told["running"][0]["since"]) == ("Go", [], None)
-    assert "kill -TERM 77" in client.get(f"/process?identity={name}").text
-    refused = client.api("/api/process/stop", {"identity": name}).json
-    assert (refused["count"], "kill -TERM 77` on go-1" in refused["said"]) == (0, True)
-    assert not redis.exists(f"{name}-signals")
-    assert [one["since"] for one in client.get("/api/jobs?state=running").json["running"]] == [None]
-    assert "GoJob" in client.get("/jobs?state=running&sort=since").text
-    assert client.api("/api/job/cancel", {"jid": "a"}).json["answer"] == "runs in Go"
-    done = client.api("/api/jobs/cancel", {"all": True}).json
-    assert (done["count"], done["foreign"]) == (0, 1)
-    assert "1 more stay" in client.post("/jobs/cancel", {"all": "yes"}).text
-
-
-def test_a_process_of_sidekiq_before_7_is_ruby(app: App, client: Client, redis: redis_py.Redis) -> None:
-    ruby_process(redis, ProcessScene("web-1:42:ab12", [("default", 5, ["mail"])], version=""), time.time())
-    assert [one["language"] for one in client.get("/api/processes").json["processes"]] == ["Ruby"]

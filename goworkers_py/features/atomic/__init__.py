@@ -11,7 +11,7 @@ Redis, `brokers/redis/lua/fragments/queue_effects.lua` does these effects in the
 - `api`: `workers.atomic()` and `@job(atomic=True)`. `job_options`: the option.
 - `held_pushes`: what is held back, and what becomes of it at the end of the job.
 
-For users: docs/jobs.md, under "Jobs that push jobs".
+For users: docs/jobs.md and docs/not-twice.md, under "Jobs that push jobs".
 """
 
 from __future__ import annotations

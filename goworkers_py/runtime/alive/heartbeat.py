@@ -33,7 +33,7 @@ class Heartbeat(BrokerService):
         timing: Timing = TIMING,
         look_for_lost: Callable[[], None] = lambda: None,
     ) -> None:
-        """`look_for_lost` ends the runs of jobs that this process does not hold any more."""
+        """`look_for_lost` ends the runs of jobs that this process does not hold any more: `recovering.lost_jobs`."""
         super().__init__("heartbeat", shared.outage)
         self._recoverable = recoverable
         self._lease = shared.lease

@@ -24,8 +24,8 @@ from goworkers_py.wire.message import Timestamps
 
 log = logging.getLogger(__name__)
 
-# Entries that are promoted in one step.
-AT_ONCE = 500
+# Entries that are promoted in one step; fewer of large ones, see `PROMOTED_BYTES` of the broker.
+PROMOTED_AT_ONCE = 500
 # A shorter sleep is not worth its wake-up, and the rounding of a clock could turn it into a busy loop.
 SHORTEST_SLEEP_S = 0.001
 
@@ -68,7 +68,7 @@ class Scheduler(BrokerService):
     def _promote_all(self, state: JobState) -> float | None:
         """Promotes all entries that are due now; returns in how many seconds the next entry is due."""
         next_s = None
-        for next_s in self._store.promote(state, self._forward, AT_ONCE):  # noqa: B007  # the last one counts
+        for next_s in self._store.promote(state, self._forward, PROMOTED_AT_ONCE):  # noqa: B007  # the last one counts
             if self.stopping.is_set():
                 break
         return next_s
