@@ -1,5 +1,5 @@
-"""Tells which of many jobs are in no place any more, in one search. `features.unique.holders` asks for
-one job, in fewer reads."""
+"""Tells which of many jobs are in no place any more, in one search. `features.unique.holders` asks for one job, in
+fewer reads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class MissingJobs:
         return missing
 
     def _unseen(self, jids: set[str], parked: bool, admin: Admin) -> set[str]:
-        for jobs in _all_jobs(admin, parked):
+        for jobs in all_jobs(admin, parked):
             looked_at = [*itertools.islice(jobs, MOST_SEARCHED + 1)]
             jids = jids.difference(job.jid for job in looked_at)
             if not jids or len(looked_at) > MOST_SEARCHED:
@@ -41,13 +41,14 @@ class MissingJobs:
         return jids
 
 
-def _all_jobs(admin: Admin, parked: bool) -> Iterator[Iterator[StoredJob]]:
+def all_jobs(admin: Admin, parked: bool) -> Iterator[Iterator[StoredJob]]:
+    """The jobs of each place but the dead ones, place by place."""
     yield from _in_queues(admin)  # most are there
     # In the order in which a job moves, so that one that moves meanwhile is not missed.
-    yield _jobs_in(admin, SCHEDULED)
-    yield _jobs_in(admin, RETRIES)
+    yield jobs_in(admin, SCHEDULED)
+    yield jobs_in(admin, RETRIES)
     if parked:
-        yield _jobs_in(admin, PARKED)
+        yield jobs_in(admin, PARKED)
     yield from _in_queues(admin)
     yield (run.job for run in admin.running())  # Sidekiq's processes hold their jobs nowhere else
 
@@ -56,9 +57,9 @@ def _in_queues(admin: Admin) -> Iterator[Iterator[StoredJob]]:
     """With those in progress: a job that fails may have come back before the look at its queue."""
     yield (held.job for held in admin.in_progress())
     for queue in admin.queues():
-        yield _jobs_in(admin, waiting_in(queue.name))
+        yield jobs_in(admin, waiting_in(queue.name))
     yield (held.job for held in admin.in_progress())
 
 
-def _jobs_in(admin: Admin, place: Place) -> Iterator[StoredJob]:
+def jobs_in(admin: Admin, place: Place) -> Iterator[StoredJob]:
     return itertools.chain.from_iterable(admin.jobs_in(place).pages())

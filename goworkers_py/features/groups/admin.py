@@ -5,15 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from goworkers_py.admin.places import DEAD, PARKED, RETRIES, SCHEDULED, waiting_in
+from goworkers_py.admin.job_lookup import BETWEEN_LOOKS_S, MOST_SEARCHED
+from goworkers_py.admin.missing_jobs import all_jobs, jobs_in
+from goworkers_py.admin.places import DEAD
 from goworkers_py.admin.verbs import Verbs
+from goworkers_py.core import machine
 from goworkers_py.features.groups.contract import Groups
 from goworkers_py.features.groups.group import Group, GroupEntry, OwnSettings
 from goworkers_py.features.groups.payload import set_in
 from goworkers_py.wire.stored_job import StoredJob
-
-# Jobs that are looked at in each place when the job of a set is looked for.
-MOST_SEARCHED = 10_000
 
 
 class GroupVerbs(Verbs):
@@ -50,17 +50,18 @@ class GroupVerbs(Verbs):
         return self._groups.delete(group)
 
     def sets_without_job(self, sets: Sequence[Group]) -> list[Group]:
-        """Finds the sets whose aggregation job is in no place, as far as 10,000 jobs of each place show."""
-        missing = {group.set: group for group in sets}
-        for raw in self._payloads() if missing else ():
-            missing.pop(set_in(raw), None)
+        """Finds the sets whose aggregation job is in no place, as far as 10,000 jobs of each place show. A job that
+        another program moves is in no place for a moment, so each job is looked for twice."""
+        missing = self._unseen(sets)
+        if missing:
+            machine.Event().wait(BETWEEN_LOOKS_S)
+            missing = self._unseen(missing)
         # A set that was aggregated meanwhile has no members any more.
-        return [group for group in missing.values() if self._groups.members(group, 0, 1)]
+        return [group for group in missing if self._groups.members(group, 0, 1)]
 
-    def _payloads(self) -> Iterator[bytes]:
-        admin = self._broker.admin
-        queues = [waiting_in(queue.name) for queue in admin.queues()]
-        for place in (SCHEDULED, RETRIES, *queues, PARKED, DEAD):
-            jobs = itertools.chain.from_iterable(admin.jobs_in(place).pages())
-            yield from (job.payload for job in itertools.islice(jobs, MOST_SEARCHED))
-        yield from (held.job.payload for held in itertools.islice(admin.in_progress(), MOST_SEARCHED))
+    def _unseen(self, sets: Sequence[Group]) -> list[Group]:
+        admin, missing = self._broker.admin, {group.set: group for group in sets}
+        places = itertools.chain(all_jobs(admin, parked=True), (jobs_in(admin, DEAD),)) if missing else ()
+        for job in itertools.chain.from_iterable(itertools.islice(jobs, MOST_SEARCHED) for jobs in places):
+            missing.pop(set_in(job.payload), None)
+        return [*missing.values()]

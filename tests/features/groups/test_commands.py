@@ -1,9 +1,8 @@
-"""`pyworkers groups`, and groups in `stats`, `doctor` and `job show`."""
+"""`pyworkers groups`, and groups in `stats` and `job show`."""
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -156,35 +155,6 @@ def test_a_member_is_found_by_its_jid(broker: RedisBroker, call: Call) -> None:
     told = json.loads(call("job", "show", "a", "--json").stdout)
     assert (told["state"], told["group"], told["queue"]) == ("grouped", "user:7", "billing")
     assert "grouped" in call("job", "show", "a").stdout
-
-
-def test_the_doctor_tells_of_groups_that_nobody_aggregates(
-    broker: RedisBroker, call: Call, redis: redis_py.Redis
-) -> None:
-    push(broker, "a", "b")
-    assert "(groups)" not in call("doctor").stdout
-    redis.zadd("pyworkers:groups:Invoice", {'["billing", "user:7"]': time.time() - 100}, xx=True)
-    [line] = [line for line in call("doctor").stdout.splitlines() if "(groups)" in line]
-    assert line == (
-        "problem (groups): 1 group of class Invoice with 2 jobs is overdue; start a process whose code has its "
-        "@Invoice.aggregate"
-    )
-
-
-def test_the_doctor_tells_of_a_set_whose_job_is_gone(broker: RedisBroker, call: Call, redis: redis_py.Redis) -> None:
-    push(broker, "a", settings=GroupSettings(max_size=1))
-    [of_set] = broker.require_part(Groups).due("Invoice", 1).groups
-    field = {"v": 1, "needs": ["group"], "group": {"name": "user:7", "queue": "billing", "set": of_set.set}}
-    raw = job("Invoice", jid="aggregation", pyworkers=field)
-    assert broker.require_part(Groups).flush(of_set, of_set, raw) == 1
-    assert "is in no place" not in call("doctor").stdout
-    redis.delete("queue:billing")
-    [line] = [line for line in call("doctor").stdout.splitlines() if "(groups)" in line]
-    command = f"groups flush Invoice user:7 --queue billing --set {of_set.set}"
-    assert line.endswith(f"to push it again: pyworkers {command}")
-    assert call(*command.split()).returncode == 0
-    assert broker.require_part(Groups).flush(of_set, of_set, raw) == 1
-    assert redis.lrange("queue:billing", 0, -1) == [raw]
 
 
 def test_config_check_tells_of_a_class_whose_groups_nothing_aggregates(call: Call, here: Path) -> None:
