@@ -296,6 +296,8 @@ def test_run_keeps_trying_without_a_server_and_runs_jobs_when_it_starts(here: Pa
         time.sleep(1)
         assert daemon.process.poll() is None
         assert daemon.output.count("cannot serve") == 1
+        advice = f"; start the server of {own_redis.url}, or set another address with PYWORKERS_BROKER, --broker or "
+        assert daemon.output.count(advice) == 1
         own_redis.start()
         daemon.ready()
         client = own_redis.client()
