@@ -51,10 +51,14 @@ def place_of_broker(config: Config) -> tuple[str, str]:
 def _settings_of_broker(config: Config) -> str:
     """For people: what sets `broker` of this configuration. The flag and the variable of the main one do not reach a
     partition that has a broker of its own."""
-    if not any(partition.name == config.partition and "broker" in partition.said for partition in config.partitions):
+    if not has_own_broker(config):
         return "PYWORKERS_BROKER, --broker or configure(broker=...)"
     variable = f"PYWORKERS_{partition_variable(config.partition).upper()}BROKER"
     return f"`broker` in [partition:{config.partition}], or {variable}"
+
+
+def has_own_broker(config: Config) -> bool:
+    return any(partition.name == config.partition and "broker" in partition.said for partition in config.partitions)
 
 
 def of_connection(given: Mapping[str, str], spell: Callable[[str], str] = str) -> dict[str, str]:
