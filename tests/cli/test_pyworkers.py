@@ -108,7 +108,7 @@ def test_a_usage_error_is_the_same_in_a_real_process(here: Path) -> None:
             "[middleware]\nappend = jobs:quick\n",
             "[middleware] append: 'jobs:quick' has no method call(queue, message, ",
         ),
-        ("nonsense\n", "conf.ini: File contains no section headers."),
+        ("nonsense\n", "conf.ini: line 1 is in no section; begin with [pyworkers]"),
         (b"\xff", "conf.ini: 'utf-8' codec can't decode byte 0xff"),
     ],
 )
