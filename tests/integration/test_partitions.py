@@ -244,7 +244,7 @@ def test_status_shows_the_partitions_that_the_process_in_the_pidfile_works(
         finally:
             assert call("stop")[0] == 0
     code, [line] = call("status")
-    assert (code, line) == (1, "pyworkers is not running")
+    assert (code, line) == (1, f"pyworkers is not running: no process holds the pidfile {folder / 'pid'}")
 
 
 def test_the_configuration_is_checked_with_all_partitions(folder: Path) -> None:
