@@ -390,6 +390,13 @@ def test_help_is_on_stdout(arguments: list[str], call: Call) -> None:
     assert "Usage: " in done.stdout
 
 
+def test_the_help_ends_with_where_to_look_when_something_is_wrong(call: Call) -> None:
+    *_, doctor, docs = call("--help").stdout.splitlines()
+    assert doctor.strip() == "Where something is wrong, begin with `pyworkers doctor`."
+    address = docs.strip().removeprefix("Documentation: ")
+    assert f"Documentation = {address}\n" in (Path(goworkers_py.__file__).parents[1] / "setup.cfg").read_text()
+
+
 @pytest.mark.parametrize("arguments", [[], ["config"]])
 def test_a_group_without_a_command_shows_its_help(arguments: list[str], call: Call) -> None:
     done = call(*arguments)
