@@ -44,6 +44,11 @@ PROBLEM = True
 NOTE = False
 
 
+def start_for(queue: str) -> str:
+    """What to do where no process fetches from the queue."""
+    return f"start a process for this queue: pyworkers run -q {shlex.quote(queue)} -r MODULE"
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     check: str
@@ -109,7 +114,7 @@ class Doctor:
             elif queue.size and queue.name not in fetched:
                 what = f"queue {queue.name} holds {counted(queue.size)}, but no live process fetches from it"
                 elsewhere = self._work.elsewhere if self._work else {}
-                yield Advice(PROBLEM, what, elsewhere.get(queue.name, "start a process for this queue"))
+                yield Advice(PROBLEM, what, elsewhere.get(queue.name, start_for(queue.name)))
 
     def _classes(self) -> Iterator[Advice]:
         if self._work is None:

@@ -14,8 +14,7 @@ from goworkers_py.brokers.contracts.transport import Published, PublishResult, p
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.moments import moment
 from goworkers_py.config.options import Config
-from goworkers_py.config.parsers import without_password
-from goworkers_py.config.partitions import settings_of_broker
+from goworkers_py.config.partitions import place_of_broker
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError, BrokerRefused, BrokerUnreachable, DuplicateJob, PushError
@@ -46,7 +45,7 @@ class Client:
         self._broker = broker
         self._links = links
         self.milliseconds = config.timestamps == "ms"  # so are times written; see `Timestamps`
-        self._advice = without_password(config.broker), settings_of_broker(config)  # for an error
+        self._advice = place_of_broker(config)  # for an error
         self.home = config.home
         self.clock = clock or Clock()
         self._on_later = on_later

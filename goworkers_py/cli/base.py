@@ -22,8 +22,8 @@ from goworkers_py.api.app import App
 from goworkers_py.config.ini_file import ConfigText, text_of
 from goworkers_py.config.loader import WriteOver, flag, load, variable
 from goworkers_py.config.options import Config, help_of, names_of, options_by_any_name, options_of
-from goworkers_py.config.parsers import without_password, words
-from goworkers_py.config.partitions import ALL, MAIN, of_partition, settings_of_broker, working
+from goworkers_py.config.parsers import words
+from goworkers_py.config.partitions import ALL, MAIN, of_partition, place_of_broker, working
 from goworkers_py.core.errors import (
     ArgumentError,
     BrokerFull,
@@ -92,8 +92,7 @@ class RootGroup(CommandGroup):
         except BrokerUnavailable as error:
             if isinstance(error, BrokerUnreachable):
                 app = ctx.find_object(App) or goworkers_py.app
-                config = app.config
-                error = error.with_advice(without_password(config.broker), settings_of_broker(config))
+                error = error.with_advice(*place_of_broker(app.config))
             fail(f"no server: {error}", TEMPORARY)
         except (ConfigError, ArgumentError) as error:
             fail(str(error), USAGE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from goworkers_py.api.app import App
@@ -11,6 +13,10 @@ from goworkers_py.cli.base import (
     configured_daemon,
     fail,
 )
+from goworkers_py.config.loader import flag, variable
+from goworkers_py.config.options import Config, names_of, options_of
+from goworkers_py.config.parsers import without_password
+from goworkers_py.config.partitions import has_own_broker, partition_variable
 from goworkers_py.features import BY_NAME
 from goworkers_py.runtime.plan import Plan
 
@@ -29,6 +35,7 @@ def check(app: App) -> None:
     summary = [line for feature in BY_NAME for line in feature.summary(plans)]
     for plan in plans:
         of = f"partition {plan.config.partition}, " if plan.config.partition else ""
+        click.echo(f"{of}broker: {without_password(plan.config.broker)} ({_origin(plan.config)})")
         for pool in plan.pools:
             title = str(pool) if len(pool.queues) > 1 else f"queue {pool.queues[0]}"
             click.echo(f"{of}{title}: {pool.concurrency} threads")
@@ -42,6 +49,19 @@ def check(app: App) -> None:
     for plan in plans:
         _refuse_unworked(app, plan)
     click.echo("the configuration is fine")
+
+
+def _origin(config: Config) -> str:
+    """What has set `broker`: an exported variable silently overrides the file."""
+    of_partition = partition_variable(config.partition) if has_own_broker(config) else ""
+    given, names = click.get_current_context().params, names_of(options_of(Config)["broker"])
+    flags = [] if of_partition else [flag(name) for name in names if given.get(name)]
+    variables = [name for name in (variable(f"{of_partition}{name}") for name in names) if name in os.environ]
+    if found := [*flags, *variables]:
+        return f"from {found[0]}"
+    if of_partition or "broker" in config.spelled:
+        return f"from {given['config_file']}"
+    return "the default"
 
 
 def _refuse_unworked(app: App, plan: Plan) -> None:

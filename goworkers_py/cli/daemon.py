@@ -46,8 +46,8 @@ def _with_pidfile(*other_flags: str) -> Callable[[Function], Function]:
 def stop(app: App) -> None:
     """Stops the process in the pidfile and returns at its end. Running jobs get `timeout` seconds."""
     _needs_pidfile(app.config)
-    pid = daemon.stop(app.config)
-    click.echo("pyworkers is not running" if pid is None else f"process {pid} has ended")
+    pid = daemon.stop(app.config, _tell)
+    click.echo(_not_running(app.config) if pid is None else f"process {pid} has ended")
 
 
 @click.command()
@@ -57,7 +57,7 @@ def restart(app: App) -> None:
     if not daemon.is_child():
         _needs_pidfile(app.config)
         _try_new_code(app)
-        daemon.stop(app.config)
+        daemon.stop(app.config, _tell)
     _start(app)
 
 
@@ -68,7 +68,7 @@ def status(app: App) -> None:
     process works, as their brokers tell."""
     _needs_pidfile(app.config)
     pid = daemon.pidfile_of(app.config).holder()
-    click.echo("pyworkers is not running" if pid is None else f"pyworkers is running as process {pid}")
+    click.echo(_not_running(app.config) if pid is None else f"pyworkers is running as process {pid}")
     if pid and app.config.partitions:
         for line in _partitions(app, pid):
             click.echo(one_line(line))
@@ -109,7 +109,7 @@ def reload(app: App) -> None:
         raise ConfigError("reload needs `processes` of 2 or more; for one process use: pyworkers restart")
     pid = daemon.pidfile_of(app.config).holder()
     if pid is None:
-        fail("pyworkers is not running; to start it: pyworkers start", FAILED)
+        fail(f"{_not_running(app.config)}; to start it: pyworkers start", FAILED)
     _try_new_code(app)
     daemon.send(pid, signal.SIGUSR2)
     click.echo(f"process {pid} is replacing its children; its log shows the progress")
@@ -130,4 +130,15 @@ def _start(app: App) -> None:
 
 def _needs_pidfile(config: Config) -> None:
     if not config.pidfile:
-        raise ConfigError("no pidfile: set `pidfile` in the configuration file, or use --pidfile")
+        raise ConfigError(
+            "no pidfile: set `pidfile` in the configuration file, or use --pidfile; `pyworkers processes` lists all "
+            "that run, `pyworkers doctor` says what is wrong"
+        )
+
+
+def _not_running(config: Config) -> str:
+    return f"pyworkers is not running: no process holds the pidfile {daemon.pidfile_of(config)}"
+
+
+def _tell(line: str) -> None:
+    click.echo(f"pyworkers: {line}", err=True)

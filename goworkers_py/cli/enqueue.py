@@ -63,9 +63,12 @@ def enqueue(
     kwargs = json_of(named, dict, "--kwargs must be a JSON object, such as '{\"pdf\": true}'")
     app.import_jobs()
     spec = app.registry.job(job_class)
-    if spec is None and _is_on_command_line("require") and not _handled(app, queue or "default"):
+    if spec is None and not _handled(app, queue or "default"):
         hint = did_you_mean(job_class, app.registry.names())
-        raise click.UsageError(f"the modules of -r register no job {job_class!r}{hint}")
+        if _is_on_command_line("require"):
+            raise click.UsageError(f"the modules of -r register no job {job_class!r}{hint}")
+        if hint:  # the class may be one of Ruby's or Go's, so it is pushed
+            click.echo(f"pyworkers: no job {job_class!r} is registered here{hint} It is pushed all the same", err=True)
     retries = _retry(retry)
     options = EnqueueOptions(at=due, retry=retries, retry_max=retry_max, priority=priority, **of_features)
     inspector = app.inspector

@@ -27,7 +27,8 @@ class Listed(Protocol):
 
 
 T = TypeVar("T", bound=Listed)
-# Each column: its header, and the function that makes its text. The arguments come last, where a terminal cuts lines.
+# Each column: its header, and the function that makes its text. A terminal cuts lines at their end: the class and the
+# jid, by which commands name a job, come before an error, and the arguments come last.
 Columns = Mapping[str, Callable[[StoredJob], str]]
 
 
@@ -60,7 +61,9 @@ def _waiting_since(job: StoredJob) -> str:
     return when((message.enqueued_at or message.created_at) if message else None)
 
 
-JOB: Columns = {"class": _class, "jid": lambda job: job.jid, "arguments": _arguments}
+_NAMES: Columns = {"class": _class, "jid": lambda job: job.jid}
+JOB: Columns = {**_NAMES, "arguments": _arguments}
+_FAILED: Columns = {**_NAMES, "error": _error, "arguments": _arguments}
 _OF_QUEUE: Columns = {"queue": lambda job: _field(job, "queue")}
 
 IN_QUEUE: Columns = {"enqueued": _waiting_since, **JOB}
@@ -72,10 +75,9 @@ OUTBOX: Columns = {
     "posted": lambda job: when(job.at), "to": lambda job: job.line, "queue": lambda job: job.queue, **JOB,
 }  # fmt: skip
 RETRIES: Columns = {
-    "due": lambda job: when(job.at), "count>": lambda job: _field(job, "retry_count"), **_OF_QUEUE,
-    "error": _error, **JOB,
+    "due": lambda job: when(job.at), "count>": lambda job: _field(job, "retry_count"), **_OF_QUEUE, **_FAILED,
 }  # fmt: skip
-DEAD: Columns = {"died": lambda job: when(job.at), **_OF_QUEUE, "error": _error, **JOB}
+DEAD: Columns = {"died": lambda job: when(job.at), **_OF_QUEUE, **_FAILED}
 
 
 # Of tracked jobs that have ended.

@@ -51,6 +51,12 @@ COMMANDS = {
 }
 
 
+# The backspace keeps the lines as they are.
+_MORE = """\b
+Where something is wrong, begin with `pyworkers doctor`.
+Documentation: https://github.com/goworkers-py/goworkers-py/blob/main/docs/index.md"""
+
+
 class _Main(RootGroup):
     def main(self, args: Any = None, *others: Any, **extra: Any) -> Any:
         if args is None:  # called from the command line, not by another program
@@ -70,7 +76,7 @@ class _Main(RootGroup):
         return command
 
 
-@click.group(cls=_Main, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Main, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_MORE)
 @click.version_option(__version__, prog_name="pyworkers")
 def main() -> None:
     """Runs the jobs that Rails, Go and Python push to Redis in Sidekiq's format."""

@@ -28,6 +28,8 @@ def read(source: str | Path | ConfigText) -> configparser.ConfigParser:
     parser.optionxform = str  # type: ignore[assignment, method-assign]
     try:
         parser.read_string(source.text if isinstance(source, ConfigText) else text_of(source), str(source))
+    except configparser.MissingSectionHeaderError as error:
+        raise ConfigError(f"{source}: line {error.lineno} is in no section; begin with [pyworkers]") from None
     except configparser.Error as error:
         raise ConfigError(f"{source}: {' '.join(str(error)[:LONGEST_ERROR].split())}") from None
     return parser

@@ -169,7 +169,9 @@ def _refuse_unknown_sections(file: configparser.ConfigParser, where: str) -> Non
     known, named = [SECTION, "middleware", *alone, "web"], [f"{kind}:" for kind in (*_NAMED, *named_sections())]
     for section in file.sections():
         if section not in known and not section.startswith((*named,)):
-            hint = did_you_mean(section, [*known, *(f"{kind}NAME" for kind in named)])
+            kind, *name = re.split(r"\W+", section, maxsplit=1)
+            near = [f"{kind}:{name[0]}"] if any(name) and f"{kind}:" in named else None
+            hint = did_you_mean(section, near or [*known, *(f"{kind}NAME" for kind in named)])
             raise ConfigError(f"{where}: [{section}] is not a section{hint}")
 
 

@@ -258,10 +258,20 @@ def _within(number: float, lowest: float, highest: float) -> float:
     return number
 
 
+LEAST_ALIKE = 0.6  # of 1; `verbose` and `error` have 0.5
+
+
 def did_you_mean(word: str, known: Iterable[str], spell: Callable[[str], str] = str) -> str:
     import difflib
 
-    near = difflib.get_close_matches(word, list(known), n=5, cutoff=0.5)
+    def is_near(near_word: str) -> bool:
+        """By each part too: `drain_timeout` is no typo of `dead_timeout`, although they end alike."""
+        near_parts, parts = near_word.split("_"), word.split("_")
+        return len(near_parts) != len(parts) or all(
+            difflib.SequenceMatcher(None, *pair).ratio() >= LEAST_ALIKE for pair in zip(near_parts, parts, strict=True)
+        )
+
+    near = difflib.get_close_matches(word, [*filter(is_near, known)], n=5, cutoff=LEAST_ALIKE)
     if not near:
         return ""
     nearest = max(near, key=lambda near_word: (difflib.SequenceMatcher(None, near_word, word).ratio(), -len(near_word)))

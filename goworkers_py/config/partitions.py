@@ -12,7 +12,7 @@ from typing import Any
 
 from goworkers_py.config.options import MAIN as MAIN
 from goworkers_py.config.options import Config, PartitionConfig, PoolConfig, QueueConfig, options_by_any_name
-from goworkers_py.config.parsers import did_you_mean
+from goworkers_py.config.parsers import did_you_mean, without_password
 from goworkers_py.core.errors import ConfigError
 
 ALL = "all"  # in the place of a partition's name
@@ -43,13 +43,22 @@ def of_partition(config: Config, name: str) -> Config:
     )
 
 
-def settings_of_broker(config: Config) -> str:
+def place_of_broker(config: Config) -> tuple[str, str]:
+    """For `BrokerUnreachable.with_advice`: the address that may be shown, and what sets it."""
+    return without_password(config.broker), _settings_of_broker(config)
+
+
+def _settings_of_broker(config: Config) -> str:
     """For people: what sets `broker` of this configuration. The flag and the variable of the main one do not reach a
     partition that has a broker of its own."""
-    if not any(partition.name == config.partition and "broker" in partition.said for partition in config.partitions):
+    if not has_own_broker(config):
         return "PYWORKERS_BROKER, --broker or configure(broker=...)"
     variable = f"PYWORKERS_{partition_variable(config.partition).upper()}BROKER"
     return f"`broker` in [partition:{config.partition}], or {variable}"
+
+
+def has_own_broker(config: Config) -> bool:
+    return any(partition.name == config.partition and "broker" in partition.said for partition in config.partitions)
 
 
 def of_connection(given: Mapping[str, str], spell: Callable[[str], str] = str) -> dict[str, str]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.config.partitions import place_of_broker
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
 from goworkers_py.core.delivery import Delivery
@@ -121,7 +122,7 @@ class _Assembly:
         lease = Lease(fresh_s) if fence is None else FencedLease(fresh_s, fence)
         partition = self._config.partition
         of = f"{self._broker.name} of partition {partition}" if partition else self._broker.name
-        outage = Outage(of, HealthHandlers(self._plan.on_health))
+        outage = Outage(of, HealthHandlers(self._plan.on_health), place_of_broker(self._config))
         quarantine = Quarantine(
             self._poison,
             lease,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 
 from goworkers_py.core import machine
-from goworkers_py.core.errors import BrokerError, BrokerUnavailable, Fenced
+from goworkers_py.core.errors import BrokerError, BrokerUnavailable, BrokerUnreachable, Fenced
 from goworkers_py.core.strikes import lock_outside_runs
 from goworkers_py.runtime.alive.health_handlers import HealthEvent, HealthHandlers
 
@@ -21,9 +21,13 @@ LONGEST_PAUSE_S = 3.0
 
 
 class Outage:
-    def __init__(self, broker: str, handlers: HealthHandlers | None = None) -> None:
-        """`broker` is the name of the broker, for people. `handlers` are told of its outages."""
+    def __init__(
+        self, broker: str, handlers: HealthHandlers | None = None, place: tuple[str, str] | None = None
+    ) -> None:
+        """`broker` is the name of the broker, for people. `handlers` are told of its outages. `place`: its address, and
+        what sets the address: for advice while the broker has never served this process."""
         self._broker = broker
+        self._place = place
         self._handlers = handlers or HealthHandlers()
         self._lock = lock_outside_runs()
         # By who fails: how often in a row. Each `who` is in at most one of the two.
@@ -50,13 +54,16 @@ class Outage:
                 self._handlers.tell(HealthEvent(True, self._broker, error))  # under the lock, so in order
         if begins:
             if outage:
-                log.error("%s cannot serve: %s; trying again until it does", self._broker, error)
+                place = self._place
+                advised = error.with_advice(*place) if place and isinstance(error, BrokerUnreachable) else error
+                log.error("%s cannot serve: %s; trying again until it does", self._broker, advised)
             else:
                 log.error("%s: %s refuses: %s; trying again", who, self._broker, error)
         longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(failures, 10))
         return machine.random.uniform(longest / 2, longest)
 
     def recovered(self, who: str) -> None:
+        self._place = None  # the address is right: the broker has served
         if self._cut_off or self._refused:  # read without the lock: called for every fetch
             self._end(who, tell=True)
 

@@ -185,9 +185,15 @@ def imports_cleanly(config: Config, build: Callable[[], object]) -> bool:
 # --- stop and reload
 
 
-def stop(config: Config) -> int | None:
-    """Stops the daemon and waits for its end. Returns its pid, or None if there was none."""
-    return pidfile_of(config).end_holder(lambda pid: send(pid, signal.SIGTERM), config.timeout + AFTER_TIMEOUT_S)
+def stop(config: Config, tell: Callable[[str], None]) -> int | None:
+    """Stops the daemon and waits for its end. Returns its pid, or None if there was none. `tell` gets a line before it
+    waits."""
+
+    def ask(pid: int) -> None:
+        send(pid, signal.SIGTERM)
+        tell(f"process {pid} is stopping: waiting up to {config.timeout:g} s for running jobs")
+
+    return pidfile_of(config).end_holder(ask, config.timeout + AFTER_TIMEOUT_S)
 
 
 def send(pid: int, number: signal.Signals) -> None:

@@ -37,6 +37,9 @@ class Pidfile:
         self._path = path
         self._file: int | None = None
 
+    def __str__(self) -> str:
+        return str(self._path)
+
     def hold(self, within_s: float = OTHERS_LOOK_S) -> None:
         """Writes the pid and locks the file until this process ends."""
         file = self._lock(Deadline(within_s))

@@ -61,7 +61,7 @@ def open_port(host: Host, web: WebConfig) -> OpenPort:
     if web.trusted_proxies:
         pages = TrustedProxies(pages, web.trusted_proxies)
     _give_memory_back()
-    server = WebServer(web.host, web.port, pages, "web")
+    server = WebServer(web.host, web.port, pages, "web", "`port` in [web], or --port of `pyworkers web`")
     server.start()
     address = f"http://{f'[{web.host}]' if ':' in web.host else web.host}:{server.port}/"
     if by_file is not None:

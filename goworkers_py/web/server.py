@@ -47,13 +47,21 @@ Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 
 class WebServer:
-    def __init__(self, host: str, port: int, application: Wsgi, name: str = "stats server") -> None:
-        """Listens from now on, and serves after `start`. `name` is for errors and the name of the thread."""
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        application: Wsgi,
+        name: str = "stats server",
+        settings: str = "`stats_port`, or --stats-port",
+    ) -> None:
+        """Listens from now on, and serves after `start`. `name` is for errors and the name of the thread. `settings`:
+        what sets the port, for errors."""
         handler = type("Handler", (_Handler,), {"application": staticmethod(application), "listens": (host, port)})
         try:
             self._server = _Server((host, port), handler)
         except OSError as error:
-            todo = "; choose another port" if error.errno == errno.EADDRINUSE else ""
+            todo = f"; choose another one with {settings}" if error.errno == errno.EADDRINUSE else ""
             raise ConfigError(f"{name}: cannot listen on {host}:{port}: {error.strerror}{todo}") from None
         except OverflowError as error:
             raise ConfigError(f"{name}: cannot listen on {host}:{port}: {error}") from None

@@ -196,7 +196,7 @@ def test_queues_without_a_process_and_classes_without_code_are_problems(
     assert lines == [
         (
             "problem (queues): queue idle holds 2 jobs, but no live process fetches from it; "
-            "start a process for this queue"
+            "start a process for this queue: pyworkers run -q idle -r MODULE"
         ),
         "note (queues): queue q is paused and holds 3 jobs; pyworkers queue resume q",
         "note (queues): queue resting is paused and holds 1 job; pyworkers queue resume resting",

@@ -151,6 +151,18 @@ def test_enqueue_refuses_a_class_that_the_named_modules_do_not_know(
         assert call("enqueue", "--redis", redis_url, *arguments, "OfRuby").returncode == 0
 
 
+def test_enqueue_pushes_an_unknown_class_where_the_file_names_the_modules_and_hints_at_a_near_one(
+    here: Path, redis_url: str, redis: redis_py.Redis, call: Call
+) -> None:
+    (here / "conf.ini").write_text("[pyworkers]\nrequire = jobs\n")
+    for job_class, hinted in (("Quik", True), ("Billing::InvoiceJob", False)):
+        done = call("enqueue", "--redis", redis_url, "-c", "conf.ini", job_class)
+        assert done.returncode == 0
+        hint = f"no job '{job_class}' is registered here; did you mean 'Quick'? It is pushed all the same"
+        assert (hint in done.stderr) == hinted
+    assert fields(queue(redis, "default"), "class") == ["Quik", "Billing::InvoiceJob"]
+
+
 def test_enqueue_without_a_server_names_its_address_and_says_what_to_do(call: Call) -> None:
     done = call("enqueue", "J", "--redis", NOWHERE)
     assert done.returncode == 75

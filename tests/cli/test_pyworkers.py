@@ -108,7 +108,7 @@ def test_a_usage_error_is_the_same_in_a_real_process(here: Path) -> None:
             "[middleware]\nappend = jobs:quick\n",
             "[middleware] append: 'jobs:quick' has no method call(queue, message, ",
         ),
-        ("nonsense\n", "conf.ini: File contains no section headers."),
+        ("nonsense\n", "conf.ini: line 1 is in no section; begin with [pyworkers]"),
         (b"\xff", "conf.ini: 'utf-8' codec can't decode byte 0xff"),
     ],
 )
@@ -269,7 +269,7 @@ def test_config_check_shows_the_pools(here: Path, call: Call) -> None:
         "[pool:web]\nqueues = critical, q\nweights = 3, 1\nconcurrency = 7\n[pool:two]\nqueues = a, b\n[queue:own]\n"
     )
     done = call("config", "check", "-c", "conf.ini", "--allow-no-jobs")
-    assert done.stdout.splitlines()[:3] == [
+    assert done.stdout.splitlines()[1:4] == [
         "queue own: 10 threads",
         "pool web: critical 3, q 1 by weight: 7 threads",
         "pool two: a, b in strict order: 10 threads",
@@ -296,6 +296,8 @@ def test_run_keeps_trying_without_a_server_and_runs_jobs_when_it_starts(here: Pa
         time.sleep(1)
         assert daemon.process.poll() is None
         assert daemon.output.count("cannot serve") == 1
+        advice = f"; start the server of {own_redis.url}, or set another address with PYWORKERS_BROKER, --broker or "
+        assert daemon.output.count(advice) == 1
         own_redis.start()
         daemon.ready()
         client = own_redis.client()
@@ -388,6 +390,13 @@ def test_help_is_on_stdout(arguments: list[str], call: Call) -> None:
     assert "Usage: " in done.stdout
 
 
+def test_the_help_ends_with_where_to_look_when_something_is_wrong(call: Call) -> None:
+    *_, doctor, docs = call("--help").stdout.splitlines()
+    assert doctor.strip() == "Where something is wrong, begin with `pyworkers doctor`."
+    address = docs.strip().removeprefix("Documentation: ")
+    assert f"Documentation = {address}\n" in (Path(goworkers_py.__file__).parents[1] / "setup.cfg").read_text()
+
+
 @pytest.mark.parametrize("arguments", [[], ["config"]])
 def test_a_group_without_a_command_shows_its_help(arguments: list[str], call: Call) -> None:
     done = call(*arguments)
@@ -404,8 +413,37 @@ def test_config_check_imports_the_named_modules_and_needs_no_server(here: Path, 
     done = call("config", "check", "-c", "conf.ini")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        "queue q: 1 threads", "queue mail: 10 threads", "jobs: Quick", "the configuration is fine",
+        f"broker: {NOWHERE} (from conf.ini)", "queue q: 1 threads", "queue mail: 10 threads", "jobs: Quick",
+        "the configuration is fine",
     ]  # fmt: skip
+
+
+def test_config_check_shows_what_sets_the_broker_and_no_password(here: Path, call: Call) -> None:
+    (here / "conf.ini").write_text(
+        "[pyworkers]\nbroker = redis://:secret@file/0\n[queue:q]\n"
+        "[partition:billing]\nbroker = redis://:secret@own/0\nqueues = invoices\n[partition:mail]\nqueues = mail\n"
+    )
+
+    def brokers(*flags: str, **environment: str) -> list[str]:
+        done = call("config", "check", "--allow-no-jobs", *flags, **environment)
+        assert "secret" not in done.stdout
+        return [line for line in done.stdout.splitlines() if "broker: " in line]
+
+    assert brokers() == ["broker: redis://localhost:6379/0 (the default)"]
+    file = ("-c", "conf.ini")
+    own = "partition billing, broker: redis://:***@own/0 (from conf.ini)"
+    assert brokers(*file) == [
+        "broker: redis://:***@file/0 (from conf.ini)", own,
+        "partition mail, broker: redis://:***@file/0 (from conf.ini)",
+    ]  # fmt: skip
+    assert brokers(*file, PYWORKERS_REDIS="redis://variable")[:2] == [
+        "broker: redis://variable (from PYWORKERS_REDIS)", own,
+    ]  # fmt: skip
+    flagged = brokers(*file, "--broker", "redis://flag", PYWORKERS_BROKER="redis://variable")
+    assert flagged[:2] == ["broker: redis://flag (from --broker)", own]
+    assert brokers(*file, PYWORKERS_PARTITION_BILLING_BROKER="redis://variable")[1] == (
+        "partition billing, broker: redis://variable (from PYWORKERS_PARTITION_BILLING_BROKER)"
+    )
 
 
 @pytest.mark.parametrize("option", ["queue", "retry_queue"])
@@ -458,9 +496,10 @@ def test_a_process_whose_queues_have_handlers_needs_no_jobs(here: Path, call: Ca
 
 def test_a_process_that_may_start_without_jobs_works_no_queue_that_nobody_named(call: Call) -> None:
     done = call("config", "check", "--allow-no-jobs")
-    assert (done.stdout, done.stderr) == ("jobs: none registered\nthe configuration is fine\n", "")
+    assert done.stdout.splitlines()[1:] == ["jobs: none registered", "the configuration is fine"]
+    assert done.stderr == ""
     done = call("config", "check", "--allow-no-jobs", "-q", "mail")
-    assert done.stdout.splitlines()[0] == "queue mail: 10 threads"
+    assert done.stdout.splitlines()[1] == "queue mail: 10 threads"
 
 
 def test_a_parent_tells_that_its_children_have_no_jobs(redis_url: str) -> None:

@@ -187,6 +187,7 @@ def test_a_port_in_use_is_an_error_of_one_line(redis_url: str) -> None:
         code, _, told = run("serve", "--port", address.rpartition(":")[2], "--broker", redis_url)
     assert (code, told.count("\n")) == (2, 1)
     assert "cannot listen" in told
+    assert told.endswith("; choose another one with `port` in [web], or --port of `pyworkers web`\n")
 
 
 @pytest.mark.server

@@ -445,6 +445,8 @@ def test_a_second_password_is_refused(address: str) -> None:
         ("[middleware]\nappends = x", "[middleware] appends is not an option; did you mean 'append'?"),
         ("[pyworker]\n", "[pyworker] is not a section; did you mean 'pyworkers'?"),
         ("[queue]\n", "[queue] is not a section; did you mean 'queue:NAME'?"),
+        ("[queue billing]\n", "[queue billing] is not a section; did you mean 'queue:billing'?"),
+        ("[pool.web]\n", "[pool.web] is not a section; did you mean 'pool:web'?"),
         ("[middlewares]\n", "[middlewares] is not a section; did you mean 'middleware'?"),
         ("[DEFAULT]\nredis = x", "[DEFAULT] is not a section"),
         ("[queue:]\n", "[queue:] needs the queue's name: [queue:default]"),
@@ -506,7 +508,7 @@ def test_a_second_password_is_refused(address: str) -> None:
             "[queue:mail] priorities may be auto; otherwise it must be one of yes, no",
         ),
         ("[queue:mail]\nprefetch = -1", "[queue:mail] prefetch may be auto; otherwise it must be at least 0, is -1"),
-        ("redis = x", "File contains no section headers"),
+        ("redis = x", "line 1 is in no section; begin with [pyworkers]"),
         ("[pyworkers]\nredis", "contains parsing errors"),
         ("[queue:a]\n[queue:a]", "section 'queue:a' already exists"),
         ("[pyworkers]\nprocess = 1\nprocess = 2", "option 'process' in section 'pyworkers' already exists"),
@@ -520,6 +522,19 @@ def test_an_error_in_a_file_is_one_line_with_its_place_and_reason(write: Any, te
     assert said.startswith(f"{path}: ")
     assert told in said
     assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("log_level = verbose", "must be one of debug, info, warning, error"),
+        # Not `dead_timeout`, which deletes dead jobs.
+        ("drain_timeout = 5", "is not an option; did you mean 'timeout'?"),
+        ("drane_grace = 5", "is not an option"),
+    ],
+)
+def test_an_error_names_no_word_that_was_hardly_meant(write: Any, line: str, told: str) -> None:
+    assert refusal(write(f"[pyworkers]\n{line}\n")).endswith(told)
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,9 @@ def lives(pid: int) -> bool:
 
 
 def test_it_starts_works_and_stops(site: Site, redis_url: str) -> None:
-    assert site.run("status") == (1, "pyworkers is not running")
-    assert site.run("stop") == (0, "pyworkers is not running")
+    not_running = f"pyworkers is not running: no process holds the pidfile {site.pidfile}"
+    assert site.run("status") == (1, not_running)
+    assert site.run("stop") == (0, not_running)
     code, told = site.run("start")
     pid = site.pid()
     assert (code, told) == (0, f"pyworkers is running as process {pid}")
@@ -87,7 +88,8 @@ def test_it_starts_works_and_stops(site: Site, redis_url: str) -> None:
     with own_app(redis_url) as app:
         app.enqueue("q", "note", ["this"])
         assert eventually(lambda: f"printed this {pid}" in site.log())
-    assert site.run("stop") == (0, f"process {pid} has ended")
+    waits = f"pyworkers: process {pid} is stopping: waiting up to 5 s for running jobs"
+    assert site.run("stop") == (0, f"process {pid} has ended\n{waits}")
     assert not lives(pid)
     assert not site.pidfile.exists()
     assert " INFO: stopped" in site.log()
@@ -101,7 +103,7 @@ def test_after_a_crash_it_starts_again_and_says_so(site: Site) -> None:
     assert site.run("status")[0] == 1
     site.pidfile.write_text(f"{os.getpid()}\n")  # its number was given to another program since
     assert site.run("status")[0] == 1
-    assert site.run("stop") == (0, "pyworkers is not running")
+    assert site.run("stop") == (0, f"pyworkers is not running: no process holds the pidfile {site.pidfile}")
     code, told = site.run("restart")
     assert (code, told) == (0, f"pyworkers is running as process {site.pid()}"), site.log()
     assert site.run("stop")[0] == 0
@@ -128,7 +130,8 @@ def test_restart_and_reload_bring_new_code(site: Site, redis_url: str) -> None:
     assert site.pid() == parent
     (site.directory / "jobs.py").write_text(JOBS)
     code, told = site.run("restart")
-    assert (code, told) == (0, f"pyworkers is running as process {site.pid()}")
+    waits = f"pyworkers: process {parent} is stopping: waiting up to 5 s for running jobs"
+    assert (code, told) == (0, f"pyworkers is running as process {site.pid()}\n{waits}")
     assert site.pid() != parent
     assert not lives(parent)
     assert site.run("stop")[0] == 0
@@ -255,6 +258,7 @@ def test_a_refusal_by_the_server_is_printed(site: Site, redis_url: str, processe
         ("start", "logfile", "start needs a logfile: set it in the configuration file or with --logfile"),
         ("stop", "pidfile", "no pidfile: set `pidfile`"),
         ("status", "pidfile", "no pidfile: set `pidfile`"),
+        ("status", "pidfile", "; `pyworkers processes` lists all that run, `pyworkers doctor` says what is wrong"),
         ("reload", "", "reload needs `processes` of 2 or more; for one process use: pyworkers restart"),
     ],
 )

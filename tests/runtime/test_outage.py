@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from goworkers_py.core import machine
-from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
+from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, BrokerUnreachable
 from goworkers_py.runtime.outage import LONGEST_PAUSE_S, Outage
 
 GONE = BrokerUnavailable("connection refused")
@@ -41,6 +41,17 @@ def test_an_outage_is_told_once_when_it_begins_and_once_when_it_ends(
     outage.recovered("settler")
     assert not outage.lasts
     assert lines(caplog) == [BEGIN, (logging.WARNING, "Redis serves again after 1.0 s")]
+
+
+def test_only_a_broker_that_has_never_served_is_told_with_advice(caplog: pytest.LogCaptureFixture) -> None:
+    outage = Outage("Redis", place=("redis://h", "--broker"))
+    for _ in range(2):
+        outage.failed("fetcher", BrokerUnreachable("connection refused"))
+        outage.recovered("fetcher")
+    first, second = [text for level, text in lines(caplog) if level == logging.ERROR]
+    assert first.startswith("Redis cannot serve: connection refused; start the server of redis://h, or set another")
+    assert first.endswith("; trying again until it does")
+    assert second == "Redis cannot serve: connection refused; trying again until it does"
 
 
 def test_the_next_outage_is_told_again(outage: Outage, caplog: pytest.LogCaptureFixture) -> None:

@@ -197,7 +197,7 @@ def test_with_its_port_in_use_the_daemon_ends_with_one_line_before_any_job(
             assert second.wait() == 2
         assert second.output == (
             f"pyworkers: stats server: cannot listen on 127.0.0.1:{port.number}: Address already in use; "
-            "choose another port\n"
+            "choose another one with `stats_port`, or --stats-port\n"
         )
         # A last fetch, which was about to begin at the look at the clients, may have taken the job and given it back.
         assert eventually(lambda: redis.llen("queue:q") == 1)

@@ -108,7 +108,7 @@ def _why(status: BatchStatus) -> str:
 
 def _show(found: Sequence[BatchStatus]) -> None:
     table = TextTable(
-        "batch", "name", "state", "since", "jobs>", "pending>", "succeeded>", "failed>", "cancelled>", "expired>"
+        "batch", "name", "state", "opened", "jobs>", "pending>", "succeeded>", "failed>", "cancelled>", "expired>"
     )
     table.add(
         [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from goworkers_py.admin.doctor import NOTE, PROBLEM, SAMPLE, fetched_queues
+from goworkers_py.admin.doctor import NOTE, PROBLEM, SAMPLE, fetched_queues, start_for
 from goworkers_py.admin.filter import counted
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import PARKED
@@ -24,7 +24,7 @@ def limit_findings(inspector: Inspector) -> Iterator[Advice]:
     alone = Counter((job.line.split(":")[1], job.queue) for job in waiting if job.queue not in fetched)
     for (limit, queue), count in alone.items():
         what = f"limit {limit}: {counted(count)} of queue {queue} wait, but no live process fetches from it"
-        yield Advice(PROBLEM, what, f"start a process for queue {queue}: it lets the next jobs go")
+        yield Advice(PROBLEM, what, f"{start_for(queue)}; it lets the next jobs go")
     stopped = {entry.name for entry in inspector.limits() if entry.set_concurrent == 0} if waiting else set()
     for limit in sorted(stopped & {job.line.split(":")[1] for job in waiting}):
         what = f"limit {limit}: set to 0 by hand, and jobs wait for it"

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 
-from goworkers_py.admin.doctor import NOTE, PROBLEM
+from goworkers_py.admin.doctor import NOTE, PROBLEM, start_for
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.brokers.contracts.admin import Advice
 from goworkers_py.core.errors import ConfigError
@@ -39,7 +39,7 @@ def periodic_findings(inspector: Inspector, work: OurWork | None) -> Iterator[Ad
             yield Advice(PROBLEM, finding, "add its module to `require`, or push this class to another queue")
         if job.state != "no process" and job.queue not in fetched:
             finding = f"{what} pushes to queue {job.queue}, but no live process fetches from it"
-            yield Advice(PROBLEM, finding, "start a process for this queue")
+            yield Advice(PROBLEM, finding, start_for(job.queue))
 
 
 def _knows(work: OurWork, job_class: str, queue: str) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import math
 
+from goworkers_py.config.partitions import place_of_broker
 from goworkers_py.core import machine
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery
@@ -52,7 +53,7 @@ class Standby:
         self.plan = plan
         self._broker = broker
         self._leadership = leadership
-        self._outage = Outage(broker.name, HealthHandlers(plan.on_health))
+        self._outage = Outage(broker.name, HealthHandlers(plan.on_health), place_of_broker(plan.config))
         self._elector = Elector(leadership, plan.config, self._outage)
         self._shown = FollowerReport(broker.control, plan, work.obey)
         self._turns = Turns(work, self._elector, self._shown, on_quiet_asked=self.quiet)

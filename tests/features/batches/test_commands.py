@@ -39,6 +39,7 @@ def test_batches_are_listed_and_shown(app: App) -> None:
         told = json.loads(call(app, "list", "--json").stdout)
         assert (told["state"], told["pending"]) == ("open", 1)
     listed = call(app, "list")
+    assert "opened" in listed.stdout.split()
     assert batch.bid in listed.stdout
     assert "import" in listed.stdout
     assert "held by a program" not in listed.stdout

@@ -89,7 +89,7 @@ def test_a_number_never_returns_after_a_delete(push, call: Call) -> None:  # typ
         ("[pyworkers]\nbroker = redis://user:secret@host/0\n", "set PYWORKERS_BROKER"),
         ("[pyworkers]\nbroker = redis://host/0?password=secret\n", "line 2 has a password"),
         ("[pyworkers]\nsentinel_password = x\n", "is not an option"),
-        ("mail = 10\n", "conf.ini: File contains no section headers"),
+        ("mail = 10\n", "conf.ini: line 1 is in no section; begin with [pyworkers]"),
         (
             "[queue:mail]\nhandler = os:system\n[web]\nport = 1\nhost = 127.0.0.1\n",
             "line 2 [queue:mail] handler, line 4 [web] port, line 5 [web] host: local, because everybody who may write",

@@ -231,6 +231,7 @@ def test_an_error_is_one_line(call: Call, arguments: list[str], code: int, error
 def test_the_doctor_names_a_limit_whose_queue_nobody_works(app: App) -> None:
     found = [one for one in Doctor(app.inspector, None).findings() if one.check == "limits"]
     assert [one.what for one in found] == ["limit order: 2 jobs of queue q wait, but no live process fetches from it"]
+    assert found[0].todo.endswith("pyworkers run -q q -r MODULE; it lets the next jobs go")
 
 
 def test_the_doctor_names_a_limit_that_was_set_to_zero(app: App) -> None:

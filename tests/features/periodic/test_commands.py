@@ -129,6 +129,7 @@ def test_the_doctor_tells_of_a_schedule_that_nobody_works_and_of_slots_that_did_
 ) -> None:
     unworked = "pushes to queue reports, but no live process fetches from it"
     assert of_doctor(call) == [unworked]
+    assert "; start a process for this queue: pyworkers run -q reports -r MODULE\n" in call("doctor").stdout
     without_code = "pushes class Report to queue reports, and no code is registered for it"
     (Path.cwd() / "conf.ini").write_text("[pyworkers]\nrequire = jobs\n[queue:reports]\n")
     assert of_doctor(call, "-c", "conf.ini") == [without_code, unworked]
