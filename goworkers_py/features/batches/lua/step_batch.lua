@@ -31,7 +31,7 @@ function steps.open()
   if not all_take_jobs(2) then return 0 end
   redis.call('HSET', key, 'v', batch.V, 'at', now, 'holds', '1', 'hold:' .. option, now,
     unpack(ARGV, last + 3, last + 2 + ARGV[last + 2]))
-  local failed = batch.list_new(key, 'total', place.batches, KEPT_S, own.bid)
+  local failed = batch.list_new(key, 'total', batch.V, place.batches, KEPT_S, own.bid)
   if failed then return {err = failed} end
   batch.keep(place, 1, KEPT_S)
   if place[2] then redis.call('HINCRBY', place[2].key, 'total', '1') end
@@ -81,7 +81,7 @@ function steps.close()
 end
 
 for _, around in ipairs(place) do
-  local failed = batch.count_refusal(around.key, 'total')
+  local failed = batch.count_refusal(around.key, 'total', batch.V)
   if failed then return {err = failed} end
 end
 return steps[ARGV[1]]()
