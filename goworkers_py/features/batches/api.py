@@ -37,7 +37,7 @@ class Batch:
         self.bid = bid
         self._client = client
         self._batches = batches
-        self._hold = machine.token_hex(6)
+        self._hold = ""  # of one block: a hold that has ended does not begin again
         self._join: Join | None = None  # set inside of the block
 
     def status(self) -> BatchStatus | None:
@@ -66,6 +66,7 @@ class Batch:
                 "no batch is opened inside of atomic, whose pushes happen later than its end: open it outside. The "
                 "batch of the running job takes pushes of atomic: `with workers.current_message().batch:`"
             )
+        self._hold = machine.token_hex(6)
         member = self._begin()
         self.bid = member.bid
         self._join = Join(JoinedBatch(member, self._client.home, current_message()))

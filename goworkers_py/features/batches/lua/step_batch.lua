@@ -20,6 +20,10 @@ local function all_take_jobs(from)
   return true
 end
 
+local function is_held(hold)
+  return (redis.call('HGET', key, hold) or '') ~= ''
+end
+
 local function end_if_done(record, force)
   if record.ended == 0 and (force or (record.holds < 1 and record.pending < 1)) then
     batch.end_in(place, 2, batch.finish(place, 1, record), 1, '', own.bid)
@@ -48,9 +52,11 @@ function steps.hold()
 end
 
 function steps.let_go()
-  if redis.call('HDEL', key, 'hold:' .. option) == 1 then redis.call('HINCRBY', key, 'holds', '-1') end
-  local record = batch.read(key)
+  local record, hold = batch.read(key), 'hold:' .. option
   if not record then return 0 end
+  local held = is_held(hold)
+  redis.call('HSET', key, hold, '') -- a copy of `hold` that arrives later holds nothing
+  if held then record.holds = redis.call('HINCRBY', key, 'holds', '-1') end
   end_if_done(record)
   return 1
 end
@@ -72,7 +78,7 @@ function steps.close()
   local record = batch.read(key)
   if not record or record.ended > 0 then return 0 end
   for _, field in ipairs(redis.call('HKEYS', key)) do
-    if string.sub(field, 1, 5) == 'hold:' then redis.call('HDEL', key, field) end
+    if string.sub(field, 1, 5) == 'hold:' and is_held(field) then redis.call('HDEL', key, field) end
   end
   redis.call('HSET', key, 'holds', '0')
   record.holds = 0
