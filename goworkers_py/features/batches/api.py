@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -37,7 +38,7 @@ class Batch:
         self.bid = bid
         self._client = client
         self._batches = batches
-        self._hold = machine.token_hex(6)
+        self._hold = ""  # of one block: a hold that has ended does not begin again
         self._join: Join | None = None  # set inside of the block
 
     def status(self) -> BatchStatus | None:
@@ -51,12 +52,16 @@ class Batch:
     def __repr__(self) -> str:
         return f"<Batch {self.bid or '(not opened yet)'}>"
 
-    def _begin(self) -> Membership:
-        """Holds the batch, which is open already."""
+    def _opening(self) -> tuple[Membership, Callable[[], None]]:
+        """The batch that pushes join, and the step that holds it. Nothing has changed before that step."""
         status = self.status()
-        if status is None or not _repeated(lambda: self._batches.hold(self.bid, self._hold)):
+        if status is None:
             raise BatchEnded(self.bid)
-        return Membership(self.bid, tuple(status.to))
+        return Membership(self.bid, tuple(status.to)), self._begin
+
+    def _begin(self) -> None:
+        if not _repeated(lambda: self._batches.hold(self.bid, self._hold)):
+            raise BatchEnded(self.bid)
 
     def __enter__(self) -> Batch:  # noqa: PYI034  # Self is of Python 3.11
         if self._join is not None:
@@ -66,10 +71,19 @@ class Batch:
                 "no batch is opened inside of atomic, whose pushes happen later than its end: open it outside. The "
                 "batch of the running job takes pushes of atomic: `with workers.current_message().batch:`"
             )
-        member = self._begin()
+        self._hold = machine.token_hex(6)
+        member, begin = self._opening()
         self.bid = member.bid
-        self._join = Join(JoinedBatch(member, self._client.home, current_message()))
-        self._join.__enter__()
+        join = Join(JoinedBatch(member, self._client.home, current_message()))
+        try:
+            begin()
+            join.__enter__()
+            self._join = join
+        except BaseException:
+            # The reply may be lost, or an exception may strike, after the step was done. Python calls no `__exit__`.
+            with suppress(BrokerError):  # it is logged
+                self._end(self._give_up, member)
+            raise
         return self
 
     def __exit__(
@@ -78,14 +92,24 @@ class Batch:
         join, self._join = self._join, None
         if join is None:
             return
-        join.__exit__(kind, error, traceback)
         end = self._let_go if kind is None else self._give_up
         try:
-            _repeated(lambda: end(join.member))
-        except BrokerError as failed:
-            log.error("batch %s could not be ended: %s: run `pyworkers batches close` or `cancel`", self.bid, failed)
+            join.__exit__(kind, error, traceback)
+            self._end(end, join.member)
+        except BrokerError:
             if kind is None:  # else the block's own exception is raised
                 raise
+        except BaseException:  # one that strikes here: nobody else ends the hold
+            with suppress(BrokerError):
+                self._end(end, join.member)
+            raise
+
+    def _end(self, end: Callable[[Membership], None], member: Membership) -> None:
+        try:
+            _repeated(lambda: end(member))
+        except BrokerError as failed:
+            log.error("batch %s could not be ended: %s: run `pyworkers batches close` or `cancel`", self.bid, failed)
+            raise
 
     def _let_go(self, member: Membership) -> None:
         self._batches.let_go(self.bid, self._hold, member.to)
@@ -104,7 +128,7 @@ class NewBatchBlock(Batch):
         self._retain_s = retain
         self._callbacks = {event: _signature(event, job) for event, job in callbacks.items() if job is not None}
 
-    def _begin(self) -> Membership:
+    def _opening(self) -> tuple[Membership, Callable[[], None]]:
         outer = joining(self._client.home, current_message())
         parent = Membership("") if outer is None else outer.member
         if parent.bid.count(".") + 2 > MOST_LEVELS:
@@ -116,9 +140,12 @@ class NewBatchBlock(Batch):
         to = dict.fromkeys([*(callback.queue for callback in callbacks.values()), *parent.to])
         member = Membership(bid, tuple(to))
         new = NewBatch(member, self._name, self._hold, callbacks, self._retain_s, self._client.milliseconds)
-        if not _repeated(lambda: self._batches.begin(new)):
-            raise BatchEnded(parent.bid)
-        return member
+
+        def begin() -> None:
+            if not _repeated(lambda: self._batches.begin(new)):
+                raise BatchEnded(parent.bid)
+
+        return member, begin
 
     def _give_up(self, member: Membership) -> None:
         self._batches.cancel(self.bid)

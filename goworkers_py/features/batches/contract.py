@@ -36,7 +36,8 @@ class Batches(Protocol):
         when a batch around it takes no jobs. Called again, it changes nothing."""
 
     def hold(self, bid: str, hold: str) -> bool:
-        """Keeps the batch open until `let_go` is called with the same name of a hold. False when it takes no jobs."""
+        """Keeps the batch open until `let_go` is called with the same name of a hold. False when it takes no jobs.
+        A copy of the call that arrives after `let_go` holds nothing."""
 
     def let_go(self, bid: str, hold: str, to: Sequence[str] = ()) -> None:
         """Ends a hold. `to` are the queues of the callbacks of the batch and of those around it, as far as they are

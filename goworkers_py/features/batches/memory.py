@@ -38,7 +38,7 @@ class _Batch:
     at: float
     expires_at: float
     callbacks: dict[Event, Callback]
-    holds: set[str]
+    holds: dict[str, bool]  # False: it has ended
     # The numbers of the pushes that have joined, and the names of the batches inside. As a set it counts a push once,
     # however often it is asked.
     members: set[int | str] = field(default_factory=set)
@@ -88,7 +88,7 @@ class BatchTable(MemoryPart):
         if not self._takes_jobs(parent_of(bid)):
             return False
         self._batches = {bid: batch for bid, batch in self._batches.items() if batch.expires_at > now}
-        self._batches[bid] = _Batch(new, now, now + KEPT_S, dict(new.callbacks), {new.hold})
+        self._batches[bid] = _Batch(new, now, now + KEPT_S, dict(new.callbacks), {new.hold: True})
         if (parent := self._get(parent_of(bid))) is not None:
             parent.members.add(bid)
         self._keep(bid)
@@ -117,13 +117,13 @@ class BatchTable(MemoryPart):
     def hold(self, bid: str, hold: str) -> bool:
         if not bid or not self._takes_jobs(bid):
             return False
-        self._batches[bid].holds.add(hold)
+        self._batches[bid].holds.setdefault(hold, True)  # a late copy of a call holds nothing
         self._keep(bid)
         return True
 
     def let_go(self, bid: str, hold: str) -> None:
         if (batch := self._get(bid)) is not None:
-            batch.holds.discard(hold)
+            batch.holds[hold] = False
             self._end_if_done(bid, batch)
 
     def cancel(self, bid: str) -> bool:
@@ -131,7 +131,7 @@ class BatchTable(MemoryPart):
         if batch is None or batch.ended_at is not None:
             return False
         batch.stopped = True
-        batch.holds.clear()
+        batch.holds = dict.fromkeys(batch.holds, False)
         self._state.part(TombstoneTable).lay(bid, retry=False, many=True)
         self._end_if_done(bid, batch)
         return True
@@ -140,7 +140,7 @@ class BatchTable(MemoryPart):
         batch = self._get(bid)
         if batch is None or batch.ended_at is not None:
             return False
-        batch.holds.clear()
+        batch.holds = dict.fromkeys(batch.holds, False)
         self._end_if_done(bid, batch, force)
         return True
 
@@ -179,7 +179,7 @@ class BatchTable(MemoryPart):
             batch.count("failed"),
             batch.count("cancelled"),
             batch.count("expired"),
-            len(batch.holds),
+            sum(batch.holds.values()),
             ended_at=batch.ended_at,
             stopped=batch.stopped,
             waiting_for=[] if batch.stopped else [event for event in EVENTS if event in batch.callbacks],
@@ -209,7 +209,7 @@ class BatchTable(MemoryPart):
         return all(batch is not None and batch.ended_at is None and not batch.stopped for batch in around)
 
     def _end_if_done(self, bid: str, batch: _Batch, force: bool = False) -> None:
-        if batch.ended_at is not None or not (force or (batch.pending < 1 and not batch.holds)):
+        if batch.ended_at is not None or not (force or (batch.pending < 1 and not any(batch.holds.values()))):
             return
         batch.ended_at = now = self._state.clock()
         self._push(bid, batch, "complete")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 import redis as redis_py
@@ -107,6 +108,15 @@ def test_each_set_of_a_script_is_far_from_the_limit_of_lua(path: Path, redis: re
 def test_the_sets_are_few() -> None:
     of_features = 3 * sum(bool(part.effects) for part in parts()[1:])  # three scripts have a set for each
     assert sum(len(word_sets(path)) for path in scripts()) < 70 + of_features
+
+
+def test_a_count_is_tried_in_records_of_the_version_that_is_asked_for(redis: redis_py.Redis) -> None:
+    redis.hset("record", mapping={"v": "2", "open": "no number"})
+    refusal = "it.count_refusal(KEYS[1], 'open', '{}')"
+    assert alone(redis, "batch", refusal.format(1), ("record",)) is None
+    refused = alone(redis, "batch", refusal.format(2), ("record",))
+    assert b"not an integer" in cast("bytes", refused)
+    assert redis.hgetall("record") == {b"v": b"2", b"open": b"no number"}
 
 
 def test_a_frequent_push_is_composed_of_its_tie_alone() -> None:

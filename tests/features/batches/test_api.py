@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -18,7 +18,15 @@ from goworkers_py.admin.places import DEAD, waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import QueueConfig
-from goworkers_py.core.errors import ArgumentError, BatchEnded, BrokerUnavailable, DuplicateJob, JobCancelled, KillJob
+from goworkers_py.core.errors import (
+    ArgumentError,
+    BatchEnded,
+    BrokerUnavailable,
+    DuplicateJob,
+    JobCancelled,
+    KillJob,
+    TimeLimitExceeded,
+)
 from goworkers_py.features.batches.batch import BatchStatus
 from goworkers_py.wire.message import current_message
 
@@ -131,6 +139,144 @@ def test_a_step_of_a_batch_whose_reply_was_lost_is_repeated(
     assert len(asked) > 1
     assert (status(app, outer.bid).state, status(app, outer.bid).total) == ("ended", 1)
     assert status(app, inner.bid).ended_at is not None
+
+
+STRIKES = [TimeLimitExceeded("too long"), JobCancelled("cancelled"), KeyboardInterrupt()]
+
+
+def struck(step: Callable[..., Any], done: bool, *errors: BaseException) -> Callable[..., Any]:
+    """The step, into whose first calls these exceptions are thrown: after it was done, or before."""
+    left = [*errors]
+
+    def call(*args: Any) -> Any:
+        error = left.pop(0) if left else None
+        answer = step(*args) if done or error is None else None
+        if error is not None:
+            raise error
+        return answer
+
+    return call
+
+
+@pytest.mark.parametrize("error", STRIKES, ids=lambda error: type(error).__name__)
+def test_a_hold_that_is_interrupted_after_it_was_done_holds_no_batch(
+    app: App, ran: Ran, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    with app.batch() as batch:
+        ran.job.enqueue(1)
+    monkeypatch.setattr(app.batches, "hold", struck(app.batches.hold, True, error))
+    with pytest.raises(type(error)), app.batches.open(batch.bid):
+        pass
+    assert status(app, batch.bid).holds == 0
+    assert not status(app, batch.bid).stopped
+
+
+@pytest.mark.parametrize("error", STRIKES, ids=lambda error: type(error).__name__)
+def test_an_opening_that_is_interrupted_after_it_was_done_leaves_no_open_batch(
+    app: App, ran: Ran, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    with app.batch(on_complete=ran.report) as outer:
+        monkeypatch.setattr(app.batches, "begin", struck(app.batches.begin, True, error))
+        with pytest.raises(type(error)), app.batch(on_complete=ran.report):
+            pass
+    assert {one.state for one in app.batches.all()} == {"ended", "cancelled"}
+    assert (status(app, outer.bid).total, status(app, outer.bid).cancelled) == (1, 1)
+    assert waits(app) == 1
+
+
+def test_a_batch_whose_opening_lost_two_replies_is_given_up(
+    app: App, ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = BrokerUnavailable("one"), BrokerUnavailable("two")
+    for step in ("begin", "hold"):
+        monkeypatch.setattr(app.batches, step, struck(getattr(app.batches, step), True, *lost))
+    with pytest.raises(BrokerUnavailable), app.batch() as batch:
+        pass
+    with app.batch() as batch:
+        ran.job.enqueue(1)
+    with pytest.raises(BrokerUnavailable), app.batches.open(batch.bid):
+        pass
+    assert [one.holds for one in app.batches.all()] == [0, 0]
+
+
+def test_a_batch_that_may_be_held_since_its_opening_is_named_in_the_log(
+    app: App, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    down = [BrokerUnavailable("down")] * 2
+    monkeypatch.setattr(app.batches, "begin", struck(app.batches.begin, True, *down))
+    monkeypatch.setattr(app.batches, "cancel", struck(app.batches.cancel, False, *down))
+    with pytest.raises(BrokerUnavailable), app.batch():
+        pass
+    [batch] = app.batches.all()
+    assert f"batch {batch.bid} could not be ended: down" in caplog.text
+
+
+@pytest.mark.parametrize("error", STRIKES, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("step", ["let_go", "cancel"])
+def test_the_end_of_a_block_that_is_interrupted_before_it_was_done_is_repeated(
+    app: App, ran: Ran, monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException
+) -> None:
+    monkeypatch.setattr(app.batches, step, struck(getattr(app.batches, step), False, error))
+    batch = app.batch()
+
+    def fill() -> None:
+        with batch:
+            ran.job.enqueue(1)
+            if step == "cancel":
+                raise ZeroDivisionError
+
+    with pytest.raises(type(error)):
+        fill()
+    assert (status(app, batch.bid).holds, status(app, batch.bid).stopped) == (0, step == "cancel")
+
+
+def test_a_block_that_is_interrupted_at_its_end_in_an_outage_is_named_in_the_log(
+    app: App, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    errors = TimeLimitExceeded("too long"), BrokerUnavailable("down"), BrokerUnavailable("down")
+    monkeypatch.setattr(app.batches, "let_go", struck(app.batches.let_go, False, *errors))
+    with pytest.raises(TimeLimitExceeded), app.batch() as batch:
+        pass
+    assert f"batch {batch.bid} could not be ended: down" in caplog.text
+
+
+def test_a_batch_ends_whose_job_meets_its_time_limit_while_it_opens_the_batch(
+    app: App, ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold, struck_by = app.batches.hold, []
+
+    def hold_and_wait(*args: Any) -> bool:
+        try:
+            hold(*args)
+            give_up_at = time.monotonic() + 20
+            while time.monotonic() < give_up_at:  # an exception is thrown between two instructions
+                time.sleep(0.01)
+        except TimeLimitExceeded as error:
+            struck_by.append(error)
+            raise
+        return True
+
+    @app.job("Opens", queue="q", timeout=0.5, retry=False)
+    def opens(bid: str) -> None:
+        with app.batches.open(bid):
+            pass
+
+    with app.batch(on_complete=ran.report) as batch:
+        opens.enqueue(batch.bid)
+    monkeypatch.setattr(app.batches, "hold", hold_and_wait)
+    with working(app):
+        assert eventually(lambda: ran.told == [("report", batch.bid)])
+    assert len(struck_by) == 1
+
+
+def test_a_batch_is_held_in_the_second_block_of_one_object(app: App, ran: Ran) -> None:
+    with app.batch() as batch:
+        ran.job.enqueue(1)
+    again = app.batches.open(batch.bid)
+    for _ in range(2):
+        with again:
+            assert status(app, batch.bid).holds == 1
+        assert status(app, batch.bid).holds == 0
 
 
 def test_a_batch_that_stays_held_because_of_an_outage_is_named_in_the_log(

@@ -143,6 +143,43 @@ def test_a_batch_stays_open_until_all_holds_have_ended(me: Process, batches: Bat
     assert not batches.hold(BID, "third")
 
 
+@pytest.mark.parametrize("order", [["hold", "let_go", "hold"], ["let_go", "hold"], ["let_go", "let_go", "hold"]])
+def test_a_copy_of_a_hold_that_arrives_after_its_end_holds_nothing(
+    me: Process, batches: Batches, publish: Any, order: list[str]
+) -> None:
+    batches.open(new(BID, "complete"))
+    publish(push(1))
+    for verb in order:
+        getattr(batches, verb)(BID, "other")
+    assert status(batches).holds == 1
+    batches.let_go(BID, "hold", TO)
+    batches.open(new(BID, "complete"))
+    assert status(batches).holds == 0
+    me.settle(*map(ended, me.consume(1)))
+    assert fired(me) == ["complete of b"]
+
+
+def test_the_end_of_a_hold_that_was_closed_ends_no_other_hold(batches: Batches, publish: Any) -> None:
+    batches.open(new(BID))
+    batches.hold(BID, "ended")
+    batches.let_go(BID, "ended")
+    publish(push(1))
+    assert batches.close(BID)
+    assert batches.hold(BID, "other")
+    batches.let_go(BID, "hold")
+    assert status(batches).holds == 1
+    batches.hold(BID, "ended")
+    batches.hold(BID, "hold")
+    assert status(batches).holds == 1
+
+
+def test_the_end_of_a_hold_leaves_nothing_of_a_batch_that_is_not_there(me: Process, batches: Batches) -> None:
+    batches.let_go("none", "hold")
+    assert batches.status("none") is None
+    assert batches.open(new("none"))
+    assert status(batches, "none").holds == 1
+
+
 def test_an_empty_batch_fires(me: Process, batches: Batches) -> None:
     batches.open(new(BID, "success", "complete"))
     batches.let_go(BID, "hold", TO)

@@ -20,6 +20,10 @@ local function all_take_jobs(from)
   return true
 end
 
+local function is_held(hold)
+  return (redis.call('HGET', key, hold) or '') ~= ''
+end
+
 local function end_if_done(record, force)
   if record.ended == 0 and (force or (record.holds < 1 and record.pending < 1)) then
     batch.end_in(place, 2, batch.finish(place, 1, record), 1, '', own.bid)
@@ -31,7 +35,7 @@ function steps.open()
   if not all_take_jobs(2) then return 0 end
   redis.call('HSET', key, 'v', batch.V, 'at', now, 'holds', '1', 'hold:' .. option, now,
     unpack(ARGV, last + 3, last + 2 + ARGV[last + 2]))
-  local failed = batch.list_new(key, 'total', place.batches, KEPT_S, own.bid)
+  local failed = batch.list_new(key, 'total', batch.V, place.batches, KEPT_S, own.bid)
   if failed then return {err = failed} end
   batch.keep(place, 1, KEPT_S)
   if place[2] then redis.call('HINCRBY', place[2].key, 'total', '1') end
@@ -48,9 +52,11 @@ function steps.hold()
 end
 
 function steps.let_go()
-  if redis.call('HDEL', key, 'hold:' .. option) == 1 then redis.call('HINCRBY', key, 'holds', '-1') end
-  local record = batch.read(key)
+  local record, hold = batch.read(key), 'hold:' .. option
   if not record then return 0 end
+  local held = is_held(hold)
+  redis.call('HSET', key, hold, '') -- a copy of `hold` that arrives later holds nothing
+  if held then record.holds = redis.call('HINCRBY', key, 'holds', '-1') end
   end_if_done(record)
   return 1
 end
@@ -72,7 +78,7 @@ function steps.close()
   local record = batch.read(key)
   if not record or record.ended > 0 then return 0 end
   for _, field in ipairs(redis.call('HKEYS', key)) do
-    if string.sub(field, 1, 5) == 'hold:' then redis.call('HDEL', key, field) end
+    if string.sub(field, 1, 5) == 'hold:' and is_held(field) then redis.call('HDEL', key, field) end
   end
   redis.call('HSET', key, 'holds', '0')
   record.holds = 0
@@ -81,7 +87,7 @@ function steps.close()
 end
 
 for _, around in ipairs(place) do
-  local failed = batch.count_refusal(around.key, 'total')
+  local failed = batch.count_refusal(around.key, 'total', batch.V)
   if failed then return {err = failed} end
 end
 return steps[ARGV[1]]()

@@ -13,11 +13,11 @@ function steps.push()
   if redis.call('HGET', key, 'v') then return 1 end
   local joins, failed = true, nil
   if place.batch then joins, failed = batch.may_join(place.batch[1].key, place.joins) end
-  failed = failed or (place.batch and batch.count_refusal(place.batch[1].key, 'total'))
+  failed = failed or (place.batch and batch.count_refusal(place.batch[1].key, 'total', batch.V))
   if failed then return {err = failed} end
   if not joins then return 0 end
   redis.call('HSET', key, 'v', chain.V, 'at', now)
-  failed = batch.list_new(key, 'open', place.chains, KEPT_S, place.cid)
+  failed = batch.list_new(key, 'open', chain.V, place.chains, KEPT_S, place.cid)
   if failed then return {err = failed} end
   for first = last + 2, #ARGV, AT_ONCE do
     redis.call('HSET', key, unpack(ARGV, first, math.min(#ARGV, first + AT_ONCE - 1)))
@@ -38,6 +38,6 @@ function steps.cancel()
   return 1
 end
 
-local refused = batch.count_refusal(key, 'open')
+local refused = batch.count_refusal(key, 'open', chain.V)
 if refused then return {err = refused} end
 return steps[ARGV[last + 1]]()

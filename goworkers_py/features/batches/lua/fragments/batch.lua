@@ -2,7 +2,7 @@
 --   v, name, at               the version, what people call it, when it was opened
 --   total                     how many jobs it has got
 --   succeeded, failed, cancelled, expired    how many of them have ended so
---   holds                     how many keep it open; `hold:NAME` is one of those
+--   holds                     how many keep it open; `hold:NAME` is one of those, and empty from its end on
 --   ended, stopped            when it ended, and when it was cancelled
 --   late:NAME                 a job, or a batch inside, whose failure came too late to be counted
 --   retain                    for how many seconds it is kept after its end
@@ -41,13 +41,13 @@ end
 -- The end of a job in a batch or a chain is several writes, and half of them would leave it open for ever. So the script
 -- tries the commands first, by calls that change nothing. Returns the error, if any. A record that is not there, is of
 -- another version, or is no hash, is not written. HDEL first: a server that is out of memory allows the others after it.
-local function count_refusal(key, field)
+local function count_refusal(key, field, v)
   local version = redis.pcall('HGET', key, 'v')
   if type(version) == 'table' then return not string.find(version.err, '^WRONGTYPE') and version.err end
-  if version ~= '1' then return false end
+  if version ~= v then return false end
   local replies = {
     redis.pcall('HDEL', key, ''), redis.pcall('HMGET', key, 'v'), redis.pcall('HEXISTS', key, 'v'),
-    redis.pcall('HSET', key, 'v', '1'), redis.pcall('HSETNX', key, 'v', '1'), redis.pcall('HINCRBY', key, field, '0'),
+    redis.pcall('HSET', key, 'v', v), redis.pcall('HSETNX', key, 'v', v), redis.pcall('HINCRBY', key, field, '0'),
   }
   for _, reply in ipairs(replies) do
     if type(reply) == 'table' and reply.err then return reply.err end
@@ -57,8 +57,8 @@ end
 
 -- Lists a new batch or chain, and takes the forgotten ones off the list. Where that, or a count in its record, is not
 -- allowed, nothing stays. Returns the error, if any.
-local function list_new(key, field, set, life, name)
-  local failed = count_refusal(key, field)
+local function list_new(key, field, v, set, life, name)
+  local failed = count_refusal(key, field, v)
   if not failed then
     local cleaned, listed = redis.pcall('ZREMRANGEBYSCORE', set, '-inf', now), redis.pcall('ZADD', set, now + life, name)
     failed = (type(cleaned) == 'table' and cleaned.err) or (type(listed) == 'table' and listed.err)

@@ -7,7 +7,7 @@ local function apply(_, way, first)
 end
 
 local function refusal(key)
-  return batch.count_refusal(key, 'total')
+  return batch.count_refusal(key, 'total', batch.V)
 end
 
 -- The items of rows that succeed in a batch are counted when they were removed. Where their end cannot be counted, they
@@ -15,7 +15,7 @@ end
 local ends = {}
 local function rows(i, settled)
   local numbers, place, last = row_numbers(arguments[i]), batch.place(i + 1)
-  local failed = batch.count_refusal(place[1].key, 'total')
+  local failed = batch.count_refusal(place[1].key, 'total', batch.V)
   for _, number in ipairs(failed and numbers or {}) do settled.refused[number] = failed end
   if not failed then ends[#ends + 1] = {place = place, numbers = numbers, stays = settled.stays} end
   return last + 1

@@ -132,7 +132,7 @@ local function apply(_, number, first)
 end
 
 local function refusal(key)
-  return batch.count_refusal(key, 'open')
+  return batch.count_refusal(key, 'open', CHAIN_V)
 end
 
 return {
