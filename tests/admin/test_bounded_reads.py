@@ -151,6 +151,7 @@ READS: dict[str, Callable[[Inspector], Any]] = {
 }
 
 
+@pytest.mark.timeout(180)  # it makes thousands of entries of each kind
 def test_no_command_is_answered_with_more_than_a_thousand_entries(app: App, long_replies: list[Asked]) -> None:
     found: dict[str, list[Asked]] = {}
     for name, read in READS.items():

@@ -52,7 +52,7 @@ def test_a_lock_until_its_expiry_outlives_a_success(until: str, ends: tuple[obje
     fields = {"jid": "1", "pyworkers": {"v": 1, "lock": {"name": "L", "for": 60, "until": until}}}
     assert consequences(fields, DONE, 0.0) == ends
     assert consequences(fields, CANCELLED, 0.0) == (FreeLock("1", "L"),)
-    assert consequences(fields, Retry(100.0, b""), 10.0) == (KeepLock("1", "L", 150, 100.0),)
+    assert consequences(fields, Retry(100.0, b""), 10.0) == (KeepLock("1", "L", 60, 100.0),)
 
 
 @pytest.mark.parametrize("many", [AT_ONCE, AT_ONCE + 1])

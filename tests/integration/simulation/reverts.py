@@ -234,7 +234,9 @@ REVERTS = [
                 "runtime/settling/settlement.py",
                 """\
         except Exception as error:  # of our own code: a delivery that cannot be written, say
-            self._is_tried_again(Unwritable(f"{error_class(error)}: {error_text(error)}"))
+            self._counters.add("settle_retries")
+            self._tell_of_fault(error)
+            self._retry_or_halve(Unwritable(f"{error_class(error)}: {error_text(error)}"))
             return False
 """,
                 "",
