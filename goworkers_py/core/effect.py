@@ -72,8 +72,8 @@ def ties_of(*found: Tie | None) -> tuple[Tie, ...]:
 class Push:
     """A payload for its queue. With `at` (epoch seconds) it waits among the scheduled jobs until then.
 
-    With an `id`, a second push of the same id within a day is a duplicate and pushes nothing. `ties` are in the order
-    in which they are asked, at most one of each kind.
+    With an `id`, a second push of the same id within a day is a duplicate and pushes nothing. There is at most one
+    of each kind of `ties`; `features.TIES` has the order in which they are asked.
     """
 
     queue: str

@@ -111,9 +111,13 @@ class Lock:
     def __init__(self, lock: Any = None) -> None:
         self._lock = machine.Lock() if lock is None else lock
 
-    def acquire(self) -> None:
-        target_of(machine.get_ident())._close()
-        self._lock.acquire()
+    def acquire(self, timeout: float = -1) -> bool:
+        target = target_of(machine.get_ident())
+        target._close()
+        taken: bool = self._lock.acquire(timeout=timeout)
+        if not taken:
+            target._open()
+        return taken
 
     def release(self) -> None:
         self._lock.release()

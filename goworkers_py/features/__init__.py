@@ -1,16 +1,20 @@
 """The features, each in its folder. The engine folds over this list, and imports none of them.
 
-Their order is that in which they are asked at a push and at an end. `RUNGS` has the order around a run. A feature has
-one line here, its name, and one for each of its rungs.
+The order of their names is that in which they give ties to a push, and effects to an end. `TIES` has the order in which
+a broker asks the ties of a push, and `RUNGS` the order around a run. A feature has one line here, its name, and one for
+each of its ties and rungs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goworkers_py.features.feature import Feature
+
+if TYPE_CHECKING:
+    from goworkers_py.core.effect import Tie
 
 NAMES = (
     "tracking",
@@ -36,6 +40,15 @@ NAMES = (
 FEATURES: Sequence[Feature] = [import_module(f"{__name__}.{name}").FEATURE for name in NAMES]
 # The order in which people see them: pages, findings of the doctor, metrics.
 BY_NAME: Sequence[Feature] = sorted(FEATURES, key=lambda feature: feature.name)
+# The ties of a push, by their words. All of them decide, in this order, then all of them write, see
+# `brokers/redis/lua/fragments/push.lua`.
+TIES = (
+    "record",
+    "batch",  # one that takes no jobs ends the push, before another tie answers for it
+    "lock",  # a job that must wait for its lock goes elsewhere, and then joins no group
+    "group",
+    "slot",  # only of a job that goes into its queue
+)
 # The rungs around a run, outermost first, see `runtime.running.rungs`. The chain of links is inside of them. Those of
 # the engine are in `runtime.running.guard`. A new rung stands before "group", unless it must stand elsewhere: there the
 # job is no suspect that must run alone, and has no lock and no place of a limit yet.
@@ -56,6 +69,11 @@ RUNGS = (
     "limits",  # a job that finds no place waits in a line
     "lock again",  # it has its places now, and begins
 )
+
+
+def rank_of(tie: Tie) -> int:
+    """Its place in the order of a push."""
+    return TIES.index(tie.word)
 
 
 def feature_of(contract: type) -> Feature:

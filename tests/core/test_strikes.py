@@ -7,6 +7,7 @@ import os
 import random
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -122,6 +123,18 @@ def test_what_is_thrown_while_a_lock_is_held_is_raised_after_it() -> None:
     assert told == ["the end of the block", "struck"]
     with lock:
         pass
+
+
+def test_a_lock_that_is_not_free_in_time_leaves_its_thread_open() -> None:
+    lock = Lock()
+    with lock, ThreadPoolExecutor(1) as pool:
+        assert pool.submit(lock.acquire, timeout=0.01).result(20) is False
+        [thread] = pool._threads
+        assert target_of(thread.ident or 0)._shut == 0
+    assert lock.acquire(timeout=0.01)
+    assert target_of(threading.get_ident())._shut == 1
+    lock.release()
+    assert target_of(threading.get_ident())._shut == 0
 
 
 def test_a_child_that_is_forked_while_its_thread_is_held_up_takes_locks() -> None:

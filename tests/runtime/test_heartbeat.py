@@ -5,6 +5,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 import redis as redis_py
@@ -17,7 +18,7 @@ from goworkers_py.brokers.contracts.recoverable import Beat, Presence
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.fleet.leases import RedisLeases
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.core import machine
+from goworkers_py.core import machine, strikes
 from goworkers_py.core.clock import Clock, Deadline
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
@@ -396,9 +397,11 @@ def test_an_identity_that_is_declared_dead_before_its_first_use_is_not_tried_aga
     assert lease.fresh
 
 
+@pytest.mark.parametrize("release", [(3, 13), (3, 14)])
 def test_deregistering_waits_for_a_beat_that_is_on_its_way(
-    broker: RedisBroker, monkeypatch: pytest.MonkeyPatch
+    broker: RedisBroker, monkeypatch: pytest.MonkeyPatch, release: tuple[int, int]
 ) -> None:
+    monkeypatch.setattr(strikes, "sys", SimpleNamespace(version_info=release))
     on_its_way, answered = threading.Event(), threading.Event()
     beat = broker.recoverable.beat
 
@@ -416,6 +419,15 @@ def test_deregistering_waits_for_a_beat_that_is_on_its_way(
     answered.set()
     assert it.silence(20)
     thread.join(20)
+
+
+def test_nothing_is_thrown_into_a_worker_while_it_beats(broker: RedisBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From Python 3.14 on it could leave the lock of the beats taken."""
+    monkeypatch.setattr(strikes, "sys", SimpleNamespace(version_info=(3, 14)))
+    target, shut = strikes.target_of(threading.get_ident()), list[int]()
+    before_each_beat(monkeypatch, lambda presence: shut.append(target._shut))
+    heartbeat(broker, Lease(50)).beat()
+    assert (shut, target._shut) == ([1], 0)
 
 
 def test_no_beat_is_sent_after_deregistering(broker: RedisBroker, redis: redis_py.Redis) -> None:

@@ -33,7 +33,6 @@ class Decision(NamedTuple):
 
 
 class TieInMemory(NamedTuple):
-    rank: int  # the order in which the ties of a push are asked
     decide: Callable[[Any, PublishedPush], Decision | None]  # None: the push goes on
     take: Callable[[Any, PublishedPush], None]  # called when the push happens, unless `decide` has given it a place
     of_queue: bool = False  # it has no say in a push that goes elsewhere than into its queue

@@ -38,7 +38,7 @@ from goworkers_py.core.holder import Holder
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.strikes import Lock
 from goworkers_py.core.values import dataclass
-from goworkers_py.features import FEATURES
+from goworkers_py.features import FEATURES, rank_of
 from goworkers_py.policy.consequences import moved
 
 Bell = machine.SimpleQueue[None]
@@ -48,10 +48,6 @@ Waiting = OrderedDict[int, bytes]
 MOST_SETTLERS = 1_000  # whose last batch is remembered; each process has one a queue
 DUPLICATE = Published.DUPLICATE
 T = TypeVar("T")
-
-
-def _rank(asked: tuple[TieInMemory, Tie]) -> int:
-    return asked[0].rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +166,8 @@ class State:
             return
         place: Callable[[], object] = partial(self._put_push, published)
         goes_elsewhere, taken = push.at is not None, list[tuple[TieInMemory, Tie]]()
-        for kind, tie in sorted([(self._ties[type(tie)], tie) for tie in push.ties], key=_rank):
+        for tie in sorted(push.ties, key=rank_of):
+            kind = self._ties[type(tie)]
             if goes_elsewhere and kind.of_queue:
                 continue
             decision = kind.decide(tie, published)

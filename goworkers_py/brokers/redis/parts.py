@@ -42,7 +42,6 @@ class TieInRedis(NamedTuple):
     word: str
     fragment: str  # a table of the steps of the tie, see lua/fragments/push.lua
     check: str  # a fragment with its check, see lua/fragments/check_push.lua
-    rank: int  # the order in which the ties of a push are asked
     encode: EncodeTie
     # A single push takes back what this tie has written before a refusal. So nothing is tried before it.
     takes_back: bool = True
@@ -118,7 +117,7 @@ def _no_tie(tie: PushId, push: Push, keys: Keys, number_of: NumberOf, now: float
 # The effects of the engine become arguments in `queues.effects`.
 _OWN = RedisPart(
     Path(__file__).parent / "lua",
-    ties={PushId: TieInRedis("id", "id_tie", "id_check", 0, _no_tie)},
+    ties={PushId: TieInRedis("id", "id_tie", "id_check", _no_tie)},
     handlers={
         "once_effects": ("once",),
         "queue_effects": ("push", "post", "later", "value"),

@@ -66,7 +66,7 @@ class BatchTable(MemoryPart):
     def __init__(self, state: State) -> None:
         self._state = state
         self._batches: dict[str, _Batch] = {}
-        self.ties = {BatchTie: TieInMemory(2, self._decide, self._take)}
+        self.ties = {BatchTie: TieInMemory(self._decide, self._take)}
         self.effects = {EndInBatch: self._end_job}
 
     def _decide(self, tie: BatchTie, published: PublishedPush) -> Decision | None:

@@ -68,7 +68,7 @@ def batch_place(member: Membership, keys: Keys, number_of: NumberOf) -> list[Arg
 def part() -> RedisPart:
     return RedisPart(
         LUA,
-        ties={BatchTie: TieInRedis("batch", "batch_tie", "batch_check", 2, _tie)},
+        ties={BatchTie: TieInRedis("batch", "batch_tie", "batch_check", _tie)},
         effects={EndInBatch: _end},
         rows={EndInBatch: RowsInRedis("ends", "batch_effects", _ends, lambda end: end.way == "succeeded", before=True)},
         handlers={"batch_effects": ("end",)},

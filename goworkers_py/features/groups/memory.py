@@ -69,7 +69,7 @@ class GroupTable(MemoryPart):
         self._state = state
         self._open: dict[Group, _Open] = {}
         self._sets: dict[Group, _Set] = {}
-        self.ties = {GroupMembership: TieInMemory(4, self._decide, lambda tie, published: None, of_queue=True)}
+        self.ties = {GroupMembership: TieInMemory(self._decide, lambda tie, published: None, of_queue=True)}
         self.enclosing = {EndSet: self._end_set, EndMember: self._end_member}
 
     def _decide(self, tie: GroupMembership, published: PublishedPush) -> Decision:

@@ -88,7 +88,7 @@ def group_in(entry: str, job_class: str) -> Group | None:
 def part() -> RedisPart:
     return RedisPart(
         LUA,
-        ties={GroupMembership: TieInRedis("group", "group_tie", "group_check", 4, _tie, takes_back=False)},
+        ties={GroupMembership: TieInRedis("group", "group_tie", "group_check", _tie, takes_back=False)},
         effects={EndSet: _end_set, EndMember: _end_member},
         handlers={"group_effects": ("endset", "member")},
         every_key=_every_key,

@@ -55,7 +55,7 @@ class SlotTable(MemoryPart):
         self.limits: dict[str, LimitEntry] = {}
         self.due: dict[Slot, float] = {}
         self._places: dict[Slot, _Places] = {}
-        self.ties = {SlotClaim: TieInMemory(5, self._decide, self._take, of_queue=True)}
+        self.ties = {SlotClaim: TieInMemory(self._decide, self._take, of_queue=True)}
         self.effects = {
             LeaveSlot: lambda effect: self.leave(effect.slot, effect.jid),
             HoldSlot: lambda effect: self.hold(effect.slot, effect.jid),

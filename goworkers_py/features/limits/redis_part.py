@@ -79,7 +79,7 @@ def _types(keys: Keys) -> dict[str, str]:
 def part() -> RedisPart:
     return RedisPart(
         LUA,
-        ties={SlotClaim: TieInRedis("slot", "slot_tie", "slot_check", 5, _tie, takes_back=False)},
+        ties={SlotClaim: TieInRedis("slot", "slot_tie", "slot_check", _tie, takes_back=False)},
         effects={LeaveSlot: _leave, HoldSlot: _hold},
         handlers={"slot_effects": ("leave", "hold")},
         every_key=_every_key,

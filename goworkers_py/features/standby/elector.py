@@ -59,12 +59,12 @@ class Elector(BrokerService):
         self.on_lost: Callable[[], None] = lambda: None  # called by this thread: the term is over before its end
         self.on_asked: Callable[[str], None] = lambda by: None  # called by this thread: to step down
         self._asked = machine.Event()
-        # The identity and the fence with which it bids; None while it must not. Replaced in single steps: `offer` by
-        # the thread of the terms, the rest by this thread.
+        # The identity and the fence with which it bids, or leads; None when the work of its term has ended. Replaced in
+        # single steps by the thread of the terms, which may do so while this thread is still in the term before.
         self._candidate: tuple[str, Fence] | None = None
-        self._leads = False  # changed by this thread
-        self._finished = False  # set by the thread of the terms, and cleared by this thread, which sets `_resigned`
-        self._resigned = machine.Event()
+        # The candidate that has won, while its term lasts; changed by this thread, as the next one.
+        self._term: tuple[str, Fence] | None = None
+        self._resigned = machine.Event()  # the last term has ended
         self.bids = True  # cleared once, when the process is quiet or stops
         # Monotonic times. The listener's thread sets the first two.
         self._yield_until = self._heard_at = 0.0
@@ -94,11 +94,11 @@ class Elector(BrokerService):
 
     def run_once(self) -> float:
         self._asked.clear()
-        if not self._leads:
+        if self._term is None:
             return self._follow()
-        if self._finished:
-            return self._resign()
-        return self._renew()
+        if self._term is not self._candidate:
+            return self._resign(*self._term)
+        return self._renew(*self._term)
 
     def wait_between(self, seconds: float) -> None:
         self._asked.wait(min(seconds, self._every_s))
@@ -108,22 +108,22 @@ class Elector(BrokerService):
 
     def after_failure(self) -> None:
         self._steady_since = machine.monotonic()
-        if self._leads and self._candidate is not None and not self._candidate[1].holds:
-            self._lose("its lease could not be renewed in time")
+        if self._term is not None and not self._term[1].holds:
+            self._lose(*self._term, "its lease could not be renewed in time")
 
     # --- follow
 
     def _follow(self) -> float:
         asked_at, standing = machine.awake_and_asleep(), self._leadership.look(self._election)
         self.standing, self.epoch = standing, max(self.epoch, standing.epoch)
-        candidate = self._candidate
+        candidate = self._bidder()
         if candidate is not None and standing.leader is not None and standing.leader.identity == candidate[0]:
-            return self._bid(*candidate, standing, asked_at)  # it has won, and the reply was lost: it gets it again
+            return self._bid(candidate, standing, asked_at)  # it has won, and the reply was lost: it gets it again
         if standing.leader is not None:
             self._without_leader_since = 0.0
             if standing.leader.left_s > standing.leader.life_s + SLACK_S:
                 self._shorten(standing.leader)
-            self._watch(standing.leader)
+            self._watch(standing.leader, candidate)
             # Not all bidders at once.
             return min(self._every_s, standing.leader.left_s + machine.random.uniform(0.005, 0.03))
         now = machine.monotonic()
@@ -132,21 +132,28 @@ class Elector(BrokerService):
         wait_s = max(self._without_leader_since + late_s, self._yield_until) - now
         if wait_s > 0:
             return max(0.01, wait_s)
-        if self._candidate is None or not self.bids:
+        if candidate is None or not self.bids:
             return self._every_s
-        return self._bid(*self._candidate, standing, asked_at)
+        return self._bid(candidate, standing, asked_at)
 
-    def _bid(self, identity: str, fence: Fence, standing: Standing, asked_at: float) -> float:
+    def _bidder(self) -> tuple[str, Fence] | None:
+        """The candidate, unless its term was lost: its work ends then, in the thread of the terms."""
+        candidate = self._candidate
+        return None if candidate is None or candidate[1].fallen else candidate
+
+    def _bid(self, candidate: tuple[str, Fence], standing: Standing, asked_at: float) -> float:
+        identity, fence = candidate
         bid = Bid(identity, fence.token, self._prefers, standing, self.epoch)
         epoch = self._leadership.win(self._election, bid, self._lease_s)
         if not epoch:
             return 0.0
+        self._resigned.clear()  # before the thread of the terms sees the epoch, and waits for the end
         fence.epoch = self.epoch = epoch
         left_s = self._lease_s if standing.leader is None else min(self._lease_s, standing.leader.left_s)
         fence.hold(asked_at + left_s - self._lease_s * MARGIN)
         fence.on_fall = self.wake
         self.standing = Standing(Leader(identity, epoch, self._prefers, machine.time(), self._lease_s), epoch, identity)
-        self._leads = True
+        self._term = candidate
         self.on_won()
         return 0.0  # the first renewal tells the others
 
@@ -158,7 +165,7 @@ class Elector(BrokerService):
                 leader.identity, leader.left_s, leader.life_s,
             )  # fmt: skip
 
-    def _watch(self, leader: Leader) -> None:
+    def _watch(self, leader: Leader, candidate: tuple[str, Fence] | None) -> None:
         now = machine.monotonic()
         silent_s = now - max(self._heard_at, self._steady_since)
         if silent_s > 2 * self._every_s and leader.left_s < self._every_s and self._warned_of != leader.epoch:
@@ -168,34 +175,30 @@ class Elector(BrokerService):
                 leader.identity, silent_s, leader.left_s,
             )  # fmt: skip
         cool_down_s = COOL_DOWN_LEASES * self._lease_s
-        wants = self._prefers and not leader.prefers and self.bids and self._candidate is not None
-        if wants and min(now - self._steady_since, now - self._asked_at) >= cool_down_s and self._candidate is not None:
+        wants = self._prefers and not leader.prefers and self.bids
+        if wants and candidate and min(now - self._steady_since, now - self._asked_at) >= cool_down_s:
             self._asked_at = now
             log.info("asking leader %s to step down, because prefer_leader is set here", leader.identity)
-            self._leadership.ask_to_step_down(self._election, leader.epoch, self._candidate[0])
+            self._leadership.ask_to_step_down(self._election, leader.epoch, candidate[0])
 
     # --- lead
 
-    def _renew(self) -> float:
-        assert self._candidate is not None
-        identity, fence = self._candidate
+    def _renew(self, identity: str, fence: Fence) -> float:
         if not fence.holds:
-            self._lose(fence.fallen or "its lease was not renewed in time: was this process paused?")
+            self._lose(identity, fence, fence.fallen or "its lease was not renewed in time: was this process paused?")
             return 0.0
         asked_at = machine.awake_and_asleep()
         try:
             asked = self._leadership.renew(self._election, fence, identity, self._lease_s)
         except Fenced as error:
-            self._lose(str(error))
+            self._lose(identity, fence, str(error))
             return 0.0
         fence.hold(asked_at + self._lease_s * (1 - MARGIN))
         if asked:
             self.on_asked(asked)
         return self._every_s
 
-    def _lose(self, why: str) -> None:
-        assert self._candidate is not None
-        identity, fence = self._candidate
+    def _lose(self, identity: str, fence: Fence, why: str) -> None:
         self._end_term()
         log.error(
             "leader no more: %s; the jobs of %s are given to the next leader; epoch=%d", why, identity, fence.epoch
@@ -203,9 +206,7 @@ class Elector(BrokerService):
         fence.fall(why)
         self.on_lost()
 
-    def _resign(self) -> float:
-        assert self._candidate is not None
-        identity, fence = self._candidate
+    def _resign(self, identity: str, fence: Fence) -> float:
         asked = self._leadership.look(self._election).leader
         successor = asked.asked if asked is not None and is_identity(asked.asked) else ""
         self._leadership.resign(self._election, fence, identity, successor)
@@ -215,7 +216,7 @@ class Elector(BrokerService):
         return 0.0
 
     def _end_term(self) -> None:
-        self._leads, self._candidate, self._finished = False, None, False
+        self._term = None
         self._steady_since = machine.monotonic()
         self._cool_until = self._steady_since + COOL_DOWN_LEASES * self._lease_s
         self._without_leader_since = 0.0
@@ -225,8 +226,6 @@ class Elector(BrokerService):
 
     def offer(self, identity: str, fence: Fence) -> None:
         """This process is ready to lead: from now on it bids."""
-        self._finished = False
-        self._resigned.clear()
         self._candidate = identity, fence
         self.wake()
 
@@ -236,11 +235,12 @@ class Elector(BrokerService):
 
     @property
     def leads(self) -> bool:
-        return self._leads
+        return self._term is not None
 
     def finished(self, timeout_s: float) -> None:
-        """The work of the term has ended: resigns, if it was not lost, and waits until that is done."""
-        self._finished = True
+        """The work of the term has ended: resigns, if it was not lost, and waits until that is done. Where the broker
+        does not answer for so long, the elector resigns later, and then bids with what was offered meanwhile."""
+        self._candidate = None
         self.wake()
         self._resigned.wait(timeout_s)
 

@@ -91,9 +91,9 @@ class Turns(Service):
             return None
 
     def _follow(self, turn: Turn) -> None:
-        """Returns when the term is won, or cannot be won any more, or the process stops."""
-        # The fence falls unwon when the elector was still in the last term: it waited for the broker.
-        while not (turn.fence.epoch or turn.fence.fallen or self.stopping.is_set()):
+        """Returns when the term is won, or the process stops. The elector may still wait for the broker's answer about
+        the last term: it bids afterwards."""
+        while not (turn.fence.epoch or self.stopping.is_set()):
             self._shown.show(turn.launcher.identity, str(self._elector), not self._elector.bids)
             self._woken.wait(LOOK_S)
             self._woken.clear()

@@ -62,7 +62,7 @@ class RecordTable(MemoryPart):
         self._born: Expiring[str, int] = Expiring(clock)  # the number of the push that made the record
         self.ended = EndedTable()
         self.listeners: dict[str, set[Callable[[], None]]] = {}  # by jid; they must not block
-        self.ties = {RecordTie: TieInMemory(1, self._decide, self._bear)}
+        self.ties = {RecordTie: TieInMemory(self._decide, self._bear)}
         self.effects = {NoteState: self.note}
 
     def get(self, jid: str) -> Fields | None:

@@ -52,7 +52,7 @@ def _types(keys: Keys) -> dict[str, str]:
 def part() -> RedisPart:
     return RedisPart(
         LUA,
-        ties={RecordTie: TieInRedis("record", "record_tie", "record_check", 1, _tie, alone=_alone)},
+        ties={RecordTie: TieInRedis("record", "record_tie", "record_check", _tie, alone=_alone)},
         effects={NoteState: _effect},
         rows={NoteState: RowsInRedis("notes", "record_effects", _rows, fits=lambda note: not note.only_known)},
         handlers={"record_effects": ("note", "renote", "moved")},

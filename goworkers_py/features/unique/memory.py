@@ -53,7 +53,7 @@ class LockTable(MemoryPart):
         self._state = state
         self._held: dict[str, _Held] = {}
         self._look_at = 1_000  # so many locks are looked through for expired ones
-        self.ties = {LockClaim: TieInMemory(3, self._decide, self._take, holder=self._holder)}
+        self.ties = {LockClaim: TieInMemory(self._decide, self._take, holder=self._holder)}
         self.effects = {FreeLock: lambda effect: self.free(effect.name, effect.jid), KeepLock: self._keep}
 
     def get(self, name: str) -> _Held | None:

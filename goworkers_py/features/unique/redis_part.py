@@ -53,7 +53,7 @@ def _every_key(keys: Keys) -> dict[str, str]:
 def part() -> RedisPart:
     return RedisPart(
         LUA,
-        ties={LockClaim: TieInRedis("lock", "lock_tie", "lock_check", 3, _tie, alone=_alone)},
+        ties={LockClaim: TieInRedis("lock", "lock_tie", "lock_check", _tie, alone=_alone)},
         effects={FreeLock: _free, KeepLock: _keep},
         rows={FreeLock: RowsInRedis("frees", "lock_effects", _rows)},
         handlers={"lock_effects": ("free", "keep")},

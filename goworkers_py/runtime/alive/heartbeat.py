@@ -10,6 +10,7 @@ from goworkers_py.brokers.contracts.recoverable import Beat, DeclaredDead, Recov
 from goworkers_py.core import machine
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.identity import new_identity
+from goworkers_py.core.strikes import lock_outside_runs
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.runtime.alive.reporter import Reporter
 from goworkers_py.runtime.alive.steadiness import Steadiness
@@ -43,7 +44,7 @@ class Heartbeat(BrokerService):
         self._every_s = timing.beat_every_s
         self.round_trip_s = 0.0  # of the last beat
         self._steadiness = Steadiness(shared.lease)
-        self._one_at_a_time = machine.Lock()  # beats are sent by this thread, and by a worker's for a suspect
+        self._one_at_a_time = lock_outside_runs()  # beats are sent by this thread, and by a worker's for a suspect
         # The next three are changed under `_one_at_a_time`.
         self._born = ""  # the next identity, from when this one was declared dead until the broker knows the next
         self._warned_of_skew = False

@@ -15,8 +15,17 @@ from lua_sets import word_sets
 
 from goworkers_py.brokers.redis.driver.composition import TABLES, Composition, fragments, locals_of, scripts, split
 from goworkers_py.brokers.redis.driver.exchange import Script
-from goworkers_py.brokers.redis.parts import effect_kinds, parts, row_kinds, tie_kinds, words_for, words_of_moves
+from goworkers_py.brokers.redis.parts import (
+    PushId,
+    effect_kinds,
+    parts,
+    row_kinds,
+    tie_kinds,
+    words_for,
+    words_of_moves,
+)
 from goworkers_py.core.effect import PushJobs
+from goworkers_py.features import TIES
 from goworkers_py.features.groups.effects import EndMember, EndSet
 from goworkers_py.features.tracking.effects import NoteState
 from goworkers_py.features.unique.effects import FreeLock, KeepLock
@@ -198,9 +207,13 @@ def test_each_word_is_handled_once() -> None:
     words = [tie.word for tie in tie_kinds().values()] + [rows.word for rows in row_kinds().values()]
     words += [word for part in parts() for several in part.handlers.values() for word in several]
     assert len(words) == len(set(words))
-    ranks = [tie.rank for tie in tie_kinds().values()]
-    assert len(ranks) == len(set(ranks))
     assert NoteState in effect_kinds()
+
+
+def test_each_tie_has_its_place_in_the_order_of_a_push() -> None:
+    kinds = {kind: tie.word for kind, tie in tie_kinds().items() if kind is not PushId}
+    assert sorted(kinds.values()) == sorted(TIES)
+    assert {kind: kind.word.fget(None) for kind in kinds} == kinds
 
 
 # --- fragments

@@ -6,7 +6,8 @@ from goworkers_py.brokers.redis.driver.exchange import Argument, NumberOf
 from goworkers_py.brokers.redis.driver.replies import list_of, one_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.parts import tie_kinds
-from goworkers_py.core.effect import ID_LIFE_S, Push, Tie
+from goworkers_py.core.effect import ID_LIFE_S, Push
+from goworkers_py.features import rank_of
 
 # The answers of the scripts that publish one job, and several: see lua/fragments/push.lua.
 RESULT, RESULTS = one_of(int, list), list_of(int, list)
@@ -22,12 +23,8 @@ def push_arguments(push: Push, keys: Keys, number_of: NumberOf, now: float) -> l
     size = len(arguments)
     if push.id:
         arguments += ("id", number_of(keys.pushed(push.id)), 1, ID_LIFE_S)
-    kinds, ties = tie_kinds(), push.ties
-
-    def rank(tie: Tie) -> int:
-        return kinds[type(tie)].rank
-
-    for tie in sorted(ties, key=rank) if len(ties) > 1 else ties:
+    kinds = tie_kinds()
+    for tie in sorted(push.ties, key=rank_of):
         kind = kinds[type(tie)]
         if (encoded := kind.encode(tie, push, keys, number_of, now)) is not None:
             key, values = encoded

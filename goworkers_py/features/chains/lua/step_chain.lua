@@ -14,6 +14,7 @@ function steps.push()
   local joins, failed = true, nil
   if place.batch then joins, failed = batch.may_join(place.batch[1].key, place.joins) end
   failed = failed or (place.batch and batch.count_refusal(place.batch[1].key, 'total', batch.V))
+  failed = failed or chain.push_refusal(place)
   if failed then return {err = failed} end
   if not joins then return 0 end
   redis.call('HSET', key, 'v', chain.V, 'at', now)

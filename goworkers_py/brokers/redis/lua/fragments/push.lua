@@ -9,7 +9,10 @@
 --   undo(job, at)     takes that back, because a later step was refused. In reverse order
 --   after(job, at)    writes what may fail alone
 -- The fifth step, the check, is a fragment of its own, see check_push.lua: all checks come before the first take.
--- `at` is where the tie begins in the arguments. `job` is the table below.
+-- `at` is where the tie begins in the arguments. `job` is the table below. In it a tie tells the engine and later steps:
+--   answer   what the push answers when it happens
+--   moved    the tie has sent the job elsewhere, and no later one may choose another goal
+--   group    the name of what the job joins in place of its queue
 -- Answer: 1: pushed, 0: a duplicate, -1: its batch takes no jobs, or a list: how it met the lock, then its holder as
 -- {jid, queue, at, due}
 local key_at, arguments, ties, QUEUES, PUSH_SIZE, TIE_SIZE = ...

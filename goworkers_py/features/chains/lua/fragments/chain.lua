@@ -51,6 +51,13 @@ local function stop_chain(place, why, jid, class, error)
   keep_chain(place, KEPT_S)
 end
 
+-- A job that its queue does not take goes into the schedule. Before a link begins, this tries that, by a call that changes
+-- nothing. Returns the error, if any.
+local function push_refusal(place)
+  local reply = redis.pcall('ZADD', place.schedule, 'XX', '0', '')
+  return type(reply) == 'table' and reply.err .. ' (key ' .. place.schedule .. ')'
+end
+
 local function push_part(place, text, result, stamp)
   local cut = string.find(text, '\n', 1, true)
   local queue, payload, reply = string.sub(text, cut + 1), string.sub(text, 1, cut - 2), nil
@@ -59,7 +66,7 @@ local function push_part(place, text, result, stamp)
     redis.pcall('SADD', QUEUES, queue)
     reply = redis.pcall('LPUSH', place.queues[queue], payload)
   end
-  if type(reply) ~= 'number' then redis.pcall('ZADD', place.schedule, now, payload) end
+  if type(reply) ~= 'number' then redis.call('ZADD', place.schedule, now, payload) end -- else the job would be nowhere
 end
 
 -- The fields of the parts of a link.
@@ -135,7 +142,14 @@ local function refusal(key)
   return batch.count_refusal(key, 'open', CHAIN_V)
 end
 
+-- The count of the batch that the next link joins is tried by the effect of the job's own end in it.
+local function link_refusal(key, number, first)
+  local next_part = 'link:' .. number + 1 .. ':1'
+  local goes_on = arguments[first + 1] == '' and redis.pcall('HEXISTS', key, next_part) == 1
+  return refusal(key) or (goes_on and push_refusal(chain_place(first + 6)))
+end
+
 return {
-  V = CHAIN_V, place = chain_place, read = read_chain, keep = keep_chain, begin_link = begin_link,
-  link = {apply = apply, refusal = refusal},
+  V = CHAIN_V, place = chain_place, read = read_chain, keep = keep_chain, push_refusal = push_refusal,
+  begin_link = begin_link, link = {apply = apply, refusal = link_refusal},
 }
