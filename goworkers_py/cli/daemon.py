@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import click
 
@@ -141,4 +142,5 @@ def _not_running(config: Config) -> str:
 
 
 def _tell(line: str) -> None:
-    click.echo(f"pyworkers: {line}", err=True)
+    with suppress(OSError):  # nobody reads stderr: the stop, and the start of a restart, go on
+        click.echo(f"pyworkers: {line}", err=True)

@@ -133,5 +133,6 @@ _STATES: Mapping[type[Outcome], StateWord] = {
 
 
 def state_of(outcome: Outcome) -> StateWord:
-    """The state of a job whose run ends so."""
-    return _STATES[type(outcome)]
+    """The state of a job whose run ends so. A link of the user may return an outcome of a class of its own."""
+    kind: type[Any] = type(outcome)
+    return _STATES[kind if kind in _STATES else next(base for base in kind.__mro__ if base in _STATES)]

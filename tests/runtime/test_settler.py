@@ -576,15 +576,21 @@ def test_a_batch_hears_of_the_death_of_a_job_whose_end_cannot_be_written(
 
 
 @pytest.mark.parametrize("error", [MemoryError("no room"), UnicodeError("half"), RecursionError("deep")])
+@pytest.mark.parametrize(
+    "outcome",
+    [DONE, Done(effects=(FreeLock(JID, "L"),)), Retry(at=4e9, payload=job(jid=JID))],
+    ids=["done", "tied", "retry"],
+)
 def test_a_broker_that_raises_what_it_likes_for_one_delivery_settles_the_others(
     error: Exception,
+    outcome: Outcome,
     settling: Settling,
     redis: redis_py.Redis,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A broker of another package, say. A job that has ended well waits then, and is no dead one. The error is told
-    once, with its traceback."""
+    """A broker of another package, say. The job that it settles in no way waits then, and is settled as it ended. The
+    error is told once, with its traceback."""
     settling.settlement.refused_for_s = 0.05
     settle, mended = RedisTransport.settle, threading.Event()
 
@@ -597,13 +603,14 @@ def test_a_broker_that_raises_what_it_likes_for_one_delivery_settles_the_others(
     others = settling.fetched(*(job(jid=str(number)) for number in range(40)))
     [hostile] = settling.fetched(job(jid=JID))
     for one in (*others[:20], hostile, *others[20:]):
-        settling.settlement.put(one, DONE)
-    assert eventually(lambda: settling.unsettled.snapshot() == [hostile])
+        settling.settlement.put(one, outcome if one is hostile else DONE)
+    # Each simpler end was tried in vain, and it waits.
+    assert eventually(lambda: [*settling.settlement._refused] == settling.unsettled.snapshot() == [hostile])
     assert in_progress(redis) == [hostile.payload]
     mended.set()
     assert eventually(lambda: len(settling.unsettled) == 0)
     assert redis.llen(LIST) == 0
-    assert redis.zcard("dead") == 0
+    assert (redis.zcard("dead"), redis.zcard("retry")) == (0, int(isinstance(outcome, Retry)))
     told = [record for record in caplog.records if record.exc_info]
     assert [record.exc_info[1] for record in told if record.exc_info] == [error]
 

@@ -122,7 +122,7 @@ class BatchTable(MemoryPart):
         return True
 
     def let_go(self, bid: str, hold: str) -> None:
-        if (batch := self._get(bid)) is not None:
+        if (batch := self._get(bid)) is not None and batch.ended_at is None:
             batch.holds[hold] = False
             self._end_if_done(bid, batch)
 

@@ -200,10 +200,10 @@ class Elector(BrokerService):
 
     def _lose(self, identity: str, fence: Fence, why: str) -> None:
         self._end_term()
+        fence.fall(why)  # first: a log filter of the user's may raise
         log.error(
             "leader no more: %s; the jobs of %s are given to the next leader; epoch=%d", why, identity, fence.epoch
         )
-        fence.fall(why)
         self.on_lost()
 
     def _resign(self, identity: str, fence: Fence) -> float:

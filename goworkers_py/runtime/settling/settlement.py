@@ -105,8 +105,8 @@ class Settlement:
         self._faulty = False  # an error of our own code was told
         self._refused: dict[Delivery, Outcome] = {}
         self._refused_until = 0.0
-        # The outcomes that are left for deliveries which cannot be settled with theirs.
-        self._simpler: dict[Delivery, Iterator[Outcome]] = {}
+        # The outcomes of deliveries which cannot be settled with them, and the simpler ones that are left to try.
+        self._simpler: dict[Delivery, tuple[Outcome, Iterator[Outcome]]] = {}
 
     # --- from any thread
 
@@ -265,9 +265,9 @@ class Settlement:
 
     def _simplify(self, delivery: Delivery, outcome: Outcome, error: Unwritable) -> bool:
         """Takes the next simpler outcome for a delivery that can never be settled with this one. False when none is
-        left: then it waits like one that is refused."""
+        left: then it waits like one that is refused, and is tried again as it ended."""
         others = simpler_outcomes(delivery, outcome, error, self._wall(), self._timestamps)
-        simpler = next(self._simpler.setdefault(delivery, others), None)
+        simpler = next(self._simpler.setdefault(delivery, (outcome, others))[1], None)
         if simpler is None:
             return False
         self._taken.append((delivery, simpler))
@@ -279,14 +279,8 @@ class Settlement:
         return True
 
     def _note(self, batch: Sequence[Finished], results: Sequence[Settled]) -> None:
-        errors, simplified = [result for result in dict.fromkeys(results) if isinstance(result, str)], set[Delivery]()
-        if errors:
-            for (delivery, outcome), result in zip(batch, results, strict=True):
-                if isinstance(result, Unwritable) and self._simplify(delivery, outcome, result):
-                    simplified.add(delivery)
-                elif isinstance(result, str):
-                    self._refused[delivery] = outcome
-            self._refused_until = machine.monotonic() + self.refused_for_s
+        errors = [result for result in dict.fromkeys(results) if isinstance(result, str)]
+        simplified = self._note_errors(batch, results) if errors else set()
         if self._simpler:
             for (delivery, _), result in zip(batch, results, strict=True):
                 if not isinstance(result, str):
@@ -300,6 +294,20 @@ class Settlement:
                 if errors
                 else settled
             )
+
+    def _note_errors(self, batch: Sequence[Finished], results: Sequence[Settled]) -> set[Delivery]:
+        """Returns the deliveries that are to be tried with a simpler outcome."""
+        simplified = set[Delivery]()
+        for (delivery, outcome), result in zip(batch, results, strict=True):
+            if isinstance(result, Unwritable):
+                if self._simplify(delivery, outcome, result):
+                    simplified.add(delivery)
+                else:  # in no way: the fault is not in how it ended
+                    self._refused[delivery] = self._simpler[delivery][0]
+            elif isinstance(result, str):
+                self._refused[delivery] = outcome
+        self._refused_until = machine.monotonic() + self.refused_for_s
+        return simplified
 
     def _tell(self, batch: Sequence[Finished], results: Sequence[Settled], errors: Sequence[str]) -> None:
         """Tells counters, log and scheduler how a batch was settled."""
@@ -376,12 +384,12 @@ def simpler_outcomes(
 ) -> Iterator[Outcome]:
     """The outcomes to try for a delivery that cannot be settled with its own, one after the other: without one of the
     effects that may fail, and without all of them; then among the dead jobs, for what it is tied to. Its pushes are not
-    made then: without them, to remove the job would lose theirs. A job that has only to leave its list is not at fault:
-    it has none, and is tried again as it is."""
-    if type(outcome) is Done and not outcome.effects:
-        return
+    made then: without them, to remove the job would lose theirs. A job that has ended well, and then has only to leave
+    its list, is not at fault: it has no other ones."""
     # `getattr`: a link of the user may have put something among the effects that is none.
     yield from _with_fewer(outcome, [effect for effect in outcome.effects if getattr(effect, "repeatable", False)])
+    if type(outcome) is Done and all(getattr(effect, "repeatable", False) for effect in outcome.effects):
+        return
     raw = _with_error(delivery, error, timestamps.write(now))
     tied = () if bare_list_of(delivery.queue) else moved(raw, "dead", now=now, error=error)
     dead = Dead(buried(raw), effects=tied)

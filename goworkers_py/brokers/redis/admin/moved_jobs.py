@@ -36,9 +36,10 @@ class MovedJobs:
     ) -> list[Argument]:
         """How many arguments the effects of this move have, and these."""
         encoded = self._noted(payload, state, reason, queue, due, may_be_dead)
-        effects = moved(payload, state, due, self._now)
-        for follow in self._follow:
-            effects += follow(payload, state)
+        # The counts of batches and chains last: should an effect be refused after all, the job goes back, and none of
+        # them is done.
+        following = [effect for follow in self._follow for effect in follow(payload, state)]
+        effects = (*following, *moved(payload, state, due, self._now))
         if effects:
             encoded += encode(effects, self._keys, self._number_of, self._now)
         return [len(encoded), *encoded]

@@ -54,6 +54,7 @@ end
 function steps.let_go()
   local record, hold = batch.read(key), 'hold:' .. option
   if not record then return 0 end
+  if record.ended > 0 then return 1 end -- it takes no hold any more
   local held = is_held(hold)
   redis.call('HSET', key, hold, '') -- a copy of `hold` that arrives later holds nothing
   if held then record.holds = redis.call('HINCRBY', key, 'holds', '-1') end

@@ -8,8 +8,9 @@ local function rename_refusal(at)
   return not string.find(reply.err, 'no such key') and reply.err
 end
 
-local function refuse_set(_, _, first, last, effects)
-  local reply = redis.pcall('ZREM', key_at(first), '')
+local function refuse_set(set, _, first, last, effects)
+  local reply = redis.pcall('EXISTS', set)
+  if type(reply) ~= 'table' then reply = redis.pcall('ZREM', key_at(first), '') end
   return type(reply) == 'table' and reply.err or rename_refusal(first + 3) or effects.refusal(first + 5, last)
 end
 
