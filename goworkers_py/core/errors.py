@@ -174,7 +174,7 @@ class BrokerError(PushError):
 
 
 class BrokerUnavailable(BrokerError):
-    pass
+    """Where the reply was lost, nobody knows whether the server has done it. We repeat no push: the caller decides."""
 
 
 class BrokerUnreachable(BrokerUnavailable):

@@ -9,7 +9,8 @@ deletes the set, ends the members and pushes the job with the arguments that the
 
 In the engine: the outcome Joined, and the rows of a group on the page of a job.
 
-- `job_options`: `group=` of a push, and when its group is flushed.
+- `job_options`: `group=` of a push, and when its group is flushed; `push.settings_in` makes `group.GroupSettings` of
+  them, `payload.member_field` writes these, and `aggregates` warns where a class has them and nothing aggregates.
 - `group`: the values. `payload`: the group in a job. `aggregates`: the functions that aggregate groups, by class.
 - `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`: brokers that do it.
 - `member_lookup`: finds one job among the members of groups.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from goworkers_py.core.errors import UnknownJob
+from goworkers_py.features.groups.job_options import GroupOptions
 from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.wire.message import Message
 
@@ -46,12 +47,10 @@ def aggregated_in(registry: Registry) -> list[JobSpec]:
 def lacking_in(registry: Registry) -> Iterator[str]:
     """A warning for each class whose own options gather groups, while no function aggregates them."""
     specs = [spec for name in registry.names() if (spec := registry.job(name)) and not aggregator_of(spec)]
-    found = [(spec, option) for spec in specs for option in _GROUPING if spec.own.get(option) is not None]
+    options = [*reversed(GroupOptions.__annotations__)]  # of those given, the last one is told
+    found = [(spec, option) for spec in specs for option in options if spec.own.get(option) is not None]
     problems = {spec.name: f"{spec.name} has {option} and no @{_code(spec)}.aggregate" for spec, option in found}
     return (f"{problem}: its groups wait for ever" for problem in problems.values())
-
-
-_GROUPING = ("group_max_size", "group_max_delay", "group_grace")  # of those given, the last one is told
 
 
 def _code(spec: JobSpec) -> str:

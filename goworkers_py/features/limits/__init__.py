@@ -9,7 +9,8 @@ In the engine: lines (`core.line_owner`, `policy.lines`, the outcome Park), `cor
 process behind a block of code that has a place.
 
 - `limit`: the values. `payload`: the slots in a job. `effects`, `end`: places follow the moves and the end of a job.
-- `limiting`: the slots that a job needs, by its class. `options`, `configured`: the sections [limit:NAME].
+- `limiting`: the slots that a job needs, by its class, also those of a job whose process has died.
+  `options`, `configured`: the sections [limit:NAME].
 - `job_options`: `limits=` of `@job`.
 - `contract`: what a broker must do; `redis`, `redis_part`, `lua/`, `memory`: brokers that do it.
 - `api`: `workers.limit`. `admin`: verbs of the inspector. `commands`, `views`, `findings`, `metrics`, `access`: people.
