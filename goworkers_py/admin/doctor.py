@@ -45,7 +45,7 @@ NOTE = False
 
 
 def start_for(queue: str) -> str:
-    """What to do where no process fetches from the queue."""
+    """Advises people to start a process for a queue from which none fetches."""
     return f"start a process for this queue: pyworkers run -q {shlex.quote(queue)} -r MODULE"
 
 

@@ -52,7 +52,7 @@ def check(app: App) -> None:
 
 
 def _origin(config: Config) -> str:
-    """What has set `broker`: an exported variable silently overrides the file."""
+    """Names the source of `broker`, because an exported variable silently overrides the file."""
     of_partition = partition_variable(config.partition) if has_own_broker(config) else ""
     given, names = click.get_current_context().params, names_of(options_of(Config)["broker"])
     flags = [] if of_partition else [flag(name) for name in names if given.get(name)]

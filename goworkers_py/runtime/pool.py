@@ -1,5 +1,5 @@
-"""What the threads of a pool share. A delivery goes from the fetcher over the buffer to a worker, and from there to the
-settler: docs/internals/tour.md tells that, and where each step is."""
+"""The state that the threads of a pool share. A delivery goes from the fetcher over the buffer to a worker, and from
+there to the settler: docs/internals/tour.md tells that, and where each step is."""
 
 from __future__ import annotations
 

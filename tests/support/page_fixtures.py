@@ -20,7 +20,7 @@ def client(app: App) -> Client:
 
 @pytest.fixture
 def scene(app: App, redis: redis_py.Redis) -> Scene:
-    """What the empty database is filled with."""
+    """Fills the empty database."""
     return web_scene.restored(web_scene.fill, app, redis)
 
 

@@ -179,7 +179,7 @@ def test_a_head_says_which_of_its_locals_are_for_fragments(path: Path) -> None:
 
 
 def _needed(given: Sequence[str]) -> set[str]:
-    """What the fragments of a script are given, and those that they are given."""
+    """The names that the fragments of a script are given, those of fragments of fragments too."""
     needed, left = set[str](), set(given)
     while left:
         name = left.pop().removeprefix("make_")
