@@ -39,6 +39,7 @@ class Batch:
         self._client = client
         self._batches = batches
         self._hold = ""  # of one block: a hold that has ended does not begin again
+        self._copies = False  # another copy of the step that began the block may still arrive
         self._join: Join | None = None  # set inside of the block
 
     def status(self) -> BatchStatus | None:
@@ -60,7 +61,7 @@ class Batch:
         return Membership(self.bid, tuple(status.to)), self._begin
 
     def _begin(self) -> None:
-        if not _repeated(lambda: self._batches.hold(self.bid, self._hold)):
+        if not self._repeated(lambda: self._batches.hold(self.bid, self._hold)):
             raise BatchEnded(self.bid)
 
     def __enter__(self) -> Batch:  # noqa: PYI034  # Self is of Python 3.11
@@ -71,7 +72,7 @@ class Batch:
                 "no batch is opened inside of atomic, whose pushes happen later than its end: open it outside. The "
                 "batch of the running job takes pushes of atomic: `with workers.current_message().batch:`"
             )
-        self._hold = machine.token_hex(6)
+        self._hold, self._copies = machine.token_hex(6), False
         member, begin = self._opening()
         self.bid = member.bid
         join = Join(JoinedBatch(member, self._client.home, current_message()))
@@ -79,8 +80,11 @@ class Batch:
             begin()
             join.__enter__()
             self._join = join
+        except BatchEnded:
+            raise
         except BaseException:
             # The reply may be lost, or an exception may strike, after the step was done. Python calls no `__exit__`.
+            self._copies = True
             with suppress(BrokerError):  # it is logged
                 self._end(self._give_up, member)
             raise
@@ -106,13 +110,22 @@ class Batch:
 
     def _end(self, end: Callable[[Membership], None], member: Membership) -> None:
         try:
-            _repeated(lambda: end(member))
+            self._repeated(lambda: end(member))
         except BrokerError as failed:
             log.error("batch %s could not be ended: %s: run `pyworkers batches close` or `cancel`", self.bid, failed)
             raise
 
+    def _repeated(self, step: Callable[[], _T]) -> _T:
+        """Once more after an outage: the reply may be lost, and a batch that nobody knows to be held would never
+        end."""
+        try:
+            return step()
+        except BrokerUnavailable:
+            self._copies = True
+            return step()
+
     def _let_go(self, member: Membership) -> None:
-        self._batches.let_go(self.bid, self._hold, member.to)
+        self._batches.let_go(self.bid, self._hold, member.to, self._copies)
 
     def _give_up(self, member: Membership) -> None:
         """The block has raised. The jobs of others in a batch that was opened again go on."""
@@ -142,21 +155,13 @@ class NewBatchBlock(Batch):
         new = NewBatch(member, self._name, self._hold, callbacks, self._retain_s, self._client.milliseconds)
 
         def begin() -> None:
-            if not _repeated(lambda: self._batches.begin(new)):
+            if not self._repeated(lambda: self._batches.begin(new)):
                 raise BatchEnded(parent.bid)
 
         return member, begin
 
     def _give_up(self, member: Membership) -> None:
         self._batches.cancel(self.bid)
-
-
-def _repeated(step: Callable[[], _T]) -> _T:
-    """Once more after an outage: the reply may be lost, and a batch that nobody knows to be held would never end."""
-    try:
-        return step()
-    except BrokerUnavailable:
-        return step()
 
 
 def _callback(signature: Signature, bid: str) -> Callback:

@@ -56,9 +56,9 @@ class BatchList:
         """For `open`: see `Batches.hold`."""
         return self._batches.hold(bid, hold)
 
-    def let_go(self, bid: str, hold: str, to: Sequence[str]) -> None:
+    def let_go(self, bid: str, hold: str, to: Sequence[str], late: bool) -> None:
         """At the end of a block: see `Batches.let_go`."""
-        self._batches.let_go(bid, hold, to)
+        self._batches.let_go(bid, hold, to, late)
 
     def _queues(self, bid: str) -> list[str]:
         status = self._batches.status(bid)

@@ -36,12 +36,12 @@ class Batches(Protocol):
         when a batch around it takes no jobs. Called again, it changes nothing."""
 
     def hold(self, bid: str, hold: str) -> bool:
-        """Keeps the batch open until `let_go` is called with the same name of a hold. False when it takes no jobs.
-        A copy of the call that arrives after `let_go` holds nothing."""
+        """Keeps the batch open until `let_go` is called with the same name of a hold. False when it takes no jobs."""
 
-    def let_go(self, bid: str, hold: str, to: Sequence[str] = ()) -> None:
-        """Ends a hold. `to` are the queues of the callbacks of the batch and of those around it, as far as they are
-        known: a callback for another queue waits among the scheduled jobs, and is due at once."""
+    def let_go(self, bid: str, hold: str, to: Sequence[str] = (), late: bool = False) -> None:
+        """Ends a hold. `late`: a copy of `hold` may arrive after this call, and is then to hold nothing. `to` are the
+        queues of the callbacks of the batch and of those around it, as far as they are known: a callback for another
+        queue waits among the scheduled jobs, and is due at once."""
 
     def cancel(self, bid: str, to: Sequence[str] = ()) -> bool:
         """From now on the batch takes no jobs, those of its jobs that have not ended are not begun, and those that run

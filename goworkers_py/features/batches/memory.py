@@ -121,9 +121,11 @@ class BatchTable(MemoryPart):
         self._keep(bid)
         return True
 
-    def let_go(self, bid: str, hold: str) -> None:
+    def let_go(self, bid: str, hold: str, late: bool) -> None:
         if (batch := self._get(bid)) is not None and batch.ended_at is None:
-            batch.holds[hold] = False
+            batch.holds.pop(hold, None)
+            if late:
+                batch.holds[hold] = False
             self._end_if_done(bid, batch)
 
     def cancel(self, bid: str) -> bool:
@@ -261,9 +263,9 @@ class MemoryBatches(Batches):
         with self._lock:
             return self._table.hold(bid, hold)
 
-    def let_go(self, bid: str, hold: str, to: Sequence[str] = ()) -> None:
+    def let_go(self, bid: str, hold: str, to: Sequence[str] = (), late: bool = False) -> None:
         with self._lock:
-            self._table.let_go(bid, hold)
+            self._table.let_go(bid, hold, late)
 
     def cancel(self, bid: str, to: Sequence[str] = ()) -> bool:
         with self._lock:

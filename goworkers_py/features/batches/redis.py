@@ -43,8 +43,8 @@ class RedisBatches(Batches):
     def hold(self, bid: str, hold: str) -> bool:
         return self._step("hold", Membership(bid), hold)
 
-    def let_go(self, bid: str, hold: str, to: Sequence[str] = ()) -> None:
-        self._step("let_go", Membership(bid, tuple(to)), hold)
+    def let_go(self, bid: str, hold: str, to: Sequence[str] = (), late: bool = False) -> None:
+        self._step("let_go", Membership(bid, tuple(to)), hold, int(late))
 
     def cancel(self, bid: str, to: Sequence[str] = ()) -> bool:
         return self._step("cancel", Membership(bid, tuple(to)), tombstone_of_many(bid), KEPT_S)

@@ -66,3 +66,22 @@ def test_where_a_batch_can_be_neither_listed_nor_deleted_nothing_of_it_stays(
     finally:
         redis.execute_command("ACL", "SETUSER", "default", "+zadd", "+del")
     assert redis.keys("pyworkers:batch*") == []
+
+
+def test_blocks_that_open_a_batch_again_make_its_record_no_longer(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    batches = broker.require_part(Batches)
+    batches.open(NewBatch(Membership("b"), "", "hold"))
+    fields = redis.hkeys("pyworkers:batch:b")
+    batches.hold("b", "other")
+    batches.let_go("b", "other")
+    assert redis.hkeys("pyworkers:batch:b") == fields
+
+
+def test_a_batch_that_has_ended_notes_no_hold(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    batches = broker.require_part(Batches)
+    batches.open(NewBatch(Membership("b"), "", "hold"))
+    batches.let_go("b", "hold")
+    fields = redis.hkeys("pyworkers:batch:b")
+    assert not batches.hold("b", "late")
+    batches.let_go("b", "late", late=True)
+    assert redis.hkeys("pyworkers:batch:b") == fields

@@ -2,7 +2,8 @@
 -- KEYS: queues, then those of the place of the batch
 -- ARGV: the word of the step, the place, see batch.lua, then
 --       'open'    the hold, how many fields of the record follow, and these
---       'hold', 'let_go'   the hold
+--       'hold'    the hold
+--       'let_go'  the hold, '1': a copy of its 'hold' may still arrive, and holds nothing then
 --       'cancel'  its tombstone, seconds that a tombstone lives
 --       'close'   '1': the batch ends now
 -- Answer: 1: done, 0: the batch is not there, or has ended
@@ -56,7 +57,7 @@ function steps.let_go()
   if not record then return 0 end
   if record.ended > 0 then return 1 end -- it takes no hold any more
   local held = is_held(hold)
-  redis.call('HSET', key, hold, '') -- a copy of `hold` that arrives later holds nothing
+  if ARGV[last + 2] == '1' then redis.call('HSET', key, hold, '') elseif held then redis.call('HDEL', key, hold) end
   if held then record.holds = redis.call('HINCRBY', key, 'holds', '-1') end
   end_if_done(record)
   return 1

@@ -2,7 +2,8 @@
 --   v, name, at               the version, what people call it, when it was opened
 --   total                     how many jobs it has got
 --   succeeded, failed, cancelled, expired    how many of them have ended so
---   holds                     how many keep it open; `hold:NAME` is one of those, and empty from its end on
+--   holds                     how many keep it open; `hold:NAME` is one of those. Empty: it has ended, and a
+--                             copy of the call that began it may still arrive
 --   ended, stopped            when it ended, and when it was cancelled
 --   late:NAME                 a job, or a batch inside, whose failure came too late to be counted
 --   retain                    for how many seconds it is kept after its end
