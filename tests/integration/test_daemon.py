@@ -95,6 +95,17 @@ def test_it_starts_works_and_stops(site: Site, redis_url: str) -> None:
     assert " INFO: stopped" in site.log()
 
 
+def test_restart_goes_on_where_its_lines_can_not_be_written(site: Site) -> None:
+    """The tool that has called it is gone, say, or the disk is full."""
+    site.run("start")
+    first = site.pid()
+    command = [sys.executable, "-m", "goworkers_py.cli", "restart", "-c", str(site.directory / "conf.ini")]
+    with Path("/dev/full").open("w") as full:
+        subprocess.run(command, cwd=site.directory, stderr=full, stdout=subprocess.DEVNULL, timeout=60, check=True)
+    assert site.pid() != first
+    assert not lives(first)
+
+
 def test_after_a_crash_it_starts_again_and_says_so(site: Site) -> None:
     site.run("start")
     crashed = site.pid()

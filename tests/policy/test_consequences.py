@@ -77,3 +77,10 @@ def test_each_outcome_leaves_its_job_in_a_state(kind: type[Any]) -> None:
     values = {"at": 1.0, "payload": b"{}", "line": "line"}
     needed = {field.name for field in dataclasses.fields(kind) if field.default is dataclasses.MISSING}
     assert state_of(kind(**{name: values[name] for name in needed})) in get_args(StateWord)
+
+
+def test_an_outcome_of_a_class_of_the_users_leaves_its_job_in_the_same_state() -> None:
+    class Late(Dead):
+        """A link returns it."""
+
+    assert state_of(Late(b"{}")) == "dead"

@@ -2,40 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import time
-from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 import redis as redis_py
+from page_jobs import AT, failed
 from wsgi_client import Client
 
 from goworkers_py import App
 from goworkers_py.admin.places import RETRIES, waiting_in
-
-AT = 2_000_000_000.25
-HOSTILE = "<script>alert(1)</script>\"'&{{7*7}}"
-
-
-def job(jid: str = "j1", job_class: str = "Mail", **fields: Any) -> str:
-    told = {"class": job_class, "args": [1, {"to": "ada"}], "jid": jid, "queue": "mail", "retry": 5, **fields}
-    return json.dumps(told)
-
-
-def failed(jid: str = "j1", error: str = "Timeout", at: float = 1_700_000_000.0, **fields: Any) -> str:
-    told = {"error_class": error, "error_message": "no answer", "failed_at": at, "retry_count": 2}
-    return job(jid, **told, **fields)
-
-
-def where(jid: str, **query: str) -> str:
-    return "/job?" + urlencode({"jid": jid, **query}, errors="surrogatepass")
-
-
-def in_retry(redis: redis_py.Redis, raw: str, at: float = AT) -> dict[str, str]:
-    redis.zadd("retry", {raw: at})
-    jid = json.loads(raw)["jid"]
-    return {"jid": jid, "state": "retry", "key": f"{at!r}|{jid}"}
 
 
 def test_failures_are_grouped_by_class_and_error_of_both_states(client: Client, redis: redis_py.Redis) -> None:

@@ -7,11 +7,11 @@ import json
 import re
 import zlib
 from html import unescape
-from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 import redis as redis_py
+from page_jobs import AT, HOSTILE, failed, in_retry, job, where
 from wsgi_client import Client
 
 from goworkers_py import App
@@ -22,30 +22,6 @@ from goworkers_py.web.site.hiding import Hiding
 from goworkers_py.web.views import job_finding
 from goworkers_py.web.views.rows import key_of
 from goworkers_py.wire import failure
-
-AT = 2_000_000_000.25
-HOSTILE = "<script>alert(1)</script>\"'&{{7*7}}"
-
-
-def job(jid: str = "j1", job_class: str = "Mail", **fields: Any) -> str:
-    told = {"class": job_class, "args": [1, {"to": "ada"}], "jid": jid, "queue": "mail", "retry": 5, **fields}
-    return json.dumps(told)
-
-
-def failed(jid: str = "j1", error: str = "Timeout", at: float = 1_700_000_000.0, **fields: Any) -> str:
-    told = {"error_class": error, "error_message": "no answer", "failed_at": at, "retry_count": 2}
-    return job(jid, **told, **fields)
-
-
-def where(jid: str, **query: str) -> str:
-    return "/job?" + urlencode({"jid": jid, **query}, errors="surrogatepass")
-
-
-def in_retry(redis: redis_py.Redis, raw: str, at: float = AT) -> dict[str, str]:
-    redis.zadd("retry", {raw: at})
-    jid = json.loads(raw)["jid"]
-    return {"jid": jid, "state": "retry", "key": f"{at!r}|{jid}"}
-
 
 # --- finding
 

@@ -387,8 +387,9 @@ def simpler_outcomes(
     made then: without them, to remove the job would lose theirs. A job that has ended well, and then has only to leave
     its list, is not at fault: it has no other ones."""
     # `getattr`: a link of the user may have put something among the effects that is none.
-    yield from _with_fewer(outcome, [effect for effect in outcome.effects if getattr(effect, "repeatable", False)])
-    if type(outcome) is Done and all(getattr(effect, "repeatable", False) for effect in outcome.effects):
+    may_fail = [effect for effect in outcome.effects if getattr(effect, "repeatable", False)]
+    yield from _with_fewer(outcome, may_fail)
+    if type(outcome) is Done and len(may_fail) == len(outcome.effects):
         return
     raw = _with_error(delivery, error, timestamps.write(now))
     tied = () if bare_list_of(delivery.queue) else moved(raw, "dead", now=now, error=error)

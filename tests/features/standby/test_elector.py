@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 
 import pytest
@@ -14,6 +15,7 @@ from goworkers_py.core.fence import Fence
 from goworkers_py.features.standby.contract import Leadership
 from goworkers_py.features.standby.election import Standing
 from goworkers_py.features.standby.elector import Elector
+from goworkers_py.features.standby.elector import log as elector_log
 from goworkers_py.features.standby.memory import MemoryLeadership
 from goworkers_py.runtime.outage import Outage
 
@@ -132,3 +134,18 @@ def test_a_new_term_is_waited_for_though_an_earlier_one_has_ended(
     assert elector._resigned.is_set()
     step_until_won(elector, second)
     assert not elector._resigned.is_set()
+
+
+def test_a_lost_term_is_over_though_a_filter_of_the_log_raises(
+    leadership: Leadership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(record: logging.LogRecord) -> bool:
+        raise ZeroDivisionError
+
+    elector = elector_of(leadership)
+    first = lead(elector)
+    leadership.resign("main", first, FIRST)
+    monkeypatch.setattr(elector_log, "filters", [fail])
+    with pytest.raises(ZeroDivisionError):
+        elector.run_once()
+    assert first.fallen
